@@ -1,0 +1,57 @@
+# proxylist: everything a developer runs. `make` lists it.
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt build clean
+
+BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
+LOCAL_BUN := $(CURDIR)/.bun/node_modules/.bin/bun
+# The pinned Bun: the one on PATH when it is that very version, else one installed in .bun.
+BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command -v bun || echo $(LOCAL_BUN))
+COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+READY := node_modules/.ready
+BINARY := dist/proxylist
+SOURCES := $(shell find src data -type f) package.json bun.lock tsconfig.json Makefile
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+run: $(READY) ## serve the sample list on 127.0.0.1:8080
+	@$(BUN) src/main.ts serve --sample --data .run
+
+test: check build ## everything: format, lint, types, tests in process, tests of the binary
+	$(BUN) test
+	PROXYLIST_BINARY=$(CURDIR)/$(BINARY) $(BUN) test test/api.test.ts test/cli.test.ts test/serve.test.ts
+
+check: $(READY) ## format, lint and types, without changing anything
+	$(BUN) x biome check
+	$(BUN) check
+
+fmt: $(READY) ## format, and mend what the linter can mend
+	$(BUN) x biome check --write
+
+build: $(BINARY) ## write dist/proxylist, one self-contained executable
+
+# Identifiers keep their names: Elysia looks at class names when it decides what is an error.
+$(BINARY): $(READY) $(SOURCES)
+	$(BUN) build --compile --bytecode --format=esm --sourcemap \
+	  --minify-whitespace --minify-syntax \
+	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' \
+	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
+	  --compile-exec-argv="--max-http-header-size=8192" \
+	  src/main.ts --outfile $@
+	@$@ version
+
+clean: ## remove what the other targets made
+	rm -rf dist .run .bun node_modules
+
+$(READY): $(BUN) package.json bun.lock
+	$(BUN) install --frozen-lockfile
+	@touch $@
+
+$(LOCAL_BUN):
+	@echo "installing Bun $(BUN_VERSION) in .bun"
+	@mkdir -p .bun
+	@if command -v npm >/dev/null; then \
+	  npm install --prefix .bun --no-audit --no-fund --loglevel=error bun@$(BUN_VERSION); \
+	elif command -v bun >/dev/null; then \
+	  cd .bun && echo '{}' > package.json && bun add --exact --trust bun@$(BUN_VERSION); \
+	else echo "npm or Bun is needed: https://bun.com or https://nodejs.org" >&2; exit 1; fi

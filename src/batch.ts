@@ -1,0 +1,33 @@
+/**
+ * Owns group commit: calls of one turn of the event loop are worked on together.
+ * Knows nothing of what the work is.
+ */
+
+/**
+ * Returns a function that queues an item and resolves to its result. All items queued in one turn
+ * of the event loop are handed to `work` in one call, in order of arrival; `work` returns one
+ * result an item. When `work` throws, every item of the batch is rejected with that error.
+ */
+export function createTurnBatch<Item, Result>(
+  work: (items: readonly Item[]) => readonly Result[],
+): (item: Item) => Promise<Result> {
+  type Waiting = { item: Item; resolve: (result: Result) => void; reject: (e: unknown) => void }
+  let queue: Waiting[] = []
+
+  function flush(): void {
+    const batch = queue
+    queue = []
+    try {
+      const results = work(batch.map(({ item }) => item))
+      batch.forEach(({ resolve }, i) => resolve(results[i] as Result)) // one result an item
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    }
+  }
+
+  return item =>
+    new Promise((resolve, reject) => {
+      if (queue.length === 0) setImmediate(flush)
+      queue.push({ item, resolve, reject })
+    })
+}

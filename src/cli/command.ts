@@ -1,0 +1,50 @@
+/**
+ * Owns what a command is: one table entry from which dispatch, `--help`, environment twins and
+ * the README derive. What goes where: data to stdout, everything else to stderr.
+ */
+import type { SettingName, Settings } from '../config.ts'
+import type { Clock } from '../time.ts'
+
+export type Context<N extends SettingName> = {
+  settings: Settings<N>
+  /** Positional arguments, in order. */
+  args: readonly string[]
+  clock: Clock
+}
+
+export type Command<N extends SettingName = SettingName> = {
+  /** One word, or a group and a word: `keys add`. */
+  name: string
+  summary: string
+  /** Positional arguments in usage form: `<file...>`, `[query]`. */
+  arguments?: string
+  settings: readonly N[]
+  /** One example, as typed. */
+  example: string
+  /** @throws CommandError for anything the operator should know; resolves when done. */
+  run(context: Context<N>): Promise<void> | void
+}
+
+/** Keeps a command's settings typed inside its `run`, and forgets them outside. */
+export const command = <N extends SettingName>(definition: Command<N>): Command =>
+  definition as unknown as Command // `run` is only ever called with the settings it names
+
+/** Writes data to stdout and waits until it is taken. */
+export const print = async (text: string): Promise<void> => {
+  await Bun.write(Bun.stdout, text)
+}
+
+export const printJson = (value: unknown): Promise<void> =>
+  print(`${JSON.stringify(value, null, 2)}\n`)
+
+/** A sentence for the operator. */
+export const say = (sentence: string): void => void process.stderr.write(`${sentence}\n`)
+
+/** Rows under a header, in columns as wide as their widest cell. */
+export function table(header: readonly string[], rows: readonly (readonly string[])[]): string {
+  const all = [header, ...rows]
+  const widths = header.map((_, i) => Math.max(...all.map(row => Bun.stringWidth(row[i] ?? ''))))
+  const pad = (cell: string, i: number): string =>
+    cell + ' '.repeat((widths[i] ?? 0) - Bun.stringWidth(cell))
+  return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
+}

@@ -1,0 +1,110 @@
+/** Owns `import`: files into the list, with what was wrong with them on stderr. */
+import { statSync } from 'node:fs'
+import { SingleBar } from 'cli-progress'
+import { openList } from '../app.ts'
+import { CommandError, messageOf } from '../error.ts'
+import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
+import { beginImport } from '../sqlite/importer.ts'
+import { stopwatch } from '../time.ts'
+import { command, print, say } from './command.ts'
+
+/** Rejected rows that are named; the rest is counted. */
+const NAMED_REJECTIONS = 20
+/** Imports shorter than this show no progress, in milliseconds. */
+const QUIET_MS = 1000
+/** Rows between two looks at the clock. */
+const PROGRESS_STEP = 4096
+const STDIN = '-'
+
+/** @throws CommandError naming the file when it cannot be read. */
+function sizeOf(file: string): number {
+  if (file === STDIN) return 0
+  try {
+    const found = statSync(file)
+    if (found.isDirectory()) throw new Error('it is a directory')
+    return found.size
+  } catch (error) {
+    throw new CommandError(`cannot read ${file}: ${messageOf(error)}`)
+  }
+}
+
+const toSource = (file: string): Source =>
+  file === STDIN
+    ? { name: '(stdin)', bytes: Bun.stdin.stream() }
+    : { name: file, bytes: Bun.file(file).stream() }
+
+/** Tells the operator what happens; `close` says how many rejections were not named. */
+function createObserver(totalBytes: number): ImportObserver & { close(): void } {
+  const elapsedMs = stopwatch()
+  const bar = process.stderr.isTTY
+    ? new SingleBar({
+        format: 'importing [{bar}] {percentage}% | {rows} rows',
+        stream: process.stderr,
+        clearOnComplete: true,
+      })
+    : null
+  let rejected = 0
+  let isShown = false
+  return {
+    progress(rows, bytes) {
+      if (bar === null || rows % PROGRESS_STEP !== 0) return
+      if (!isShown && elapsedMs() > QUIET_MS) {
+        bar.start(totalBytes || bytes, bytes, { rows })
+        isShown = true
+      }
+      if (isShown) bar.update(bytes, { rows })
+      if (isShown && bytes > bar.getTotal()) bar.setTotal(bytes)
+    },
+    rejected(file, line, field, reason) {
+      rejected += 1
+      if (rejected <= NAMED_REJECTIONS) say(`${file}:${line}: ${field} ${reason}`)
+    },
+    ignored: (file, line, member) =>
+      say(`${file}:${line}: note: unknown field '${member.slice(0, 40)}' is ignored everywhere`),
+    close() {
+      if (isShown) bar?.stop()
+      if (rejected > NAMED_REJECTIONS)
+        say(`… and ${rejected - NAMED_REJECTIONS} more rejected rows`)
+    },
+  }
+}
+
+export const importCommand = command({
+  name: 'import',
+  summary: 'add or update proxies from files (- is stdin), in one step',
+  arguments: '<file...>',
+  settings: ['data', 'format', 'type', 'replace', 'strict', 'json', 'providerService'],
+  example: 'proxylist import proxies.csv --type http',
+  async run({ settings, args: files, clock }) {
+    const { data, format, type, replace, strict, json, providerService: provider } = settings
+    const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
+    const observer = createObserver(totalBytes)
+    const list = openList(data)
+    try {
+      const target = beginImport(list.db, replace)
+      const defaults = { type, nowMs: clock(), provider }
+      try {
+        const options = { format, defaults, strict }
+        const totals = await importSources(files.map(toSource), options, target.add, observer)
+        const counts = target.commit()
+        observer.close()
+        const { added, updated, unchanged, removed } = counts
+        const { read, rejected } = totals
+        const summary = { read, added, updated, unchanged, rejected, removed }
+        if (json) await print(`${JSON.stringify(summary)}\n`)
+        else
+          say(
+            Object.entries(summary)
+              .map(([what, n]) => `${what} ${n}`)
+              .join(', '),
+          )
+      } catch (error) {
+        observer.close()
+        target.rollback()
+        throw error
+      }
+    } finally {
+      list.close()
+    }
+  },
+})

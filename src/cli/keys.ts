@@ -1,0 +1,125 @@
+/** Owns the `keys` commands: making, listing and ending access keys. */
+import { openRegistry } from '../app.ts'
+import { CommandError } from '../error.ts'
+import { newKey } from '../key.ts'
+import type { ListedKey } from '../sqlite/keys.ts'
+import { formatInstant } from '../time.ts'
+import { command, print, printJson, say, table } from './command.ts'
+
+const FOREVER = 100 * 365 * 86_400_000
+
+/** The end of a key that must lie ahead. */
+function ending(atMs: number, nowMs: number, flag: string): number {
+  if (atMs > nowMs && atMs < nowMs + FOREVER) return atMs
+  throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
+}
+
+const addKey = command({
+  name: 'keys add',
+  summary: 'make an access key and print it; it is shown only this once',
+  settings: ['data', 'plan', 'label', 'expires', 'key'],
+  example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
+  async run({ settings: { data, plan, label, expires, key: given }, clock }) {
+    const nowMs = clock()
+    const atMs = expires && ('inMs' in expires ? nowMs + expires.inMs : expires.atMs)
+    const expiresAt = atMs === undefined ? null : ending(atMs, nowMs, '--expires')
+    const registry = openRegistry(data)
+    try {
+      if (!registry.plans.find(plan)) {
+        const names = registry.plans.list().map(({ name }) => name)
+        throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
+      }
+      const key = given ?? newKey('regular')
+      const { id, isNew } = registry.keys.add({ key, label, plan, expiresAt }, nowMs)
+      if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
+      say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only now:`)
+      await print(`${key}\n`)
+    } finally {
+      registry.close()
+    }
+  },
+})
+
+const addTemporaryKey = command({
+  name: 'keys temp',
+  summary: 'make a temporary key and print it: 2 requests an hour, 30 proxies an answer',
+  settings: ['data', 'ttl', 'label'],
+  example: 'proxylist keys temp --ttl 1h --label trial',
+  async run({ settings: { data, ttl, label }, clock }) {
+    const nowMs = clock()
+    const expiresAt = ending(nowMs + ttl, nowMs, '--ttl')
+    const registry = openRegistry(data)
+    try {
+      const key = newKey('temp')
+      const { id } = registry.keys.add({ key, label, plan: null, expiresAt }, nowMs)
+      say(`temporary key ${id}, ${until(expiresAt)}; it is shown only now:`)
+      await print(`${key}\n`)
+    } finally {
+      registry.close()
+    }
+  },
+})
+
+const until = (expiresAt: number | null): string =>
+  expiresAt === null ? 'without end' : `until ${formatInstant(expiresAt)}`
+
+type State = 'active' | 'expired' | 'revoked'
+function stateOf({ revokedAt, expiresAt }: ListedKey, nowMs: number): State {
+  if (revokedAt !== null) return 'revoked'
+  return expiresAt !== null && nowMs >= expiresAt ? 'expired' : 'active'
+}
+
+const listKeys = command({
+  name: 'keys list',
+  summary: 'list the keys with their state and today’s use',
+  settings: ['data', 'json'],
+  example: 'proxylist keys list --json',
+  async run({ settings: { data, json }, clock }) {
+    const nowMs = clock()
+    const registry = openRegistry(data)
+    const keys = registry.keys.list(nowMs)
+    registry.close()
+    const shown = keys.map(key => ({
+      id: key.id,
+      prefix: key.prefix,
+      label: key.label,
+      plan: key.plan,
+      kind: key.plan === null ? 'temporary' : 'regular',
+      created: formatInstant(key.createdAt),
+      expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+      state: stateOf(key, nowMs),
+      requests_today: key.requestsToday,
+      subnets_today: key.subnetsToday,
+    }))
+    if (json) return printJson(shown)
+    const rows = shown.map(key => [
+      key.id,
+      `${key.prefix}…`,
+      key.plan ?? '(temporary)',
+      key.state,
+      key.expires ?? 'never',
+      String(key.requests_today),
+      String(key.subnets_today),
+      key.label,
+    ])
+    const header = ['ID', 'PREFIX', 'PLAN', 'STATE', 'EXPIRES', 'REQUESTS', 'SUBNETS', 'LABEL']
+    await print(table(header, rows))
+  },
+})
+
+const revokeKey = command({
+  name: 'keys revoke',
+  summary: 'end a key for good; a running server refuses it at once',
+  arguments: '<id>',
+  settings: ['data'],
+  example: 'proxylist keys revoke k3x9m2ab',
+  run({ settings: { data }, args: [id = ''], clock }) {
+    const registry = openRegistry(data)
+    const known = registry.keys.revoke(id, clock())
+    registry.close()
+    if (!known) throw new CommandError('there is no key with this id; see proxylist keys list')
+    say(`key ${id} is revoked`)
+  },
+})
+
+export const KEY_COMMANDS = [addKey, addTemporaryKey, listKeys, revokeKey]

@@ -1,0 +1,31 @@
+/** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
+import { openList } from '../app.ts'
+import { ApiError, CommandError } from '../error.ts'
+import { createQueryParser, splitQuery } from '../query.ts'
+import { createRenderer } from '../render.ts'
+import { command, print } from './command.ts'
+
+export const listCommand = command({
+  name: 'list',
+  summary: 'answer a query string of the API, without key or limits',
+  arguments: '[query]',
+  settings: ['data', 'providerService'],
+  example: "proxylist list 'type=socks5&country=de&get=json'",
+  async run({ settings: { data, providerService }, args: [text = ''], clock }) {
+    const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
+    const nowMs = clock()
+    const list = openList(data)
+    const proxies = list.proxies.select(filter, false, nowMs)
+    list.close()
+    if (proxies.length === 0) throw new CommandError('no proxies match the filters')
+    await print(createRenderer(providerService)(proxies, filter, output, nowMs))
+  },
+})
+
+function parse(text: string, provider: string) {
+  try {
+    return createQueryParser(provider)(splitQuery(text))
+  } catch (error) {
+    throw error instanceof ApiError ? new CommandError(error.message, 2) : error
+  }
+}

@@ -1,0 +1,88 @@
+/** Owns the `plans` commands: what a key of a plan may do. */
+import { BUILT_IN_PLANS, type Plan } from '../access.ts'
+import { openRegistry } from '../app.ts'
+import { SETTINGS } from '../config.ts'
+import { CommandError } from '../error.ts'
+import { command, print, printJson, say, table } from './command.ts'
+
+const UNLIMITED = 'unlimited'
+
+/** A plan in the words of the command line; JSON has numbers for numbers. */
+const describe = ({ name, burst, daily, subnets, clients, count }: Plan) => ({
+  name,
+  burst: burst ? `${burst.requests}/${burst.seconds}s` : UNLIMITED,
+  daily: daily ?? UNLIMITED,
+  subnets: subnets ?? UNLIMITED,
+  clients: clients ?? UNLIMITED,
+  count: count ?? UNLIMITED,
+})
+
+const listPlans = command({
+  name: 'plans list',
+  summary: 'list the plans and their limits',
+  settings: ['data', 'json'],
+  example: 'proxylist plans list',
+  async run({ settings: { data, json } }) {
+    const registry = openRegistry(data)
+    const plans = registry.plans.list().map(describe)
+    registry.close()
+    if (json) return printJson(plans)
+    const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT']
+    await print(
+      table(
+        header,
+        plans.map(plan => Object.values(plan).map(String)),
+      ),
+    )
+  },
+})
+
+/** Plan names follow the same rule as `--plan`. */
+function nameOf(given: string): string {
+  try {
+    return SETTINGS.plan.read(given)
+  } catch (error) {
+    throw new CommandError(`NAME must be ${error instanceof Error ? error.message : ''}`, 2)
+  }
+}
+
+const setPlan = command({
+  name: 'plans set',
+  summary: 'make or change a plan; what is not given stays, or is as in plan standard',
+  arguments: '<name>',
+  settings: ['data', 'burst', 'daily', 'subnets', 'clients', 'count'],
+  example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
+  run({ settings: { data, ...limits }, args: [given = ''] }) {
+    const name = nameOf(given)
+    const registry = openRegistry(data)
+    const base = registry.plans.find(name) ?? BUILT_IN_PLANS[0]
+    const changes = Object.entries(limits).filter(([, limit]) => limit !== undefined)
+    const plan = { ...base, ...Object.fromEntries(changes), name } as Plan // entries of `limits`
+    registry.plans.set(plan)
+    registry.close()
+    const { name: _, ...described } = describe(plan)
+    const words = Object.entries(described).map(([limit, value]) => `${limit} ${value}`)
+    say(`plan ${name}: ${words.join(', ')}`)
+  },
+})
+
+const removePlan = command({
+  name: 'plans remove',
+  summary: 'remove a plan that no key holds',
+  arguments: '<name>',
+  settings: ['data'],
+  example: 'proxylist plans remove small',
+  run({ settings: { data }, args: [name = ''] }) {
+    if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
+      throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
+    }
+    const registry = openRegistry(data)
+    const { removed, keys } = registry.plans.remove(name)
+    registry.close()
+    if (keys > 0) throw new CommandError(`plan ${name} is held by ${keys} keys; it stays`)
+    if (!removed) throw new CommandError('there is no plan of this name; see proxylist plans list')
+    say(`plan ${name} is removed`)
+  },
+})
+
+export const PLAN_COMMANDS = [listPlans, setPlan, removePlan]

@@ -1,0 +1,104 @@
+/** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
+import { Command as Commander, CommanderError, Option } from 'commander'
+import { type Environment, environmentNameOf, flagOf, readSettings, SETTINGS } from '../config.ts'
+import { CommandError, messageOf } from '../error.ts'
+import type { Clock } from '../time.ts'
+import { VERSION } from '../version.ts'
+import type { Command } from './command.ts'
+import { say } from './command.ts'
+import { importCommand } from './import.ts'
+import { KEY_COMMANDS } from './keys.ts'
+import { listCommand } from './list.ts'
+import { PLAN_COMMANDS } from './plans.ts'
+import { serveCommand } from './serve.ts'
+import { versionCommand } from './version.ts'
+
+export const COMMANDS: readonly Command[] = [
+  serveCommand,
+  importCommand,
+  listCommand,
+  ...KEY_COMMANDS,
+  ...PLAN_COMMANDS,
+  versionCommand,
+]
+
+const GROUPS: { [group: string]: string } = {
+  keys: 'make, list and end access keys',
+  plans: 'what keys of a plan may do',
+}
+
+type Flags = { [flag: string]: string | boolean | undefined }
+type Start = (command: Command, args: readonly string[], flags: Flags) => Promise<void>
+
+/** The commander program for the table; `start` runs the command that was asked for. */
+function createProgram(start: Start): Commander {
+  const program = configure(new Commander('proxylist'))
+    .description('Serves filtered lists of proxy servers.')
+    .version(VERSION, '--version', 'print the version')
+  const groups = new Map<string, Commander>()
+  const groupOf = (name: string): Commander => {
+    const group =
+      groups.get(name) ?? configure(program.command(name).description(GROUPS[name] ?? ''))
+    groups.set(name, group)
+    return group
+  }
+  for (const command of COMMANDS) {
+    const [first = '', second] = command.name.split(' ')
+    const parent = second === undefined ? program : groupOf(first)
+    addCommand(parent, second ?? first, command, start)
+  }
+  return program
+}
+
+/** Errors become exceptions with one line; help goes to stdout. */
+const configure = (commander: Commander): Commander =>
+  commander
+    .exitOverride()
+    .configureOutput({ outputError: () => {} })
+    .helpOption('-h, --help', 'show this help')
+    .helpCommand(false)
+
+function addCommand(parent: Commander, name: string, command: Command, start: Start): void {
+  const commander = configure(parent.command(name))
+    .description(command.summary)
+    .addHelpText('after', `\nExample:\n  ${command.example}`)
+  if (command.arguments) commander.arguments(command.arguments)
+  for (const setting of command.settings) commander.addOption(optionOf(setting))
+  commander.action(async () => {
+    const args = commander.args
+    await start(command, args, commander.opts())
+  })
+}
+
+function optionOf(name: keyof typeof SETTINGS): Option {
+  const { help, fallback }: { help: string; fallback?: string } = SETTINGS[name]
+  const standard = fallback ? ` (default: ${fallback})` : ''
+  return new Option(flagOf(name), `${help}${standard} [${environmentNameOf(name)}]`)
+}
+
+/** `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. */
+const oneLine = (message: string): string =>
+  message
+    .replace(/^error: /, '')
+    .replace(/\s*\n\s*\(?/g, '; ')
+    .replace(/\)$/, '')
+
+/** Runs the program; gives the exit status. Every failure is one line on stderr. */
+export async function run(argv: readonly string[], env: Environment, clock: Clock) {
+  const start: Start = async (command, args, flags) => {
+    const settings = readSettings(command.settings, flags, env)
+    await command.run({ settings, args, clock })
+  }
+  try {
+    await createProgram(start).parseAsync([...argv], { from: 'user' })
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode === 0) return 0
+      if (error.code !== 'commander.help') say(`proxylist: ${oneLine(error.message)}`)
+      return 2
+    }
+    say(`proxylist: ${messageOf(error)}`)
+    return error instanceof CommandError ? error.exitCode : 1
+  }
+}

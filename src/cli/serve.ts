@@ -1,0 +1,122 @@
+/** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
+import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
+import { type List, openList, openRegistry, type Registry } from '../app.ts'
+import { createClientAddress } from '../http/client-address.ts'
+import { listen } from '../http/listen.ts'
+import { createService } from '../http/server.ts'
+import { createLog, type Log } from '../log.ts'
+import { loadSample } from '../sample.ts'
+import { type Clock, MINUTE_MS, SECOND_MS } from '../time.ts'
+import { command } from './command.ts'
+
+/** How often old proxies and old usage are looked for. */
+const SWEEP_EVERY_MS = MINUTE_MS
+/** How often the sample's check times move on. */
+const REFRESH_EVERY_MS = SECOND_MS
+
+export const serveCommand = command({
+  name: 'serve',
+  summary: 'run the service until SIGTERM or SIGINT',
+  settings: [
+    'data',
+    'listen',
+    'sample',
+    'retain',
+    'trustProxy',
+    'errors',
+    'log',
+    'grace',
+    'providerService',
+  ],
+  example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
+  async run({ settings, clock }) {
+    const log = createLog(settings.log === 'json')
+    const registry = openRegistry(settings.data, true)
+    const list = openList(settings.sample ? null : settings.data, true)
+    const timers = settings.sample
+      ? [keepFresh(list, clock)]
+      : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
+    timers.push(sweep(() => registry.usage.removeStale(clock()), log))
+    try {
+      const service = createService({
+        access: registry.access,
+        select: list.proxies.select,
+        provider: settings.providerService,
+        clock,
+        log,
+        errors: settings.errors,
+        clientAddress: createClientAddress(settings.trustProxy),
+        probe: () => {
+          list.proxies.isEmpty()
+          registry.usage.probe()
+        },
+      })
+      const { server, shown } = await listen(service, settings.listen)
+      log.say(`listening on ${shown}`)
+      welcome(list, registry, settings.data, log, clock())
+      await untilSignal()
+      log.say('stopping')
+      await drain(server, settings.grace)
+    } finally {
+      for (const timer of timers) clearInterval(timer)
+      list.close()
+      registry.close()
+      log.close()
+    }
+  },
+})
+
+/** Loads the sample and keeps its check times as fresh as they are in the file. */
+function keepFresh(list: List, clock: Clock) {
+  let freshAtMs = clock()
+  loadSample(list, sampleRows, freshAtMs)
+  return setInterval(() => {
+    const seconds = Math.floor((clock() - freshAtMs) / SECOND_MS)
+    freshAtMs += seconds * SECOND_MS
+    if (seconds !== 0) list.proxies.shiftChecks(seconds)
+  }, REFRESH_EVERY_MS)
+}
+
+/** Calls `removeSome` every minute, again in the next turn while it says that more remains. */
+function sweep(removeSome: () => boolean, log: Log) {
+  const step = (): void => {
+    try {
+      if (removeSome()) setTimeout(step, 1)
+    } catch {
+      log.say('old rows could not be removed now; trying again in a minute')
+    }
+  }
+  step()
+  return setInterval(step, SWEEP_EVERY_MS)
+}
+
+/** What a new operator needs to know next. */
+function welcome(list: List, registry: Registry, data: string, log: Log, nowMs: number): void {
+  if (list.proxies.isEmpty()) {
+    log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
+  }
+  if (registry.keys.list(nowMs).length === 0) {
+    log.say(`there is no key but demo yet; make one with: proxylist keys add --data ${data}`)
+  }
+}
+
+/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
+function untilSignal(): Promise<void> {
+  return new Promise(resolve => {
+    const signals = ['SIGTERM', 'SIGINT'] as const
+    const stop = (): void => {
+      for (const signal of signals) process.off(signal, stop)
+      resolve()
+    }
+    for (const signal of signals) process.on(signal, stop)
+  })
+}
+
+/** Finishes what is in flight, for at most `graceMs`; then cuts it. */
+async function drain(server: { stop(now?: boolean): Promise<void> }, graceMs: number) {
+  const { promise: deadline, resolve } = Promise.withResolvers<void>()
+  const timer = setTimeout(resolve, graceMs)
+  await Promise.race([server.stop(), deadline])
+  clearTimeout(timer)
+  await server.stop(true)
+}

@@ -1,0 +1,16 @@
+/** Owns `version`. */
+import { sqliteVersion } from '../app.ts'
+import { BUN_VERSION, COMMIT, VERSION } from '../version.ts'
+import { command, print, printJson } from './command.ts'
+
+export const versionCommand = command({
+  name: 'version',
+  summary: 'print the version, commit, and the Bun and SQLite versions',
+  settings: ['json'],
+  example: 'proxylist version --json',
+  run({ settings: { json } }) {
+    const sqlite = sqliteVersion()
+    if (json) return printJson({ version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite })
+    return print(`proxylist ${VERSION} (commit ${COMMIT}, Bun ${BUN_VERSION}, SQLite ${sqlite})\n`)
+  },
+})

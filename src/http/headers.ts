@@ -1,0 +1,35 @@
+/** Owns the header fields of answers (contract A8). */
+import type { Gauge } from '../access.ts'
+import type { Output } from '../proxy.ts'
+
+/** On every answer of the service. */
+export const COMMON_HEADERS = {
+  'cache-control': 'private, no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+} as const
+
+export const CONTENT_TYPES = {
+  txt: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
+} as const
+
+/** Content type, and for downloads the file's name, of an answer. */
+export const outputHeaders = ({ kind, download }: Output): { [name: string]: string } => ({
+  'content-type': CONTENT_TYPES[kind],
+  ...(download && { 'content-disposition': `attachment; filename="proxies.${kind}"` }),
+})
+
+/** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
+export function rateLimitHeaders(gauges: readonly Gauge[]): { [name: string]: string } {
+  if (gauges.length === 0) return {}
+  const list = (item: (gauge: Gauge) => string): string => gauges.map(item).join(', ')
+  return {
+    'ratelimit-policy': list(
+      ({ name, quota, windowSeconds }) => `"${name}";q=${quota};w=${windowSeconds}`,
+    ),
+    ratelimit: list(
+      ({ name, remaining, resetSeconds }) => `"${name}";r=${remaining};t=${resetSeconds}`,
+    ),
+  }
+}

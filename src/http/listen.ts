@@ -1,0 +1,57 @@
+/** Owns binding the service to a TCP port or a unix socket. */
+import { chmodSync, lstatSync, unlinkSync } from 'node:fs'
+import type { Listen } from '../config.ts'
+import { CommandError, messageOf } from '../error.ts'
+import type { createService } from './server.ts'
+
+/** Seconds without a byte after which a connection is closed. */
+const IDLE_TIMEOUT_SECONDS = 30
+/** No request of ours has a body. */
+const REQUEST_BODY_MAX_BYTES = 1024
+
+/**
+ * Starts listening; gives the address to show and the running server.
+ * @throws CommandError when the address cannot be bound.
+ */
+export async function listen(service: ReturnType<typeof createService>, where: Listen) {
+  if ('unix' in where) await removeStaleSocket(where.unix)
+  try {
+    const common = { development: false, maxRequestBodySize: REQUEST_BODY_MAX_BYTES }
+    service.listen(
+      'unix' in where
+        ? { ...where, ...common }
+        : { ...where, ...common, reusePort: false, idleTimeout: IDLE_TIMEOUT_SECONDS },
+    )
+  } catch (error) {
+    throw new CommandError(`cannot listen on ${show(where)}: ${messageOf(error)}`)
+  }
+  const { server } = service
+  if (!server) throw new CommandError(`cannot listen on ${show(where)}`)
+  if ('unix' in where) chmodSync(where.unix, 0o660)
+  const at = 'unix' in where ? where : { ...where, port: server.port ?? where.port }
+  return { server, shown: show(at) }
+}
+
+function show(where: Listen): string {
+  if ('unix' in where) return `unix:${where.unix}`
+  const { hostname, port } = where
+  return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
+}
+
+/** A server that was killed leaves its socket behind; one that still answers is left alone. */
+async function removeStaleSocket(path: string): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (!found) return
+  if (!found.isSocket()) {
+    throw new CommandError(`cannot listen on unix:${path}: there is a file that is not a socket`)
+  }
+  const isAlive = await Bun.connect({ unix: path, socket: { data() {} } }).then(
+    socket => {
+      socket.end()
+      return true
+    },
+    () => false,
+  )
+  if (isAlive) throw new CommandError(`cannot listen on unix:${path}: another server is using it`)
+  unlinkSync(path)
+}

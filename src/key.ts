@@ -1,0 +1,31 @@
+/** Owns what a key looks like and how it is made and hashed (contract B1). */
+import { REGULAR_PREFIX, TEMP_PREFIX } from './access.ts'
+
+const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
+const SECRET_LENGTH = 32
+const ID_LENGTH = 8
+
+/** `length` characters of `alphabet` from the operating system's random source, without bias. */
+function randomText(length: number, alphabet: string): string {
+  const fair = 256 - (256 % alphabet.length) // bytes from here on would favour the first letters
+  let text = ''
+  while (text.length < length) {
+    const bytes = crypto.getRandomValues(new Uint8Array(length))
+    for (const byte of bytes) if (byte < fair) text += alphabet[byte % alphabet.length]
+  }
+  return text.slice(0, length)
+}
+
+export const newKey = (kind: 'regular' | 'temp'): string =>
+  (kind === 'temp' ? TEMP_PREFIX : REGULAR_PREFIX) + randomText(SECRET_LENGTH, ALPHABET)
+
+/** A short public id: lower case, so that it can be read aloud. */
+export const newKeyId = (): string => randomText(ID_LENGTH, ALPHABET.slice(26))
+
+/** SHA-256, the only form in which a key is stored. */
+export const hashKey = (key: string): Uint8Array =>
+  new Uint8Array(new Bun.CryptoHasher('sha256').update(key).digest().buffer)
+
+/** What of a key is shown in lists: enough to recognise it, never more than a third of it. */
+export const shownPrefix = (key: string): string =>
+  key.slice(0, Math.min(8, Math.floor(key.length / 3)))

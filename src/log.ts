@@ -1,0 +1,51 @@
+/**
+ * Owns what the server writes about itself: the access log on stdout (one JSON line a request)
+ * and sentences on stderr. Is handed no query string, no header and no key, so it can leak none.
+ */
+
+/** One served request. */
+export type AccessEntry = {
+  time: string
+  id: string
+  method: string
+  /** A path of ours; anything else may hold a mistyped key and is not told. */
+  path: string
+  status: number
+  /** The key's public id, `null` when no known key was given. */
+  key: string | null
+  records: number
+  bytes: number
+  ms: number
+  client: string
+}
+
+export type Log = {
+  access(entry: AccessEntry): void
+  /** A sentence for the operator. */
+  say(sentence: string): void
+  close(): void
+}
+
+/** A log on the process's own streams; `accessLog` false keeps stdout silent. */
+export function createLog(accessLog: boolean): Log {
+  const out = Bun.stdout.writer({ highWaterMark: 64 * 1024 })
+  let flushing = false
+  const flush = (): void => {
+    flushing = false
+    // A reader that went away must not stop the service.
+    Promise.resolve(out.flush()).catch(() => {})
+  }
+  return {
+    access(entry) {
+      if (!accessLog) return
+      out.write(`${JSON.stringify(entry)}\n`)
+      if (flushing) return
+      flushing = true
+      setImmediate(flush)
+    },
+    say: sentence => void process.stderr.write(`${sentence}\n`),
+    close: flush,
+  }
+}
+
+export const silentLog: Log = { access: () => {}, say: () => {}, close: () => {} }

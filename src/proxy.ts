@@ -1,0 +1,106 @@
+/**
+ * Owns the vocabulary of the service: what a proxy is, what can be asked of a list of them, and
+ * the closed lists that schema, SQL, rendering and documentation share. Knows no wire names.
+ */
+import { isIPv4 } from 'node:net'
+
+export const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
+export const ANONS = ['transparent', 'anonymous', 'elite'] as const
+/** In the order of a record (spec 2.1). The provider's own service is renamed by a setting. */
+export const SERVICES = ['smtp', 'telegram', 'avito', 'google', 'provider'] as const
+export const LANGS = ['ru', 'en'] as const
+export const COUNTRY_MODES = ['include', 'except'] as const
+
+export type ProxyType = (typeof TYPES)[number]
+export type Anon = (typeof ANONS)[number]
+export type Service = (typeof SERVICES)[number]
+export type Lang = (typeof LANGS)[number]
+export type CountryMode = (typeof COUNTRY_MODES)[number]
+
+/** `a.b.c.d:port`, canonical decimal: the identity of a proxy. */
+export type Address = { ip: string; port: number }
+
+/** One proxy. `null`, and `''` for texts, mean unknown; services default to false. */
+export type Proxy = Address & {
+  /** IPv4 or IPv6 without a port, `''` when unknown. */
+  ipOut: string
+  type: ProxyType
+  anon: Anon | ''
+  /** Bytes per second. */
+  speed: number | null
+  pingMs: number | null
+  /** Unix seconds of the last successful check. */
+  checkedAt: number
+  /** ISO 3166-1 alpha-2 in upper case, `''` when unknown. */
+  country: string
+  /** Default (Russian) name. */
+  city: string
+  /** English name, `''` when there is none. */
+  cityEn: string
+  /** Percent of successful checks, 0–100. */
+  works: number | null
+  services: ReadonlySet<Service>
+}
+
+/** A proxy as a file tells it; an update leaves the services it does not state as they were. */
+export type IncomingProxy = Proxy & { servicesStated: ReadonlySet<Service> }
+
+/** What a request asks for. Empty lists and `null` put no condition. */
+export type Filter = {
+  types: readonly ProxyType[]
+  anons: readonly Anon[]
+  pingMaxMs: number | null
+  speedMin: number | null
+  ageMaxSeconds: number
+  worksMin: number | null
+  /** Upper case. */
+  countries: readonly string[]
+  countryMode: CountryMode
+  /** Lower case, as they are shown back; compared folded (see `fold`). */
+  cities: readonly string[]
+  lang: Lang
+  port: number | null
+  address: Address | null
+  /** All of these are required. */
+  services: readonly Service[]
+  /** Most records in the answer. */
+  count: number | null
+}
+
+export const DEFAULT_AGE_MAX_SECONDS = 600
+
+/** How the answer is written. */
+export type Output = {
+  kind: 'txt' | 'json'
+  download: boolean
+  typePrefix: boolean
+  /** `null`: all members. */
+  fields: readonly string[] | null
+  splitIp: boolean
+  shape: 'array' | 'object'
+  wrap: boolean
+  pretty: boolean
+}
+
+/** The form in which names are compared: case of any alphabet, and Unicode composition, folded. */
+export const fold = (name: string): string =>
+  name.trim().normalize('NFKC').toUpperCase().toLowerCase().normalize('NFKC')
+
+/** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
+export const cityIn = (lang: Lang, proxy: Pick<Proxy, 'city' | 'cityEn'>): string =>
+  lang === 'en' && proxy.cityEn !== '' ? proxy.cityEn : proxy.city
+
+/** Reads `a.b.c.d:port`; `null` unless the address is canonical IPv4 and the port 1–65535. */
+export function parseAddress(text: string): Address | null {
+  const colon = text.lastIndexOf(':')
+  const ip = text.slice(0, colon)
+  const port = parsePort(text.slice(colon + 1))
+  return colon > 0 && port !== null && isIPv4(ip) ? { ip, port } : null
+}
+
+/** A port in plain decimal digits, 1–65535, or `null`. */
+export function parsePort(text: string): number | null {
+  if (!/^\d{1,5}$/.test(text)) return null
+  const port = Number(text)
+  return port >= 1 && port <= 65535 ? port : null
+}

@@ -1,0 +1,9 @@
+/** Files that are compiled into the program as text (`with { type: 'text' }`). */
+declare module '*.sql' {
+  const text: string
+  export default text
+}
+declare module '*.ndjson' {
+  const text: string
+  export default text
+}

@@ -1,0 +1,81 @@
+/**
+ * Owns the clock, the units of time and every textual form of an instant.
+ * The only file that reads a clock; everything else is handed a `Clock`, so tests move time by hand.
+ */
+import { readFileSync } from 'node:fs'
+
+/** Gives the current instant in Unix milliseconds. May step back: callers must not assume order. */
+export type Clock = () => number
+
+export const SECOND_MS = 1000
+export const MINUTE_MS = 60 * SECOND_MS
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
+
+/** `timecheck` is shown at this fixed offset from UTC, in seconds (spec 2.1: GMT+2). */
+const TIMECHECK_OFFSET_SECONDS = 2 * 3600
+
+export const systemClock: Clock = () => Date.now()
+
+/** A clock that reads Unix milliseconds from `file` at every call. Only tests of the binary use it. */
+export const fileClock =
+  (file: string): Clock =>
+  () =>
+    Number(readFileSync(file, 'utf8'))
+
+/** Starts a monotonic stopwatch; the returned function gives the milliseconds since then. */
+export function stopwatch(): () => number {
+  const start = performance.now()
+  return () => performance.now() - start
+}
+
+/** Whole Unix seconds of an instant in milliseconds. */
+export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
+
+/** Number of the UTC day an instant lies in, counted from 1970-01-01. */
+export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
+
+/** ISO 8601 with `Z`, milliseconds included. */
+export const formatInstant = (ms: number): string => new Date(ms).toISOString()
+
+/** `YYYY-MM-DD HH:MM:SS` at UTC+2, from Unix seconds. */
+export const formatTimecheck = (seconds: number): string =>
+  new Date((seconds + TIMECHECK_OFFSET_SECONDS) * SECOND_MS)
+    .toISOString()
+    .slice(0, 19)
+    .replace('T', ' ')
+
+/** Unix seconds of a `timecheck` text, or `null` when it is not one (the 31st of June included). */
+export function parseTimecheck(text: string): number | null {
+  if (!/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/.test(text)) return null
+  const ms = Date.parse(`${text.replace(' ', 'T')}Z`)
+  if (Number.isNaN(ms)) return null
+  const seconds = ms / SECOND_MS - TIMECHECK_OFFSET_SECONDS
+  return formatTimecheck(seconds) === text ? seconds : null
+}
+
+const ISO_8601 = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$/i
+
+/** Unix milliseconds of an ISO 8601 date or date-time (UTC when it names no zone), or `null`. */
+export function parseInstant(text: string): number | null {
+  if (!ISO_8601.test(text)) return null
+  const zoned = /(?:Z|[+-]\d\d:?\d\d)$/i.test(text) || text.length === 10 ? text : `${text}Z`
+  const ms = Date.parse(zoned.replace(' ', 'T'))
+  if (Number.isNaN(ms)) return null
+  // Date.parse rolls the 31st of June over into July: the day must survive the round trip.
+  const day = Number(text.slice(8, 10))
+  const daysInMonth = new Date(
+    Date.UTC(Number(text.slice(0, 4)), Number(text.slice(5, 7)), 0),
+  ).getUTCDate()
+  return day <= daysInMonth ? ms : null
+}
+
+const UNITS_MS = { ms: 1, s: SECOND_MS, m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS }
+
+/** Milliseconds of a duration such as `90s`, `15m`, `24h`, `30d`, or `null` when it is not one. */
+export function parseDuration(text: string): number | null {
+  const match = /^(\d{1,9})(ms|s|m|h|d|w)$/.exec(text)
+  if (!match) return null
+  const unit = UNITS_MS[match[2] as keyof typeof UNITS_MS] // the pattern admits only these
+  return Number(match[1]) * unit
+}
