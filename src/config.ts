@@ -275,7 +275,7 @@ function givenText(name: SettingName, flag: string | boolean | undefined, env: E
   if (flag !== undefined) return { from: `--${dashed(name)}`, given: String(flag) }
   const twin = environmentNameOf(name)
   if (env[twin]) return { from: twin, given: env[twin] }
-  if (name === 'data') return { from: 'default', given: env['STATE_DIRECTORY'] || './data' }
+  if (name === 'data') return { from: 'default', given: env.STATE_DIRECTORY || './data' }
   return { from: 'default', given: value === undefined ? '0' : fallback }
 }
 
@@ -305,8 +305,7 @@ export function readSettings<N extends SettingName>(
 export const processEnvironment = (): Environment => process.env
 
 /** Tests of the binary move its clock by writing Unix milliseconds to this file. */
-export const testClockFile = (): string | undefined =>
-  process.env['PROXYLIST_TEST_CLOCK'] || undefined
+export const testClockFile = (): string | undefined => process.env.PROXYLIST_TEST_CLOCK || undefined
 
 // Elysia reads this when it is loaded and would otherwise run in its development mode, which
 // answers with internals. This file is imported before it.
