@@ -201,7 +201,9 @@ export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: num
       ? 'daily'
       : null
   const after = states.map(state => (refused ? state.usage : record(state)))
-  if (!refused) states.forEach(({ meter }, i) => store.write(meter.subject, after[i] ?? NOTHING))
+  if (!refused) {
+    for (const [i, { meter }] of states.entries()) store.write(meter.subject, after[i] ?? NOTHING)
+  }
   return {
     refused,
     retryAfterSeconds: wholeSeconds(Math.max(...states.map(({ waitMs }) => waitMs))),

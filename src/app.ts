@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { createAccess } from './access.ts'
+import { beginImport } from './sqlite/importer.ts'
 import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
 import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
 import { createUsageStore, openAccessFile } from './sqlite/usage.ts'
@@ -14,7 +15,12 @@ export const ACCESS_FILE = 'access.db'
 /** The list of proxies in `dir`, or in memory when `dir` is null. */
 export function openList(dir: string | null, serving = false) {
   const db = openProxyFile(dir === null ? ':memory:' : join(dir, PROXY_FILE), serving)
-  return { db, proxies: createProxyStore(db), close: () => db.close(true) }
+  return {
+    db,
+    proxies: createProxyStore(db),
+    beginImport: (replace: boolean) => beginImport(db, replace),
+    close: () => db.close(true),
+  }
 }
 
 /** Keys, plans and usage in `dir`. */

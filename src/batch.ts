@@ -19,7 +19,7 @@ export function createTurnBatch<Item, Result>(
     queue = []
     try {
       const results = work(batch.map(({ item }) => item))
-      batch.forEach(({ resolve }, i) => resolve(results[i] as Result)) // one result an item
+      for (const [i, { resolve }] of batch.entries()) resolve(results[i] as Result) // one an item
     } catch (error) {
       for (const { reject } of batch) reject(error)
     }

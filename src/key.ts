@@ -1,5 +1,26 @@
-/** Owns what a key looks like and how it is made and hashed (contract B1). */
+/** Owns what a key is to its operator: what it looks like, how it is made and hashed (contract B1). */
 import { REGULAR_PREFIX, TEMP_PREFIX } from './access.ts'
+
+/** A key as an operator sees it. Times are Unix milliseconds. */
+export type ListedKey = {
+  id: string
+  prefix: string
+  label: string
+  plan: string | null
+  createdAt: number
+  expiresAt: number | null
+  revokedAt: number | null
+  requestsToday: number
+  subnetsToday: number
+}
+
+export type NewKey = {
+  key: string
+  label: string
+  /** `null`: a temporary key. */
+  plan: string | null
+  expiresAt: number | null
+}
 
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 const SECRET_LENGTH = 32

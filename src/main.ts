@@ -1,9 +1,11 @@
 #!/usr/bin/env bun
-import { run } from './cli/program.ts'
 /**
  * From the arguments to a command to the exit status: 0 done, 1 failed, 2 wrong usage.
  * The only file that ends the process.
  */
+// First: it sets what Elysia reads when it is loaded.
+import './config.ts'
+import { run } from './cli/program.ts'
 import { processEnvironment, testClockFile } from './config.ts'
 import { fileClock, systemClock } from './time.ts'
 

@@ -2,7 +2,6 @@
 import type { List } from './app.ts'
 import { readRow } from './ingest/row.ts'
 import { isRecord, parseJson } from './ingest/sink.ts'
-import { beginImport } from './sqlite/importer.ts'
 import { toSeconds } from './time.ts'
 
 /**
@@ -19,7 +18,7 @@ export function loadSample(list: List, ndjson: string, nowMs: number): void {
   })
   const newest = Math.max(...proxies.map(({ checkedAt }) => checkedAt))
   const shift = toSeconds(nowMs) - newest
-  const target = beginImport(list.db, false)
+  const target = list.beginImport(false)
   for (const proxy of proxies) target.add({ ...proxy, checkedAt: proxy.checkedAt + shift })
   target.commit()
 }

@@ -6,12 +6,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type List, openList, openRegistry, type Registry } from '../src/app.ts'
-import { readRanges } from '../src/config.ts'
 import { createClientAddress } from '../src/http/client-address.ts'
 import { createService } from '../src/http/server.ts'
 import { readRow } from '../src/ingest/row.ts'
 import type { AccessEntry } from '../src/log.ts'
-import { beginImport } from '../src/sqlite/importer.ts'
+import { readRanges } from '../src/values.ts'
 
 /** The instant at which every test begins: 2026-11-20 12:00:00 UTC, in milliseconds. */
 export const T0 = Date.UTC(2026, 10, 20, 12)
@@ -37,7 +36,7 @@ export function temporaryDirectory(): string {
 export type TestRow = { [member: string]: unknown; age?: number }
 
 export function fillList(list: List, rows: readonly TestRow[]): void {
-  const target = beginImport(list.db, false)
+  const target = list.beginImport(false)
   for (const { age = 0, ...row } of rows) {
     const checkedAt = T0 / 1000 - age
     const defaults = { type: undefined, nowMs: T0, provider: 'the service' }

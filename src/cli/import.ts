@@ -4,7 +4,6 @@ import { SingleBar } from 'cli-progress'
 import { openList } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
 import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
-import { beginImport } from '../sqlite/importer.ts'
 import { stopwatch } from '../time.ts'
 import { command, print, say } from './command.ts'
 
@@ -81,7 +80,7 @@ export const importCommand = command({
     const observer = createObserver(totalBytes)
     const list = openList(data)
     try {
-      const target = beginImport(list.db, replace)
+      const target = list.beginImport(replace)
       const defaults = { type, nowMs: clock(), provider }
       try {
         const options = { format, defaults, strict }

@@ -1,8 +1,7 @@
 /** Owns the `keys` commands: making, listing and ending access keys. */
 import { openRegistry } from '../app.ts'
 import { CommandError } from '../error.ts'
-import { newKey } from '../key.ts'
-import type { ListedKey } from '../sqlite/keys.ts'
+import { type ListedKey, newKey } from '../key.ts'
 import { formatInstant } from '../time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 

@@ -78,10 +78,7 @@ function optionOf(name: keyof typeof SETTINGS): Option {
 
 /** `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. */
 const oneLine = (message: string): string =>
-  message
-    .replace(/^error: /, '')
-    .replace(/\s*\n\s*\(?/g, '; ')
-    .replace(/\)$/, '')
+  message.replace(/^error: /, '').replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
 
 /** Runs the program; gives the exit status. Every failure is one line on stderr. */
 export async function run(argv: readonly string[], env: Environment, clock: Clock) {

@@ -2,6 +2,8 @@
 import type { Gauge } from '../access.ts'
 import type { Output } from '../proxy.ts'
 
+export type HeaderFields = { [name: string]: string }
+
 /** On every answer of the service. */
 export const COMMON_HEADERS = {
   'cache-control': 'private, no-store',
@@ -15,13 +17,13 @@ export const CONTENT_TYPES = {
 } as const
 
 /** Content type, and for downloads the file's name, of an answer. */
-export const outputHeaders = ({ kind, download }: Output): { [name: string]: string } => ({
+export const outputHeaders = ({ kind, download }: Output): HeaderFields => ({
   'content-type': CONTENT_TYPES[kind],
   ...(download && { 'content-disposition': `attachment; filename="proxies.${kind}"` }),
 })
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
-export function rateLimitHeaders(gauges: readonly Gauge[]): { [name: string]: string } {
+export function rateLimitHeaders(gauges: readonly Gauge[]): HeaderFields {
   if (gauges.length === 0) return {}
   const list = (item: (gauge: Gauge) => string): string => gauges.map(item).join(', ')
   return {

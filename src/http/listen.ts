@@ -1,7 +1,7 @@
 /** Owns binding the service to a TCP port or a unix socket. */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs'
-import type { Listen } from '../config.ts'
 import { CommandError, messageOf } from '../error.ts'
+import type { Listen } from '../values.ts'
 import type { createService } from './server.ts'
 
 /** Seconds without a byte after which a connection is closed. */

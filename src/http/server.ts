@@ -9,7 +9,13 @@ import type { Log } from '../log.ts'
 import { type Clock, formatInstant, stopwatch } from '../time.ts'
 import { type ApiParts, createApi, type Trace } from './api.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from './encoding.ts'
-import { COMMON_HEADERS, CONTENT_TYPES, outputHeaders, rateLimitHeaders } from './headers.ts'
+import {
+  COMMON_HEADERS,
+  CONTENT_TYPES,
+  type HeaderFields,
+  outputHeaders,
+  rateLimitHeaders,
+} from './headers.ts'
 
 export type ServiceOptions = ApiParts & {
   clock: Clock
@@ -21,55 +27,19 @@ export type ServiceOptions = ApiParts & {
   probe: () => void
 }
 
-type Headers = { [name: string]: string }
-type Reply = { status: number; headers: Headers; body: string | Uint8Array }
-/** What a route does with a request. */
-type Route = (request: Request, ip: string, nowMs: number, trace: Trace) => Promise<Reply> | Reply
+type Reply = { status: number; headers: HeaderFields; body: string | Uint8Array }
+/** A request as routes see it. */
+type Incoming = { request: Request; ip: string; nowMs: number; trace: Trace }
+type Route = (incoming: Incoming) => Promise<Reply> | Reply
 
 const METHODS = ['GET', 'HEAD']
+/** Stands in the log for every path that is not ours: such a path may hold a mistyped key. */
+const UNKNOWN_PATH = '(unknown)'
 
 /** The service as an Elysia application, not listening yet. */
 export function createService(options: ServiceOptions) {
-  const { clock, log, errors, clientAddress, probe } = options
-  const answer = createApi(options)
+  const { clock, log, errors, clientAddress } = options
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
-
-  const api: Route = async (request, ip, nowMs, trace) => {
-    const { url, headers } = request
-    const authorization = headers.get('authorization')
-    const { text, output } = await answer({ url, authorization, ip, nowMs }, trace)
-    const plain = { status: 200, headers: outputHeaders(output), body: text }
-    return encoded(plain, headers.get('accept-encoding'))
-  }
-  const plainText = (status: number, text: string): Reply => ({
-    status,
-    headers: { 'content-type': CONTENT_TYPES.txt },
-    body: text,
-  })
-  const healthz: Route = () => plainText(200, 'ok\n')
-  const readyz: Route = () => {
-    probe()
-    return plainText(200, 'ready\n')
-  }
-  const nowhere: Route = () => {
-    throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
-  }
-
-  function refusal(thrown: unknown, id: string, nowMs: number): Reply {
-    const error = toApiError(thrown)
-    if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
-    const { retryAfterSeconds } = error.context
-    const isText = errors === 'text'
-    return {
-      status: error.status,
-      headers: {
-        'content-type': isText ? CONTENT_TYPES.txt : CONTENT_TYPES.json,
-        ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
-        ...(error.code === 'METHOD_NOT_ALLOWED' && { allow: METHODS.join(', ') }),
-      },
-      body: isText ? `Error: ${error.message}` : errorBody(error, nowMs),
-    }
-  }
 
   /** Runs a route and turns whatever comes of it into a logged `Response`. */
   async function respond(request: Request, path: string, route: Route): Promise<Response> {
@@ -79,11 +49,13 @@ export function createService(options: ServiceOptions) {
     const trace: Trace = { keyId: null, gauges: [], records: 0 }
     const peer = app.server?.requestIP(request)?.address ?? null
     const ip = clientAddress(peer, request.headers.get('x-forwarded-for'))
-    const known = METHODS.includes(request.method) || path === UNKNOWN_PATH
-    const run = known ? route : refuseMethod
-    const reply = await Promise.resolve()
-      .then(() => run(request, ip, nowMs, trace))
-      .catch((error: unknown) => refusal(error, id, nowMs))
+    const reply = await Promise.resolve({ request, ip, nowMs, trace })
+      .then(route)
+      .catch((thrown: unknown) => {
+        const error = toApiError(thrown)
+        if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
+        return refusal(error, errors, nowMs)
+      })
     log.access({
       time: formatInstant(nowMs),
       id,
@@ -92,49 +64,89 @@ export function createService(options: ServiceOptions) {
       status: reply.status,
       key: trace.keyId,
       records: trace.records,
-      bytes: Buffer.byteLength(reply.body),
+      bytes: request.method === 'HEAD' ? 0 : Buffer.byteLength(reply.body),
       ms: Math.round(elapsedMs() * 1000) / 1000,
       client: ip,
     })
+    const own = { 'x-request-id': id, ...rateLimitHeaders(trace.gauges), ...reply.headers }
     return new Response(reply.body, {
       status: reply.status,
-      headers: {
-        ...COMMON_HEADERS,
-        'x-request-id': id,
-        ...rateLimitHeaders(trace.gauges),
-        ...reply.headers,
-      },
+      headers: { ...COMMON_HEADERS, ...own },
     })
   }
 
-  // normalize would drop unknown parameters silently; the parser of ours must see the raw URL.
+  // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
-    .all('/api', ({ request }) => respond(request, '/api', api))
-    .all('/healthz', ({ request }) => respond(request, '/healthz', healthz))
-    .all('/readyz', ({ request }) => respond(request, '/readyz', readyz))
-    .onError(({ request }) => respond(request, UNKNOWN_PATH, nowhere))
-  return app
+  for (const [path, route] of Object.entries(routesOf(options))) {
+    app.all(path, ({ request }) => respond(request, path, onlyReading(route)))
+  }
+  return app.onError(({ request }) => respond(request, UNKNOWN_PATH, nowhere))
 }
 
-/** Stands in the log for every path that is not ours: such a path may hold a mistyped key. */
-const UNKNOWN_PATH = '(unknown)'
+const routesOf = (options: ServiceOptions): { [path: string]: Route } => ({
+  '/api': apiRoute(options),
+  '/healthz': () => plainText('ok\n'),
+  '/readyz': () => {
+    options.probe()
+    return plainText('ready\n')
+  },
+})
 
-const refuseMethod: Route = () => {
-  throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
+function apiRoute(options: ApiParts): Route {
+  const answer = createApi(options)
+  return async ({ request: { url, headers }, ip, nowMs, trace }) => {
+    const authorization = headers.get('authorization')
+    const { text, output } = await answer({ url, authorization, ip, nowMs }, trace)
+    return encoded(text, outputHeaders(output), headers.get('accept-encoding'))
+  }
 }
 
+const plainText = (body: string): Reply => ({
+  status: 200,
+  headers: { 'content-type': CONTENT_TYPES.txt },
+  body,
+})
+
+/** A route that answers GET and HEAD; Bun leaves the body of the latter away. */
+const onlyReading =
+  (route: Route): Route =>
+  incoming => {
+    if (METHODS.includes(incoming.request.method)) return route(incoming)
+    throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
+  }
+
+const nowhere: Route = () => {
+  throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
+}
+
+/** A refusal as the client sees it: JSON (spec 2.3), or the older variant's text. */
+function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
+  const { retryAfterSeconds } = error.context
+  const isText = form === 'text'
+  return {
+    status: error.status,
+    headers: {
+      'content-type': isText ? CONTENT_TYPES.txt : CONTENT_TYPES.json,
+      ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
+      ...(error.code === 'METHOD_NOT_ALLOWED' && { allow: METHODS.join(', ') }),
+    },
+    body: isText ? `Error: ${error.message}` : errorBody(error, nowMs),
+  }
+}
+
+/** What the operator reads of a failure: SQLite's sentence, or our own stack. */
 const explainFailure = (thrown: unknown): string => {
   if (!(thrown instanceof Error)) return String(thrown)
-  return isDatabaseFailure(thrown) ? `${thrown.message}` : (thrown.stack ?? thrown.message)
+  return isDatabaseFailure(thrown) ? thrown.message : (thrown.stack ?? thrown.message)
 }
 
-/** A large enough reply, compressed when the client accepts it. */
-async function encoded(reply: Reply & { body: string }, accept: string | null): Promise<Reply> {
-  const bytes = Buffer.from(reply.body)
-  if (bytes.length < COMPRESS_MIN_BYTES) return { ...reply, body: bytes }
-  const vary = { vary: 'Accept-Encoding' }
+/** A successful reply, compressed when it is large enough and the client accepts it. */
+async function encoded(text: string, headers: HeaderFields, accept: string | null): Promise<Reply> {
+  const bytes = Buffer.from(text)
+  if (bytes.length < COMPRESS_MIN_BYTES) return { status: 200, headers, body: bytes }
   const encoding = chooseEncoding(accept)
-  if (encoding === null) return { ...reply, headers: { ...reply.headers, ...vary }, body: bytes }
+  const varying = { ...headers, vary: 'Accept-Encoding' }
+  if (encoding === null) return { status: 200, headers: varying, body: bytes }
   const body = await compress(bytes, encoding)
-  return { ...reply, headers: { ...reply.headers, ...vary, 'content-encoding': encoding }, body }
+  return { status: 200, headers: { ...varying, 'content-encoding': encoding }, body }
 }

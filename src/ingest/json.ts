@@ -86,6 +86,13 @@ export async function readJson(pieces: AsyncIterable<string>, sink: RowSink): Pr
   outline.end(text.trim() !== '')
 }
 
+/** Refuses an object that is neither the envelope nor a list by address. */
+function checkMember(key: string, value: unknown, line: number): void {
+  if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
+  if (ENVELOPE.includes(key)) return
+  throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
+}
+
 /** Follows the outer structure, one mark or whole value at a time. */
 function createOutline(sink: RowSink) {
   const containers: Container[] = []
@@ -131,12 +138,6 @@ function createOutline(sink: RowSink) {
     expect = ':'
   }
 
-  function takeMember(parsed: unknown, line: number): void {
-    if (key === 'status' && parsed === 'error') throw new UnusableFile('is an error answer')
-    if (ENVELOPE.includes(key)) return
-    throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
-  }
-
   return {
     /** Whether a value or key, rather than a punctuation mark, starts with this character. */
     isValue: (char: string): boolean =>
@@ -150,7 +151,7 @@ function createOutline(sink: RowSink) {
       if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON`)
       if (expect.startsWith('key')) return takeKey(parsed)
       const listedAs = containers.at(-1) === 'object' ? key : undefined
-      if (inEnvelope()) takeMember(parsed, line)
+      if (inEnvelope()) checkMember(key, parsed, line)
       else if (isRecord(parsed)) sink.row(line, parsed, listedAs)
       else sink.bad(line, 'row', 'is not a JSON object')
       afterValue()

@@ -3,7 +3,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { BUILT_IN_PLANS, type KeyRecord, type Plan } from '../access.ts'
-import { hashKey, newKeyId, shownPrefix } from '../key.ts'
+import { hashKey, type ListedKey, type NewKey, newKeyId, shownPrefix } from '../key.ts'
 import { utcDay } from '../time.ts'
 
 type PlanRow = {
@@ -16,27 +16,6 @@ type PlanRow = {
   count: number | null
 }
 type KeyRow = { id: string; expires_at: number | null; revoked_at: number | null }
-
-/** A key as an operator sees it. Times are Unix milliseconds. */
-export type ListedKey = {
-  id: string
-  prefix: string
-  label: string
-  plan: string | null
-  createdAt: number
-  expiresAt: number | null
-  revokedAt: number | null
-  requestsToday: number
-  subnetsToday: number
-}
-
-export type NewKey = {
-  key: string
-  label: string
-  /** `null`: a temporary key. */
-  plan: string | null
-  expiresAt: number | null
-}
 
 const toPlan = (row: PlanRow): Plan => ({
   name: row.name,

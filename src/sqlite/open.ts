@@ -15,6 +15,9 @@ const COMMAND_BUSY_MS = 10_000
 /** How long the server does; it answers nobody meanwhile, so it rather says 503. */
 const SERVER_BUSY_MS = 250
 
+/** What a write-ahead log shrinks to once its content is in the database. */
+const LOG_BYTES_MAX = 16 * 1024 * 1024
+
 export type OpenOptions = {
   /** The scripts that bring an empty file to the newest schema; version n is after script n. */
   schema: readonly string[]
@@ -52,6 +55,8 @@ function prepareDatabase(db: Database, file: string, schema: readonly string[]):
   // With WAL, NORMAL survives any crash of the process; only a power cut can lose the last commits.
   db.run('pragma synchronous = normal')
   db.run('pragma foreign_keys = on')
+  // After a large import the log would keep its size for good.
+  db.run(`pragma journal_size_limit = ${LOG_BYTES_MAX}`)
   db.run('pragma trusted_schema = off')
   migrate(db, file, schema)
 }

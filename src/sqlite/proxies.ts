@@ -163,6 +163,7 @@ export function createProxyStore(db: Database) {
     'delete from proxies where id in ' +
       '(select id from proxies where checked_at < ? order by checked_at limit ?)',
   )
+  const busyTimeout = db.prepare<{ timeout: number }, []>('pragma busy_timeout')
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
 
   return {
@@ -182,9 +183,19 @@ export function createProxyStore(db: Database) {
     /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,
 
-    /** Removes up to a slice of rows checked before `cutoffMs`; says whether more may remain. */
-    removeOlderThan: (cutoffMs: number): boolean =>
-      removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes === REMOVE_SLICE,
+    /**
+     * Removes up to a slice of rows checked before `cutoffMs`; says whether more may remain.
+     * Throws at once, without waiting, when an import holds the list.
+     */
+    removeOlderThan(cutoffMs: number): boolean {
+      const { timeout } = busyTimeout.get() ?? { timeout: 0 }
+      db.run('pragma busy_timeout = 0')
+      try {
+        return removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes === REMOVE_SLICE
+      } finally {
+        db.run(`pragma busy_timeout = ${timeout}`)
+      }
+    },
 
     /** Makes every check `seconds` more recent: keeps the sample fresh. */
     shiftChecks: (seconds: number): void => {
