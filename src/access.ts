@@ -1,46 +1,23 @@
 /**
- * Owns who may ask how often: kinds of key, plans, and the exact windows (contract B1–B6).
- * The judgement is pure; what it needs to remember is read and written through `UsageStore`.
+ * Owns who may ask, and what each kind of key is held to (contract B1–B6): authenticate, admit,
+ * charge. How a window is judged is in `limits.ts`.
  */
 import { createTurnBatch } from './batch.ts'
 import { ApiError, type ErrorCode } from './error.ts'
 import { clientBucket, clientNetwork } from './ip.ts'
+import {
+  admitOne,
+  type Gauge,
+  gaugesOf,
+  type Meter,
+  NOTHING,
+  type UsageStore,
+  type Verdict,
+  wholeSeconds,
+  windowWaitMs,
+} from './limits.ts'
+import type { Plan } from './plan.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, utcDay } from './time.ts'
-
-/** What a plan grants; `null` is unlimited. */
-export type Plan = {
-  name: string
-  /** At most `requests` in every interval of `seconds`. */
-  burst: { requests: number; seconds: number } | null
-  /** Requests per UTC day. */
-  daily: number | null
-  /** Unique /16 networks of the proxies served per UTC day. */
-  subnets: number | null
-  /** Unique networks of the callers per UTC day. */
-  clients: number | null
-  /** Most records in one answer. */
-  count: number | null
-}
-
-/** The plans every installation starts with (contract B2). */
-export const BUILT_IN_PLANS: readonly Plan[] = [
-  {
-    name: 'standard',
-    burst: { requests: 5, seconds: 5 },
-    daily: 34_560,
-    subnets: null,
-    clients: null,
-    count: null,
-  },
-  {
-    name: 'classic',
-    burst: { requests: 2, seconds: 5 },
-    daily: 34_560,
-    subnets: 10,
-    clients: null,
-    count: null,
-  },
-]
 
 export const DEMO_KEY = 'demo'
 export const TEMP_PREFIX = 'temp_'
@@ -63,48 +40,8 @@ export type Caller =
 /** What the kind of key does to a request (spec 8). */
 export type Terms = { countMax: number | null; worksDefault: number | null; masked: boolean }
 
-/** What one subject has used: its last admissions, oldest first, and its requests of one UTC day. */
-export type Usage = { admissions: number[]; day: number; requests: number }
-
-/** A subject (a key, or a client address) and what it is held to. */
-export type Meter = {
-  subject: string
-  window: { name: string; limit: number; ms: number } | null
-  daily: number | null
-}
-
-/** How full one limit is, for the RateLimit header fields. `resetSeconds`: until it has more. */
-export type Gauge = {
-  name: string
-  quota: number
-  windowSeconds: number
-  remaining: number
-  resetSeconds: number
-}
-
-export type Verdict = {
-  refused: 'window' | 'daily' | null
-  /** The smallest whole number of seconds after which the same request is admitted, at least 1. */
-  retryAfterSeconds: number
-  gauges: Gauge[]
-  /** The instant the admission counts at (see B3 on clocks that step back). */
-  atMs: number
-}
-
-export interface UsageStore {
-  /** Runs `work` in one immediate transaction; what it wrote is durable once this returns. */
-  transaction<T>(work: () => T): T
-  read(subject: string): Usage | null
-  write(subject: string, usage: Usage): void
-  /** The networks `subject` has used on `day`. */
-  networks(subject: string, day: number): ReadonlySet<string>
-  addNetworks(subject: string, day: number, networks: Iterable<string>): void
-}
-
 const DEMO_WINDOW = { name: 'demo', limit: 2, ms: MINUTE_MS }
 const TEMP_WINDOW = { limit: 2, ms: HOUR_MS }
-const NOTHING: Usage = { admissions: [], day: 0, requests: 0 }
-
 /** The subject that a regular or temporary key is counted under. */
 export const keySubject = (id: string): string => `key:${id}`
 
@@ -133,93 +70,6 @@ export function metersOf(caller: Caller, ip: string): Meter[] {
   const { burst, daily } = caller.plan
   const window = burst && { name: 'burst', limit: burst.requests, ms: burst.seconds * SECOND_MS }
   return [{ subject: keySubject(caller.id), window, daily }]
-}
-
-/** Whole seconds to wait for a moment that lies `ms` ahead. */
-const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
-
-/**
- * Judges one meter. Time is the later of the clock and the last admission, so that a clock that
- * steps back never admits more; waits are counted on the clock itself (contract B3).
- */
-function judge(meter: Meter, usage: Usage, nowMs: number) {
-  const { window, daily } = meter
-  const atMs = Math.max(nowMs, usage.admissions.at(-1) ?? nowMs)
-  const counted = window
-    ? usage.admissions.filter(admission => admission > atMs - window.ms).slice(-window.limit)
-    : []
-  const today = utcDay(atMs)
-  const requests = usage.day === today ? usage.requests : 0
-  const windowFull = window !== null && counted.length >= window.limit
-  const dayFull = daily !== null && requests >= daily
-  const windowOpensAtMs = window ? (counted[0] ?? atMs - window.ms) + window.ms : nowMs
-  const midnightMs = (today + 1) * DAY_MS
-  const waitMs = Math.max(
-    windowFull ? windowOpensAtMs - nowMs : 0,
-    dayFull ? midnightMs - nowMs : 0,
-  )
-  return { windowFull, dayFull, waitMs, atMs, counted, today, requests }
-}
-
-function gaugesOf({ window, daily }: Meter, usage: Usage, nowMs: number): Gauge[] {
-  const { counted, requests, today } = judge({ subject: '', window, daily }, usage, nowMs)
-  const gauges: Gauge[] = []
-  if (window) {
-    const oldest = counted[0]
-    gauges.push({
-      name: window.name,
-      quota: window.limit,
-      windowSeconds: window.ms / SECOND_MS,
-      remaining: window.limit - counted.length,
-      resetSeconds: oldest === undefined ? 0 : wholeSeconds(oldest + window.ms - nowMs),
-    })
-  }
-  if (daily !== null) {
-    gauges.push({
-      name: 'daily',
-      quota: daily,
-      windowSeconds: DAY_MS / SECOND_MS,
-      remaining: Math.max(0, daily - requests),
-      resetSeconds: wholeSeconds((today + 1) * DAY_MS - nowMs),
-    })
-  }
-  return gauges
-}
-
-/**
- * Judges a request against all its meters and, when every one admits it, records it in all
- * (all or nothing). Call inside `store.transaction`.
- */
-export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: number): Verdict {
-  const states = meters.map(meter => {
-    const usage = store.read(meter.subject) ?? NOTHING
-    return { meter, usage, ...judge(meter, usage, nowMs) }
-  })
-  const refused = states.some(({ windowFull }) => windowFull)
-    ? 'window'
-    : states.some(({ dayFull }) => dayFull)
-      ? 'daily'
-      : null
-  const after = states.map(state => (refused ? state.usage : record(state)))
-  if (!refused) {
-    for (const [i, { meter }] of states.entries()) store.write(meter.subject, after[i] ?? NOTHING)
-  }
-  return {
-    refused,
-    retryAfterSeconds: wholeSeconds(Math.max(...states.map(({ waitMs }) => waitMs))),
-    gauges: states.flatMap(({ meter }, i) => gaugesOf(meter, after[i] ?? NOTHING, nowMs)),
-    atMs: Math.max(...states.map(({ atMs }) => atMs)),
-  }
-}
-
-/** A usage after one more admission: the log keeps no more than the window can ask for. */
-function record(state: { meter: Meter; usage: Usage } & ReturnType<typeof judge>): Usage {
-  const keep = state.meter.window?.limit ?? 1
-  return {
-    admissions: [...state.usage.admissions, state.atMs].slice(-keep),
-    day: state.today,
-    requests: state.requests + 1,
-  }
 }
 
 const REFUSALS: { [kind in Caller['kind']]: { window: ErrorCode; message: string } } = {
@@ -254,6 +104,7 @@ export function chargeOne(store: UsageStore, charge: Charge, nowMs: number): Api
   const { caller, ip, verdict } = charge
   if (caller.kind !== 'regular') return null
   const day = utcDay(verdict.atMs)
+  const [meter] = metersOf(caller, ip)
   const subject = keySubject(caller.id)
   const sets = [
     { quota: caller.plan.subnets, what: 'served', networks: [...charge.subnets].map(String) },
@@ -266,8 +117,8 @@ export function chargeOne(store: UsageStore, charge: Charge, nowMs: number): Api
   })
   for (const { quota, what, used, added } of states) {
     if (quota === null || used.size + added.size <= quota) continue
-    const waitMs = Math.max((day + 1) * DAY_MS - nowMs, burstWaitMs(store, caller, ip, nowMs))
-    const retryAfterSeconds = wholeSeconds(waitMs)
+    const burstWaitMs = meter ? windowWaitMs(store, meter, nowMs) : 0
+    const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, burstWaitMs))
     const message =
       what === 'served'
         ? `this answer needs ${added.size} more /16 subnets; ${used.size} of the ${quota} a day ` +
@@ -278,14 +129,6 @@ export function chargeOne(store: UsageStore, charge: Charge, nowMs: number): Api
   }
   for (const { what, added } of states) store.addNetworks(`${subject}:${what}`, day, added)
   return null
-}
-
-/** How long the burst window alone would still refuse the caller. */
-function burstWaitMs(store: UsageStore, caller: Caller, ip: string, nowMs: number): number {
-  const waits = metersOf(caller, ip).map(
-    meter => judge({ ...meter, daily: null }, store.read(meter.subject) ?? NOTHING, nowMs).waitMs,
-  )
-  return Math.max(0, ...waits)
 }
 
 export type Access = ReturnType<typeof createAccess>

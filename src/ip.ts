@@ -40,7 +40,7 @@ const prefix = (ip: string, groups: number): string =>
 /** Masks a canonical address for `demo` (contract B4): IPv4 keeps its /16, IPv6 its /32. */
 export function maskIp(ip: string): string {
   if (ip === '') return ''
-  if (ip.includes(':')) return `${prefix(ip, 2)}::`
+  if (ip.includes(':')) return canonicalIp(`${prefix(ip, 2)}::`) ?? ''
   return `${ip.split('.', 2).join('.')}.0.0`
 }
 

@@ -131,7 +131,7 @@ export function keyOf(raw: RawQuery, authorization: string | null): string {
   return key
 }
 
-type Parser = (raw: RawQuery) => Query
+type Parser = (raw: RawQuery, key?: string) => Query
 type Values = { [name: string]: string }
 
 /** The parser of query strings for a provider service's name; see `parseQuery` in its result. */
@@ -149,10 +149,12 @@ export function createQueryParser(provider: string): Parser {
     json: { own: { ...filters, ...json }, check: compile(optional({ ...filters, ...json })) },
   }
 
-  /** @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts. */
-  return function parseQuery(raw) {
-    const key = raw.find(pair => pair.name === 'key')?.value ?? ''
-    const pairs = raw.filter(pair => pair.name !== 'key' && pair.value !== '')
+  /**
+   * @param key the access key of the request, which no message may repeat
+   * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
+   */
+  return function parseQuery(raw, key = '') {
+    const pairs = raw.filter(({ name, value }) => name !== 'key' && value !== '')
     for (const { name } of pairs) refuseUnknown(name, key, known)
     const isJson = pairs.some(({ name, value }) => name === 'get' && value?.startsWith('json'))
     const { own, check } = isJson ? modes.json : modes.txt
@@ -243,7 +245,7 @@ function toFilter(values: Values, own: { [name: string]: Parameter }, provider: 
     ageMaxSeconds: toInteger('time', values, own) ?? DEFAULT_AGE_MAX_SECONDS,
     worksMin: toInteger('works', values, own),
     countries: items(values.country?.toUpperCase()).sort(),
-    countryMode: mode === 'except' ? 'except' : 'include',
+    countryMode: mode === 'except' && values.country !== undefined ? 'except' : 'include',
     cities: [...new Map(items(values.city).map(city => [fold(city), city])).values()].sort(),
     lang: values.lang === 'en' ? 'en' : 'ru',
     port: toInteger('port', values, own),

@@ -26,18 +26,12 @@ export const readOneOf =
 export const readDurationMs = (given: string): number =>
   parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
 
-const SWITCH: { [word: string]: boolean } = {
-  1: true,
-  true: true,
-  yes: true,
-  on: true,
-  0: false,
-  false: false,
-  no: false,
-  off: false,
+const ON = ['1', 'true', 'yes', 'on']
+const OFF = ['0', 'false', 'no', 'off']
+export const readSwitch = (given: string): boolean => {
+  const word = given.toLowerCase()
+  return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
 }
-export const readSwitch = (given: string): boolean =>
-  SWITCH[given.toLowerCase()] ?? expect('1 or 0')
 
 const INTEGER = 'an integer of at least 1, or unlimited'
 export const readLimit = (given: string): Limit => {

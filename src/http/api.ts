@@ -2,9 +2,10 @@
  * Owns the one endpoint, `/api`: the steps of a request from top to bottom, in the order of
  * contract A2. Every refusal ends it by throwing an `ApiError`.
  */
-import { type Access, type Gauge, refusalOf, type Terms, termsOf } from '../access.ts'
+import { type Access, refusalOf, type Terms, termsOf } from '../access.ts'
 import { ApiError } from '../error.ts'
 import { subnetOf } from '../ip.ts'
+import type { Gauge } from '../limits.ts'
 import type { Filter, Output, Proxy } from '../proxy.ts'
 import { createQueryParser, keyOf, splitQuery } from '../query.ts'
 import { createRenderer, maskProxy } from '../render.ts'
@@ -30,12 +31,13 @@ export function createApi({ access, select, provider }: ApiParts) {
   return async function answer(request: ApiRequest, trace: Trace): Promise<ApiAnswer> {
     const { ip, nowMs } = request
     const raw = splitQuery(queryOf(request.url))
-    const caller = access.authenticate(keyOf(raw, request.authorization), nowMs)
+    const key = keyOf(raw, request.authorization)
+    const caller = access.authenticate(key, nowMs)
     trace.keyId = caller.id
 
     const parse = (): ReturnType<typeof parseQuery> => {
       try {
-        return parseQuery(raw)
+        return parseQuery(raw, key)
       } catch (error) {
         trace.gauges = access.gauges(caller, ip, nowMs)
         throw error

@@ -8,6 +8,9 @@ import { canonicalIp } from '../ip.ts'
 /** Stands for a client whose address cannot be known: one on a unix socket. */
 export const LOCAL_CLIENT = 'unix'
 
+/** Stands for a peer whose address cannot be read; it is believed nothing. */
+const UNKNOWN_CLIENT = 'unknown'
+
 /** Most entries of X-Forwarded-For that are looked at, from the right. */
 const HOPS_MAX = 32
 
@@ -29,7 +32,8 @@ export function createClientAddress(trusted: BlockList | undefined) {
     trusted?.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6') ?? false
 
   return (peer: string | null, forwardedFor: string | null): string => {
-    let client = peer === null ? LOCAL_CLIENT : (canonicalIp(peer) ?? LOCAL_CLIENT)
+    let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)
+    if (client === null) return UNKNOWN_CLIENT
     if (forwardedFor === null) return client
     const hops = forwardedFor.split(',').slice(-HOPS_MAX).reverse()
     for (const hop of hops) {

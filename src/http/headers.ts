@@ -1,5 +1,5 @@
 /** Owns the header fields of answers (contract A8). */
-import type { Gauge } from '../access.ts'
+import type { Gauge } from '../limits.ts'
 import type { Output } from '../proxy.ts'
 
 export type HeaderFields = { [name: string]: string }

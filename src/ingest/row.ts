@@ -135,7 +135,12 @@ function unixSecondsOf(text: string): number | null {
   return ms === null ? null : toSeconds(ms)
 }
 
-const FLAGS: { [word: string]: boolean } = { true: true, 1: true, false: false, 0: false }
+const FLAGS = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+])
 
 /** The services a row grants, and those it says anything of. */
 function servicesOf(row: RawRow, provider: string) {
@@ -145,7 +150,8 @@ function servicesOf(row: RawRow, provider: string) {
     const field = service === 'provider' ? providerMember(row, provider) : service
     const value = row[field]
     if (isUnknown(value)) continue
-    const flag = FLAGS[String(value).trim().toLowerCase()] ?? bad(field, 'must be true or false')
+    const flag =
+      FLAGS.get(String(value).trim().toLowerCase()) ?? bad(field, 'must be true or false')
     statedServices.add(service)
     if (flag) granted.add(service)
   }

@@ -2,8 +2,9 @@
  * Owns keys and plans in SQLite. Keys are looked up and stored by their SHA-256 only.
  */
 import type { Database } from 'bun:sqlite'
-import { BUILT_IN_PLANS, type KeyRecord, type Plan } from '../access.ts'
+import type { KeyRecord } from '../access.ts'
 import { hashKey, type ListedKey, type NewKey, newKeyId, shownPrefix } from '../key.ts'
+import { BUILT_IN_PLANS, type Plan } from '../plan.ts'
 import { utcDay } from '../time.ts'
 
 type PlanRow = {

@@ -3,7 +3,7 @@
  * What they mean is in `access.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import type { Usage, UsageStore } from '../access.ts'
+import type { Usage, UsageStore } from '../limits.ts'
 import { DAY_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
 import { openDatabase } from './open.ts'

@@ -2,7 +2,7 @@
  * The scenarios of spec and contract, rule by rule: what is asked, when, by whom, and what the
  * answer must and must not hold. Run in process and against the binary by `api.test.ts`.
  */
-import type { Plan } from '../../src/access.ts'
+import type { Plan } from '../../src/plan.ts'
 import type { TestRow } from '../harness.ts'
 
 /** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
@@ -205,6 +205,11 @@ const BAD_VALUES: readonly Scenario[] = [
   one('A3 names are case-sensitive', refuses('Type=http', "did you mean 'type'?")),
   one('A3 a name that holds the key is not repeated', {
     ...refuses(`x${KEYS.free}=1`, 'unknown parameter'),
+  }),
+  one('A3 nor one that holds a key from elsewhere', {
+    key: null,
+    headers: { Authorization: `Bearer ${KEYS.free}` },
+    ...refuses(`${KEYS.free}=1`, 'unknown parameter'),
   }),
   one('A3 a value given twice', refuses('works=1&works=2', 'works may be given only once')),
   one('A3 cm and country_mode that differ', refuses('cm=include&country_mode=except', 'cm')),
