@@ -55,31 +55,43 @@ const readNdjson: Reader = (text, sink) =>
 const headerOf = (cells: readonly string[]): string[] =>
   cells.map(cell => cell.trim().toLowerCase())
 
+/** Fixed, because Papa would guess them anew for every file. A trailing CR is trimmed later. */
+const CSV = { delimiter: ',', newline: '\n' } as const
+
 /** A header of member names, then one row a record (RFC 4180). */
 const readCsv: Reader = (text, sink) =>
   new Promise((resolve, reject) => {
     let header: string[] | null = null
     let line = 1
+    let pending = 0
     const take = (cells: string[]): void => {
       const start = line
+      pending = 0
       line += cells.reduce((lines, cell) => lines + cell.split('\n').length - 1, 1)
       if (cells.every(cell => cell.trim() === '')) return
       if (header !== null) return takeCells(start, cells, header, sink)
       header = headerOf(cells)
       if (!header.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
     }
-    const source = Readable.from(text)
+    /** An open quote makes the rest of the file one cell: gives up before it fills the memory. */
+    async function* bounded(): AsyncIterable<string> {
+      for await (const piece of text) {
+        if (pending > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${line}: too long`)
+        pending += piece.length
+        yield piece
+      }
+    }
+    const source = Readable.from(bounded())
     source.on('error', reject)
     Papa.parse<string[]>(source, {
-      step: ({ data, errors }, parser) => {
+      ...CSV,
+      step: ({ data, errors: [error] }, parser) => {
         try {
-          const [error] = errors
-          if (error && error.type === 'Quotes')
-            throw new UnusableFile(`line ${line}: ${error.message}`)
+          if (error?.type === 'Quotes') throw new UnusableFile(`line ${line}: ${error.message}`)
           take(data)
         } catch (thrown) {
+          reject(thrown) // first: abort() completes at once
           parser.abort()
-          reject(thrown)
         }
       },
       complete: () => resolve(),
@@ -121,7 +133,8 @@ export function detectFormat(head: string, isWhole: boolean): Format {
   if (start.startsWith('[')) return 'json'
   const firstLine = start.split('\n', 1)[0] ?? ''
   if (start.startsWith('{')) return isNdjson(firstLine) ? 'ndjson' : 'json'
-  if (headerOf(firstLine.split(',')).includes('ip')) return 'csv'
+  const [cells = []] = Papa.parse<string[]>(firstLine, CSV).data
+  if (headerOf(cells).includes('ip')) return 'csv'
   if (hasAddresses(head, isWhole)) return 'txt'
   throw new UnusableFile(
     'is none of the known formats: lines of ip:port, CSV with a header, JSON or NDJSON',

@@ -27,7 +27,7 @@ const DATA = 'data'
 const ENVELOPE = ['status', 'count', 'timestamp', 'filters']
 
 /** A string (perhaps cut off by the end of the text), or a bracket. */
-const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:"|$)|[{}[\]]/gs
+const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:(?<closed>")|\\?$)|[{}[\]]/gs
 const AFTER_SCALAR = /[\s,}\]]/g
 const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 }
 
@@ -40,12 +40,13 @@ function endOfValue(text: string, from: number): number {
   STRING_OR_BRACKET.lastIndex = from
   let depth = 0
   for (;;) {
-    const token = STRING_OR_BRACKET.exec(text)?.[0]
-    const end = STRING_OR_BRACKET.lastIndex
-    // A cut-off string reaches the end of the text: whether its value ends is not known yet.
-    if (token === undefined) return -1
+    const match = STRING_OR_BRACKET.exec(text)
+    if (match === null) return -1
+    const [token] = match
+    const isCutOff = token.startsWith('"') && match.groups?.closed === undefined
+    if (isCutOff) return -1
     depth += DEPTH[token] ?? 0
-    if (depth === 0) return end < text.length || /["}\]]$/.test(token) ? end : -1
+    if (depth === 0) return STRING_OR_BRACKET.lastIndex
   }
 }
 

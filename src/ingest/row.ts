@@ -99,8 +99,9 @@ function ipOutOf(row: RawRow): string {
 }
 
 function countryOf(row: RawRow): string {
-  const text = textOf(row, 'country').toUpperCase()
-  return /^(?:[A-Z]{2})?$/.test(text) ? text : bad('country', 'must be a two-letter country code')
+  const text = textOf(row, 'country')
+  if (!/^(?:[A-Za-z]{2})?$/.test(text)) return bad('country', 'must be a two-letter country code')
+  return text.toUpperCase()
 }
 
 function cityOf(row: RawRow, field: string): string {
@@ -150,8 +151,8 @@ function servicesOf(row: RawRow, provider: string) {
     const field = service === 'provider' ? providerMember(row, provider) : service
     const value = row[field]
     if (isUnknown(value)) continue
-    const flag =
-      FLAGS.get(String(value).trim().toLowerCase()) ?? bad(field, 'must be true or false')
+    const word = typeof value === 'object' ? '' : String(value).trim().toLowerCase()
+    const flag = FLAGS.get(word) ?? bad(field, 'must be true or false')
     statedServices.add(service)
     if (flag) granted.add(service)
   }

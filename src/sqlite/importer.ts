@@ -126,7 +126,8 @@ export function beginImport(db: Database, replace: boolean) {
     },
     rollback(): void {
       upsert.finalize()
-      db.run('rollback')
+      // A full disk has made SQLite roll back already.
+      if (db.inTransaction) db.run('rollback')
     },
   }
 }
