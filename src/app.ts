@@ -4,8 +4,10 @@
  */
 import { join } from 'node:path'
 import { createAccess } from './access.ts'
+import { CommandError, isDatabaseFailure } from './error.ts'
 import { beginImport } from './sqlite/importer.ts'
 import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
+import { explain } from './sqlite/open.ts'
 import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
 import { createUsageStore, openAccessFile } from './sqlite/usage.ts'
 
@@ -40,5 +42,36 @@ export function openRegistry(dir: string, serving = false) {
 
 export type List = ReturnType<typeof openList>
 export type Registry = ReturnType<typeof openRegistry>
+
+/** Works with the list in `dir` and closes it; a failing database becomes a `CommandError`. */
+export const withList = <T>(
+  dir: string | null,
+  work: (list: List) => T | Promise<T>,
+  serving = false,
+): Promise<T> => using(join(dir ?? '', PROXY_FILE), () => openList(dir, serving), work)
+
+/** Works with keys, plans and usage in `dir`, as `withList` does with the list. */
+export const withRegistry = <T>(
+  dir: string,
+  work: (registry: Registry) => T | Promise<T>,
+  serving = false,
+): Promise<T> => using(join(dir, ACCESS_FILE), () => openRegistry(dir, serving), work)
+
+async function using<R extends { close(): void }, T>(
+  file: string,
+  open: () => R,
+  work: (resource: R) => T | Promise<T>,
+): Promise<T> {
+  try {
+    const resource = open()
+    try {
+      return await work(resource)
+    } finally {
+      resource.close()
+    }
+  } catch (error) {
+    throw isDatabaseFailure(error) ? new CommandError(explain(file, error)) : error
+  }
+}
 
 export { sqliteVersion } from './sqlite/open.ts'

@@ -9,6 +9,7 @@ import {
   EXPIRY,
   Expected,
   readBurst,
+  readDirectory,
   readDurationMs,
   readExpiry,
   readKey,
@@ -20,7 +21,6 @@ import {
   readRanges,
   readServiceName,
   readSwitch,
-  readText,
 } from './values.ts'
 
 export type Environment = { readonly [name: string]: string | undefined }
@@ -48,7 +48,7 @@ export const SETTINGS = {
   data: setting({
     value: 'DIR',
     help: 'directory of the two databases (default: $STATE_DIRECTORY, else ./data)',
-    read: readText,
+    read: readDirectory,
   }),
   listen: setting({
     value: 'ADDRESS',

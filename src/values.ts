@@ -17,7 +17,8 @@ const expect = (what: string): never => {
   throw new Expected(what)
 }
 
-export const readText = (given: string): string => given
+export const readDirectory = (given: string): string =>
+  given === '' ? expect('the path of a directory') : given
 export const readOneOf =
   <const T extends readonly string[]>(values: T) =>
   (given: string): T[number] =>

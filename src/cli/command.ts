@@ -29,9 +29,11 @@ export type Command<N extends SettingName = SettingName> = {
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names
 
-/** Writes data to stdout and waits until it is taken. */
+/** Writes data to stdout and waits until it is taken; a reader that has had enough may go. */
 export const print = async (text: string): Promise<void> => {
-  await Bun.write(Bun.stdout, text)
+  await Bun.write(Bun.stdout, text).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
+  })
 }
 
 export const printJson = (value: unknown): Promise<void> =>

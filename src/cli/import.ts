@@ -1,7 +1,7 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
 import { SingleBar } from 'cli-progress'
-import { openList } from '../app.ts'
+import { withList } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
 import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
 import { stopwatch } from '../time.ts'
@@ -78,32 +78,31 @@ export const importCommand = command({
     const { data, format, type, replace, strict, json, providerService: provider } = settings
     const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
     const observer = createObserver(totalBytes)
-    const list = openList(data)
-    try {
+    const summary = await withList(data, async list => {
       const target = list.beginImport(replace)
       const defaults = { type, nowMs: clock(), provider }
+      const options = { format, defaults, strict, refuseEmpty: replace }
       try {
-        const options = { format, defaults, strict }
-        const totals = await importSources(files.map(toSource), options, target.add, observer)
-        const counts = target.commit()
-        observer.close()
-        const { added, updated, unchanged, removed } = counts
-        const { read, rejected } = totals
-        const summary = { read, added, updated, unchanged, rejected, removed }
-        if (json) await print(`${JSON.stringify(summary)}\n`)
-        else
-          say(
-            Object.entries(summary)
-              .map(([what, n]) => `${what} ${n}`)
-              .join(', '),
-          )
+        const { read, rejected } = await importSources(
+          files.map(toSource),
+          options,
+          target.add,
+          observer,
+        )
+        const { added, updated, unchanged, removed } = target.commit()
+        return { read, added, updated, unchanged, rejected, removed }
       } catch (error) {
-        observer.close()
         target.rollback()
         throw error
+      } finally {
+        observer.close()
       }
-    } finally {
-      list.close()
-    }
+    })
+    if (json) return print(`${JSON.stringify(summary)}\n`)
+    say(
+      Object.entries(summary)
+        .map(([what, n]) => `${what} ${n}`)
+        .join(', '),
+    )
   },
 })

@@ -1,5 +1,5 @@
 /** Owns the `keys` commands: making, listing and ending access keys. */
-import { openRegistry } from '../app.ts'
+import { withRegistry } from '../app.ts'
 import { CommandError } from '../error.ts'
 import { type ListedKey, newKey } from '../key.ts'
 import { formatInstant } from '../time.ts'
@@ -22,20 +22,15 @@ const addKey = command({
     const nowMs = clock()
     const atMs = expires && ('inMs' in expires ? nowMs + expires.inMs : expires.atMs)
     const expiresAt = atMs === undefined ? null : ending(atMs, nowMs, '--expires')
-    const registry = openRegistry(data)
-    try {
-      if (!registry.plans.find(plan)) {
-        const names = registry.plans.list().map(({ name }) => name)
-        throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
-      }
-      const key = given ?? newKey('regular')
-      const { id, isNew } = registry.keys.add({ key, label, plan, expiresAt }, nowMs)
-      if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
-      say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only now:`)
-      await print(`${key}\n`)
-    } finally {
-      registry.close()
-    }
+    const key = given ?? newKey('regular')
+    const { id, isNew } = await withRegistry(data, ({ keys, plans }) => {
+      const names = plans.list().map(({ name }) => name)
+      if (names.includes(plan)) return keys.add({ key, label, plan, expiresAt }, nowMs)
+      throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
+    })
+    if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
+    say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only now:`)
+    await print(`${key}\n`)
   },
 })
 
@@ -47,15 +42,12 @@ const addTemporaryKey = command({
   async run({ settings: { data, ttl, label }, clock }) {
     const nowMs = clock()
     const expiresAt = ending(nowMs + ttl, nowMs, '--ttl')
-    const registry = openRegistry(data)
-    try {
-      const key = newKey('temp')
-      const { id } = registry.keys.add({ key, label, plan: null, expiresAt }, nowMs)
-      say(`temporary key ${id}, ${until(expiresAt)}; it is shown only now:`)
-      await print(`${key}\n`)
-    } finally {
-      registry.close()
-    }
+    const key = newKey('temp')
+    const { id } = await withRegistry(data, ({ keys }) =>
+      keys.add({ key, label, plan: null, expiresAt }, nowMs),
+    )
+    say(`temporary key ${id}, ${until(expiresAt)}; it is shown only now:`)
+    await print(`${key}\n`)
   },
 })
 
@@ -75,9 +67,7 @@ const listKeys = command({
   example: 'proxylist keys list --json',
   async run({ settings: { data, json }, clock }) {
     const nowMs = clock()
-    const registry = openRegistry(data)
-    const keys = registry.keys.list(nowMs)
-    registry.close()
+    const keys = await withRegistry(data, registry => registry.keys.list(nowMs))
     const shown = keys.map(key => ({
       id: key.id,
       prefix: key.prefix,
@@ -112,10 +102,8 @@ const revokeKey = command({
   arguments: '<id>',
   settings: ['data'],
   example: 'proxylist keys revoke k3x9m2ab',
-  run({ settings: { data }, args: [id = ''], clock }) {
-    const registry = openRegistry(data)
-    const known = registry.keys.revoke(id, clock())
-    registry.close()
+  async run({ settings: { data }, args: [id = ''], clock }) {
+    const known = await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
     if (!known) throw new CommandError('there is no key with this id; see proxylist keys list')
     say(`key ${id} is revoked`)
   },

@@ -1,5 +1,5 @@
 /** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
-import { openList } from '../app.ts'
+import { withList } from '../app.ts'
 import { ApiError, CommandError } from '../error.ts'
 import { createQueryParser, splitQuery } from '../query.ts'
 import { createRenderer } from '../render.ts'
@@ -14,9 +14,7 @@ export const listCommand = command({
   async run({ settings: { data, providerService }, args: [text = ''], clock }) {
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
-    const list = openList(data)
-    const proxies = list.proxies.select(filter, false, nowMs)
-    list.close()
+    const proxies = await withList(data, list => list.proxies.select(filter, false, nowMs))
     if (proxies.length === 0) throw new CommandError('no proxies match the filters')
     await print(createRenderer(providerService)(proxies, filter, output, nowMs))
   },

@@ -1,6 +1,6 @@
 /** Owns the `plans` commands: what a key of a plan may do. */
 
-import { openRegistry } from '../app.ts'
+import { withRegistry } from '../app.ts'
 import { SETTINGS } from '../config.ts'
 import { CommandError } from '../error.ts'
 import { BUILT_IN_PLANS, type Plan } from '../plan.ts'
@@ -24,9 +24,7 @@ const listPlans = command({
   settings: ['data', 'json'],
   example: 'proxylist plans list',
   async run({ settings: { data, json } }) {
-    const registry = openRegistry(data)
-    const plans = registry.plans.list().map(describe)
-    registry.close()
+    const plans = (await withRegistry(data, registry => registry.plans.list())).map(describe)
     if (json) return printJson(plans)
     const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT']
     await print(
@@ -53,14 +51,15 @@ const setPlan = command({
   arguments: '<name>',
   settings: ['data', 'burst', 'daily', 'subnets', 'clients', 'count'],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
-  run({ settings: { data, ...limits }, args: [given = ''] }) {
+  async run({ settings: { data, ...limits }, args: [given = ''] }) {
     const name = nameOf(given)
-    const registry = openRegistry(data)
-    const base = registry.plans.find(name) ?? BUILT_IN_PLANS[0]
     const changes = Object.entries(limits).filter(([, limit]) => limit !== undefined)
-    const plan = { ...base, ...Object.fromEntries(changes), name } as Plan // entries of `limits`
-    registry.plans.set(plan)
-    registry.close()
+    const plan = await withRegistry(data, ({ plans }) => {
+      const base = plans.find(name) ?? BUILT_IN_PLANS[0]
+      const changed = { ...base, ...Object.fromEntries(changes), name } as Plan // of `limits`
+      plans.set(changed)
+      return changed
+    })
     const { name: _, ...described } = describe(plan)
     const words = Object.entries(described).map(([limit, value]) => `${limit} ${value}`)
     say(`plan ${name}: ${words.join(', ')}`)
@@ -73,13 +72,11 @@ const removePlan = command({
   arguments: '<name>',
   settings: ['data'],
   example: 'proxylist plans remove small',
-  run({ settings: { data }, args: [name = ''] }) {
+  async run({ settings: { data }, args: [name = ''] }) {
     if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
       throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
     }
-    const registry = openRegistry(data)
-    const { removed, keys } = registry.plans.remove(name)
-    registry.close()
+    const { removed, keys } = await withRegistry(data, ({ plans }) => plans.remove(name))
     if (keys > 0) throw new CommandError(`plan ${name} is held by ${keys} keys; it stays`)
     if (!removed) throw new CommandError('there is no plan of this name; see proxylist plans list')
     say(`plan ${name} is removed`)

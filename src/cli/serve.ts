@@ -1,6 +1,7 @@
 /** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
-import { type List, openList, openRegistry, type Registry } from '../app.ts'
+import { type List, type Registry, withList, withRegistry } from '../app.ts'
+import type { Settings } from '../config.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
 import { createService } from '../http/server.ts'
@@ -14,57 +15,81 @@ const SWEEP_EVERY_MS = MINUTE_MS
 /** How often the sample's check times move on. */
 const REFRESH_EVERY_MS = SECOND_MS
 
+const SERVE_SETTINGS = [
+  'data',
+  'listen',
+  'sample',
+  'retain',
+  'trustProxy',
+  'errors',
+  'log',
+  'grace',
+  'providerService',
+] as const
+type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
+
 export const serveCommand = command({
   name: 'serve',
   summary: 'run the service until SIGTERM or SIGINT',
-  settings: [
-    'data',
-    'listen',
-    'sample',
-    'retain',
-    'trustProxy',
-    'errors',
-    'log',
-    'grace',
-    'providerService',
-  ],
+  settings: SERVE_SETTINGS,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
-  async run({ settings, clock }) {
-    const log = createLog(settings.log === 'json')
-    const registry = openRegistry(settings.data, true)
-    const list = openList(settings.sample ? null : settings.data, true)
-    const timers = settings.sample
-      ? [keepFresh(list, clock)]
-      : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
-    timers.push(sweep(() => registry.usage.removeStale(clock()), log))
-    try {
-      const service = createService({
-        access: registry.access,
-        select: list.proxies.select,
-        provider: settings.providerService,
-        clock,
-        log,
-        errors: settings.errors,
-        clientAddress: createClientAddress(settings.trustProxy),
-        probe: () => {
-          list.proxies.isEmpty()
-          registry.usage.probe()
-        },
-      })
-      const { server, shown } = await listen(service, settings.listen)
-      log.say(`listening on ${shown}`)
-      welcome(list, registry, settings.data, log, clock())
-      await untilSignal()
-      log.say('stopping')
-      await drain(server, settings.grace)
-    } finally {
-      for (const timer of timers) clearInterval(timer)
-      list.close()
-      registry.close()
-      log.close()
-    }
-  },
+  run: ({ settings, clock }) =>
+    withRegistry(
+      settings.data,
+      registry => {
+        const hasKeys = registry.keys.list(clock()).length > 0
+        const dir = settings.sample ? null : settings.data
+        return withList(dir, list => serve({ settings, clock, registry, list, hasKeys }), true)
+      },
+      true,
+    ),
 })
+
+type Serving = {
+  settings: ServeSettings
+  clock: Clock
+  registry: Registry
+  list: List
+  hasKeys: boolean
+}
+
+/** Serves until a signal comes. */
+async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
+  const log = createLog(settings.log === 'json')
+  const timers = settings.sample
+    ? [keepFresh(list, clock)]
+    : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
+  timers.push(sweep(() => registry.usage.removeStale(clock()), log))
+  try {
+    const service = createService({
+      access: registry.access,
+      select: list.proxies.select,
+      provider: settings.providerService,
+      clock,
+      log,
+      errors: settings.errors,
+      clientAddress: createClientAddress(settings.trustProxy),
+      probe: () => {
+        list.proxies.isEmpty()
+        registry.usage.probe()
+      },
+    })
+    const { server, shown } = await listen(service, settings.listen)
+    log.say(`listening on ${shown}`)
+    if (list.proxies.isEmpty()) {
+      log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
+    }
+    if (!hasKeys) {
+      log.say(`there is no key but demo; make one with: proxylist keys add --data ${settings.data}`)
+    }
+    await untilSignal()
+    log.say('stopping')
+    await drain(server, settings.grace)
+  } finally {
+    for (const timer of timers) clearInterval(timer)
+    log.close()
+  }
+}
 
 /** Loads the sample and keeps its check times as fresh as they are in the file. */
 function keepFresh(list: List, clock: Clock) {
@@ -90,16 +115,6 @@ function sweep(removeSome: () => boolean, log: Log) {
   return setInterval(step, SWEEP_EVERY_MS)
 }
 
-/** What a new operator needs to know next. */
-function welcome(list: List, registry: Registry, data: string, log: Log, nowMs: number): void {
-  if (list.proxies.isEmpty()) {
-    log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
-  }
-  if (registry.keys.list(nowMs).length === 0) {
-    log.say(`there is no key but demo yet; make one with: proxylist keys add --data ${data}`)
-  }
-}
-
 /** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
 function untilSignal(): Promise<void> {
   return new Promise(resolve => {
@@ -112,10 +127,13 @@ function untilSignal(): Promise<void> {
   })
 }
 
+/** The longest a timer can run; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1
+
 /** Finishes what is in flight, for at most `graceMs`; then cuts it. */
 async function drain(server: { stop(now?: boolean): Promise<void> }, graceMs: number) {
   const { promise: deadline, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, graceMs)
+  const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
   await Promise.race([server.stop(), deadline])
   clearTimeout(timer)
   await server.stop(true)

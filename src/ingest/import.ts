@@ -16,6 +16,8 @@ export type ImportOptions = {
   defaults: RowDefaults
   /** Whether the first bad row refuses everything. */
   strict: boolean
+  /** Whether a file without anything in it is refused: it would empty the list. */
+  refuseEmpty?: boolean
 }
 
 /** Where an import tells what happens. */
@@ -106,6 +108,9 @@ export async function importSources(
     }
     try {
       const { head, isWhole, text } = await peek(textOf(source, count))
+      if (options.refuseEmpty && isWhole && head.trim() === '') {
+        throw new UnusableFile('is empty, and --replace would remove the whole list')
+      }
       const format = options.format === 'auto' ? detectFormat(head, isWhole) : options.format
       await readRows(format, text, {
         row: (line, row, listedAs) => take(source.name, line, row, listedAs),

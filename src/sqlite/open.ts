@@ -7,8 +7,8 @@ import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, messageOf } from '../error.ts'
 
-/** `PRXL`: marks a SQLite file as ours. */
-const APPLICATION_ID = 0x5052584c
+/** Marks a SQLite file as ours, and as which of ours: `PRXL` and `PRXA`. */
+export const APPLICATION_IDS = { proxies: 0x5052584c, access: 0x50525841 } as const
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -19,6 +19,7 @@ const SERVER_BUSY_MS = 250
 const LOG_BYTES_MAX = 16 * 1024 * 1024
 
 export type OpenOptions = {
+  holds: keyof typeof APPLICATION_IDS
   /** The scripts that bring an empty file to the newest schema; version n is after script n. */
   schema: readonly string[]
   /** Whether the caller serves requests and must not block for long. */
@@ -29,12 +30,13 @@ export type OpenOptions = {
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.
  * @throws CommandError naming the file when it cannot be used.
  */
-export function openDatabase(file: string, { schema, serving = false }: OpenOptions): Database {
+export function openDatabase(file: string, options: OpenOptions): Database {
+  const { serving = false } = options
   try {
     if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     const db = new Database(file, { create: true, strict: true })
     try {
-      prepareDatabase(db, file, schema)
+      prepareDatabase(db, file, options)
       db.run(`pragma busy_timeout = ${serving ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
       return db
     } catch (error) {
@@ -47,10 +49,11 @@ export function openDatabase(file: string, { schema, serving = false }: OpenOpti
   }
 }
 
-function prepareDatabase(db: Database, file: string, schema: readonly string[]): void {
+function prepareDatabase(db: Database, file: string, { schema, holds }: OpenOptions): void {
+  const applicationId = APPLICATION_IDS[holds]
   // Waiting comes first: the next statements already need locks another process may hold.
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
-  refuseForeign(db, file)
+  refuseForeign(db, file, applicationId)
   db.run('pragma journal_mode = wal')
   // With WAL, NORMAL survives any crash of the process; only a power cut can lose the last commits.
   db.run('pragma synchronous = normal')
@@ -58,18 +61,27 @@ function prepareDatabase(db: Database, file: string, schema: readonly string[]):
   // After a large import the log would keep its size for good.
   db.run(`pragma journal_size_limit = ${LOG_BYTES_MAX}`)
   db.run('pragma trusted_schema = off')
-  migrate(db, file, schema)
+  migrate(db, file, schema, applicationId)
 }
 
-function refuseForeign(db: Database, file: string): void {
+function refuseForeign(db: Database, file: string, applicationId: number): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
-  if (id !== APPLICATION_ID && (id !== 0 || tables !== 0)) {
-    throw new CommandError(`${file} is a database of another program`)
-  }
+  if (id === applicationId || (id === 0 && tables === 0)) return
+  const isOther = Object.values<number>(APPLICATION_IDS).includes(id)
+  throw new CommandError(
+    isOther
+      ? `${file} is another database of proxylist under this name`
+      : `${file} is a database of another program`,
+  )
 }
 
-function migrate(db: Database, file: string, schema: readonly string[]): void {
+function migrate(
+  db: Database,
+  file: string,
+  schema: readonly string[],
+  applicationId: number,
+): void {
   if (pragma(db, 'user_version') === schema.length) return
   db.transaction(() => {
     const version = pragma(db, 'user_version') // again: another process may have been first
@@ -80,7 +92,7 @@ function migrate(db: Database, file: string, schema: readonly string[]): void {
       )
     }
     for (const script of schema.slice(version)) db.run(script)
-    db.run(`pragma application_id = ${APPLICATION_ID}`)
+    db.run(`pragma application_id = ${applicationId}`)
     db.run(`pragma user_version = ${schema.length}`)
   }).immediate()
 }
@@ -99,7 +111,8 @@ const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_IOERR: 'cannot be read or written (input/output error)',
 }
 
-function explain(file: string, error: unknown): string {
+/** What went wrong with a database file, as a sentence that begins with its name. */
+export function explain(file: string, error: unknown): string {
   if (error instanceof SQLiteError) {
     const code = Object.keys(EXPLANATIONS).find(name => error.code?.startsWith(name))
     return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${error.code})`}`

@@ -37,7 +37,7 @@ type Row = [
 ]
 
 export const openProxyFile = (file: string, serving = false): Database =>
-  openDatabase(file, { schema: [schema], serving })
+  openDatabase(file, { holds: 'proxies', schema: [schema], serving })
 
 /** The address as one integer below 2^48: IPv4 as 32 bits, then the port as 16. */
 export const idOf = ({ ip, port }: Address): number =>

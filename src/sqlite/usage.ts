@@ -16,7 +16,7 @@ const REMOVE_SLICE = 2_000
 const KEEP_MS = 2 * DAY_MS
 
 export const openAccessFile = (file: string, serving = false): Database =>
-  openDatabase(file, { schema: [schema], serving })
+  openDatabase(file, { holds: 'access', schema: [schema], serving })
 
 const encode = (admissions: readonly number[]): Uint8Array =>
   new Uint8Array(new Float64Array(admissions).buffer)
