@@ -1,5 +1,5 @@
 /**
- * Owns group commit: calls of one turn of the event loop are worked on together.
+ * Owns what is shared within one turn of the event loop: group commit, and values read once.
  * Knows nothing of what the work is.
  */
 
@@ -30,4 +30,19 @@ export function createTurnBatch<Item, Result>(
       if (queue.length === 0) setImmediate(flush)
       queue.push({ item, resolve, reject })
     })
+}
+
+/** A value that is read at most once in a turn of the event loop. */
+export function oncePerTurn<T>(read: () => T): () => T {
+  let known: { value: T } | null = null
+  const forget = (): void => {
+    known = null
+  }
+  return () => {
+    if (known === null) {
+      known = { value: read() }
+      setImmediate(forget)
+    }
+    return known.value
+  }
 }

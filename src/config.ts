@@ -9,6 +9,7 @@ import {
   EXPIRY,
   Expected,
   readBurst,
+  readBytes,
   readDirectory,
   readDurationMs,
   readExpiry,
@@ -88,6 +89,12 @@ export const SETTINGS = {
     fallback: '10s',
     help: 'how long requests in flight may take after SIGTERM',
     read: readDurationMs,
+  }),
+  cacheBytes: setting({
+    value: 'SIZE',
+    fallback: '64MiB',
+    help: 'memory for answers that are kept ready, such as 64MiB; 0 keeps none',
+    read: readBytes,
   }),
   providerService: setting({
     value: 'NAME',

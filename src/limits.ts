@@ -48,41 +48,61 @@ export const NOTHING: Usage = { admissions: [], day: 0, requests: 0 }
 /** Whole seconds to wait for a moment that lies `ms` ahead. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
+/** What a meter says of a request. */
+type Judgement = {
+  usage: Usage
+  nowMs: number
+  /** The instant the request counts at. */
+  atMs: number
+  /** Admissions in the window, and the oldest of them. */
+  counted: number
+  oldestMs: number
+  today: number
+  requests: number
+  windowFull: boolean
+  dayFull: boolean
+  /** How long the limits would still refuse. */
+  waitMs: number
+}
+
 /**
  * Judges one meter. Time is the later of the clock and the last admission, so that a clock that
  * steps back never admits more; waits are counted on the clock itself (contract B3).
  */
-function judge(meter: Meter, usage: Usage, nowMs: number) {
-  const { window, daily } = meter
-  const atMs = Math.max(nowMs, usage.admissions.at(-1) ?? nowMs)
-  const counted = window
-    ? usage.admissions.filter(admission => admission > atMs - window.ms).slice(-window.limit)
-    : []
+function judge({ window, daily }: Meter, usage: Usage, nowMs: number): Judgement {
+  const { admissions } = usage
+  const atMs = Math.max(nowMs, admissions.at(-1) ?? nowMs)
+  const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
+  const oldestMs = admissions[admissions.length - counted] ?? atMs
   const today = utcDay(atMs)
   const requests = usage.day === today ? usage.requests : 0
-  const windowFull = window !== null && counted.length >= window.limit
+  const windowFull = window !== null && counted >= window.limit
   const dayFull = daily !== null && requests >= daily
-  const windowOpensAtMs = window ? (counted[0] ?? atMs - window.ms) + window.ms : nowMs
-  const midnightMs = (today + 1) * DAY_MS
-  const waitMs = Math.max(
-    windowFull ? windowOpensAtMs - nowMs : 0,
-    dayFull ? midnightMs - nowMs : 0,
-  )
-  return { windowFull, dayFull, waitMs, atMs, counted, today, requests }
+  const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : 0
+  const dayWaitMs = dayFull ? (today + 1) * DAY_MS - nowMs : 0
+  const waitMs = Math.max(windowWaitMs, dayWaitMs)
+  return { usage, nowMs, atMs, counted, oldestMs, today, requests, windowFull, dayFull, waitMs }
 }
 
-/** How full a meter's limits are, without using them. */
-export function gaugesOf({ window, daily }: Meter, usage: Usage, nowMs: number): Gauge[] {
-  const { counted, requests, today } = judge({ subject: '', window, daily }, usage, nowMs)
-  const gauges: Gauge[] = []
+/** How many of the last `limit` admissions are later than `sinceMs`; they are in order. */
+function countWithin(admissions: readonly number[], sinceMs: number, limit: number): number {
+  const { length } = admissions
+  let counted = 0
+  while (counted < limit && (admissions[length - 1 - counted] ?? sinceMs) > sinceMs) counted += 1
+  return counted
+}
+
+/** Adds how full a meter's limits are; `more` is 1 when the judged request was recorded. */
+function addGauges(gauges: Gauge[], { window, daily }: Meter, judged: Judgement, more: 0 | 1) {
+  const { counted, oldestMs, requests, today, nowMs } = judged
   if (window) {
-    const oldest = counted[0]
+    const used = counted + more
     gauges.push({
       name: window.name,
       quota: window.limit,
       windowSeconds: window.ms / SECOND_MS,
-      remaining: window.limit - counted.length,
-      resetSeconds: oldest === undefined ? 0 : wholeSeconds(oldest + window.ms - nowMs),
+      remaining: window.limit - used,
+      resetSeconds: used === 0 ? 0 : wholeSeconds(oldestMs + window.ms - nowMs),
     })
   }
   if (daily !== null) {
@@ -90,10 +110,16 @@ export function gaugesOf({ window, daily }: Meter, usage: Usage, nowMs: number):
       name: 'daily',
       quota: daily,
       windowSeconds: DAY_MS / SECOND_MS,
-      remaining: Math.max(0, daily - requests),
+      remaining: Math.max(0, daily - requests - more),
       resetSeconds: wholeSeconds((today + 1) * DAY_MS - nowMs),
     })
   }
+}
+
+/** How full a meter's limits are, without using them. */
+export function gaugesOf(meter: Meter, usage: Usage, nowMs: number): Gauge[] {
+  const gauges: Gauge[] = []
+  addGauges(gauges, meter, judge(meter, usage, nowMs), 0)
   return gauges
 }
 
@@ -102,35 +128,32 @@ export function gaugesOf({ window, daily }: Meter, usage: Usage, nowMs: number):
  * (all or nothing). Call inside `store.transaction`.
  */
 export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: number): Verdict {
-  const states = meters.map(meter => {
-    const usage = store.read(meter.subject) ?? NOTHING
-    return { meter, usage, ...judge(meter, usage, nowMs) }
-  })
-  const refused = states.some(({ windowFull }) => windowFull)
-    ? 'window'
-    : states.some(({ dayFull }) => dayFull)
-      ? 'daily'
-      : null
-  const after = states.map(state => (refused ? state.usage : record(state)))
-  if (!refused) {
-    for (const [i, { meter }] of states.entries()) store.write(meter.subject, after[i] ?? NOTHING)
+  const judgements = meters.map(meter => judge(meter, store.read(meter.subject) ?? NOTHING, nowMs))
+  const refused = refusalOf(judgements)
+  const verdict: Verdict = { refused, retryAfterSeconds: 1, gauges: [], atMs: nowMs }
+  for (const [i, judged] of judgements.entries()) {
+    const meter = meters[i]
+    if (!meter) continue
+    if (refused === null) store.write(meter.subject, recorded(meter, judged))
+    addGauges(verdict.gauges, meter, judged, refused === null ? 1 : 0)
+    verdict.retryAfterSeconds = Math.max(verdict.retryAfterSeconds, wholeSeconds(judged.waitMs))
+    verdict.atMs = Math.max(verdict.atMs, judged.atMs)
   }
-  return {
-    refused,
-    retryAfterSeconds: wholeSeconds(Math.max(...states.map(({ waitMs }) => waitMs))),
-    gauges: states.flatMap(({ meter }, i) => gaugesOf(meter, after[i] ?? NOTHING, nowMs)),
-    atMs: Math.max(...states.map(({ atMs }) => atMs)),
-  }
+  return verdict
+}
+
+/** What refuses a request; a full window comes before a full day (contract A2). */
+function refusalOf(judgements: readonly Judgement[]): Verdict['refused'] {
+  if (judgements.some(({ windowFull }) => windowFull)) return 'window'
+  return judgements.some(({ dayFull }) => dayFull) ? 'daily' : null
 }
 
 /** A usage after one more admission: the log keeps no more than the window can ask for. */
-function record(state: { meter: Meter; usage: Usage } & ReturnType<typeof judge>): Usage {
-  const keep = state.meter.window?.limit ?? 1
-  return {
-    admissions: [...state.usage.admissions, state.atMs].slice(-keep),
-    day: state.today,
-    requests: state.requests + 1,
-  }
+function recorded({ window }: Meter, { usage, atMs, today, requests }: Judgement): Usage {
+  const keep = window?.limit ?? 1
+  const admissions = usage.admissions.slice(Math.max(0, usage.admissions.length + 1 - keep))
+  admissions.push(atMs)
+  return { admissions, day: today, requests: requests + 1 }
 }
 
 /** How long a meter's window alone would still refuse, in milliseconds. */

@@ -120,7 +120,7 @@ export function keyOf(raw: RawQuery, authorization: string | null): string {
   if (given.length > 1) throw invalid('key may be given only once')
   const inQuery = given[0]?.value
   if (inQuery === null) throw invalid('key must be valid UTF-8 in percent-encoding')
-  const inHeader = /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
+  const inHeader = bearerOf(authorization ?? '')
   if (inQuery !== undefined && inHeader !== undefined && inQuery !== inHeader) {
     throw invalid('key differs between the query and the Authorization header; send it once')
   }
@@ -129,6 +129,21 @@ export function keyOf(raw: RawQuery, authorization: string | null): string {
     throw new ApiError('KEY_MISSING', 'key is required: ?key=KEY or Authorization: Bearer KEY')
   }
   return key
+}
+
+/**
+ * The key in an Authorization header (RFC 6750), which HTTP hands over as Latin-1. Several
+ * headers arrive joined by commas; other schemes are none of ours.
+ */
+function bearerOf(authorization: string): string | undefined {
+  if (!/^Bearer(?: |$)/i.test(authorization)) return undefined
+  const keys = authorization.split(/, *(?=Bearer )/i).map(part => part.replace(/^Bearer */i, ''))
+  const [key = '', ...others] = new Set(keys.map(text => text.trim()))
+  if (others.length > 0 || /\s/.test(key)) {
+    throw invalid('the Authorization header must be: Bearer KEY, once')
+  }
+  if (key === '') return undefined
+  return Buffer.from(key, 'latin1').toString('utf8')
 }
 
 type Parser = (raw: RawQuery, key?: string) => Query
@@ -171,7 +186,8 @@ function refuseUnknown(name: string | null, key: string, known: object): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
   if (Object.hasOwn(known, name)) return
   // A name that holds the key (a slip such as `?key=K&K`) must not be repeated.
-  const shown = /^[\w.-]{1,40}$/.test(name) && !(key !== '' && name.includes(key))
+  const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
+  const shown = /^[\w.-]{1,40}$/.test(name) && !holdsKey
   const hint = nearest(name, [...Object.keys(known), 'key'])
   throw invalid(
     `unknown parameter${shown ? ` '${name}'` : ''}${hint ? `; did you mean '${hint}'?` : ''}`,
@@ -191,13 +207,16 @@ function collect(pairs: RawQuery, own: { [name: string]: Parameter }, provider: 
   }
   const values: Values = {}
   for (const [name, texts] of given) {
-    const isList = own[name]?.list
-    if (texts.length > 1 && !isList) throw invalid(`${name} may be given only once`)
-    const text = isList ? normaliseList(texts.join(','), provider) : texts.join()
+    const text = own[name]?.list ? joined(name, texts, provider) : single(name, texts)
     if (text !== '') values[name] = text
   }
   refuseTwoModes(values)
   return values
+}
+
+function single(name: string, [text = '', ...more]: readonly string[]): string {
+  if (more.length > 0) throw invalid(`${name} may be given only once`)
+  return text
 }
 
 function refuseTwoModes({ cm, country_mode: mode }: Values): void {
@@ -205,12 +224,16 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
   throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
 }
 
-/** Items trimmed, in lower case, each once; the provider's service by its name. */
-function normaliseList(text: string, provider: string): string {
-  const items = text.split(',').map(item => {
-    const name = item.trim().toLowerCase()
-    return name.replaceAll('_', ' ') === provider.replaceAll('_', ' ') ? provider : name
-  })
+/** Items trimmed, in lower case, each once; of services, the provider's by its name. */
+function joined(parameterName: string, texts: readonly string[], provider: string): string {
+  const hasServices = parameterName === 'service' || parameterName === 'fields'
+  const items = texts
+    .join()
+    .split(',')
+    .map(item => {
+      const name = item.trim().toLowerCase()
+      return hasServices && name.replaceAll('_', ' ') === provider ? provider : name
+    })
   return [...new Set(items.filter(item => item !== ''))].join(',')
 }
 

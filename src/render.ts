@@ -7,28 +7,35 @@ import { cityIn, type Filter, type Lang, type Output, type Proxy, type Service }
 import { formatInstant, formatTimecheck } from './time.ts'
 
 type Value = string | number | boolean | null
-type Member = { name: string; value: (proxy: Proxy, view: View) => Value | undefined }
 /** What of the request decides how a record looks. */
 type View = { lang: Lang; splitIp: boolean }
+/** One member of a record: its value as JSON text. `isShown` false leaves it out. */
+type Member = {
+  name: string
+  isShown?: (view: View) => boolean
+  json: (proxy: Proxy, view: View) => string
+}
 
+/** Text that needs no escaping in JSON. */
+const plain = (text: string): string => `"${text}"`
 const service = (name: string, which: Service): Member => ({
   name,
-  value: proxy => proxy.services.has(which),
+  json: proxy => (proxy.services.has(which) ? 'true' : 'false'),
 })
 
-/** The members of a record in the order of spec 2.1. `undefined` leaves a member out. */
+/** The members of a record in the order of spec 2.1. */
 const membersOf = (provider: string): Member[] => [
-  { name: 'ip', value: (proxy, { splitIp }) => (splitIp ? proxy.ip : addressOf(proxy)) },
-  { name: 'port', value: ({ port }, { splitIp }) => (splitIp ? String(port) : undefined) },
-  { name: 'ip_out', value: proxy => proxy.ipOut },
-  { name: 'type', value: proxy => proxy.type },
-  { name: 'anon', value: proxy => proxy.anon },
-  { name: 'speed', value: proxy => proxy.speed },
-  { name: 'ping', value: ({ pingMs }) => (pingMs === null ? null : pingMs / 1000) },
-  { name: 'timecheck', value: proxy => formatTimecheck(proxy.checkedAt) },
-  { name: 'country', value: proxy => proxy.country },
-  { name: 'city', value: (proxy, { lang }) => cityIn(lang, proxy) },
-  { name: 'works', value: ({ works }) => (works === null ? '' : String(works)) },
+  { name: 'ip', json: (proxy, { splitIp }) => plain(splitIp ? proxy.ip : addressOf(proxy)) },
+  { name: 'port', isShown: ({ splitIp }) => splitIp, json: ({ port }) => `"${port}"` },
+  { name: 'ip_out', json: proxy => plain(proxy.ipOut) },
+  { name: 'type', json: proxy => plain(proxy.type) },
+  { name: 'anon', json: proxy => plain(proxy.anon) },
+  { name: 'speed', json: proxy => String(proxy.speed) },
+  { name: 'ping', json: ({ pingMs }) => (pingMs === null ? 'null' : String(pingMs / 1000)) },
+  { name: 'timecheck', json: proxy => plain(formatTimecheck(proxy.checkedAt)) },
+  { name: 'country', json: proxy => plain(proxy.country) },
+  { name: 'city', json: (proxy, { lang }) => JSON.stringify(cityIn(lang, proxy)) },
+  { name: 'works', json: ({ works }) => (works === null ? '""' : `"${works}"`) },
   service('smtp', 'smtp'),
   service('telegram', 'telegram'),
   service('avito', 'avito'),
@@ -72,42 +79,90 @@ export function describeFilter(filter: Filter, provider: string): { [name: strin
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null))
 }
 
-/** Writes answers for one name of the provider's service. `nowMs` dates the envelope. */
-export function createRenderer(provider: string) {
-  const members = membersOf(provider)
-
-  function record(proxy: Proxy, chosen: readonly Member[], view: View): object {
-    const values = chosen.map(({ name, value }) => [name, value(proxy, view)])
-    return Object.fromEntries(values.filter(([, value]) => value !== undefined))
-  }
-
-  function renderJson(proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number) {
-    const { fields, splitIp } = output
-    const chosen = fields ? members.filter(({ name }) => fields.includes(name)) : members
-    const records = proxies.map(proxy => record(proxy, chosen, { lang: filter.lang, splitIp }))
-    const data =
-      output.shape === 'array'
-        ? records
-        : Object.fromEntries(proxies.map((proxy, i) => [addressOf(proxy), records[i]]))
-    const body = output.wrap
-      ? {
-          status: 'ok',
-          count: records.length,
-          timestamp: formatInstant(nowMs),
-          filters: describeFilter(filter, provider),
-          data,
-        }
-      : data
-    return JSON.stringify(body, null, output.pretty ? 2 : undefined)
-  }
-
-  function renderTxt(proxies: readonly Proxy[], { typePrefix }: Output): string {
-    const line = (proxy: Proxy) => `${typePrefix ? `${proxy.type}://` : ''}${addressOf(proxy)}\n`
-    return proxies.map(line).join('')
-  }
-
-  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string =>
-    output.kind === 'json' ? renderJson(proxies, filter, output, nowMs) : renderTxt(proxies, output)
+/**
+ * How one answer is written: `head` (in two pieces when the time stands between them), the
+ * records with `separator` between them, and `tail`.
+ */
+export type Writer = {
+  head: readonly string[]
+  record: (proxy: Proxy) => string
+  separator: string
+  tail: string
 }
 
-export type Renderer = ReturnType<typeof createRenderer>
+/** Makes writers for one name of the provider's service; `count` records will be written. */
+export function createWriters(provider: string) {
+  const members = membersOf(provider)
+
+  function jsonWriter(filter: Filter, output: Output, count: number): Writer {
+    const [newline, space] = output.pretty ? ['\n', ' '] : ['', '']
+    const indent = (depth: number): string => (output.pretty ? newline + '  '.repeat(depth) : '')
+    const depth = output.wrap ? 2 : 1
+    const [open, close] = output.shape === 'array' ? '[]' : '{}'
+    const record = recordWriter(members, filter.lang, output, indent, depth)
+    const list = {
+      head: [count === 0 ? `${open}` : `${open}${indent(depth)}`],
+      record,
+      separator: `,${indent(depth)}`,
+      tail: count === 0 ? `${close}` : `${indent(depth - 1)}${close}`,
+    }
+    if (!output.wrap) return list
+    const filters = JSON.stringify(describeFilter(filter, provider), null, output.pretty ? 2 : 0)
+    const member = (name: string): string => `${indent(1)}"${name}":${space}`
+    const before = `{${member('status')}"ok",${member('count')}${count},${member('timestamp')}"`
+    const nested = filters.replaceAll('\n', indent(1))
+    const after = `",${member('filters')}${nested},${member('data')}${list.head}`
+    return { ...list, head: [before, after], tail: `${list.tail}${indent(0)}}` }
+  }
+
+  const txtWriter = ({ typePrefix }: Output): Writer => ({
+    head: [''],
+    record: typePrefix
+      ? proxy => `${proxy.type}://${addressOf(proxy)}\n`
+      : proxy => `${addressOf(proxy)}\n`,
+    separator: '',
+    tail: '',
+  })
+
+  return (filter: Filter, output: Output, count: number): Writer =>
+    output.kind === 'json' ? jsonWriter(filter, output, count) : txtWriter(output)
+}
+
+/** Writes one record as `JSON.stringify` would, at its place in the document. */
+function recordWriter(
+  members: readonly Member[],
+  lang: Lang,
+  { fields, splitIp, pretty, shape }: Output,
+  indent: (depth: number) => string,
+  depth: number,
+): Writer['record'] {
+  const view = { lang, splitIp }
+  const shown = members.filter(
+    ({ name, isShown = () => true }) => isShown(view) && (fields?.includes(name) ?? true),
+  )
+  const colon = pretty ? ': ' : ':'
+  const pieces = shown.map(({ name, json }, i) => ({
+    before: `${i === 0 ? '' : ','}${indent(depth + 1)}${JSON.stringify(name)}${colon}`,
+    json,
+  }))
+  const close = shown.length === 0 ? '}' : `${indent(depth)}}`
+  return proxy => {
+    let text = shape === 'array' ? '{' : `"${addressOf(proxy)}"${colon}{`
+    for (const { before, json } of pieces) text += before + json(proxy, view)
+    return text + close
+  }
+}
+
+/** The whole answer, in two pieces when the time stands between them (the envelope's). */
+export function renderPieces(writer: Writer, proxies: readonly Proxy[]): readonly string[] {
+  const { head, record, separator, tail } = writer
+  const rest = proxies.map(record).join(separator) + tail
+  return [...head.slice(0, -1), head.at(-1) + rest]
+}
+
+/** Writes answers for one name of the provider's service. `nowMs` dates the envelope. */
+export function createRenderer(provider: string) {
+  const writerOf = createWriters(provider)
+  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string =>
+    renderPieces(writerOf(filter, output, proxies.length), proxies).join(formatInstant(nowMs))
+}

@@ -35,15 +35,27 @@ export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 /** Number of the UTC day an instant lies in, counted from 1970-01-01. */
 export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 
+/** Keeps the last text of a formatter: busy servers ask for the same instant again and again. */
+function remembering(format: (instant: number) => string): (instant: number) => string {
+  let known = Number.NaN
+  let text = ''
+  return instant => {
+    if (instant !== known) text = format(instant)
+    known = instant
+    return text
+  }
+}
+
 /** ISO 8601 with `Z`, milliseconds included. */
-export const formatInstant = (ms: number): string => new Date(ms).toISOString()
+export const formatInstant = remembering(ms => new Date(ms).toISOString())
 
 /** `YYYY-MM-DD HH:MM:SS` at UTC+2, from Unix seconds. */
-export const formatTimecheck = (seconds: number): string =>
+export const formatTimecheck = remembering(seconds =>
   new Date((seconds + TIMECHECK_OFFSET_SECONDS) * SECOND_MS)
     .toISOString()
     .slice(0, 19)
-    .replace('T', ' ')
+    .replace('T', ' '),
+)
 
 /** Unix seconds of a `timecheck` text, or `null` when it is not one (the 31st of June included). */
 export function parseTimecheck(text: string): number | null {

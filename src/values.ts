@@ -27,6 +27,18 @@ export const readOneOf =
 export const readDurationMs = (given: string): number =>
   parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
 
+const BYTE_UNITS = new Map([
+  ['', 1],
+  ['KiB', 2 ** 10],
+  ['MiB', 2 ** 20],
+  ['GiB', 2 ** 30],
+])
+export const readBytes = (given: string): number => {
+  const [, digits, unit = ''] = /^(\d{1,12})([KMG]iB)?$/.exec(given) ?? []
+  const bytes = Number(digits) * (BYTE_UNITS.get(unit) ?? 1)
+  return digits === undefined ? expect('a number of bytes such as 67108864 or 64MiB') : bytes
+}
+
 const ON = ['1', 'true', 'yes', 'on']
 const OFF = ['0', 'false', 'no', 'off']
 export const readSwitch = (given: string): boolean => {

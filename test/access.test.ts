@@ -52,23 +52,34 @@ const burst = (requests: number, seconds: number): Partial<Plan> => ({
   burst: { requests, seconds },
 })
 
-/** An empty usage store in memory; `later` does something and undoes it. */
+/** An empty usage store in memory; `tentatively` does something and undoes it. */
 function emptyWorld() {
   const db: Database = openAccessFile(':memory:')
   const store: UsageStore = createUsageStore(db)
+  const undo = new Error('undo')
+  let isTentative = false
+  const transact = <T>(work: () => T): T => (isTentative ? work() : store.transaction(work))
   return {
     store,
     close: () => db.close(),
     admit: (caller: Caller, ip: string, nowMs: number): Verdict =>
-      store.transaction(() => admitOne(store, metersOf(caller, ip), nowMs)),
+      transact(() => admitOne(store, metersOf(caller, ip), nowMs)),
     charge: (charge: Charge, nowMs: number): ApiError | null =>
-      store.transaction(() => chargeOne(store, charge, nowMs)),
+      transact(() => chargeOne(store, charge, nowMs)),
     tentatively<T>(work: () => T): T {
-      db.run('savepoint tentative')
-      const result = work()
-      db.run('rollback to tentative')
-      db.run('release tentative')
-      return result
+      const done: T[] = []
+      isTentative = true
+      try {
+        store.transaction(() => {
+          done.push(work())
+          throw undo
+        })
+      } catch (error) {
+        if (error !== undo) throw error
+      } finally {
+        isTentative = false
+      }
+      return done[0] as T // work has run: it would have thrown otherwise
     },
   }
 }

@@ -108,6 +108,17 @@ const SERVER = {
   },
   sample: SWITCH,
   retain: durationCase(7 * DAY),
+  cacheBytes: {
+    fallback: 64 * 2 ** 20,
+    accepted: [
+      ['0', 0],
+      ['1000', 1000],
+      ['1KiB', 1024],
+      ['3GiB', 3 * 2 ** 30],
+    ],
+    refused: ['-1', '1.5MiB', '64MB', '64 MiB', 'MiB', '0x10'],
+    expected: 'a number of bytes such as 67108864 or 64MiB',
+  },
   trustProxy: {
     fallback: undefined,
     accepted: [], // see "lists of trusted ranges" below

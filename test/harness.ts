@@ -5,6 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { createAnswers } from '../src/answers.ts'
 import { type List, openList, openRegistry, type Registry } from '../src/app.ts'
 import { createClientAddress } from '../src/http/client-address.ts'
 import { createService } from '../src/http/server.ts'
@@ -76,11 +77,17 @@ async function startInProcess(dir: string, options: ServeOptions): Promise<Servi
   const lines: string[] = []
   const registry: Registry = openRegistry(dir, true)
   const list: List = openList(dir, true)
+  const provider = options.providerService ?? 'the service'
   const clientAddress = createClientAddress(readRanges('127.0.0.1'))
   const app = createService({
     access: registry.access,
-    select: list.proxies.select,
-    provider: options.providerService ?? 'the service',
+    answers: createAnswers({
+      select: list.proxies.select,
+      listVersion: list.proxies.version,
+      provider,
+      bytesMax: 2 ** 20,
+    }),
+    provider,
     clock: () => nowMs,
     log: {
       access: (entry: AccessEntry) => void lines.push(JSON.stringify(entry)),

@@ -1,5 +1,6 @@
 /** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
+import { createAnswers } from '../answers.ts'
 import { type List, type Registry, withList, withRegistry } from '../app.ts'
 import type { Settings } from '../config.ts'
 import { createClientAddress } from '../http/client-address.ts'
@@ -24,6 +25,7 @@ const SERVE_SETTINGS = [
   'errors',
   'log',
   'grace',
+  'cacheBytes',
   'providerService',
 ] as const
 type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
@@ -63,7 +65,12 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
   try {
     const service = createService({
       access: registry.access,
-      select: list.proxies.select,
+      answers: createAnswers({
+        select: list.proxies.select,
+        listVersion: list.proxies.version,
+        provider: settings.providerService,
+        bytesMax: settings.cacheBytes,
+      }),
       provider: settings.providerService,
       clock,
       log,

@@ -1,8 +1,7 @@
 /** Owns compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), and doing it. */
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-
-export type Encoding = 'zstd' | 'gzip'
+import type { Encoding } from '../answers.ts'
 
 /** Bodies below this many bytes are sent as they are (contract A8). */
 export const COMPRESS_MIN_BYTES = 1024

@@ -25,13 +25,12 @@ export const outputHeaders = ({ kind, download }: Output): HeaderFields => ({
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
 export function rateLimitHeaders(gauges: readonly Gauge[]): HeaderFields {
   if (gauges.length === 0) return {}
-  const list = (item: (gauge: Gauge) => string): string => gauges.map(item).join(', ')
-  return {
-    'ratelimit-policy': list(
-      ({ name, quota, windowSeconds }) => `"${name}";q=${quota};w=${windowSeconds}`,
-    ),
-    ratelimit: list(
-      ({ name, remaining, resetSeconds }) => `"${name}";r=${remaining};t=${resetSeconds}`,
-    ),
+  let policy = ''
+  let limit = ''
+  for (const { name, quota, windowSeconds, remaining, resetSeconds } of gauges) {
+    const comma = policy === '' ? '' : ', '
+    policy += `${comma}"${name}";q=${quota};w=${windowSeconds}`
+    limit += `${comma}"${name}";r=${remaining};t=${resetSeconds}`
   }
+  return { 'ratelimit-policy': policy, ratelimit: limit }
 }

@@ -4,6 +4,7 @@
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
+import { bodyOf } from '../answers.ts'
 import { ApiError, errorBody, isDatabaseFailure, toApiError } from '../error.ts'
 import type { Log } from '../log.ts'
 import { type Clock, formatInstant, stopwatch } from '../time.ts'
@@ -93,11 +94,23 @@ const routesOf = (options: ServiceOptions): { [path: string]: Route } => ({
 })
 
 function apiRoute(options: ApiParts): Route {
-  const answer = createApi(options)
+  const answerOf = createApi(options)
   return async ({ request: { url, headers }, ip, nowMs, trace }) => {
     const authorization = headers.get('authorization')
-    const { text, output } = await answer({ url, authorization, ip, nowMs }, trace)
-    return encoded(text, outputHeaders(output), headers.get('accept-encoding'))
+    const { question, answer } = await answerOf({ url, authorization, ip, nowMs }, trace)
+    const plain = outputHeaders(question.output)
+    const body = bodyOf(answer, nowMs)
+    if (body.length < COMPRESS_MIN_BYTES) return { status: 200, headers: plain, body }
+    const varying = { ...plain, vary: 'Accept-Encoding' }
+    const encoding = chooseEncoding(headers.get('accept-encoding'))
+    if (encoding === null) return { status: 200, headers: varying, body }
+    const known = answer.compressed.get(encoding)
+    const compressed = known ?? (await compress(body, encoding))
+    // A body with the time in it is never the same again.
+    if (!known && answer.pieces.length === 1) {
+      options.answers.keep(question, answer, encoding, compressed)
+    }
+    return { status: 200, headers: { ...varying, 'content-encoding': encoding }, body: compressed }
   }
 }
 
@@ -138,15 +151,4 @@ function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
 const explainFailure = (thrown: unknown): string => {
   if (!(thrown instanceof Error)) return String(thrown)
   return isDatabaseFailure(thrown) ? thrown.message : (thrown.stack ?? thrown.message)
-}
-
-/** A successful reply, compressed when it is large enough and the client accepts it. */
-async function encoded(text: string, headers: HeaderFields, accept: string | null): Promise<Reply> {
-  const bytes = Buffer.from(text)
-  if (bytes.length < COMPRESS_MIN_BYTES) return { status: 200, headers, body: bytes }
-  const encoding = chooseEncoding(accept)
-  const varying = { ...headers, vary: 'Accept-Encoding' }
-  if (encoding === null) return { status: 200, headers: varying, body: bytes }
-  const body = await compress(bytes, encoding)
-  return { status: 200, headers: { ...varying, 'content-encoding': encoding }, body }
 }

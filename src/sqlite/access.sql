@@ -20,13 +20,15 @@ create table keys (
   revoked_at integer
 ) strict, without rowid;
 
-create table usage (
-  subject text primary key,          -- key:ID, demo:ADDRESS or temp:ADDRESS
-  last_at integer not null,          -- the last admission
-  day integer not null,              -- UTC day that `requests` counts
-  requests integer not null,
-  admissions blob not null           -- the last admissions, oldest first, 8-byte floats
-) strict, without rowid;
+-- The log of admissions: append only, save that what no window looks at any more is removed.
+-- The last `kept` rows of a subject are all that is known, and needed, of it.
+create table admissions (
+  id integer primary key,            -- in order of admission
+  subject text not null,             -- key:ID, demo:ADDRESS or temp:ADDRESS
+  at integer not null,
+  requests integer not null,         -- of the subject on the UTC day of `at`, with this one
+  kept integer not null              -- rows of the subject, this one included
+) strict;
 
 create table networks (
   subject text not null,

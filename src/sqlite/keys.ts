@@ -3,9 +3,12 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { KeyRecord } from '../access.ts'
+import { oncePerTurn } from '../batch.ts'
 import { hashKey, type ListedKey, type NewKey, newKeyId, shownPrefix } from '../key.ts'
+import { createLru } from '../lru.ts'
 import { BUILT_IN_PLANS, type Plan } from '../plan.ts'
-import { utcDay } from '../time.ts'
+import { DAY_MS, utcDay } from '../time.ts'
+import { dataVersionOf } from './open.ts'
 
 type PlanRow = {
   name: string
@@ -30,13 +33,18 @@ const toPlan = (row: PlanRow): Plan => ({
   count: row.count,
 })
 
+/** Keys kept in memory. */
+const KEYS_KNOWN_MAX = 50_000
+
 const PLAN_COLUMNS = 'p.name, burst_requests, burst_seconds, daily, subnets, clients, count'
 
 const LIST = `
+  with today as (
+    select subject, requests, max(id) from admissions where at >= $day * ${DAY_MS} group by subject
+  )
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt,
-    coalesce((select requests from usage where subject = 'key:' || k.id and day = $day), 0)
-      as requestsToday,
+    coalesce((select requests from today where subject = 'key:' || k.id), 0) as requestsToday,
     (select count(*) from networks where subject = 'key:' || k.id || ':served' and day = $day)
       as subnetsToday
   from keys k order by created_at, k.id`
@@ -49,13 +57,27 @@ export function createKeyStore(db: Database) {
      from keys k left join plans p on p.name = k.plan where hash = ?`,
   )
 
+  // What was found stays right until another connection commits: the server itself changes no key.
+  const known = createLru<string, KeyRecord>(KEYS_KNOWN_MAX)
+  const version = oncePerTurn(dataVersionOf(db))
+  let knownVersion = version()
+
+  function findStored(key: string): KeyRecord | null {
+    const row = find.get(hashKey(key))
+    if (row === null) return null
+    const plan = row.plan === null ? null : toPlan(row)
+    const record = { id: row.id, plan, expiresAt: row.expires_at, revokedAt: row.revoked_at }
+    known.set(key, record)
+    return record
+  }
+
   return {
     /** The key's record, whether or not it is in force; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
-      const row = find.get(hashKey(key))
-      if (row === null) return null
-      const plan = row.plan === null ? null : toPlan(row)
-      return { id: row.id, plan, expiresAt: row.expires_at, revokedAt: row.revoked_at }
+      const current = version()
+      if (current !== knownVersion) known.clear()
+      knownVersion = current
+      return known.get(key) ?? findStored(key)
     },
 
     /** Stores a key and gives its id, or the id of the same key when it is there already. */

@@ -22,6 +22,8 @@ export type OpenOptions = {
   holds: keyof typeof APPLICATION_IDS
   /** The scripts that bring an empty file to the newest schema; version n is after script n. */
   schema: readonly string[]
+  /** Page size of a new file. */
+  pageBytes?: number
   /** Whether the caller serves requests and must not block for long. */
   serving?: boolean
 }
@@ -49,12 +51,15 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   }
 }
 
-function prepareDatabase(db: Database, file: string, { schema, holds }: OpenOptions): void {
+function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
+  const { schema, holds, pageBytes = 4096 } = options
   const applicationId = APPLICATION_IDS[holds]
   // Waiting comes first: the next statements already need locks another process may hold.
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
   refuseForeign(db, file, applicationId)
+  db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
+  db.run(`pragma wal_autocheckpoint = ${LOG_BYTES_MAX / pageBytes}`)
   // With WAL, NORMAL survives any crash of the process; only a power cut can lose the last commits.
   db.run('pragma synchronous = normal')
   db.run('pragma foreign_keys = on')

@@ -3,10 +3,11 @@
  * Writing it is in `importer.ts`; what a filter means is in the contract, A4.
  */
 import type { Database, Statement } from 'bun:sqlite'
+import { oncePerTurn } from '../batch.ts'
 import { maskIp } from '../ip.ts'
 import { type Address, ANONS, type Filter, fold, type Proxy, SERVICES, TYPES } from '../proxy.ts'
 import { toSeconds } from '../time.ts'
-import { openDatabase } from './open.ts'
+import { dataVersionOf, openDatabase } from './open.ts'
 import schema from './proxies.sql' with { type: 'text' }
 
 /** Stored in place of an unknown ping: above every bound a filter can set, and sorted last. */
@@ -163,6 +164,10 @@ export function createProxyStore(db: Database) {
     'delete from proxies where id in ' +
       '(select id from proxies where checked_at < ? order by checked_at limit ?)',
   )
+  // SQLite tells of other connections' commits only; what this one changes is counted beside.
+  const othersVersion = oncePerTurn(dataVersionOf(db))
+  let seenVersion = othersVersion()
+  let changes = 0
   const busyTimeout = db.prepare<{ timeout: number }, []>('pragma busy_timeout')
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
 
@@ -180,6 +185,13 @@ export function createProxyStore(db: Database) {
       return (statement.values(...values) as Row[]).map(toProxy) // values() is untyped
     },
 
+    /** A number that changes with the list, whoever changes it. */
+    version(): number {
+      if (othersVersion() !== seenVersion) changes += 1
+      seenVersion = othersVersion()
+      return changes
+    },
+
     /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,
 
@@ -191,7 +203,9 @@ export function createProxyStore(db: Database) {
       const { timeout } = busyTimeout.get() ?? { timeout: 0 }
       db.run('pragma busy_timeout = 0')
       try {
-        return removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes === REMOVE_SLICE
+        const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
+        if (removed > 0) changes += 1
+        return removed === REMOVE_SLICE
       } finally {
         db.run(`pragma busy_timeout = ${timeout}`)
       }
@@ -200,6 +214,7 @@ export function createProxyStore(db: Database) {
     /** Makes every check `seconds` more recent: keeps the sample fresh. */
     shiftChecks: (seconds: number): void => {
       db.run('update proxies set checked_at = checked_at + ?', [seconds])
+      changes += 1
     },
   }
 }

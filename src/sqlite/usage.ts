@@ -1,85 +1,183 @@
 /**
- * Owns what has been used: the logs of admissions and the sets of networks, in access.db.
- * What they mean is in `access.ts`.
+ * Owns what has been used: the log of admissions and the sets of networks, in access.db.
+ * What they mean is in `limits.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Usage, UsageStore } from '../limits.ts'
 import { DAY_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
-import { openDatabase } from './open.ts'
-
-type UsageRow = { admissions: Uint8Array; day: number; requests: number }
+import { dataVersionOf, openDatabase } from './open.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
 /** Usage is forgotten this long after the last admission: longer than any window. */
 const KEEP_MS = 2 * DAY_MS
 
-export const openAccessFile = (file: string, serving = false): Database =>
-  openDatabase(file, { holds: 'access', schema: [schema], serving })
+/** Every admission dirties a page of the log's end: small pages keep commits small. */
+const PAGE_BYTES = 1024
 
-const encode = (admissions: readonly number[]): Uint8Array =>
-  new Uint8Array(new Float64Array(admissions).buffer)
-const decode = (bytes: Uint8Array): number[] => [...new Float64Array(bytes.slice().buffer)]
+export const openAccessFile = (file: string, serving = false): Database =>
+  openDatabase(file, { holds: 'access', schema: [schema], serving, pageBytes: PAGE_BYTES })
+
+type LogRow = [id: number, subject: string, at: number, requests: number, kept: number]
+
+/** What is known of a subject: its usage, and the log rows its admissions stand in. */
+type Known = { usage: Usage; ids: number[] }
+
+/**
+ * The log of admissions, and its content by subject in memory. What other processes append is
+ * read before every transaction, so memory is never behind.
+ */
+function createAdmissionLog(db: Database) {
+  const known = new Map<string, Known>()
+  let lastId = 0
+  let seenVersion: number | null = null // null: not read yet
+  const version = dataVersionOf(db)
+  const selectNew = db.prepare<LogRow, [number]>(
+    'select id, subject, at, requests, kept from admissions where id > ? order by id',
+  )
+  const insert = db.prepare<never, LogRow>(
+    'insert into admissions (id, subject, at, requests, kept) values (?, ?, ?, ?, ?)',
+  )
+  const move = db.prepare<never, [number, number, number, number, number]>(
+    'update admissions set id = ?, at = ?, requests = ?, kept = ? where id = ?',
+  )
+  const remove = db.prepare<never, [number]>('delete from admissions where id = ?')
+
+  function apply([id, subject, at, requests, kept]: LogRow): void {
+    const before = known.get(subject)
+    const admissions = [...(before?.usage.admissions ?? []), at].slice(-kept)
+    const ids = [...(before?.ids ?? []), id].slice(-kept)
+    known.set(subject, { usage: { admissions, day: utcDay(at), requests }, ids })
+    lastId = id
+  }
+
+  return {
+    /** Reads what others have appended. */
+    catchUp(): void {
+      const current = version()
+      if (current === seenVersion) return
+      for (const row of selectNew.values(lastId) as LogRow[]) apply(row) // values() is untyped
+      seenVersion = current
+    },
+    /** Forgets subjects whose last admission is older than `cutoffMs`. */
+    forgetOlderThan(cutoffMs: number): void {
+      for (const [subject, { usage }] of known) {
+        if ((usage.admissions.at(-1) ?? 0) < cutoffMs) known.delete(subject)
+      }
+    },
+    /** Forgets what was read, to read it all again. */
+    reset(): void {
+      known.clear()
+      lastId = 0
+      seenVersion = null
+    },
+    read: (subject: string): Usage | null => known.get(subject)?.usage ?? null,
+    /** Appends the last admission of `usage`, and removes those it no longer holds. */
+    append(subject: string, usage: Usage): void {
+      const ids = known.get(subject)?.ids.slice() ?? []
+      const at = usage.admissions.at(-1) ?? 0
+      const kept = usage.admissions.length
+      const id = ++lastId
+      ids.push(id)
+      // The row that falls out of the log becomes the new one, unless another process was first.
+      const oldest = ids.length > kept ? ids.shift() : undefined
+      const isMoved = oldest !== undefined && move.run(id, at, usage.requests, kept, oldest).changes
+      if (!isMoved) insert.run(id, subject, at, usage.requests, kept)
+      while (ids.length > kept) remove.run(ids.shift() ?? 0)
+      known.set(subject, { usage, ids })
+    },
+  }
+}
+
+/** Reads and writes the table `networks`. */
+function createNetworkTable(db: Database): Pick<UsageStore, 'networks' | 'addNetworks'> {
+  const select = db.prepare<{ network: string }, [string, number]>(
+    'select network from networks where subject = ? and day = ?',
+  )
+  const insert = db.prepare<never, [string, number, string]>(
+    'insert or ignore into networks (subject, day, network) values (?, ?, ?)',
+  )
+  return {
+    networks: (subject, day) => new Set(select.all(subject, day).map(({ network }) => network)),
+    addNetworks(subject, day, added): void {
+      for (const network of added) insert.run(subject, day, network)
+    },
+  }
+}
+
+/**
+ * Forgets, slice by slice, what no limit looks at any more. A clock that runs ahead of every
+ * admission removes nothing: it may step back, and quota must not come back with it.
+ */
+function createSweep(db: Database) {
+  const lastAdmission = db.prepare<{ at: number | null }, []>(
+    'select max(at) as at from (select at from admissions order by id desc limit 1000)',
+  )
+  const deleteAdmissions = db.prepare<never, [number, number]>(
+    'delete from admissions where id in (select id from admissions where at < ? limit ?)',
+  )
+  const deleteNetworks = db.prepare<never, [number, number]>(
+    `delete from networks where (subject, day, network) in
+       (select subject, day, network from networks where day < ? limit ?)`,
+  )
+  return (nowMs: number): { cutoffMs: number; mayRemain: boolean } => {
+    const cutoffMs = Math.min(nowMs, lastAdmission.get()?.at ?? 0) - KEEP_MS
+    const removed = [
+      deleteAdmissions.run(cutoffMs, REMOVE_SLICE).changes,
+      deleteNetworks.run(utcDay(cutoffMs), REMOVE_SLICE).changes,
+    ]
+    return { cutoffMs, mayRemain: removed.includes(REMOVE_SLICE) }
+  }
+}
 
 export type UsageFile = ReturnType<typeof createUsageStore>
 
+/** The store of usage. */
 export function createUsageStore(db: Database) {
-  const read = db.prepare<UsageRow, [string]>(
-    'select admissions, day, requests from usage where subject = ?',
-  )
-  const write = db.prepare<never, [string, number, number, number, Uint8Array]>(
-    `insert into usage (subject, last_at, day, requests, admissions) values (?, ?, ?, ?, ?)
-     on conflict (subject) do update set last_at = excluded.last_at, day = excluded.day,
-       requests = excluded.requests, admissions = excluded.admissions`,
-  )
-  const networks = db.prepare<{ network: string }, [string, number]>(
-    'select network from networks where subject = ? and day = ?',
-  )
-  const addNetwork = db.prepare<never, [string, number, string]>(
-    'insert or ignore into networks (subject, day, network) values (?, ?, ?)',
-  )
-  const removals = [
-    db.prepare<never, [number, number]>(
-      'delete from usage where subject in (select subject from usage where last_at < ? limit ?)',
-    ),
-    db.prepare<never, [number, number]>(
-      `delete from networks where (subject, day, network) in
-         (select subject, day, network from networks where day < ? limit ?)`,
-    ),
-  ] as const
+  const log = createAdmissionLog(db)
+  const sweep = createSweep(db)
+  const begin = db.prepare('begin immediate')
+  const commit = db.prepare('commit')
+  const rollback = db.prepare('rollback')
 
+  let isInTransaction = false
   const store: UsageStore = {
-    transaction: work => db.transaction(work).immediate(),
+    ...createNetworkTable(db),
+    transaction(work) {
+      begin.run()
+      isInTransaction = true
+      try {
+        log.catchUp()
+        const result = work()
+        commit.run()
+        return result
+      } catch (error) {
+        log.reset()
+        if (db.inTransaction) rollback.run()
+        throw error
+      } finally {
+        isInTransaction = false
+      }
+    },
     read(subject): Usage | null {
-      const row = read.get(subject)
-      if (row === null) return null
-      return { admissions: decode(row.admissions), day: row.day, requests: row.requests }
+      if (!isInTransaction) log.catchUp()
+      return log.read(subject)
     },
-    write(subject, { admissions, day, requests }): void {
-      write.run(subject, admissions.at(-1) ?? 0, day, requests, encode(admissions))
-    },
-    networks: (subject, day) => new Set(networks.all(subject, day).map(({ network }) => network)),
-    addNetworks(subject, day, added): void {
-      for (const network of added) addNetwork.run(subject, day, network)
-    },
+    write: log.append,
   }
 
   return {
     ...store,
     /** Forgets up to a slice of what no limit looks at any more; says whether more may remain. */
     removeStale(nowMs: number): boolean {
-      const cutoffMs = nowMs - KEEP_MS
-      const [usage, old] = removals
-      const removed = [
-        usage.run(cutoffMs, REMOVE_SLICE).changes,
-        old.run(utcDay(cutoffMs), REMOVE_SLICE).changes,
-      ]
-      return removed.includes(REMOVE_SLICE)
+      const { cutoffMs, mayRemain } = sweep(nowMs)
+      if (!mayRemain) log.forgetOlderThan(cutoffMs)
+      return mayRemain
     },
     /** Commits a write that changes nothing that counts. @throws when usage cannot be written. */
     probe(): void {
-      db.transaction(() => write.run('probe', 0, 0, 0, encode([]))).immediate()
+      store.transaction(() => store.addNetworks('probe', 0, ['probe']))
     },
   }
 }

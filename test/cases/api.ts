@@ -327,6 +327,25 @@ const ACCESS: readonly Scenario[] = [
     },
     { key: null, headers: { Authorization: 'Basic eDp5' }, status: 400, code: 'KEY_MISSING' },
   ),
+  one(
+    'B1 an Authorization header that is not one key is refused',
+    { headers: { Authorization: 'Bearer AAA, Bearer BBB' }, ...refuses('', 'Authorization') },
+    { headers: { Authorization: `Bearer ${KEYS.free} x` }, ...refuses('', 'Authorization') },
+    { headers: { Authorization: 'Bearer' }, ...lists('count=1', DE1) },
+    {
+      key: null,
+      headers: { Authorization: `Bearer ${KEYS.free}, Bearer ${KEYS.free}` },
+      ...lists('count=1', DE1),
+    },
+  ),
+  one('A3 no name that looks like a key is repeated', {
+    ...refuses('pl_0123456789=1', 'unknown parameter'),
+    forbidden: ['pl_0123456789'],
+  }),
+  one('A5 the underscore stands for a space in service and fields only', {
+    ...finds('city=the_service'),
+    forbidden: ['INVALID'],
+  }),
   one('A3 a key given twice', refuses(`key=${KEYS.free}`, 'key may be given only once')),
   one(
     '8 the plan bounds count',
