@@ -1,15 +1,15 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt build clean
+.PHONY: help run dev test bench check fmt build clean
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
-LOCAL_BUN := $(CURDIR)/.bun/node_modules/.bin/bun
+LOCAL_BUN := .bun/node_modules/.bin/bun
 # The pinned Bun: the one on PATH when it is that very version, else one installed in .bun.
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command -v bun || echo $(LOCAL_BUN))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
-SOURCES := $(shell find src data -type f) package.json bun.lock tsconfig.json Makefile
+SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -17,9 +17,15 @@ help: ## list these targets
 run: $(READY) ## serve the sample list on 127.0.0.1:8080
 	@$(BUN) src/main.ts serve --sample --data .run
 
+dev: $(READY) ## the same, starting anew when a source file changes
+	@$(BUN) --watch src/main.ts serve --sample --data .run
+
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
 	$(BUN) test
-	PROXYLIST_BINARY=$(CURDIR)/$(BINARY) $(BUN) test test/api.test.ts test/cli.test.ts test/serve.test.ts
+	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test test/api.test.ts test/cli.test.ts test/serve.test.ts
+
+bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
+	@$(BUN) test/bench/bench.ts
 
 check: $(READY) ## format, lint and types, without changing anything
 	$(BUN) x biome check

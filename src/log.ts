@@ -23,8 +23,12 @@ export type Log = {
   access(entry: AccessEntry): void
   /** A sentence for the operator. */
   say(sentence: string): void
-  close(): void
+  /** Waits, for a moment at most, until everything is written. */
+  close(): Promise<void>
 }
+
+/** A reader of the log that has stalled must not hold up the end. */
+const CLOSE_MS_MAX = 2_000
 
 /** No field needs escaping: each is ours, or an address, or a method that HTTP knows. */
 const lineOf = ({ key, ...entry }: AccessEntry): string =>
@@ -50,8 +54,11 @@ export function createLog(accessLog: boolean): Log {
       setImmediate(flush)
     },
     say: sentence => void process.stderr.write(`${sentence}\n`),
-    close: flush,
+    async close() {
+      const { promise: deadline, resolve } = Promise.withResolvers<void>()
+      const timer = setTimeout(resolve, CLOSE_MS_MAX)
+      await Promise.race([Promise.resolve(out.flush()).catch(() => {}), deadline])
+      clearTimeout(timer)
+    },
   }
 }
-
-export const silentLog: Log = { access: () => {}, say: () => {}, close: () => {} }

@@ -9,7 +9,7 @@ import { run } from './cli/program.ts'
 import { processEnvironment, testClockFile } from './config.ts'
 import { fileClock, systemClock } from './time.ts'
 
-// Databases, sockets and backups are nobody else's business.
+// The databases are nobody else's business.
 process.umask(0o077)
 
 const clockFile = testClockFile()

@@ -92,7 +92,7 @@ async function startInProcess(dir: string, options: ServeOptions): Promise<Servi
     log: {
       access: (entry: AccessEntry) => void lines.push(JSON.stringify(entry)),
       say: sentence => void lines.push(sentence),
-      close: () => {},
+      close: async () => {},
     },
     errors: options.errors ?? 'json',
     clientAddress: (_, forwardedFor) => clientAddress('127.0.0.1', forwardedFor),

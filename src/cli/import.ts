@@ -32,38 +32,51 @@ const toSource = (file: string): Source =>
     ? { name: '(stdin)', bytes: Bun.stdin.stream() }
     : { name: file, bytes: Bun.file(file).stream() }
 
-/** Tells the operator what happens; `close` says how many rejections were not named. */
-function createObserver(totalBytes: number): ImportObserver & { close(): void } {
+/** A progress bar on a terminal, once an import takes longer than `QUIET_MS`. */
+function createProgress(totalBytes: number) {
   const elapsedMs = stopwatch()
+  const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   const bar = process.stderr.isTTY
-    ? new SingleBar({
-        format: 'importing [{bar}] {percentage}% | {rows} rows',
-        stream: process.stderr,
-        clearOnComplete: true,
-      })
+    ? new SingleBar({ format: `importing ${count}`, stream: process.stderr, clearOnComplete: true })
     : null
-  let rejected = 0
   let isShown = false
   return {
-    progress(rows, bytes) {
+    update(rows: number, bytes: number): void {
       if (bar === null || rows % PROGRESS_STEP !== 0) return
-      if (!isShown && elapsedMs() > QUIET_MS) {
-        bar.start(totalBytes || bytes, bytes, { rows })
+      if (isShown) bar.update(bytes, { rows })
+      else if (elapsedMs() > QUIET_MS) {
+        bar.start(totalBytes, bytes, { rows })
         isShown = true
       }
-      if (isShown) bar.update(bytes, { rows })
-      if (isShown && bytes > bar.getTotal()) bar.setTotal(bytes)
     },
+    /** Takes the bar off the terminal, for a message or for good; an update draws it again. */
+    clear(): void {
+      if (isShown) bar?.stop()
+      isShown = false
+    },
+  }
+}
+
+/** Tells the operator what happens; `close` says how many rejections were not named. */
+function createObserver(totalBytes: number): ImportObserver & { close(): void } {
+  const progress = createProgress(totalBytes)
+  const tell = (sentence: string): void => {
+    progress.clear()
+    say(sentence)
+  }
+  let rejected = 0
+  return {
+    progress: progress.update,
     rejected(file, line, field, reason) {
       rejected += 1
-      if (rejected <= NAMED_REJECTIONS) say(`${file}:${line}: ${field} ${reason}`)
+      if (rejected <= NAMED_REJECTIONS) tell(`${file}:${line}: ${field} ${reason}`)
     },
     ignored: (file, line, member) =>
-      say(`${file}:${line}: note: unknown field '${member.slice(0, 40)}' is ignored everywhere`),
+      tell(`${file}:${line}: note: unknown field '${member.slice(0, 40)}' is ignored everywhere`),
     close() {
-      if (isShown) bar?.stop()
-      if (rejected > NAMED_REJECTIONS)
-        say(`… and ${rejected - NAMED_REJECTIONS} more rejected rows`)
+      progress.clear()
+      const unnamed = rejected - NAMED_REJECTIONS
+      if (unnamed > 0) say(`… and ${unnamed} more rejected rows`)
     },
   }
 }

@@ -1,8 +1,8 @@
 /** Owns the `keys` commands: making, listing and ending access keys. */
 import { withRegistry } from '../app.ts'
-import { CommandError } from '../error.ts'
+import { CommandError, messageOf } from '../error.ts'
 import { type ListedKey, newKey } from '../key.ts'
-import { formatInstant } from '../time.ts'
+import { type Clock, formatInstant } from '../time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
 const FOREVER = 100 * 365 * 86_400_000
@@ -30,7 +30,7 @@ const addKey = command({
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
     say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only now:`)
-    await print(`${key}\n`)
+    await handOver(data, id, key, clock)
   },
 })
 
@@ -47,9 +47,19 @@ const addTemporaryKey = command({
       keys.add({ key, label, plan: null, expiresAt }, nowMs),
     )
     say(`temporary key ${id}, ${until(expiresAt)}; it is shown only now:`)
-    await print(`${key}\n`)
+    await handOver(data, id, key, clock)
   },
 })
+
+/** Prints a new key; one that nobody could read is ended again. */
+async function handOver(data: string, id: string, key: string, clock: Clock): Promise<void> {
+  try {
+    await print(`${key}\n`)
+  } catch (error) {
+    await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
+    throw new CommandError(`the key could not be printed (${messageOf(error)}); it is revoked`)
+  }
+}
 
 const until = (expiresAt: number | null): string =>
   expiresAt === null ? 'without end' : `until ${formatInstant(expiresAt)}`

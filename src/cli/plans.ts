@@ -77,7 +77,10 @@ const removePlan = command({
       throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
     }
     const { removed, keys } = await withRegistry(data, ({ plans }) => plans.remove(name))
-    if (keys > 0) throw new CommandError(`plan ${name} is held by ${keys} keys; it stays`)
+    if (keys > 0)
+      throw new CommandError(
+        `plan ${name} is held by keys (${keys}, revoked ones included); it stays`,
+      )
     if (!removed) throw new CommandError('there is no plan of this name; see proxylist plans list')
     say(`plan ${name} is removed`)
   },

@@ -33,6 +33,7 @@ type Start = (command: Command, args: readonly string[], flags: Flags) => Promis
 /** The commander program for the table; `start` runs the command that was asked for. */
 function createProgram(start: Start): Commander {
   const program = configure(new Commander('proxylist'))
+    .helpCommand('help [command]', 'show the help of a command')
     .description('Serves filtered lists of proxy servers.')
     .version(VERSION, '--version', 'print the version')
   const groups = new Map<string, Commander>()

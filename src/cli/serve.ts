@@ -94,7 +94,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     await drain(server, settings.grace)
   } finally {
     for (const timer of timers) clearInterval(timer)
-    log.close()
+    await log.close()
   }
 }
 

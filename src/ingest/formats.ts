@@ -132,7 +132,7 @@ export function detectFormat(head: string, isWhole: boolean): Format {
   if (start.includes('\0')) throw new UnusableFile('is not text')
   if (start.startsWith('[')) return 'json'
   const firstLine = start.split('\n', 1)[0] ?? ''
-  if (start.startsWith('{')) return isNdjson(firstLine) ? 'ndjson' : 'json'
+  if (start.startsWith('{')) return isNdjson(start) ? 'ndjson' : 'json'
   const [cells = []] = Papa.parse<string[]>(firstLine, CSV).data
   if (headerOf(cells).includes('ip')) return 'csv'
   if (hasAddresses(head, isWhole)) return 'txt'
@@ -141,10 +141,12 @@ export function detectFormat(head: string, isWhole: boolean): Format {
   )
 }
 
-/** Whether a line that begins an object holds a whole record, not a whole or half document. */
-function isNdjson(line: string): boolean {
-  const record = parseJson(line)
-  return isRecord(record) ? Object.hasOwn(record, 'ip') : /^\{\s*"(?:ip|type)".*\}/.test(line)
+/** Whether some line of a text that begins an object holds a whole record by itself. */
+function isNdjson(head: string): boolean {
+  const lines = head.split('\n').filter(line => line.trim() !== '')
+  const records = lines.map(parseJson).filter(isRecord)
+  if (records.some(record => Object.hasOwn(record, 'ip'))) return true
+  return /^\{\s*"(?:ip|type)".*\}/.test(lines[0] ?? '')
 }
 
 /** Whether a text has an address on some line, or nothing but comments. */

@@ -2,7 +2,7 @@
  * Owns an import from end to end: files in, proxies and refusals out, in one step or not at all.
  * What becomes of a proxy is the `target`'s affair; progress and messages are the caller's.
  */
-import { CommandError } from '../error.ts'
+import { CommandError, messageOf } from '../error.ts'
 import type { IncomingProxy } from '../proxy.ts'
 import { detectFormat, type Format, HEAD_LENGTH, readRows } from './formats.ts'
 import { knownMembers, type RawRow, type RowDefaults, readRow } from './row.ts'
@@ -41,9 +41,14 @@ async function* textOf({ bytes }: Source, count: (bytes: number) => void): Async
       throw new UnusableFile('is not UTF-8 text')
     }
   }
-  for await (const chunk of bytes) {
-    yield decode(chunk)
-    count(chunk.length)
+  try {
+    for await (const chunk of bytes) {
+      count(chunk.length)
+      yield decode(chunk)
+    }
+  } catch (error) {
+    if (error instanceof UnusableFile || error instanceof CommandError) throw error
+    throw new UnusableFile(`cannot be read (${messageOf(error)})`)
   }
   yield decode()
 }
@@ -103,15 +108,14 @@ export async function importSources(
 
   for (const source of sources) {
     const before = { ...totals }
+    let saysEmpty = false // a JSON document that holds no record says so
     const count = (more: number): void => {
       bytes += more
     }
     try {
       const { head, isWhole, text } = await peek(textOf(source, count))
-      if (options.refuseEmpty && isWhole && head.trim() === '') {
-        throw new UnusableFile('is empty, and --replace would remove the whole list')
-      }
       const format = options.format === 'auto' ? detectFormat(head, isWhole) : options.format
+      saysEmpty = format === 'json'
       await readRows(format, text, {
         row: (line, row, listedAs) => take(source.name, line, row, listedAs),
         bad: (line, field, reason) => refuse(source.name, line, field, reason),
@@ -121,6 +125,9 @@ export async function importSources(
       throw new CommandError(`${source.name}: ${error.message}; nothing was imported`)
     }
     const read = totals.read - before.read
+    if (read === 0 && options.refuseEmpty && !saysEmpty) {
+      throw new CommandError(`${source.name} is empty, and --replace would remove the whole list`)
+    }
     if (read > 0 && totals.rejected - before.rejected === read) {
       throw new CommandError(`${source.name}: no row is usable; nothing was imported`)
     }

@@ -49,8 +49,6 @@ const LIST = `
       as subnetsToday
   from keys k order by created_at, k.id`
 
-export type KeyStore = ReturnType<typeof createKeyStore>
-
 export function createKeyStore(db: Database) {
   const find = db.prepare<KeyRow & PlanRow & { plan: string | null }, [Uint8Array]>(
     `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS}
@@ -106,8 +104,6 @@ export function createKeyStore(db: Database) {
       db.prepare<ListedKey, { day: number }>(LIST).all({ day: utcDay(nowMs) }),
   }
 }
-
-export type PlanStore = ReturnType<typeof createPlanStore>
 
 export function createPlanStore(db: Database) {
   const store = {

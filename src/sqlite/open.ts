@@ -107,7 +107,7 @@ const pragma = (db: Database, name: string): number =>
 
 const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_NOTADB: 'is not a database',
-  SQLITE_CORRUPT: 'is damaged (restore a backup, or import the list again)',
+  SQLITE_CORRUPT: 'is damaged: restore a backup (a list can also be removed and imported again)',
   SQLITE_CANTOPEN: 'cannot be opened or created (is the directory writable?)',
   SQLITE_READONLY: 'cannot be written (read-only file or directory)',
   SQLITE_PERM: 'cannot be opened (permission denied)',

@@ -136,8 +136,6 @@ function conditionsOf(filter: Filter, masked: boolean, nowMs: number): Condition
   return wanted.filter(condition => condition !== false)
 }
 
-export type ProxyStore = ReturnType<typeof createProxyStore>
-
 /** Selects from, and thins out, an open list. */
 export function createProxyStore(db: Database) {
   const statements = new Map<string, Statement<Row, Bound[]>>()

@@ -131,8 +131,6 @@ function createSweep(db: Database) {
   }
 }
 
-export type UsageFile = ReturnType<typeof createUsageStore>
-
 /** The store of usage. */
 export function createUsageStore(db: Database) {
   const log = createAdmissionLog(db)

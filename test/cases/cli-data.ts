@@ -52,7 +52,7 @@ export const DAMAGES: readonly Damage[] = [
       renameSync(join(dir, ACCESS_FILE), join(dir, PROXY_FILE))
       renameSync(join(dir, 'other'), join(dir, ACCESS_FILE))
     },
-    /./,
+    / is another database of proxylist under this name$/,
   ],
   [
     'directories where files should be',
