@@ -92,7 +92,14 @@ function load(list: List, rows: readonly IncomingProxy[], replace = false): Impo
 const contents = (list: List, filter: Partial<Filter> = {}): Proxy[] =>
   list.proxies.select({ ...EVERYTHING, ...filter }, false, T0)
 /** Everything stored, the folded names included. */
-const stored = (list: List): unknown[] => list.db.query('select * from proxies order by id').all()
+/** Every row, with the names of its city in place of their id. */
+const stored = (list: List): unknown[] =>
+  list.db
+    .query(
+      `select p.*, null as city, c.name, c.name_en
+       from proxies p left join cities c on c.id = p.city order by p.id`,
+    )
+    .all()
 
 const stripped = ({ servicesStated: _, ...proxy }: IncomingProxy): Proxy => proxy
 

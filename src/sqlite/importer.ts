@@ -3,8 +3,10 @@
  * or as it is after (contract D2, D5). Knows nothing of file formats.
  */
 import type { Database, Statement } from 'bun:sqlite'
-import { ANONS, fold, type IncomingProxy, type Proxy, SERVICES, TYPES } from '../proxy.ts'
-import { idOf, UNKNOWN, UNKNOWN_PING } from './proxies.ts'
+import type { IncomingProxy } from '../proxy.ts'
+import { type Cities, createCities } from './cities.ts'
+import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './encoding.ts'
+import indexes from './indexes.sql' with { type: 'text' }
 
 export type ImportCounts = {
   added: number
@@ -13,36 +15,35 @@ export type ImportCounts = {
   removed: number
 }
 
-/** How a column takes a newer value; `stated` says when the row knows it at all. */
-const stated = (column: string, unknown: string): [string, string] => [
+/** An import of at least this many rows, and of a quarter of the list, builds the indexes anew. */
+const REINDEX_ROWS_MIN = 20_000
+
+/** The bits of the services a row states, after its columns. */
+const STATED = `?${ROW_COLUMNS.length + 1}`
+
+/** How a column takes a newer value; an unknown one keeps what is stored. */
+const known = (column: string, unknown: string): [string, string] => [
   column,
   `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
 ]
-// A new default name replaces the pair of names; one that is already shown changes nothing.
-const SAME_CITY = `excluded.city_en = '' and excluded.city in ('', city, city_en)`
-const KEEP_CITY = `excluded.city = '' or (${SAME_CITY})`
 
 /** Each column beside id and checked_at, and what an update makes of it. */
 const MERGE: readonly (readonly [column: string, merged: string])[] = [
+  known('ping_ms', String(UNKNOWN_PING)),
   ['type', 'excluded.type'],
-  stated('anon', '0'),
-  stated('ping_ms', String(UNKNOWN_PING)),
-  stated('works', String(UNKNOWN)),
-  stated('speed', String(UNKNOWN)),
-  ['services', '(services & ~$stated) | excluded.services'],
-  stated('country', "''"),
-  ['city', `case when ${KEEP_CITY} then city else excluded.city end`],
-  ['city_key', `case when ${KEEP_CITY} then city_key else excluded.city_key end`],
-  ['city_en', `case when ${SAME_CITY} then city_en else excluded.city_en end`],
-  ['city_en_key', `case when ${SAME_CITY} then city_en_key else excluded.city_en_key end`],
-  stated('ip_out', "''"),
+  known('anon', '0'),
+  known('works', String(UNKNOWN)),
+  known('speed', String(UNKNOWN)),
+  ['services', `(services & ~${STATED}) | excluded.services`],
+  known('country', '0'),
+  known('city', '0'),
+  known('ip_out', "''"),
 ]
-const COLUMNS = ['id', 'checked_at', ...MERGE.map(([column]) => column)]
-const columns = COLUMNS.join(', ')
+const columns = ROW_COLUMNS.join(', ')
 
 /** Adds a row, or merges it into the stored one unless its check is older or nothing differs. */
 const upsertInto = (table: string): string => `
-  insert into ${table} (${columns}) values (${COLUMNS.map(column => `$${column}`).join(', ')})
+  insert into ${table} (${columns}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   on conflict (id) do update set checked_at = excluded.checked_at,
     ${MERGE.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
   where excluded.checked_at > checked_at or excluded.checked_at = checked_at and
@@ -54,34 +55,26 @@ const SWAP = {
   remove: 'delete from proxies where id not in (select id from temp.incoming)',
   copy: `insert into proxies (${columns}) select ${columns} from temp.incoming where true
     on conflict (id) do update set
-      ${COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
-    where (${columns}) is not (${COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
+      ${ROW_COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
+    where (${columns}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
   drop: 'drop table if exists temp.incoming',
 } as const
 
-const bits = (services: Proxy['services']): number =>
-  SERVICES.reduce((mask, service, bit) => (services.has(service) ? mask | (1 << bit) : mask), 0)
-
-const toRow = (proxy: IncomingProxy) => ({
-  id: idOf(proxy),
-  checked_at: proxy.checkedAt,
-  type: TYPES.indexOf(proxy.type),
-  anon: proxy.anon === '' ? 0 : 1 + ANONS.indexOf(proxy.anon),
-  ping_ms: proxy.pingMs ?? UNKNOWN_PING,
-  works: proxy.works ?? UNKNOWN,
-  speed: proxy.speed ?? UNKNOWN,
-  services: bits(proxy.services),
-  country: proxy.country,
-  city: proxy.city,
-  city_key: fold(proxy.city),
-  city_en: proxy.cityEn,
-  city_en_key: fold(proxy.cityEn || proxy.city),
-  ip_out: proxy.ipOut,
-  stated: bits(proxy.servicesStated),
-})
+const INDEX_NAMES = [...indexes.matchAll(/index if not exists (\w+)/g)].map(([, name]) => name)
 
 const countRows = (db: Database, table: string): number =>
   db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
+
+/**
+ * The city an update leaves a row with. A name that is already shown changes nothing; a new one
+ * replaces both names; an English one alone joins the default one that is stored.
+ */
+function mergedCity(cities: Cities, storedId: number, { city, cityEn }: IncomingProxy): number {
+  const stored = cities.nameOf(storedId)
+  if (cityEn !== '') return cities.idOf(city || stored.name, cityEn)
+  const isShown = city === '' || city === stored.name || city === stored.nameEn
+  return isShown ? storedId : cities.idOf(city, '')
+}
 
 /**
  * Begins an import. With `replace` the list becomes what importing the rows into an empty one
@@ -89,18 +82,34 @@ const countRows = (db: Database, table: string): number =>
  */
 export function beginImport(db: Database, replace: boolean) {
   db.run('begin immediate')
-  if (replace) {
-    db.run(SWAP.drop)
-    db.run(SWAP.stage)
-    db.run(SWAP.key)
-  }
+  if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
+  const table = replace ? 'temp.incoming' : 'proxies'
   const before = countRows(db, 'proxies')
-  const upsert: Statement = db.prepare(upsertInto(replace ? 'temp.incoming' : 'proxies'))
+  const cities = createCities(db)
+  cities.refresh()
+  const upsert: Statement = db.prepare(upsertInto(table))
+  const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
   let accepted = 0
   let written = 0
+  let isIndexed = true
+
+  function dropIndexes(): void {
+    for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
+    isIndexed = false
+  }
+
+  /** The row of a proxy, with the city that the stored row and this one give together. */
+  function rowOf(proxy: IncomingProxy): Row {
+    const row = toRow(proxy, cities.idOf(proxy.city, proxy.cityEn))
+    const isPair = proxy.city !== '' && proxy.cityEn !== ''
+    if (isPair || row[9] === 0) return row
+    const stored = cityOf.get(row[0])?.city ?? 0
+    return stored === 0 ? row : toRow(proxy, mergedCity(cities, stored, proxy))
+  }
 
   /** Replaces the list by the staged one. */
   function swap(): ImportCounts {
+    if (accepted >= Math.max(REINDEX_ROWS_MIN, before / 4)) dropIndexes()
     const removed = db.run(SWAP.remove).changes
     const changed = db.run(SWAP.copy).changes
     const added = countRows(db, 'proxies') - (before - removed)
@@ -115,17 +124,21 @@ export function beginImport(db: Database, replace: boolean) {
   return {
     add(proxy: IncomingProxy): void {
       accepted += 1
-      written += upsert.run(toRow(proxy)).changes
+      if (isIndexed && !replace && accepted >= Math.max(REINDEX_ROWS_MIN, before / 4)) dropIndexes()
+      written += upsert.run(...rowOf(proxy), servicesToBits(proxy.servicesStated)).changes
     },
     commit(): ImportCounts {
       const counts = replace ? swap() : merged()
       upsert.finalize()
+      cityOf.finalize()
+      if (!isIndexed) db.run(indexes)
       db.run('commit')
       if (replace) db.run(SWAP.drop)
       return counts
     },
     rollback(): void {
       upsert.finalize()
+      cityOf.finalize()
       // A full disk has made SQLite roll back already.
       if (db.inTransaction) db.run('rollback')
     },

@@ -9,12 +9,15 @@ create table proxies (
   works integer not null,
   speed integer not null,
   services integer not null,         -- bit n: SERVICES[n]
-  country text not null,             -- upper case, '' unknown
-  city text not null,
-  city_en text not null,
-  city_key text not null,            -- city, folded
-  city_en_key text not null,         -- the name lang=en shows, folded
-  ip_out text not null
+  country integer not null,          -- 0 unknown, else the two letters as 5 bits each
+  city integer not null,             -- 0 unknown, else cities.id
+  ip_out any not null                -- '' unknown; IPv4 as an integer; IPv6 as text
 ) strict;
 
-create index proxies_by_age on proxies (checked_at desc, ping_ms, id);
+-- Names are few and long, rows are many: rows hold numbers. Names are never removed.
+create table cities (
+  id integer primary key,
+  name text not null,                -- default name
+  name_en text not null,
+  unique (name, name_en)
+) strict;

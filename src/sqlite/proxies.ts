@@ -1,163 +1,173 @@
 /**
  * Owns the list of proxies in SQLite: selecting from it, and forgetting what is too old.
- * Writing it is in `importer.ts`; what a filter means is in the contract, A4.
+ * Writing it is in `importer.ts`, what a filter asks in `filter.ts`.
  */
 import type { Database, Statement } from 'bun:sqlite'
 import { oncePerTurn } from '../batch.ts'
 import { maskIp } from '../ip.ts'
-import { type Address, ANONS, type Filter, fold, type Proxy, SERVICES, TYPES } from '../proxy.ts'
+import { createLru } from '../lru.ts'
+import type { Filter, Proxy } from '../proxy.ts'
 import { toSeconds } from '../time.ts'
+import { createCities } from './cities.ts'
+import { fromRow, ROW_COLUMNS, type Row } from './encoding.ts'
+import { type Bound, type Condition, searchOf } from './filter.ts'
+import indexes from './indexes.sql' with { type: 'text' }
 import { dataVersionOf, openDatabase } from './open.ts'
 import schema from './proxies.sql' with { type: 'text' }
-
-/** Stored in place of an unknown ping: above every bound a filter can set, and sorted last. */
-export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
-/** Stored in place of an unknown speed or success rate: below every bound. */
-export const UNKNOWN = -1
 
 /** Prepared statements kept; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
-
-const COLUMNS =
-  'id, checked_at, ping_ms, type, anon, works, speed, services, country, city, city_en, ip_out'
-type Row = [
-  id: number,
-  checkedAt: number,
-  pingMs: number,
-  type: number,
-  anon: number,
-  works: number,
-  speed: number,
-  services: number,
-  country: string,
-  city: string,
-  cityEn: string,
-  ipOut: string,
-]
+/** Index entries a quick select may look at in each branch: a few milliseconds. */
+const SCAN_MAX = 20_000
+/** Most records of a quick select. */
+export const QUICK_RECORDS_MAX = 1_000
 
 export const openProxyFile = (file: string, serving = false): Database =>
-  openDatabase(file, { holds: 'proxies', schema: [schema], serving })
+  openDatabase(file, { holds: 'proxies', schema: [schema + indexes], serving })
 
-/** The address as one integer below 2^48: IPv4 as 32 bits, then the port as 16. */
-export const idOf = ({ ip, port }: Address): number =>
-  ip.split('.').reduce((bits, octet) => bits * 256 + Number(octet), 0) * 65536 + port
+const ORDER = 'checked_at desc, ping_ms, id'
+const COLUMNS = ROW_COLUMNS.join(', ')
+/** What every index but the narrow ones holds, and so what conditions look at. */
+const JUDGED = ROW_COLUMNS.filter(column => column !== 'ip_out').join(', ')
 
-function addressOf(id: number): Address {
-  const ip = Math.floor(id / 65536)
-  return {
-    ip: `${ip >>> 24}.${(ip >>> 16) & 255}.${(ip >>> 8) & 255}.${ip & 255}`,
-    port: id % 65536,
+const joined = (conditions: readonly Condition[]): string =>
+  conditions.map(({ sql }) => sql).join(' and ') || 'true'
+const valuesOf = (conditions: readonly Condition[]): Bound[] =>
+  conditions.flatMap(({ values }) => values)
+const using = (index: string | null): string => (index === null ? '' : `indexed by ${index}`)
+
+/** Every row that matches, in order. */
+const fullSql = (conditions: readonly Condition[]): string =>
+  `select ${COLUMNS} from proxies where ${joined(conditions)} order by ${ORDER} limit ?`
+
+/** Those that match among the first entries of a branch; its order is the index's. */
+const quickSql = (index: string | null, branch: readonly Condition[], rest: readonly Condition[]) =>
+  `select ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')} from (
+     select id from (
+       select ${JUDGED} from proxies ${using(index)} where ${joined(branch)}
+       order by ${ORDER} limit ${SCAN_MAX}
+     ) where ${joined(rest)} limit ?
+   ) found cross join proxies p on p.id = found.id`
+
+/** Whether a branch has more entries than a quick select looks at. */
+const isLongSql = (index: string | null, branch: readonly Condition[]): string =>
+  `select count(*) as n from (
+     select 1 from proxies ${using(index)} where ${joined(branch)} limit ${SCAN_MAX + 1})`
+
+const inOrder = (a: Proxy, b: Proxy): number =>
+  b.checkedAt - a.checkedAt || (a.pingMs ?? Infinity) - (b.pingMs ?? Infinity) || byAddress(a, b)
+const byAddress = (a: Proxy, b: Proxy): number => {
+  const octets = (ip: string) => ip.split('.').map(Number)
+  const [left, right] = [octets(a.ip), octets(b.ip)]
+  const differing = left.findIndex((octet, i) => octet !== right[i])
+  return differing < 0 ? a.port - b.port : (left[differing] ?? 0) - (right[differing] ?? 0)
+}
+
+/** Up to `count` proxies of which no two share a masked address: the first of each. */
+function firstOfEach(proxies: Iterable<Proxy>, count: number | null): Proxy[] {
+  const first = new Map<string, Proxy>()
+  for (const proxy of proxies) {
+    const shown = `${maskIp(proxy.ip)}:${proxy.port}`
+    if (!first.has(shown)) first.set(shown, proxy)
+    if (first.size === count) break
+  }
+  return [...first.values()]
+}
+
+/** One prepared statement for each combination of filters present; the least used goes first. */
+function createStatements(db: Database): (sql: string) => Statement<Row, Bound[]> {
+  const statements = createLru<string, Statement<Row, Bound[]>>(
+    STATEMENTS_MAX,
+    () => 1,
+    statement => statement.finalize(),
+  )
+  return sql => {
+    const known = statements.get(sql)
+    if (known) return known
+    const statement = db.prepare<Row, Bound[]>(sql)
+    statements.set(sql, statement)
+    return statement
   }
 }
 
-/** Every combination of services as a set, by its bit mask. */
-const SERVICE_SETS = Array.from(
-  { length: 1 << SERVICES.length },
-  (_, mask) => new Set(SERVICES.filter((_, bit) => mask & (1 << bit))),
-)
+/** Selects from an open list. */
+function createSelect(db: Database) {
+  const prepared = createStatements(db)
+  const cities = createCities(db)
 
-function toProxy(row: Row): Proxy {
-  const [id, checkedAt, pingMs, type, anon, works, speed, services, country, city, cityEn, ipOut] =
-    row
-  return {
-    ...addressOf(id),
-    ipOut,
-    type: TYPES[type] ?? 'http',
-    anon: ANONS[anon - 1] ?? '',
-    speed: speed === UNKNOWN ? null : speed,
-    pingMs: pingMs === UNKNOWN_PING ? null : pingMs,
-    checkedAt,
-    country,
-    city,
-    cityEn,
-    works: works === UNKNOWN ? null : works,
-    services: SERVICE_SETS[services] ?? new Set(),
+  const toProxy = (row: Row): Proxy => fromRow(row, cities.nameOf)
+  const rowsOf = (sql: string, values: readonly Bound[]): Proxy[] =>
+    (prepared(sql).values(...values) as Row[]).map(toProxy) // values() is untyped
+
+  function search(filter: Filter, masked: boolean, nowMs: number) {
+    if (filter.cities.length > 0) cities.refresh()
+    const cityIds = cities.idsMatching(filter.cities, filter.lang)
+    return searchOf(filter, masked, cityIds, nowMs)
   }
-}
 
-type Bound = number | string
-type Condition = { sql: string; values: readonly Bound[] }
-
-/** `column in (?, …)`; the list is padded to a power of two, to keep the statements few. */
-function oneOf(column: string, values: readonly Bound[], not = ''): Condition {
-  const size = 2 ** Math.ceil(Math.log2(values.length))
-  const padding = new Array<Bound>(size - values.length).fill(values[0] ?? '')
-  const marks = new Array(size).fill('?').join(',')
-  return { sql: `${column} ${not}in (${marks})`, values: [...values, ...padding] }
-}
-
-function cityIs({ cities, lang }: Filter): Condition {
-  const english = oneOf('city_en_key', cities.map(fold))
-  if (lang === 'en') return english
-  const byDefault = oneOf('city_key', cities.map(fold))
-  return {
-    sql: `(${byDefault.sql} or ${english.sql})`,
-    values: [...byDefault.values, ...english.values],
+  /** Every match in order, read as it is asked for. */
+  function* each(filter: Filter, nowMs: number, masked = false): Generator<Proxy> {
+    const { since, all } = search(filter, masked, nowMs)
+    const conditions = [since, ...all]
+    const limit = masked ? -1 : (filter.count ?? -1)
+    // A statement of its own: an answer may take long to be sent, and others select meanwhile.
+    const statement = db.prepare<Row, Bound[]>(fullSql(conditions))
+    try {
+      for (const row of statement.iterate(...valuesOf(conditions), limit)) {
+        yield toProxy(Object.values(row) as Row) // iterate() gives objects in column order
+      }
+    } finally {
+      statement.finalize()
+    }
   }
-}
 
-/** `masked`: the address is compared as `demo` shows it, without the last two octets. */
-function addressIs(address: Address, masked: boolean): Condition {
-  const id = idOf(address)
-  return masked
-    ? { sql: 'id & 281470681808895 = ?', values: [id] } // 0xFFFF0000FFFF: a.b.0.0:port
-    : { sql: 'id = ?', values: [id] }
-}
+  /**
+   * The proxies that match, freshest check first, then lowest ping, then address; at most
+   * `filter.count`. With `masked`, of those that share a masked address only the first counts.
+   */
+  function select(filter: Filter, masked: boolean, nowMs: number): Proxy[] {
+    if (masked) return firstOfEach(each(filter, nowMs, masked), filter.count)
+    const { since, all } = search(filter, masked, nowMs)
+    const conditions = [since, ...all]
+    return rowsOf(fullSql(conditions), [...valuesOf(conditions), filter.count ?? -1])
+  }
 
-/** The conditions a filter puts, in a fixed order; absent filters put none. */
-function conditionsOf(filter: Filter, masked: boolean, nowMs: number): Condition[] {
-  const { types, anons, pingMaxMs, speedMin, worksMin, countries, services } = filter
-  const oldest = toSeconds(nowMs) - filter.ageMaxSeconds
-  const mask = services.reduce((bits, service) => bits | (1 << SERVICES.indexOf(service)), 0)
-  const except = filter.countryMode === 'except' ? 'not ' : ''
-  const wanted: (Condition | false)[] = [
-    { sql: 'checked_at >= ?', values: [oldest] },
-    types.length > 0 &&
-      oneOf(
-        'type',
-        types.map(type => TYPES.indexOf(type)),
-      ),
-    anons.length > 0 &&
-      oneOf(
-        'anon',
-        anons.map(anon => 1 + ANONS.indexOf(anon)),
-      ),
-    pingMaxMs !== null && { sql: 'ping_ms <= ?', values: [pingMaxMs] },
-    speedMin !== null && { sql: 'speed >= ?', values: [speedMin] },
-    worksMin !== null && { sql: 'works >= ?', values: [worksMin] },
-    countries.length > 0 && oneOf('country', countries, except),
-    filter.cities.length > 0 && cityIs(filter),
-    filter.port !== null && { sql: 'id & 65535 = ?', values: [filter.port] },
-    filter.address !== null && addressIs(filter.address, masked),
-    mask > 0 && { sql: 'services & ? = ?', values: [mask, mask] },
-  ]
-  return wanted.filter(condition => condition !== false)
+  /** What `select` gives, or `null` when that would take long or be long. */
+  function selectQuickly(filter: Filter, masked: boolean, nowMs: number): Proxy[] | null {
+    const { path, since, rest } = search(filter, masked, nowMs)
+    const { count } = filter
+    const most = masked ? QUICK_RECORDS_MAX : Math.min(count ?? Infinity, QUICK_RECORDS_MAX + 1)
+    let isPartial = false
+    const found = path.branches.flatMap(branch => {
+      const conditions = [branch, since]
+      const values = valuesOf(conditions)
+      const sql = quickSql(path.index, conditions, rest)
+      const proxies = rowsOf(sql, [...values, ...valuesOf(rest), most])
+      if (proxies.length < most) {
+        const [entries] = prepared(isLongSql(path.index, conditions)).values(
+          ...values,
+        ) as number[][]
+        isPartial ||= (entries?.[0] ?? 0) > SCAN_MAX
+      }
+      return proxies
+    })
+    const proxies = found.sort(inOrder)
+    if (masked) {
+      const shown = firstOfEach(proxies, count)
+      const isWhole = !isPartial && proxies.length < most
+      return isWhole || shown.length === count ? shown : null
+    }
+    if (isPartial || (proxies.length > QUICK_RECORDS_MAX && most > QUICK_RECORDS_MAX)) return null
+    return proxies.slice(0, most)
+  }
+
+  return { select, selectQuickly, each }
 }
 
 /** Selects from, and thins out, an open list. */
 export function createProxyStore(db: Database) {
-  const statements = new Map<string, Statement<Row, Bound[]>>()
-
-  /** One prepared statement for each combination of filters present; the least used goes first. */
-  function statementFor(conditions: readonly Condition[], limited: boolean) {
-    const where = conditions.map(({ sql }) => sql).join(' and ')
-    const limit = limited ? ' limit ?' : ''
-    const sql =
-      `select ${COLUMNS} from proxies where ${where} ` +
-      `order by checked_at desc, ping_ms, id${limit}`
-    const statement = statements.get(sql) ?? db.prepare<Row, Bound[]>(sql)
-    statements.delete(sql)
-    statements.set(sql, statement)
-    const [leastUsed] = statements.keys()
-    if (statements.size > STATEMENTS_MAX && leastUsed !== undefined) {
-      statements.get(leastUsed)?.finalize()
-      statements.delete(leastUsed)
-    }
-    return statement
-  }
-
   const removeOlder = db.prepare<never, [number, number]>(
     'delete from proxies where id in ' +
       '(select id from proxies where checked_at < ? order by checked_at limit ?)',
@@ -170,18 +180,7 @@ export function createProxyStore(db: Database) {
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
 
   return {
-    /**
-     * The proxies that match, freshest check first, then lowest ping, then address; at most
-     * `filter.count`. With `masked`, of those that share a masked address only the first counts.
-     */
-    select(filter: Filter, masked: boolean, nowMs: number): Proxy[] {
-      const conditions = conditionsOf(filter, masked, nowMs)
-      const values = conditions.flatMap(({ values }) => values)
-      if (masked) return firstOfEach(statementFor(conditions, false), values, filter.count)
-      const statement = statementFor(conditions, filter.count !== null)
-      if (filter.count !== null) values.push(filter.count)
-      return (statement.values(...values) as Row[]).map(toProxy) // values() is untyped
-    },
+    ...createSelect(db),
 
     /** A number that changes with the list, whoever changes it. */
     version(): number {
@@ -215,20 +214,4 @@ export function createProxyStore(db: Database) {
       changes += 1
     },
   }
-}
-
-/** Up to `count` rows with distinct masked addresses, in the statement's order. */
-function firstOfEach(
-  statement: Statement<Row, Bound[]>,
-  values: readonly Bound[],
-  count: number | null,
-): Proxy[] {
-  const proxies = new Map<string, Proxy>()
-  for (const row of statement.iterate(...values)) {
-    const proxy = toProxy(Object.values(row) as Row) // iterate() gives objects in column order
-    const shown = `${maskIp(proxy.ip)}:${proxy.port}`
-    if (!proxies.has(shown)) proxies.set(shown, proxy)
-    if (proxies.size === count) break
-  }
-  return [...proxies.values()]
 }

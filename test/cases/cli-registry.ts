@@ -160,7 +160,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
       { args: ['plans', 'remove', 'classic'], exitCode: 1, stderr: /classic is built in/ },
       { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
       { args: ['keys', 'add', '--plan', 'small'], stdout: KEY_LINE, stderr: /on plan small/ },
-      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is held by 1 key/ },
+      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is held by keys \(1, / },
       { args: ['plans', 'list'], stdout: /^small /m },
     ],
   },
