@@ -43,7 +43,7 @@ $(BINARY): $(READY) $(SOURCES)
 	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' \
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts --outfile $@
+	  src/main.ts src/bulk-thread.ts --outfile $@
 	@$@ version
 
 clean: ## remove what the other targets made

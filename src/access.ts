@@ -131,6 +131,9 @@ export function chargeOne(store: UsageStore, charge: Charge, nowMs: number): Api
   return null
 }
 
+const countsNetworks = (caller: Caller): boolean =>
+  caller.kind === 'regular' && (caller.plan.subnets !== null || caller.plan.clients !== null)
+
 export type Access = ReturnType<typeof createAccess>
 
 /** Joins the judgement to a store of keys and a store of usage. */
@@ -168,11 +171,12 @@ export function createAccess(findKey: (key: string) => KeyRecord | null, store: 
     admit: (caller: Caller, ip: string, nowMs: number): Promise<Verdict> =>
       admissions({ meters: metersOf(caller, ip), nowMs }),
 
+    /** Whether the networks of the caller's answers are drawn from a quota. */
+    countsNetworks,
+
     /** Draws an answer's networks from the day's quota. @throws ApiError SUBNET_LIMIT_REACHED. */
     async charge(charge: Charge, nowMs: number): Promise<void> {
-      const { caller } = charge
-      if (caller.kind !== 'regular') return
-      if (caller.plan.subnets === null && caller.plan.clients === null) return
+      if (!countsNetworks(charge.caller)) return
       const refusal = await charges({ charge, nowMs })
       if (refusal) throw refusal
     },

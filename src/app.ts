@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { createAccess } from './access.ts'
+import { createBulk } from './bulk.ts'
 import { CommandError, isDatabaseFailure } from './error.ts'
 import { beginImport } from './sqlite/importer.ts'
 import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
@@ -24,6 +25,10 @@ export function openList(dir: string | null, serving = false) {
     close: () => db.close(true),
   }
 }
+
+/** The thread for answers from the list in `dir` that would hold everybody up. */
+export const openBulk = (dir: string, provider: string) =>
+  createBulk({ file: join(dir, PROXY_FILE), provider })
 
 /** Keys, plans and usage in `dir`. */
 export function openRegistry(dir: string, serving = false) {

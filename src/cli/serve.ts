@@ -1,7 +1,7 @@
 /** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import { createAnswers } from '../answers.ts'
-import { type List, type Registry, withList, withRegistry } from '../app.ts'
+import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
 import type { Settings } from '../config.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
@@ -58,6 +58,7 @@ type Serving = {
 /** Serves until a signal comes. */
 async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
   const log = createLog(settings.log === 'json')
+  const bulk = settings.sample ? null : openBulk(settings.data, settings.providerService)
   const timers = settings.sample
     ? [keepFresh(list, clock)]
     : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
@@ -66,7 +67,8 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     const service = createService({
       access: registry.access,
       answers: createAnswers({
-        select: list.proxies.select,
+        select: bulk ? list.proxies.selectQuickly : list.proxies.select,
+        ...(bulk && { bulk }),
         listVersion: list.proxies.version,
         provider: settings.providerService,
         bytesMax: settings.cacheBytes,
@@ -94,6 +96,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     await drain(server, settings.grace)
   } finally {
     for (const timer of timers) clearInterval(timer)
+    bulk?.close()
     await log.close()
   }
 }

@@ -3,7 +3,7 @@
  * contract A2. Every refusal ends it by throwing an `ApiError`.
  */
 import { type Access, refusalOf, termsOf } from '../access.ts'
-import type { Answer, Answers } from '../answers.ts'
+import type { Answer, Answers, LargeAnswer } from '../answers.ts'
 import { ApiError } from '../error.ts'
 import type { Gauge } from '../limits.ts'
 import { createQuestions, type Question } from '../question.ts'
@@ -27,7 +27,7 @@ export function createApi({ access, answers, provider }: ApiParts) {
   return async function answer(
     { url, authorization, ip, nowMs }: ApiRequest,
     trace: Trace,
-  ): Promise<{ question: Question; answer: Answer }> {
+  ): Promise<{ question: Question; answer: Answer | LargeAnswer }> {
     const { key, ask } = read(url, authorization)
     const caller = access.authenticate(key, nowMs)
     trace.keyId = caller.id
@@ -43,10 +43,15 @@ export function createApi({ access, answers, provider }: ApiParts) {
     trace.gauges = verdict.gauges
     if (verdict.refused) throw refusalOf(caller, verdict)
 
-    const found = answers.find(question, nowMs)
+    const found = await answers.find(question, nowMs, access.countsNetworks(caller))
     if (found === null) throw new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 
-    await access.charge({ caller, ip, subnets: found.subnets, verdict }, nowMs)
+    await access
+      .charge({ caller, ip, subnets: found.subnets, verdict }, nowMs)
+      .catch(async (refusal: unknown) => {
+        if ('cancel' in found) await found.cancel()
+        throw refusal
+      })
     trace.records = found.records
     return { question, answer: found }
   }

@@ -32,3 +32,9 @@ export function chooseEncoding(accept: string | null): Encoding | null {
 
 export const compress = (body: Uint8Array, encoding: Encoding): Promise<Uint8Array> =>
   COMPRESS[encoding](body)
+
+/** Compresses a body while it is sent. */
+export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
+  body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
+/** The library types know only whole buffers; a stream of byte arrays is one of those. */
+type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

@@ -4,12 +4,12 @@
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
-import { bodyOf } from '../answers.ts'
+import { bodyOf, type Encoding, type LargeAnswer } from '../answers.ts'
 import { ApiError, errorBody, isDatabaseFailure, toApiError } from '../error.ts'
 import type { Log } from '../log.ts'
 import { type Clock, formatInstant, stopwatch } from '../time.ts'
 import { type ApiParts, createApi, type Trace } from './api.ts'
-import { COMPRESS_MIN_BYTES, chooseEncoding, compress } from './encoding.ts'
+import { COMPRESS_MIN_BYTES, chooseEncoding, compress, compressStream } from './encoding.ts'
 import {
   COMMON_HEADERS,
   CONTENT_TYPES,
@@ -28,7 +28,13 @@ export type ServiceOptions = ApiParts & {
   probe: () => void
 }
 
-type Reply = { status: number; headers: HeaderFields; body: string | Uint8Array }
+type Reply = {
+  status: number
+  headers: HeaderFields
+  body: string | Uint8Array | ReadableStream<Uint8Array> | null
+  /** Of a body that is sent while it is found: what was sent, when it ends. */
+  sent?: Promise<{ records: number; bytes: number }>
+}
 /** A request as routes see it. */
 type Incoming = { request: Request; ip: string; nowMs: number; trace: Trace }
 type Route = (incoming: Incoming) => Promise<Reply> | Reply
@@ -57,29 +63,36 @@ export function createService(options: ServiceOptions) {
         if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
         return refusal(error, errors, nowMs)
       })
-    log.access({
-      time: formatInstant(nowMs),
-      id,
-      method: request.method,
-      path,
-      status: reply.status,
-      key: trace.keyId,
-      records: trace.records,
-      bytes: request.method === 'HEAD' ? 0 : Buffer.byteLength(reply.body),
-      ms: Math.round(elapsedMs() * 1000) / 1000,
-      client: ip,
-    })
+    const isHead = request.method === 'HEAD'
+    const write = ({ records, bytes }: { records: number; bytes: number }): void =>
+      log.access({
+        time: formatInstant(nowMs),
+        id,
+        method: request.method,
+        path,
+        status: reply.status,
+        key: trace.keyId,
+        records,
+        bytes,
+        ms: Math.round(elapsedMs() * 1000) / 1000,
+        client: ip,
+      })
+    if (reply.sent) void reply.sent.then(write)
+    else write({ records: trace.records, bytes: isHead ? 0 : lengthOf(reply.body) })
     const own = { 'x-request-id': id, ...rateLimitHeaders(trace.gauges), ...reply.headers }
-    return new Response(reply.body, {
+    const length = isHead ? { 'content-length': String(lengthOf(reply.body)) } : {}
+    return new Response(isHead ? null : reply.body, {
       status: reply.status,
-      headers: { ...COMMON_HEADERS, ...own },
+      headers: { ...COMMON_HEADERS, ...own, ...length },
     })
   }
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
   for (const [path, route] of Object.entries(routesOf(options))) {
-    app.all(path, ({ request }) => respond(request, path, onlyReading(route)))
+    const handle = ({ request }: { request: Request }) => respond(request, path, onlyReading(route))
+    // HEAD of its own: Elysia would read the whole body to tell its length.
+    app.all(path, handle).head(path, handle)
   }
   return app.onError(({ request }) => respond(request, UNKNOWN_PATH, nowhere))
 }
@@ -95,24 +108,52 @@ const routesOf = (options: ServiceOptions): { [path: string]: Route } => ({
 
 function apiRoute(options: ApiParts): Route {
   const answerOf = createApi(options)
-  return async ({ request: { url, headers }, ip, nowMs, trace }) => {
+  return async ({ request, ip, nowMs, trace }) => {
+    const { url, headers, method } = request
     const authorization = headers.get('authorization')
     const { question, answer } = await answerOf({ url, authorization, ip, nowMs }, trace)
     const plain = outputHeaders(question.output)
+    const encoding = chooseEncoding(headers.get('accept-encoding'))
+    if ('open' in answer) return largeReply(answer, plain, encoding, method === 'HEAD')
     const body = bodyOf(answer, nowMs)
     if (body.length < COMPRESS_MIN_BYTES) return { status: 200, headers: plain, body }
-    const varying = { ...plain, vary: 'Accept-Encoding' }
-    const encoding = chooseEncoding(headers.get('accept-encoding'))
-    if (encoding === null) return { status: 200, headers: varying, body }
+    if (encoding === null) return { status: 200, headers: varying(plain, null), body }
     const known = answer.compressed.get(encoding)
     const compressed = known ?? (await compress(body, encoding))
     // A body with the time in it is never the same again.
     if (!known && answer.pieces.length === 1) {
-      options.answers.keep(question, answer, encoding, compressed)
+      options.answers.keepCompressed(question, answer, encoding, compressed)
     }
-    return { status: 200, headers: { ...varying, 'content-encoding': encoding }, body: compressed }
+    return { status: 200, headers: varying(plain, encoding), body: compressed }
   }
 }
+
+const varying = (headers: HeaderFields, encoding: Encoding | null): HeaderFields => ({
+  ...headers,
+  vary: 'Accept-Encoding',
+  ...(encoding !== null && { 'content-encoding': encoding }),
+})
+
+/** A body that is sent while it is found; HEAD has none. */
+async function largeReply(
+  answer: LargeAnswer,
+  plain: HeaderFields,
+  encoding: Encoding | null,
+  isHead: boolean,
+): Promise<Reply> {
+  const headers = varying(plain, encoding)
+  if (isHead) {
+    await answer.cancel()
+    return { status: 200, headers, body: null }
+  }
+  const { promise: sent, resolve } = Promise.withResolvers<{ records: number; bytes: number }>()
+  const stream = answer.open(resolve)
+  const body = encoding === null ? stream : compressStream(stream, encoding)
+  return { status: 200, headers, body, sent }
+}
+
+const lengthOf = (body: Reply['body']): number =>
+  typeof body === 'string' || body instanceof Uint8Array ? Buffer.byteLength(body) : 0
 
 const plainText = (body: string): Reply => ({
   status: 200,

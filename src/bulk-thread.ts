@@ -1,0 +1,155 @@
+/**
+ * The thread that finds and writes bulk answers, so that nobody else waits for them. Each answer
+ * reads through a connection of its own: one snapshot of the list from first row to last.
+ */
+import { writeAnswer } from './answers.ts'
+import type { BulkSetUp, FromThread, ToThread } from './bulk.ts'
+import { subnetOf } from './ip.ts'
+import type { Proxy } from './proxy.ts'
+import { createWriters, maskProxy } from './render.ts'
+import { createProxyStore, openProxyFile, QUICK_RECORDS_MAX } from './sqlite/proxies.ts'
+import { formatInstant } from './time.ts'
+
+declare const self: Worker
+
+/** A piece of a long answer is about this long. */
+const PIECE_CHARACTERS = 256 * 1024
+
+type Ask = Extract<ToThread, { kind: 'ask' }>
+/** A long answer under way: gives its next piece, `null` after the last. */
+type Stream = { next: () => string | null; records: () => number; close: () => void }
+
+const streams = new Map<number, Stream>()
+const encoder = new TextEncoder()
+const reply = (message: FromThread, transfer: ArrayBuffer[] = []): void =>
+  self.postMessage(message, transfer)
+
+/** Joins rows that were read already and the rest of them. */
+function* chain(first: readonly Proxy[], rest: Iterator<Proxy>): Generator<Proxy> {
+  yield* first
+  for (let row = rest.next(); !row.done; row = rest.next()) yield row.value
+}
+
+/** Writes rows piece by piece. */
+function createStream(rows: Iterator<Proxy>, writer: Writer, nowMs: number, close: () => void) {
+  let text = writer.head.join(formatInstant(nowMs))
+  let records = 0
+  let isOver = false
+  return {
+    next(): string | null {
+      if (isOver) return null
+      while (text.length < PIECE_CHARACTERS) {
+        const row = rows.next()
+        if (row.done) {
+          isOver = true
+          text += writer.tail
+          break
+        }
+        text += (records === 0 ? '' : writer.separator) + writer.record(row.value)
+        records += 1
+      }
+      const piece = text
+      text = ''
+      return piece
+    },
+    records: () => records,
+    close,
+  }
+}
+type Writer = ReturnType<ReturnType<typeof createWriters>>
+type List = ReturnType<typeof openProxyFile>
+
+/** Up to `most` rows, read from the beginning. */
+function take(rows: Iterator<Proxy>, most: number): Proxy[] {
+  const taken: Proxy[] = []
+  while (taken.length < most) {
+    const row = rows.next()
+    if (row.done) break
+    taken.push(row.value)
+  }
+  return taken
+}
+
+function totalsOf(rows: Iterable<Proxy>): { records: number; subnets: number[] } {
+  let records = 0
+  const subnets = new Set<number>()
+  for (const { ip } of rows) {
+    records += 1
+    subnets.add(subnetOf(ip))
+  }
+  return { records, subnets: [...subnets] }
+}
+
+function createThread({ file, provider }: BulkSetUp) {
+  const writerOf = createWriters(provider)
+
+  /** Answers at once when the answer is small; else begins a stream, which closes `db`. */
+  function begin(db: List, { id, question, nowMs, needsTotals }: Ask): 'done' | 'begun' {
+    const { filter, output, masked } = question
+    db.run('begin') // one snapshot for everything below
+    const store = createProxyStore(db)
+    const found = masked ? store.select(filter, masked, nowMs) : store.each(filter, nowMs)
+    const rows = found[Symbol.iterator]()
+    const first = take(rows, QUICK_RECORDS_MAX + 1)
+    if (first.length <= QUICK_RECORDS_MAX) {
+      const shown = masked ? first.map(maskProxy) : first
+      reply({ kind: 'small', id, small: writeAnswer(writerOf, question, shown) })
+      return 'done'
+    }
+    const none = { records: 0, subnets: [] }
+    const totals = needsTotals ? totalsOf(store.each(filter, nowMs)) : none
+    const writer = writerOf(filter, output, totals.records || first.length)
+    const close = (): void => {
+      rows.return?.(undefined)
+      db.close()
+    }
+    streams.set(id, createStream(chain(first, rows), writer, nowMs, close))
+    reply({ kind: 'large', id, ...totals })
+    return 'begun'
+  }
+
+  function ask(question: Ask): void {
+    const db = openProxyFile(file, true)
+    try {
+      if (begin(db, question) === 'done') db.close()
+    } catch (error) {
+      db.close()
+      throw error
+    }
+  }
+
+  function pull(id: number): void {
+    const stream = streams.get(id)
+    const piece = stream?.next() ?? null
+    if (piece === null) return end(id)
+    const bytes = encoder.encode(piece)
+    reply({ kind: 'piece', id, bytes }, [bytes.buffer])
+  }
+
+  function end(id: number): void {
+    const stream = streams.get(id)
+    streams.delete(id)
+    stream?.close()
+    reply({ kind: 'end', id, records: stream?.records() ?? 0 })
+  }
+
+  return { ask, pull, cancel: end }
+}
+
+let thread: ReturnType<typeof createThread> | null = null
+
+self.onmessage = ({ data }: MessageEvent<BulkSetUp | ToThread>) => {
+  if ('file' in data) {
+    thread = createThread(data)
+    return
+  }
+  try {
+    if (data.kind === 'ask') thread?.ask(data)
+    else thread?.[data.kind](data.id)
+  } catch (error) {
+    streams.get(data.id)?.close()
+    streams.delete(data.id)
+    const { name, message } = error instanceof Error ? error : new Error(String(error))
+    reply({ kind: 'failed', id: data.id, name, message })
+  }
+}
