@@ -7,7 +7,8 @@ import type { BulkSetUp, FromThread, ToThread } from './bulk.ts'
 import { subnetOf } from './ip.ts'
 import type { Proxy } from './proxy.ts'
 import { createWriters, maskProxy } from './render.ts'
-import { createProxyStore, openProxyFile, QUICK_RECORDS_MAX } from './sqlite/proxies.ts'
+import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
+import { QUICK_RECORDS_MAX } from './sqlite/select.ts'
 import { formatInstant } from './time.ts'
 
 declare const self: Worker

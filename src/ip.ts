@@ -54,6 +54,7 @@ export const clientNetwork = (ip: string): string =>
 
 /** The /16 of an IPv4 address, as a number below 65,536. */
 export function subnetOf(ip: string): number {
-  const [a = '0', b = '0'] = ip.split('.', 2)
-  return Number(a) * 256 + Number(b)
+  const first = ip.indexOf('.')
+  const second = ip.indexOf('.', first + 1)
+  return Number(ip.slice(0, first)) * 256 + Number(ip.slice(first + 1, second))
 }

@@ -31,9 +31,9 @@ export type Log = {
 const CLOSE_MS_MAX = 2_000
 
 /** No field needs escaping: each is ours, or an address, or a method that HTTP knows. */
-const lineOf = ({ key, ...entry }: AccessEntry): string =>
+const lineOf = (entry: AccessEntry): string =>
   `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
-  `"status":${entry.status},"key":${key === null ? 'null' : `"${key}"`},` +
+  `"status":${entry.status},"key":${entry.key === null ? 'null' : `"${entry.key}"`},` +
   `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"}\n`
 
 /** A log on the process's own streams; `accessLog` false keeps stdout silent. */

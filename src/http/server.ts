@@ -11,11 +11,12 @@ import { type Clock, formatInstant, stopwatch } from '../time.ts'
 import { type ApiParts, createApi, type Trace } from './api.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding, compress, compressStream } from './encoding.ts'
 import {
-  COMMON_HEADERS,
+  CONTENT_ENCODING,
   CONTENT_TYPES,
+  completeHeaders,
   type HeaderFields,
   outputHeaders,
-  rateLimitHeaders,
+  VARY,
 } from './headers.ts'
 
 export type ServiceOptions = ApiParts & {
@@ -30,7 +31,7 @@ export type ServiceOptions = ApiParts & {
 
 type Reply = {
   status: number
-  headers: HeaderFields
+  headers: readonly HeaderFields[]
   body: string | Uint8Array | ReadableStream<Uint8Array> | null
   /** Of a body that is sent while it is found: what was sent, when it ends. */
   sent?: Promise<{ records: number; bytes: number }>
@@ -56,15 +57,9 @@ export function createService(options: ServiceOptions) {
     const trace: Trace = { keyId: null, gauges: [], records: 0 }
     const peer = app.server?.requestIP(request)?.address ?? null
     const ip = clientAddress(peer, request.headers.get('x-forwarded-for'))
-    const reply = await Promise.resolve({ request, ip, nowMs, trace })
-      .then(route)
-      .catch((thrown: unknown) => {
-        const error = toApiError(thrown)
-        if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
-        return refusal(error, errors, nowMs)
-      })
+    const reply = await run(route, { request, ip, nowMs, trace }, id)
     const isHead = request.method === 'HEAD'
-    const write = ({ records, bytes }: { records: number; bytes: number }): void =>
+    const write = (records: number, bytes: number): void =>
       log.access({
         time: formatInstant(nowMs),
         id,
@@ -77,14 +72,21 @@ export function createService(options: ServiceOptions) {
         ms: Math.round(elapsedMs() * 1000) / 1000,
         client: ip,
       })
-    if (reply.sent) void reply.sent.then(write)
-    else write({ records: trace.records, bytes: isHead ? 0 : lengthOf(reply.body) })
-    const own = { 'x-request-id': id, ...rateLimitHeaders(trace.gauges), ...reply.headers }
-    const length = isHead ? { 'content-length': String(lengthOf(reply.body)) } : {}
-    return new Response(isHead ? null : reply.body, {
-      status: reply.status,
-      headers: { ...COMMON_HEADERS, ...own, ...length },
-    })
+    if (reply.sent) void reply.sent.then(({ records, bytes }) => write(records, bytes))
+    else write(trace.records, isHead ? 0 : lengthOf(reply.body))
+    const headers = completeHeaders(id, trace.gauges, reply.headers)
+    if (isHead) headers['content-length'] = String(lengthOf(reply.body))
+    return new Response(isHead ? null : reply.body, { status: reply.status, headers })
+  }
+
+  async function run(route: Route, incoming: Incoming, id: string): Promise<Reply> {
+    try {
+      return await route(incoming)
+    } catch (thrown) {
+      const error = toApiError(thrown)
+      if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
+      return refusal(error, errors, incoming.nowMs)
+    }
   }
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
@@ -116,23 +118,18 @@ function apiRoute(options: ApiParts): Route {
     const encoding = chooseEncoding(headers.get('accept-encoding'))
     if ('open' in answer) return largeReply(answer, plain, encoding, method === 'HEAD')
     const body = bodyOf(answer, nowMs)
-    if (body.length < COMPRESS_MIN_BYTES) return { status: 200, headers: plain, body }
-    if (encoding === null) return { status: 200, headers: varying(plain, null), body }
+    if (body.length < COMPRESS_MIN_BYTES) return { status: 200, headers: [plain], body }
+    if (encoding === null) return { status: 200, headers: [plain, VARY], body }
     const known = answer.compressed.get(encoding)
     const compressed = known ?? (await compress(body, encoding))
     // A body with the time in it is never the same again.
     if (!known && answer.pieces.length === 1) {
       options.answers.keepCompressed(question, answer, encoding, compressed)
     }
-    return { status: 200, headers: varying(plain, encoding), body: compressed }
+    const encoded = [plain, VARY, CONTENT_ENCODING[encoding]]
+    return { status: 200, headers: encoded, body: compressed }
   }
 }
-
-const varying = (headers: HeaderFields, encoding: Encoding | null): HeaderFields => ({
-  ...headers,
-  vary: 'Accept-Encoding',
-  ...(encoding !== null && { 'content-encoding': encoding }),
-})
 
 /** A body that is sent while it is found; HEAD has none. */
 async function largeReply(
@@ -141,7 +138,7 @@ async function largeReply(
   encoding: Encoding | null,
   isHead: boolean,
 ): Promise<Reply> {
-  const headers = varying(plain, encoding)
+  const headers = [plain, VARY, encoding === null ? {} : CONTENT_ENCODING[encoding]]
   if (isHead) {
     await answer.cancel()
     return { status: 200, headers, body: null }
@@ -157,7 +154,7 @@ const lengthOf = (body: Reply['body']): number =>
 
 const plainText = (body: string): Reply => ({
   status: 200,
-  headers: { 'content-type': CONTENT_TYPES.txt },
+  headers: [{ 'content-type': CONTENT_TYPES.txt }],
   body,
 })
 
@@ -177,15 +174,11 @@ const nowhere: Route = () => {
 function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
   const { retryAfterSeconds } = error.context
   const isText = form === 'text'
-  return {
-    status: error.status,
-    headers: {
-      'content-type': isText ? CONTENT_TYPES.txt : CONTENT_TYPES.json,
-      ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),
-      ...(error.code === 'METHOD_NOT_ALLOWED' && { allow: METHODS.join(', ') }),
-    },
-    body: isText ? `Error: ${error.message}` : errorBody(error, nowMs),
-  }
+  const headers: HeaderFields = { 'content-type': CONTENT_TYPES[isText ? 'txt' : 'json'] }
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
+  if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')
+  const body = isText ? `Error: ${error.message}` : errorBody(error, nowMs)
+  return { status: error.status, headers: [headers], body }
 }
 
 /** What the operator reads of a failure: SQLite's sentence, or our own stack. */

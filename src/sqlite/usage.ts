@@ -19,6 +19,9 @@ const PAGE_BYTES = 1024
 export const openAccessFile = (file: string, serving = false): Database =>
   openDatabase(file, { holds: 'access', schema: [schema], serving, pageBytes: PAGE_BYTES })
 
+/** Rows that may be in the log though nothing counts them any more. */
+const OBSOLETE_MAX = 512
+
 type LogRow = [id: number, subject: string, at: number, requests: number, kept: number]
 
 /** What is known of a subject: its usage, and the log rows its admissions stand in. */
@@ -39,10 +42,10 @@ function createAdmissionLog(db: Database) {
   const insert = db.prepare<never, LogRow>(
     'insert into admissions (id, subject, at, requests, kept) values (?, ?, ?, ?, ?)',
   )
-  const move = db.prepare<never, [number, number, number, number, number]>(
-    'update admissions set id = ?, at = ?, requests = ?, kept = ? where id = ?',
+  const remove = db.prepare<never, [string]>(
+    'delete from admissions where id in (select value from json_each(?))',
   )
-  const remove = db.prepare<never, [number]>('delete from admissions where id = ?')
+  let obsolete: number[] = []
 
   function apply([id, subject, at, requests, kept]: LogRow): void {
     const before = known.get(subject)
@@ -69,23 +72,27 @@ function createAdmissionLog(db: Database) {
     /** Forgets what was read, to read it all again. */
     reset(): void {
       known.clear()
+      obsolete = []
       lastId = 0
       seenVersion = null
     },
     read: (subject: string): Usage | null => known.get(subject)?.usage ?? null,
-    /** Appends the last admission of `usage`, and removes those it no longer holds. */
+    /** Appends the last admission of `usage`; rows it no longer holds become obsolete. */
     append(subject: string, usage: Usage): void {
       const ids = known.get(subject)?.ids.slice() ?? []
       const at = usage.admissions.at(-1) ?? 0
       const kept = usage.admissions.length
       const id = ++lastId
+      insert.run(id, subject, at, usage.requests, kept)
       ids.push(id)
-      // The row that falls out of the log becomes the new one, unless another process was first.
-      const oldest = ids.length > kept ? ids.shift() : undefined
-      const isMoved = oldest !== undefined && move.run(id, at, usage.requests, kept, oldest).changes
-      if (!isMoved) insert.run(id, subject, at, usage.requests, kept)
-      while (ids.length > kept) remove.run(ids.shift() ?? 0)
+      while (ids.length > kept) obsolete.push(ids.shift() ?? 0)
       known.set(subject, { usage, ids })
+    },
+    /** Removes rows that no subject counts any more, many at a time; until then they do no harm. */
+    tidy(): void {
+      if (obsolete.length < OBSOLETE_MAX) return
+      remove.run(JSON.stringify(obsolete))
+      obsolete = []
     },
   }
 }
@@ -148,6 +155,7 @@ export function createUsageStore(db: Database) {
       try {
         log.catchUp()
         const result = work()
+        log.tidy()
         commit.run()
         return result
       } catch (error) {
