@@ -5,7 +5,7 @@
  */
 import { subnetOf } from './ip.ts'
 import { createLru } from './lru.ts'
-import type { Filter, Proxy } from './proxy.ts'
+import type { Filter, Output, Proxy } from './proxy.ts'
 import type { Question } from './question.ts'
 import { createWriters, maskProxy, renderPieces } from './render.ts'
 import { formatInstant, toSeconds } from './time.ts'
@@ -57,7 +57,12 @@ type Kept = {
 
 export type AnswerParts = {
   /** The proxies that match, or `null` when finding them would hold everybody up. */
-  select: (filter: Filter, masked: boolean, nowMs: number) => Proxy[] | null
+  select: (
+    filter: Filter,
+    masked: boolean,
+    nowMs: number,
+    detail: 'all' | 'address',
+  ) => Proxy[] | null
   /** Asked when `select` gives `null`. */
   bulk?: BulkAnswers
   /** A number that changes with the list. */
@@ -80,6 +85,10 @@ const weightOf = ({ answer }: Kept): number => {
 }
 
 const encoder = new TextEncoder()
+
+/** How much of each proxy an answer shows: bare addresses need no more than the type. */
+export const detailOf = ({ kind }: Output): 'all' | 'address' =>
+  kind === 'txt' ? 'address' : 'all'
 
 /** Writes the proxies that answer a question, as they are to be shown. */
 export function writeAnswer(
@@ -166,12 +175,13 @@ export function createAnswers({ select, bulk, listVersion, provider, bytesMax }:
       if (kept === 'slow') return ask(question, nowMs, needsSubnets)
       if (kept !== undefined) return kept
       const version = listVersion()
-      const proxies = select(question.filter, question.masked, nowMs)
+      const { filter, masked, output } = question
+      const proxies = select(filter, masked, nowMs, detailOf(output))
       if (proxies === null) {
         shelf.markSlow(question)
         return ask(question, nowMs, needsSubnets)
       }
-      const shown = question.masked ? proxies.map(maskProxy) : proxies
+      const shown = masked ? proxies.map(maskProxy) : proxies
       return shelf.keep(question, nowMs, version, writeAnswer(writerOf, question, shown))
     },
     keepCompressed: shelf.keepCompressed,

@@ -2,7 +2,7 @@
  * The thread that finds and writes bulk answers, so that nobody else waits for them. Each answer
  * reads through a connection of its own: one snapshot of the list from first row to last.
  */
-import { writeAnswer } from './answers.ts'
+import { detailOf, writeAnswer } from './answers.ts'
 import type { BulkSetUp, FromThread, ToThread } from './bulk.ts'
 import { subnetOf } from './ip.ts'
 import type { Proxy } from './proxy.ts'
@@ -89,7 +89,9 @@ function createThread({ file, provider }: BulkSetUp) {
     const { filter, output, masked } = question
     db.run('begin') // one snapshot for everything below
     const store = createProxyStore(db)
-    const found = masked ? store.select(filter, masked, nowMs) : store.each(filter, nowMs)
+    const found = masked
+      ? store.select(filter, masked, nowMs)
+      : store.each(filter, nowMs, false, detailOf(output))
     const rows = found[Symbol.iterator]()
     const first = take(rows, QUICK_RECORDS_MAX + 1)
     if (first.length <= QUICK_RECORDS_MAX) {
@@ -98,7 +100,7 @@ function createThread({ file, provider }: BulkSetUp) {
       return 'done'
     }
     const none = { records: 0, subnets: [] }
-    const totals = needsTotals ? totalsOf(store.each(filter, nowMs)) : none
+    const totals = needsTotals ? totalsOf(store.each(filter, nowMs, false, 'address')) : none
     const writer = writerOf(filter, output, totals.records || first.length)
     const close = (): void => {
       rows.return?.(undefined)

@@ -52,9 +52,20 @@ export const clientBucket = (ip: string): string =>
 export const clientNetwork = (ip: string): string =>
   isIPv4(ip) ? `${ip.split('.', 2).join('.')}.0.0/16` : clientBucket(ip)
 
-/** The /16 of an IPv4 address, as a number below 65,536. */
+const ZERO = '0'.charCodeAt(0)
+
+/** The /16 of an IPv4 address, as a number below 65,536. Every answer asks it of every row. */
 export function subnetOf(ip: string): number {
-  const first = ip.indexOf('.')
-  const second = ip.indexOf('.', first + 1)
-  return Number(ip.slice(0, first)) * 256 + Number(ip.slice(first + 1, second))
+  let number = 0
+  let octet = 0
+  for (let at = 0, dots = 0; dots < 2; at++) {
+    const digit = ip.charCodeAt(at) - ZERO
+    if (digit >= 0) octet = octet * 10 + digit
+    else {
+      number = number * 256 + octet // a dot lies below the digits
+      octet = 0
+      dots += 1
+    }
+  }
+  return number
 }

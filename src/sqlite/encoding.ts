@@ -36,6 +36,13 @@ export type Row = [
   ipOut: number | string,
 ]
 
+/** What an answer of bare addresses needs; every wide index holds it. */
+export const BRIEF_COLUMNS = ROW_COLUMNS.slice(0, 4)
+/** A row that may end after these. */
+type BriefRow = [...Head, ...Partial<Tail>]
+type Head = [id: number, checkedAt: number, pingMs: number, type: number]
+type Tail = Row extends [...Head, ...infer Rest] ? Rest : never
+
 /** Default and English name of a city, by its id in a row. */
 export type CityName = { name: string; nameEn: string }
 
@@ -69,8 +76,10 @@ const SERVICE_SETS = Array.from(
   (_, bits) => new Set(SERVICES.filter((_, bit) => bits & (1 << bit))),
 )
 
-export function fromRow(row: Row, cityOf: (id: number) => CityName): Proxy {
-  const [id, checkedAt, pingMs, type, anon, works, speed, services, country, city, ipOut] = row
+/** A proxy from its row; of a row that ends after the type (`BRIEF_COLUMNS`) the rest is unknown. */
+export function fromRow(row: BriefRow, cityOf: (id: number) => CityName): Proxy {
+  const [id, checkedAt, pingMs, type, anon = 0, works = UNKNOWN, speed = UNKNOWN] = row
+  const { 7: services = 0, 8: country = 0, 9: city = 0, 10: ipOut = '' } = row
   const { name, nameEn } = cityOf(city)
   return {
     ip: numberToIp(Math.floor(id / 65536)),

@@ -9,7 +9,7 @@ import { toSeconds } from '../time.ts'
 import indexes from './indexes.sql' with { type: 'text' }
 import { dataVersionOf, openDatabase } from './open.ts'
 import schema from './proxies.sql' with { type: 'text' }
-import { createSelect, SCAN_MAX } from './select.ts'
+import { createSelect, type Detail, SCAN_MAX } from './select.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
@@ -43,8 +43,12 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
     select,
     each,
     version,
-    selectQuickly: (filter: Filter, masked: boolean, nowMs: number): Proxy[] | null =>
-      selectQuickly(filter, masked, nowMs, version()),
+    selectQuickly: (
+      filter: Filter,
+      masked: boolean,
+      nowMs: number,
+      detail: Detail = 'all',
+    ): Proxy[] | null => selectQuickly(filter, masked, nowMs, version(), detail),
 
     /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,

@@ -7,7 +7,7 @@ import { maskIp } from '../ip.ts'
 import { createLru } from '../lru.ts'
 import type { Filter, Proxy } from '../proxy.ts'
 import { createCities } from './cities.ts'
-import { fromRow, ROW_COLUMNS, type Row } from './encoding.ts'
+import { BRIEF_COLUMNS, fromRow, ROW_COLUMNS, type Row } from './encoding.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter.ts'
 
 /** Prepared statements kept; each takes about 11 KB. */
@@ -17,8 +17,12 @@ export const SCAN_MAX = 20_000
 /** Most records of a quick select. */
 export const QUICK_RECORDS_MAX = 1_000
 
+/** How much of the proxies is asked for: everything, or what bare addresses need. */
+export type Detail = 'all' | 'address'
+const COLUMNS = { all: ROW_COLUMNS, address: BRIEF_COLUMNS }
+type Columns = (typeof COLUMNS)[Detail]
+
 const ORDER = 'checked_at desc, ping_ms, id'
-const COLUMNS = ROW_COLUMNS.join(', ')
 /** What every index but the narrow ones holds, and so what conditions look at. */
 const JUDGED = ROW_COLUMNS.filter(column => column !== 'ip_out').join(', ')
 
@@ -29,13 +33,22 @@ const valuesOf = (conditions: readonly Condition[]): Bound[] =>
 const using = (index: string | null): string => (index === null ? '' : `indexed by ${index}`)
 
 /** Every row that matches, in order. */
-const fullSql = (conditions: readonly Condition[], index: string | null = null): string =>
-  `select ${COLUMNS} from proxies ${using(index)} where ${joined(conditions)}
+const fullSql = (
+  columns: Columns,
+  conditions: readonly Condition[],
+  index: string | null = null,
+): string =>
+  `select ${columns.join(', ')} from proxies ${using(index)} where ${joined(conditions)}
    order by ${ORDER} limit ?`
 
 /** Those that match among the first entries of a branch; its order is the index's. */
-const firstSql = (index: string | null, branch: readonly Condition[], rest: readonly Condition[]) =>
-  `select ${ROW_COLUMNS.map(column => `p.${column}`).join(', ')} from (
+const firstSql = (
+  columns: Columns,
+  index: string | null,
+  branch: readonly Condition[],
+  rest: readonly Condition[],
+): string =>
+  `select ${columns.map(column => `p.${column}`).join(', ')} from (
      select id from (
        select ${JUDGED} from proxies ${using(index)} where ${joined(branch)}
        order by ${ORDER} limit ?
@@ -111,6 +124,9 @@ function createReader(db: Database) {
 }
 type Reader = ReturnType<typeof createReader>
 
+/** The list's version, and the columns that are wanted. */
+type Quick = { version: number; columns: Columns }
+
 /** Selects that look at a bounded part of the list. */
 function createQuickSelect(read: Reader, scanMax: number) {
   const horizons = new Map<string, number>()
@@ -135,27 +151,27 @@ function createQuickSelect(read: Reader, scanMax: number) {
     { path, since, rest }: Search,
     branch: Condition,
     most: number,
-    version: number,
+    { columns, version }: Quick,
   ): Proxy[] | null {
     const oldest = Number(since.values[0])
     const horizon = horizonOf(path.index, branch, version)
     const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
     const near = [branch, nearest, ...rest]
-    const found = read.all(fullSql(near, path.index), [...valuesOf(near), most])
+    const found = read.all(fullSql(columns, near, path.index), [...valuesOf(near), most])
     if (found.length === most || horizon < oldest) return found
     // Many rows may have been checked in the very second of the horizon.
     const whole = [branch, since]
     const values = [...valuesOf(whole), scanMax, ...valuesOf(rest), most]
-    const first = read.all(firstSql(path.index, whole, rest), values)
+    const first = read.all(firstSql(columns, path.index, whole, rest), values)
     return first.length === most ? first : null
   }
 
   /** Up to `most` matches of all branches in order. */
-  function selectFirst(asked: Search, most: number, version: number): Proxy[] | null {
+  function selectFirst(asked: Search, most: number, quick: Quick): Proxy[] | null {
     const { branches } = asked.path
     const found: Proxy[] = []
     for (const branch of branches) {
-      const part = selectBranch(asked, branch, most, version)
+      const part = selectBranch(asked, branch, most, quick)
       if (part === null) return null
       found.push(...part)
     }
@@ -163,11 +179,11 @@ function createQuickSelect(read: Reader, scanMax: number) {
   }
 
   /** What a full select gives, or `null` when that would take long or be long. */
-  return (filter: Filter, masked: boolean, nowMs: number, version: number): Proxy[] | null => {
+  return (filter: Filter, masked: boolean, nowMs: number, quick: Quick): Proxy[] | null => {
     const asked = read.search(filter, masked, nowMs)
     const { count } = filter
     const most = masked ? QUICK_RECORDS_MAX : Math.min(count ?? Infinity, QUICK_RECORDS_MAX + 1)
-    const found = selectFirst(asked, most, version)
+    const found = selectFirst(asked, most, quick)
     if (found === null || found.length > QUICK_RECORDS_MAX) return null
     if (!masked) return found
     const shown = firstOfEach(found, count)
@@ -180,11 +196,16 @@ export function createSelect(db: Database, scanMax: number) {
   const read = createReader(db)
 
   /** Every match in order, read as it is asked for. */
-  function each(filter: Filter, nowMs: number, masked = false): Generator<Proxy> {
+  function each(
+    filter: Filter,
+    nowMs: number,
+    masked = false,
+    detail: Detail = 'all',
+  ): Generator<Proxy> {
     const { since, all } = read.search(filter, masked, nowMs)
     const conditions = [since, ...all]
     const limit = masked ? -1 : (filter.count ?? -1)
-    return read.each(fullSql(conditions), [...valuesOf(conditions), limit])
+    return read.each(fullSql(COLUMNS[detail], conditions), [...valuesOf(conditions), limit])
   }
 
   /**
@@ -195,8 +216,19 @@ export function createSelect(db: Database, scanMax: number) {
     if (masked) return firstOfEach(each(filter, nowMs, masked), filter.count)
     const { since, all } = read.search(filter, masked, nowMs)
     const conditions = [since, ...all]
-    return read.all(fullSql(conditions), [...valuesOf(conditions), filter.count ?? -1])
+    return read.all(fullSql(COLUMNS.all, conditions), [...valuesOf(conditions), filter.count ?? -1])
   }
 
-  return { select, each, selectQuickly: createQuickSelect(read, scanMax) }
+  const selectFast = createQuickSelect(read, scanMax)
+
+  /** What `select` gives, or `null` when that would take long or be long. */
+  const selectQuickly = (
+    filter: Filter,
+    masked: boolean,
+    nowMs: number,
+    version: number,
+    detail: Detail,
+  ): Proxy[] | null => selectFast(filter, masked, nowMs, { version, columns: COLUMNS[detail] })
+
+  return { select, each, selectQuickly }
 }
