@@ -64,6 +64,7 @@ function textOf(row: RawRow, field: string): string {
 function numberOf(row: RawRow, field: string, max: number, accepts: string): number | null {
   const value = row[field]
   if (isUnknown(value)) return null
+  if (typeof value === 'number' && value >= 0 && value <= max) return value
   const text = typeof value === 'number' ? String(value) : textOf(row, field)
   const number = /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
   return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}`)
@@ -143,6 +144,11 @@ const FLAGS = new Map([
   ['0', false],
 ])
 
+function flagOf(value: unknown, field: string): boolean {
+  const word = typeof value === 'object' ? '' : String(value).trim().toLowerCase()
+  return FLAGS.get(word) ?? bad(field, 'must be true or false')
+}
+
 /** The services a row grants, and those it says anything of. */
 function servicesOf(row: RawRow, provider: string) {
   const granted = new Set<Service>()
@@ -151,8 +157,7 @@ function servicesOf(row: RawRow, provider: string) {
     const field = service === 'provider' ? providerMember(row, provider) : service
     const value = row[field]
     if (isUnknown(value)) continue
-    const word = typeof value === 'object' ? '' : String(value).trim().toLowerCase()
-    const flag = FLAGS.get(word) ?? bad(field, 'must be true or false')
+    const flag = typeof value === 'boolean' ? value : flagOf(value, field)
     statedServices.add(service)
     if (flag) granted.add(service)
   }

@@ -15,6 +15,9 @@ export type ImportCounts = {
   removed: number
 }
 
+/** Rows come in any order of addresses: much of the table should be at hand, in KiB. */
+const CACHE_KIB = 96 * 1024
+
 /** An import of at least this many rows, and of a quarter of the list, builds the indexes anew. */
 const REINDEX_ROWS_MIN = 20_000
 
@@ -81,6 +84,7 @@ function mergedCity(cities: Cities, storedId: number, { city, cityEn }: Incoming
  * would give. Nothing is visible before `commit`; `rollback` leaves the list as it was.
  */
 export function beginImport(db: Database, replace: boolean) {
+  db.run(`pragma cache_size = -${CACHE_KIB}`)
   db.run('begin immediate')
   if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
   const table = replace ? 'temp.incoming' : 'proxies'
