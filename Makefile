@@ -9,6 +9,7 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
+BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress))
 SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
@@ -22,7 +23,7 @@ dev: $(READY) ## the same, starting anew when a source file changes
 
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
 	$(BUN) test
-	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test test/api.test.ts test/cli.test.ts test/serve.test.ts
+	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test $(BINARY_TESTS)
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
 	@$(BUN) test/bench/bench.ts

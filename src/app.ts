@@ -18,17 +18,26 @@ export const ACCESS_FILE = 'access.db'
 /** The list of proxies in `dir`, or in memory when `dir` is null. */
 export function openList(dir: string | null, serving = false) {
   const db = openProxyFile(dir === null ? ':memory:' : join(dir, PROXY_FILE), serving)
+  const proxies = createProxyStore(db)
   return {
     db,
-    proxies: createProxyStore(db),
-    beginImport: (replace: boolean) => beginImport(db, replace),
+    proxies,
+    beginImport(replace: boolean, waiting?: () => void) {
+      const { add, commit, rollback } = beginImport(db, replace, waiting)
+      const commitNoted = () => {
+        const counts = commit()
+        proxies.noteChange()
+        return counts
+      }
+      return { add, commit: commitNoted, rollback }
+    },
     close: () => db.close(true),
   }
 }
 
 /** The thread for answers from the list in `dir` that would hold everybody up. */
-export const openBulk = (dir: string, provider: string) =>
-  createBulk({ file: join(dir, PROXY_FILE), provider })
+export const openBulk = (dir: string, provider: string, failed: (error: unknown) => void) =>
+  createBulk({ file: join(dir, PROXY_FILE), provider }, failed)
 
 /** Keys, plans and usage in `dir`. */
 export function openRegistry(dir: string, serving = false) {

@@ -85,8 +85,11 @@ function createPlaces(most: number) {
   }
 }
 
-/** Bulk answers from the list in `file`. */
-export function createBulk(setUp: BulkSetUp): BulkAnswers & { close(): void } {
+/** Bulk answers from the list in `file`; `failed` is told of one that broke off on its way. */
+export function createBulk(
+  setUp: BulkSetUp,
+  failed: (error: unknown) => void,
+): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
   const places = createPlaces(ANSWERS_MAX)
   let lastId = 0
@@ -107,6 +110,7 @@ export function createBulk(setUp: BulkSetUp): BulkAnswers & { close(): void } {
       const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
         const message = await exchange.send({ kind: 'pull', id }).catch((error: unknown) => {
           finish()
+          failed(error)
           ended({ records: 0, bytes })
           throw error
         })

@@ -36,12 +36,15 @@ const isAnswer = (found: unknown): found is Answer =>
   typeof found === 'object' && found !== null && 'pieces' in found
 
 /** Answers from a list; `selects` counts how often the list was asked. */
-function answersFrom(list: List, bytesMax: number) {
+function answersFrom(list: List, bytesMax: number, select: 'select' | 'selectQuickly' = 'select') {
   let selects = 0
   const answers = createAnswers({
-    select: (filter, masked, nowMs) => {
+    select: (filter, masked, nowMs, detail) => {
       selects += 1
-      return list.proxies.select(filter, masked, nowMs)
+      const { proxies } = list
+      return select === 'select'
+        ? proxies.select(filter, masked, nowMs)
+        : proxies.selectQuickly(filter, masked, nowMs, detail)
     },
     listVersion: list.proxies.version,
     provider: PROVIDER,
@@ -49,7 +52,7 @@ function answersFrom(list: List, bytesMax: number) {
   })
   return {
     selects: () => selects,
-    keep: answers.keep,
+    keep: answers.keepCompressed,
     async find(question: Question, nowMs: number): Promise<Answer | null> {
       const found: unknown = await answers.find(question, nowMs)
       if (found === null || isAnswer(found)) return found
@@ -243,6 +246,20 @@ describe('the bound', () => {
   })
 })
 
+test('compressed bodies of two answers push each other out', async () => {
+  const kept = answersFrom(listOf(OLD_AND_YOUNG), 8192)
+  const [one, other] = [questionOf('count=1'), questionOf('count=2')]
+  for (const question of [one, other]) {
+    const answer = await kept.find(question, T0)
+    if (answer === null) throw new Error('nothing matched')
+    kept.keep(question, answer, 'gzip', new Uint8Array(4096))
+  }
+  await kept.find(other, T0)
+  expect(kept.selects()).toBe(2)
+  await kept.find(one, T0)
+  expect(kept.selects()).toBe(3)
+})
+
 describe('a compressed body', () => {
   const body = new Uint8Array([1, 2, 3])
 
@@ -399,11 +416,14 @@ function checkCompressed(
   kept.keep(question, answer, encoding, ENCODINGS[encoding](Uint8Array.from(body)))
 }
 
-/** A list, and two caches beside an uncached twin; imports go through the list `importing`. */
+/**
+ * A list, and two caches beside an uncached twin; imports go through the list `importing`. The
+ * caches select as the server does, the twin as `list` does.
+ */
 function createWorld(list: List, importing: List, questions: readonly Question[]) {
   const fresh = answersFrom(list, 0)
-  const large = answersFrom(list, 2 ** 20)
-  const tiny = answersFrom(list, 8192)
+  const large = answersFrom(list, 2 ** 20, 'selectQuickly')
+  const tiny = answersFrom(list, 8192, 'selectQuickly')
   let nowMs = T0
 
   async function ask(question: Question, encoding: Encoding | null): Promise<void> {

@@ -15,6 +15,7 @@ import {
   TYPES,
 } from '../src/proxy.ts'
 import { beginImport } from '../src/sqlite/importer.ts'
+import { createProxyStore } from '../src/sqlite/proxies.ts'
 import { cleanUp, fillList, T0, type TestRow, temporaryDirectory } from './harness.ts'
 
 const NOW = T0 / 1000
@@ -588,6 +589,7 @@ const someRows = fc.uniqueArray(someRow(), {
 describe('property', () => {
   test('a selection is what plain array code selects, in the same order', () => {
     let found = 0
+    let quickly = 0
     fc.assert(
       fc.property(
         someRows,
@@ -602,8 +604,12 @@ describe('property', () => {
             for (const row of rows) target.add(row)
             target.commit()
             const proxies = rows.map(({ servicesStated: _, ...proxy }) => proxy)
+            const quick = createProxyStore(list.db, 7)
             for (const [filter, masked, ms] of requests) {
               const expected = model(proxies, filter, masked, T0 + ms)
+              const first = quick.selectQuickly(filter, masked, T0 + ms)
+              if (first !== null) expect(first).toEqual(expected)
+              quickly += first === null ? 0 : 1
               expect(list.proxies.select(filter, masked, T0 + ms)).toEqual(expected)
               found += expected.length
             }
@@ -615,5 +621,7 @@ describe('property', () => {
       { numRuns: 150 },
     )
     expect(found).toBeGreaterThan(1000) // the filters did meet rows
+    expect(quickly).toBeGreaterThan(1000) // and many were answered from a part of the list
+    expect(quickly).toBeLessThan(150 * 20)
   })
 })

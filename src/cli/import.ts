@@ -1,5 +1,6 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
+import { constants, setPriority } from 'node:os'
 import { SingleBar } from 'cli-progress'
 import { withList } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
@@ -37,7 +38,12 @@ function createProgress(totalBytes: number) {
   const elapsedMs = stopwatch()
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   const bar = process.stderr.isTTY
-    ? new SingleBar({ format: `importing ${count}`, stream: process.stderr, clearOnComplete: true })
+    ? new SingleBar({
+        format: `importing ${count}`,
+        stream: process.stderr,
+        clearOnComplete: true,
+        linewrap: true,
+      })
     : null
   let isShown = false
   return {
@@ -58,14 +64,15 @@ function createProgress(totalBytes: number) {
 }
 
 /** Tells the operator what happens; `close` says how many rejections were not named. */
-function createObserver(totalBytes: number): ImportObserver & { close(): void } {
+function createObserver(totalBytes: number) {
   const progress = createProgress(totalBytes)
   const tell = (sentence: string): void => {
     progress.clear()
     say(sentence)
   }
   let rejected = 0
-  return {
+  const observer: ImportObserver & { say: typeof tell; close(): void } = {
+    say: tell,
     progress: progress.update,
     rejected(file, line, field, reason) {
       rejected += 1
@@ -79,6 +86,16 @@ function createObserver(totalBytes: number): ImportObserver & { close(): void } 
       if (unnamed > 0) say(`… and ${unnamed} more rejected rows`)
     },
   }
+  return observer
+}
+
+/** A server on the same machine goes before an import. */
+function yieldToServer(): void {
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // Where the system does not let it, the import runs as everything else.
+  }
 }
 
 export const importCommand = command({
@@ -89,10 +106,13 @@ export const importCommand = command({
   example: 'proxylist import proxies.csv --type http',
   async run({ settings, args: files, clock }) {
     const { data, format, type, replace, strict, json, providerService: provider } = settings
+    yieldToServer()
     const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
     const observer = createObserver(totalBytes)
     const summary = await withList(data, async list => {
-      const target = list.beginImport(replace)
+      const target = list.beginImport(replace, () =>
+        observer.say('another import holds the list; waiting for its end'),
+      )
       const defaults = { type, nowMs: clock(), provider }
       const options = { format, defaults, strict, refuseEmpty: replace }
       try {

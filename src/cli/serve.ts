@@ -3,6 +3,7 @@ import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import { createAnswers } from '../answers.ts'
 import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
 import type { Settings } from '../config.ts'
+import { messageOf } from '../error.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
 import { createService } from '../http/server.ts'
@@ -58,7 +59,11 @@ type Serving = {
 /** Serves until a signal comes. */
 async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
   const log = createLog(settings.log === 'json')
-  const bulk = settings.sample ? null : openBulk(settings.data, settings.providerService)
+  const bulk = settings.sample
+    ? null
+    : openBulk(settings.data, settings.providerService, error =>
+        log.say(`a long answer broke off: ${messageOf(error)}`),
+      )
   const timers = settings.sample
     ? [keepFresh(list, clock)]
     : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
@@ -83,9 +88,10 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
         registry.usage.probe()
       },
     })
+    const isEmpty = list.proxies.isEmpty() // before listening: a damaged list ends it here
     const { server, shown } = await listen(service, settings.listen)
     log.say(`listening on ${shown}`)
-    if (list.proxies.isEmpty()) {
+    if (isEmpty) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
     if (!hasKeys) {

@@ -2,7 +2,7 @@
  * Owns writing the list: an import is one transaction, so that readers see the list as it was
  * or as it is after (contract D2, D5). Knows nothing of file formats.
  */
-import type { Database, Statement } from 'bun:sqlite'
+import { type Database, SQLiteError, type Statement } from 'bun:sqlite'
 import type { IncomingProxy } from '../proxy.ts'
 import { type Cities, createCities } from './cities.ts'
 import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './encoding.ts'
@@ -14,6 +14,9 @@ export type ImportCounts = {
   unchanged: number
   removed: number
 }
+
+/** How long an import waits for another one. */
+const WAIT_MS = 3_600_000
 
 /** Rows come in any order of addresses: much of the table should be at hand, in KiB. */
 const CACHE_KIB = 96 * 1024
@@ -79,13 +82,41 @@ function mergedCity(cities: Cities, storedId: number, { city, cityEn }: Incoming
   return isShown ? storedId : cities.idOf(city, '')
 }
 
+/** Takes the list for writing; `waiting` is told when another import has it. */
+function lock(db: Database, waiting: () => void): void {
+  db.run('pragma busy_timeout = 0')
+  try {
+    db.run('begin immediate')
+  } catch (error) {
+    const isBusy = error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')
+    if (!isBusy) throw error
+    waiting()
+    db.run(`pragma busy_timeout = ${WAIT_MS}`)
+    db.run('begin immediate')
+  }
+}
+
 /**
- * Begins an import. With `replace` the list becomes what importing the rows into an empty one
- * would give. Nothing is visible before `commit`; `rollback` leaves the list as it was.
+ * An import, which begins with its first row: a slow source holds nobody up before it. With
+ * `replace` the list becomes what importing the rows into an empty one would give. Nothing is
+ * visible before `commit`; `rollback` leaves the list as it was.
  */
-export function beginImport(db: Database, replace: boolean) {
+export function beginImport(db: Database, replace: boolean, waiting: () => void = () => {}) {
+  let started: ReturnType<typeof startImport> | null = null
+  const start = () => {
+    started ??= startImport(db, replace, waiting)
+    return started
+  }
+  return {
+    add: (proxy: IncomingProxy): void => start().add(proxy),
+    commit: (): ImportCounts => start().commit(),
+    rollback: (): void => started?.rollback(),
+  }
+}
+
+function startImport(db: Database, replace: boolean, waiting: () => void) {
   db.run(`pragma cache_size = -${CACHE_KIB}`)
-  db.run('begin immediate')
+  lock(db, waiting)
   if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
   const table = replace ? 'temp.incoming' : 'proxies'
   const before = countRows(db, 'proxies')

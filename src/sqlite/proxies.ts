@@ -50,6 +50,11 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
       detail: Detail = 'all',
     ): Proxy[] | null => selectQuickly(filter, masked, nowMs, version(), detail),
 
+    /** Tells that this very connection has changed the list. */
+    noteChange: (): void => {
+      changes += 1
+    },
+
     /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,
 

@@ -1,0 +1,96 @@
+/**
+ * Owns putting full load on a server from another process: wrk with one thread where there is
+ * one, else the Bun client of `closed-loop.ts`; both send the same requests.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { ClosedLoopInput, ClosedLoopResult } from './closed-loop.ts'
+import { childEnvironment, keepTrack, startScript } from './processes.ts'
+import { DISTINCT } from './queries.ts'
+import type { Workspace } from './workspace.ts'
+
+/** A measured run of a server. */
+export type Load = { perSecond: number; requests: number; not2xx: number; broken: number }
+export type LoadInput = { port: number; targetsFile: string; isDistinct: boolean; seconds: number }
+
+/** More requests than a run can send in a second: numbers of requests do not come twice. */
+const REQUESTS_MAX_PER_SECOND = 200_000
+/** What a generator may take beyond the run itself, in seconds. */
+const GRACE_SECONDS = 20
+
+/** The request lines of wrk, see `distinctBounds` for the numbers. */
+const LUA = `
+local head, tail = "GET ", " HTTP/1.1\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+local lines = {}
+local n, distinct
+function init(args)
+  distinct = args[2] == "distinct"
+  n = tonumber(args[3])
+  for line in io.lines(args[1]) do
+    lines[#lines + 1] = head .. line .. (distinct and "" or tail)
+  end
+end
+function request()
+  local line = lines[n % #lines + 1]
+  if distinct then
+    local mixed = (n * ${DISTINCT.factor}) % ${DISTINCT.speeds * DISTINCT.pings}
+    local ping = 400 + math.floor(mixed / ${DISTINCT.speeds})
+    local speed = 1000 + 10 * (mixed % ${DISTINCT.speeds})
+    line = line .. "&speed=" .. speed .. "&ping=" .. ping .. tail
+  end
+  n = n + 1
+  return line
+end
+`
+
+let nextRequest = 0
+
+/** Loads a server for some seconds; request numbers go on from one run to the next. */
+export async function load(workspace: Workspace, input: LoadInput): Promise<Load> {
+  const { generator, connections } = workspace.options
+  const startAt = nextRequest
+  nextRequest += input.seconds * REQUESTS_MAX_PER_SECOND
+  return generator === 'wrk'
+    ? loadByWrk(workspace, input, startAt)
+    : loadByBun({ ...input, startAt, connections })
+}
+
+async function loadByBun(input: ClosedLoopInput): Promise<Load> {
+  const deadlineSeconds = input.seconds + GRACE_SECONDS
+  const script = startScript<ClosedLoopResult>('closed-loop.ts', input, deadlineSeconds)
+  const { requests, seconds, not2xx, broken } = await script.result
+  return { perSecond: requests / seconds, requests, not2xx, broken }
+}
+
+async function loadByWrk(workspace: Workspace, input: LoadInput, startAt: number): Promise<Load> {
+  const { port, targetsFile, isDistinct, seconds } = input
+  const script = join(workspace.dir, 'requests.lua')
+  writeFileSync(script, LUA)
+  const command = [
+    ...['wrk', '-t1', `-c${workspace.options.connections}`, `-d${seconds}s`, '-s', script],
+    ...[`http://127.0.0.1:${port}`, '--', targetsFile],
+    ...[isDistinct ? 'distinct' : 'repeated', String(startAt)],
+  ]
+  const child = keepTrack(
+    Bun.spawn(command, {
+      env: childEnvironment(),
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'pipe',
+      timeout: (seconds + GRACE_SECONDS) * 1000,
+    }),
+  )
+  const [stdout, stderr] = await Promise.all([
+    new Response(child.stdout).text(),
+    new Response(child.stderr).text(),
+  ])
+  if ((await child.exited) !== 0) throw new Error(`wrk failed: ${stderr}${stdout}`)
+  const numberAt = (pattern: RegExp): number => Number(pattern.exec(stdout)?.[1] ?? 0)
+  const errors = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(stdout)
+  return {
+    perSecond: numberAt(/Requests\/sec: +([\d.]+)/),
+    requests: numberAt(/(\d+) requests in /),
+    not2xx: numberAt(/Non-2xx or 3xx responses: (\d+)/),
+    broken: (errors?.slice(1) ?? []).reduce((sum, text) => sum + Number(text), 0),
+  }
+}
