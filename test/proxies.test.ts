@@ -437,6 +437,8 @@ describe('forgetting', () => {
     open.push(list, other)
     fillList(list, [row('a', { age: 1000 })])
     const target = beginImport(other.db, false)
+    const [proxy] = list.proxies.select({ ...ANY, ageMaxSeconds: 2000 }, false, T0)
+    if (proxy) target.add({ ...proxy, port: 81, servicesStated: new Set() })
     expect(() => list.proxies.removeOlderThan(T0)).toThrow(/locked/)
     expect(word(select(list, all))).toBe('a')
     target.rollback()
