@@ -11,6 +11,7 @@ import { createClientAddress } from '../src/http/client-address.ts'
 import { createService } from '../src/http/server.ts'
 import { readRow } from '../src/ingest/row.ts'
 import type { AccessEntry } from '../src/log.ts'
+import type { Filter } from '../src/proxy.ts'
 import { readRanges } from '../src/values.ts'
 
 /** The instant at which every test begins: 2026-11-20 12:00:00 UTC, in milliseconds. */
@@ -19,6 +20,24 @@ export const T0 = Date.UTC(2026, 10, 20, 12)
 /** The compiled binary under test, or `undefined`: then everything runs from source. */
 export const BINARY = process.env.PROXYLIST_BINARY
 export const ROOT = join(import.meta.dir, '..')
+
+/** What a query without parameters asks for. */
+export const NO_FILTER: Filter = {
+  types: [],
+  anons: [],
+  pingMaxMs: null,
+  speedMin: null,
+  ageMaxSeconds: 600,
+  worksMin: null,
+  countries: [],
+  countryMode: 'include',
+  cities: [],
+  lang: 'ru',
+  port: null,
+  address: null,
+  services: [],
+  count: null,
+}
 
 const cleanups: (() => void | Promise<void>)[] = []
 /** Undoes everything the harness made; call it in `afterAll`. */

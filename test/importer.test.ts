@@ -19,26 +19,11 @@ import {
 } from '../src/proxy.ts'
 import { createRenderer } from '../src/render.ts'
 import { beginImport, type ImportCounts } from '../src/sqlite/importer.ts'
-import { cleanUp, T0, temporaryDirectory } from './harness.ts'
+import { cleanUp, NO_FILTER, T0, temporaryDirectory } from './harness.ts'
 
 const NOW = T0 / 1000
 const BIG = 999_999_999_999_999
-const EVERYTHING: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: BIG,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  count: null,
-}
+const EVERYTHING: Filter = { ...NO_FILTER, ageMaxSeconds: BIG }
 
 const opened: List[] = []
 function open(dir: string | null = null): List {

@@ -16,25 +16,10 @@ import {
 } from '../src/proxy.ts'
 import { beginImport } from '../src/sqlite/importer.ts'
 import { createProxyStore } from '../src/sqlite/proxies.ts'
-import { cleanUp, fillList, T0, type TestRow, temporaryDirectory } from './harness.ts'
+import { cleanUp, fillList, NO_FILTER, T0, type TestRow, temporaryDirectory } from './harness.ts'
 
 const NOW = T0 / 1000
-const ANY: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: 600,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  count: null,
-}
+const ANY = NO_FILTER
 
 const open: List[] = []
 function listOf(rows: readonly TestRow[]): List {

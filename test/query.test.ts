@@ -12,7 +12,7 @@ import { newKey } from '../src/key.ts'
 import { ANONS, type Filter, fold, type Output, SERVICES, TYPES } from '../src/proxy.ts'
 import { createQueryParser, describeParameters, keyOf, splitQuery } from '../src/query.ts'
 import { describeFilter } from '../src/render.ts'
-import { cleanUp, T0, temporaryDirectory } from './harness.ts'
+import { cleanUp, NO_FILTER, T0, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
 
@@ -25,23 +25,7 @@ function parse(text: string, provider = PROVIDER) {
   return (provider === PROVIDER ? parseDefault : createQueryParser(provider))(raw, key)
 }
 
-/** What no parameter at all asks for. */
-const FILTER: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: 600,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  count: null,
-}
+const FILTER = NO_FILTER
 const OUTPUT: Output = {
   kind: 'txt',
   download: false,

@@ -8,7 +8,7 @@ import type { Filter, Output, Proxy } from '../src/proxy.ts'
 import { ANONS, LANGS, SERVICES, TYPES } from '../src/proxy.ts'
 import { createQueryParser, splitQuery } from '../src/query.ts'
 import { createRenderer, describeFilter, maskProxy, memberNames } from '../src/render.ts'
-import { golden, T0 } from './harness.ts'
+import { golden, NO_FILTER, T0 } from './harness.ts'
 
 const PROVIDER = 'the service'
 const NOW = T0 / 1000
@@ -68,22 +68,7 @@ const unknown: Proxy = {
 }
 const PROXIES = [berlin, perm, unknown]
 
-const FILTER: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: 600,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  count: null,
-}
+const FILTER = NO_FILTER
 const TXT: Output = {
   kind: 'txt',
   download: false,
