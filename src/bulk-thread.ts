@@ -16,6 +16,11 @@ declare const self: Worker
 /** A piece of a long answer is about this long. */
 const PIECE_CHARACTERS = 256 * 1024
 
+/** Rows are read once and in order: a large cache would only cost memory. */
+const CACHE_KIB = 4 * 1024
+/** Connections kept when they are not used. */
+const IDLE_MAX = 4
+
 type Ask = Extract<ToThread, { kind: 'ask' }>
 /** A long answer under way: gives its next piece, `null` after the last. */
 type Stream = { next: () => string | null; records: () => number; close: () => void }
@@ -58,7 +63,6 @@ function createStream(rows: Iterator<Proxy>, writer: Writer, nowMs: number, clos
   }
 }
 type Writer = ReturnType<ReturnType<typeof createWriters>>
-type List = ReturnType<typeof openProxyFile>
 
 /** Up to `most` rows, read from the beginning. */
 function take(rows: Iterator<Proxy>, most: number): Proxy[] {
@@ -81,14 +85,39 @@ function totalsOf(rows: Iterable<Proxy>): { records: number; subnets: number[] }
   return { records, subnets: [...subnets] }
 }
 
+/** Connections with their statements, used again: to open one costs more than a small answer. */
+function createPool(file: string) {
+  const idle: Connection[] = []
+  return {
+    take(): Connection {
+      const known = idle.pop()
+      if (known) return known
+      const db = openProxyFile(file, true, CACHE_KIB)
+      return { db, store: createProxyStore(db) }
+    },
+    /** Ends the snapshot first: it would keep the write-ahead log from being emptied. */
+    give(connection: Connection): void {
+      if (connection.db.inTransaction) connection.db.run('rollback')
+      if (idle.length < IDLE_MAX) idle.push(connection)
+      else connection.db.close()
+    },
+  }
+}
+type Connection = {
+  db: ReturnType<typeof openProxyFile>
+  store: ReturnType<typeof createProxyStore>
+}
+
 function createThread({ file, provider }: BulkSetUp) {
   const writerOf = createWriters(provider)
+  const pool = createPool(file)
 
-  /** Answers at once when the answer is small; else begins a stream, which closes `db`. */
-  function begin(db: List, { id, question, nowMs, needsTotals }: Ask): 'done' | 'begun' {
+  /** Answers at once when the answer is small; else begins a stream, which keeps the connection. */
+  function begin(connection: Connection, asked: Ask): 'done' | 'begun' {
+    const { id, question, nowMs, needsTotals } = asked
     const { filter, output, masked } = question
+    const { db, store } = connection
     db.run('begin') // one snapshot for everything below
-    const store = createProxyStore(db)
     const found = masked
       ? store.select(filter, masked, nowMs)
       : store.each(filter, nowMs, false, detailOf(output))
@@ -104,26 +133,27 @@ function createThread({ file, provider }: BulkSetUp) {
     const writer = writerOf(filter, output, totals.records || first.length)
     const close = (): void => {
       rows.return?.(undefined)
-      db.close()
+      pool.give(connection)
     }
     streams.set(id, createStream(chain(first, rows), writer, nowMs, close))
     reply({ kind: 'large', id, ...totals })
     return 'begun'
   }
 
-  function ask(question: Ask): void {
-    const db = openProxyFile(file, true)
+  function ask(asked: Ask): void {
+    const connection = pool.take()
+    let isKept = false
     try {
-      if (begin(db, question) === 'done') db.close()
-    } catch (error) {
-      db.close()
-      throw error
+      isKept = begin(connection, asked) === 'begun'
+    } finally {
+      if (!isKept) pool.give(connection)
     }
   }
 
   function pull(id: number): void {
     const stream = streams.get(id)
-    const piece = stream?.next() ?? null
+    if (stream === undefined) throw new Error('the answer is not under way any more')
+    const piece = stream.next()
     if (piece === null) return end(id)
     const bytes = encoder.encode(piece)
     reply({ kind: 'piece', id, bytes }, [bytes.buffer])

@@ -4,6 +4,7 @@
  * takes them, so a long answer takes the memory of a piece or two.
  */
 import type { BulkAnswers, LargeAnswer, SmallAnswer } from './answers.ts'
+import { ApiError } from './error.ts'
 import type { Question } from './question.ts'
 
 /** What the thread works with from its start. */
@@ -23,8 +24,10 @@ export type FromThread =
   | { kind: 'end'; id: number; records: number }
   | { kind: 'failed'; id: number; name: string; message: string }
 
-/** Bulk answers under way at once; further ones wait for their turn. */
-const ANSWERS_MAX = 32
+/** Long answers under way at once; each holds a snapshot of the list. Further ones are refused. */
+const STREAMS_MAX = 64
+/** A client that takes longer for its answer is cut off, in milliseconds. */
+const STREAM_MS_MAX = 600_000
 
 type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) => void }
 
@@ -46,6 +49,7 @@ function createExchange(setUp: BulkSetUp) {
       else waiter?.resolve(data)
     }
     fresh.onerror = ({ message }) => {
+      fresh.terminate()
       worker = null
       for (const { reject } of waiting.values()) reject(new Error(`bulk answers: ${message}`))
       waiting.clear()
@@ -68,84 +72,83 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
-/** Lets at most `most` hold a place at once; the others wait in order. */
-function createPlaces(most: number) {
-  let taken = 0
-  const queue: (() => void)[] = []
-  return {
-    async take(): Promise<void> {
-      if (taken >= most) await new Promise<void>(resolve => queue.push(resolve))
-      else taken += 1
-    },
-    give(): void {
-      const next = queue.shift()
-      if (next) next()
-      else taken -= 1
-    },
-  }
-}
-
 /** Bulk answers from the list in `file`; `failed` is told of one that broke off on its way. */
 export function createBulk(
   setUp: BulkSetUp,
   failed: (error: unknown) => void,
 ): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
-  const places = createPlaces(ANSWERS_MAX)
   let lastId = 0
+  let open = 0
 
   function largeAnswer(id: number, totals: Pick<LargeAnswer, 'records' | 'subnets'>): LargeAnswer {
+    open += 1
+    const over = Promise.withResolvers<never>()
+    over.promise.catch(() => {})
+    const timer = setTimeout(() => {
+      over.reject(new Error('the client took too long'))
+      void cancel()
+    }, STREAM_MS_MAX)
     let isOver = false
-    const finish = (): void => {
-      if (!isOver) places.give()
+    const finish = (): boolean => {
+      if (isOver) return false
       isOver = true
+      open -= 1
+      clearTimeout(timer)
+      return true
     }
     const cancel = async (): Promise<void> => {
-      if (isOver) return
-      finish()
-      await exchange.send({ kind: 'cancel', id })
+      if (finish()) await exchange.send({ kind: 'cancel', id }).catch(() => {})
     }
-    const open: LargeAnswer['open'] = ended => {
-      let bytes = 0
-      const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        const message = await exchange.send({ kind: 'pull', id }).catch((error: unknown) => {
+    return {
+      ...totals,
+      cancel,
+      open(ended) {
+        let bytes = 0
+        const stop = (records: number): void => {
           finish()
-          failed(error)
-          ended({ records: 0, bytes })
-          throw error
-        })
-        if (message.kind === 'piece') {
-          bytes += message.bytes.length
-          controller.enqueue(message.bytes)
-        } else if (message.kind === 'end') {
-          finish()
-          ended({ records: message.records, bytes })
-          controller.close()
+          ended({ records, bytes })
         }
-      }
-      const abandon = async (): Promise<void> => {
-        ended({ records: 0, bytes })
-        await cancel()
-      }
-      return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
+        const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+          const next = Promise.race([exchange.send({ kind: 'pull', id }), over.promise])
+          const message = await next.catch((error: unknown) => {
+            failed(error)
+            stop(0)
+            throw error
+          })
+          if (message.kind === 'piece') {
+            bytes += message.bytes.length
+            controller.enqueue(message.bytes)
+          } else if (message.kind === 'end') {
+            stop(message.records)
+            controller.close()
+          }
+        }
+        const abandon = async (): Promise<void> => {
+          await cancel()
+          ended({ records: 0, bytes })
+        }
+        return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
+      },
     }
-    return { ...totals, open, cancel }
   }
 
   return {
     async ask(question: Question, nowMs: number, needsTotals: boolean) {
-      await places.take()
       const id = ++lastId
-      try {
-        const first = await exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
-        if (first.kind === 'large') return { large: largeAnswer(id, first) }
-        if (first.kind !== 'small') throw new Error(`bulk answers: unexpected ${first.kind}`)
-        places.give()
-        return { small: first.small }
-      } catch (error) {
-        places.give()
-        throw error
-      }
+      const first = await exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+      if (first.kind === 'small') return { small: first.small }
+      if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)
+      const large = largeAnswer(id, first)
+      if (open <= STREAMS_MAX) return { large }
+      await large.cancel()
+      throw new ApiError(
+        'DB_EXECUTE_FAILED',
+        'too many long answers are under way; ask for fewer',
+        {
+          retryAfterSeconds: 1,
+        },
+      )
     },
     close: exchange.close,
   }

@@ -75,7 +75,9 @@ export function createService(options: ServiceOptions) {
     if (reply.sent) void reply.sent.then(({ records, bytes }) => write(records, bytes))
     else write(trace.records, isHead ? 0 : lengthOf(reply.body))
     const headers = completeHeaders(id, trace.gauges, reply.headers)
-    if (isHead) headers['content-length'] = String(lengthOf(reply.body))
+    // A body that is sent while it is found has no length to tell, and GET would send it so.
+    if (isHead && reply.body === null) headers['transfer-encoding'] = 'chunked'
+    else if (isHead) headers['content-length'] = String(lengthOf(reply.body))
     return new Response(isHead ? null : reply.body, { status: reply.status, headers })
   }
 

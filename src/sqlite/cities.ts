@@ -59,11 +59,6 @@ export function createCities(db: Database) {
       learn(lastId + 1, name, nameEn)
       return lastId
     },
-    /** Forgets everything, after a transaction was undone. */
-    reset(): void {
-      for (const map of [names, ids, matching.ru, matching.en]) map.clear()
-      lastId = 0
-    },
   }
 }
 

@@ -15,7 +15,6 @@ const COMMAND_BUSY_MS = 10_000
 /** How long the server does; it answers nobody meanwhile, so it rather says 503. */
 const SERVER_BUSY_MS = 250
 
-/** Pages kept in memory by each connection, in KiB; taken as they are needed. */
 const CACHE_KIB = 32 * 1024
 /** What a write-ahead log shrinks to once its content is in the database. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
@@ -26,6 +25,8 @@ export type OpenOptions = {
   schema: readonly string[]
   /** Page size of a new file. */
   pageBytes?: number
+  /** Pages kept in memory, in KiB; taken as they are needed. */
+  cacheKib?: number
   /** Whether the caller serves requests and must not block for long. */
   serving?: boolean
 }
@@ -54,11 +55,11 @@ export function openDatabase(file: string, options: OpenOptions): Database {
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
-  const { schema, holds, pageBytes = 4096 } = options
+  const { schema, holds, pageBytes = 4096, cacheKib = CACHE_KIB } = options
   const applicationId = APPLICATION_IDS[holds]
   // Waiting comes first: the next statements already need locks another process may hold.
   db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
-  db.run(`pragma cache_size = -${CACHE_KIB}`)
+  db.run(`pragma cache_size = -${cacheKib}`)
   refuseForeign(db, file, applicationId)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')

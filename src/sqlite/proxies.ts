@@ -14,8 +14,13 @@ import { createSelect, type Detail, SCAN_MAX } from './select.ts'
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
 
-export const openProxyFile = (file: string, serving = false): Database =>
-  openDatabase(file, { holds: 'proxies', schema: [schema + indexes], serving })
+export const openProxyFile = (file: string, serving = false, cacheKib?: number): Database =>
+  openDatabase(file, {
+    holds: 'proxies',
+    schema: [schema + indexes],
+    serving,
+    ...(cacheKib !== undefined && { cacheKib }),
+  })
 
 /** Selects from, and thins out, an open list. */
 export function createProxyStore(db: Database, scanMax = SCAN_MAX) {

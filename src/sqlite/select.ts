@@ -208,17 +208,35 @@ export function createSelect(db: Database, scanMax: number) {
     return read.each(fullSql(COLUMNS[detail], conditions), [...valuesOf(conditions), limit])
   }
 
+  const begin = db.prepare('begin')
+  const end = db.prepare('commit')
+
+  /** Does all its reading on one snapshot: an import may commit between two statements. */
+  function onSnapshot<T>(work: () => T): T {
+    if (db.inTransaction) return work()
+    begin.run()
+    try {
+      return work()
+    } finally {
+      end.run()
+    }
+  }
+
+  function selectAll(filter: Filter, nowMs: number): Proxy[] {
+    const { since, all } = read.search(filter, false, nowMs)
+    const conditions = [since, ...all]
+    const values = [...valuesOf(conditions), filter.count ?? -1]
+    return read.all(fullSql(COLUMNS.all, conditions), values)
+  }
+
   /**
    * The proxies that match, freshest check first, then lowest ping, then address; at most
    * `filter.count`. With `masked`, of those that share a masked address only the first counts.
    */
-  function select(filter: Filter, masked: boolean, nowMs: number): Proxy[] {
-    if (masked) return firstOfEach(each(filter, nowMs, masked), filter.count)
-    const { since, all } = read.search(filter, masked, nowMs)
-    const conditions = [since, ...all]
-    return read.all(fullSql(COLUMNS.all, conditions), [...valuesOf(conditions), filter.count ?? -1])
-  }
-
+  const select = (filter: Filter, masked: boolean, nowMs: number): Proxy[] =>
+    onSnapshot(() =>
+      masked ? firstOfEach(each(filter, nowMs, masked), filter.count) : selectAll(filter, nowMs),
+    )
   const selectFast = createQuickSelect(read, scanMax)
 
   /** What `select` gives, or `null` when that would take long or be long. */
@@ -228,7 +246,8 @@ export function createSelect(db: Database, scanMax: number) {
     nowMs: number,
     version: number,
     detail: Detail,
-  ): Proxy[] | null => selectFast(filter, masked, nowMs, { version, columns: COLUMNS[detail] })
+  ): Proxy[] | null =>
+    onSnapshot(() => selectFast(filter, masked, nowMs, { version, columns: COLUMNS[detail] }))
 
   return { select, each, selectQuickly }
 }

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Usage, UsageStore } from '../limits.ts'
-import { DAY_MS, utcDay } from '../time.ts'
+import { DAY_MS, HOUR_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
 import { dataVersionOf, openDatabase } from './open.ts'
 
@@ -12,6 +12,8 @@ import { dataVersionOf, openDatabase } from './open.ts'
 const REMOVE_SLICE = 2_000
 /** Usage is forgotten this long after the last admission: longer than any window. */
 const KEEP_MS = 2 * DAY_MS
+/** Client addresses are many, and their windows an hour at most. */
+const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
 /** Every admission dirties a page of the log's end: small pages keep commits small. */
 const PAGE_BYTES = 1024
@@ -63,10 +65,11 @@ function createAdmissionLog(db: Database) {
       for (const row of selectNew.values(lastId) as LogRow[]) apply(row) // values() is untyped
       seenVersion = current
     },
-    /** Forgets subjects whose last admission is older than `cutoffMs`. */
-    forgetOlderThan(cutoffMs: number): void {
+    /** Forgets subjects that the sweep at `timeMs` has removed. */
+    forgetBefore(timeMs: number): void {
       for (const [subject, { usage }] of known) {
-        if ((usage.admissions.at(-1) ?? 0) < cutoffMs) known.delete(subject)
+        const keptMs = subject.startsWith('key:') ? KEEP_MS : KEEP_ADDRESSES_MS
+        if ((usage.admissions.at(-1) ?? 0) < timeMs - keptMs) known.delete(subject)
       }
     },
     /** Forgets what was read, to read it all again. */
@@ -121,20 +124,26 @@ function createSweep(db: Database) {
   const lastAdmission = db.prepare<{ at: number | null }, []>(
     'select max(at) as at from (select at from admissions order by id desc limit 1000)',
   )
-  const deleteAdmissions = db.prepare<never, [number, number]>(
-    'delete from admissions where id in (select id from admissions where at < ? limit ?)',
+  const deleteAdmissions = db.prepare<never, [number, number, number]>(
+    // The last row stays, so that its id is never given again.
+    `delete from admissions where id in (
+       select id from admissions
+       where (at < ?1 or at < ?2 and subject not like 'key:%')
+         and id < (select max(id) from admissions)
+       limit ?3)`,
   )
   const deleteNetworks = db.prepare<never, [number, number]>(
     `delete from networks where (subject, day, network) in
        (select subject, day, network from networks where day < ? limit ?)`,
   )
-  return (nowMs: number): { cutoffMs: number; mayRemain: boolean } => {
-    const cutoffMs = Math.min(nowMs, lastAdmission.get()?.at ?? 0) - KEEP_MS
+  return (nowMs: number): { timeMs: number; mayRemain: boolean } => {
+    const timeMs = Math.min(nowMs, lastAdmission.get()?.at ?? 0)
+    const cutoffMs = timeMs - KEEP_MS
     const removed = [
-      deleteAdmissions.run(cutoffMs, REMOVE_SLICE).changes,
+      deleteAdmissions.run(cutoffMs, timeMs - KEEP_ADDRESSES_MS, REMOVE_SLICE).changes,
       deleteNetworks.run(utcDay(cutoffMs), REMOVE_SLICE).changes,
     ]
-    return { cutoffMs, mayRemain: removed.includes(REMOVE_SLICE) }
+    return { timeMs, mayRemain: removed.includes(REMOVE_SLICE) }
   }
 }
 
@@ -177,8 +186,8 @@ export function createUsageStore(db: Database) {
     ...store,
     /** Forgets up to a slice of what no limit looks at any more; says whether more may remain. */
     removeStale(nowMs: number): boolean {
-      const { cutoffMs, mayRemain } = sweep(nowMs)
-      if (!mayRemain) log.forgetOlderThan(cutoffMs)
+      const { timeMs, mayRemain } = sweep(nowMs)
+      if (!mayRemain) log.forgetBefore(timeMs)
       return mayRemain
     },
     /** Commits a write that changes nothing that counts. @throws when usage cannot be written. */
