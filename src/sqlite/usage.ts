@@ -50,9 +50,15 @@ function createAdmissionLog(db: Database) {
   let obsolete: number[] = []
 
   function apply([id, subject, at, requests, kept]: LogRow): void {
-    const before = known.get(subject)
-    const admissions = [...(before?.usage.admissions ?? []), at].slice(-kept)
-    const ids = [...(before?.ids ?? []), id].slice(-kept)
+    const { usage, ids } = known.get(subject) ?? { usage: { admissions: [] }, ids: [] }
+    const { admissions } = usage
+    // In place: a start reads the whole log, and between transactions nobody else holds these.
+    admissions.push(at)
+    ids.push(id)
+    if (ids.length > kept) {
+      admissions.splice(0, admissions.length - kept)
+      ids.splice(0, ids.length - kept)
+    }
     known.set(subject, { usage: { admissions, day: utcDay(at), requests }, ids })
     lastId = id
   }
