@@ -29,6 +29,20 @@ type LogRow = [id: number, subject: string, at: number, requests: number, kept: 
 /** What is known of a subject: its usage, and the log rows its admissions stand in. */
 type Known = { usage: Usage; ids: number[] }
 
+/** What is known of a subject after one more row; changes `before`, which nobody else holds. */
+function withRow(before: Known | undefined, [id, , at, requests, kept]: LogRow): Known {
+  const admissions = before?.usage.admissions ?? []
+  const ids = before?.ids ?? []
+  admissions.push(at)
+  ids.push(id)
+  const surplus = ids.length - kept
+  if (surplus > 0) {
+    admissions.splice(0, surplus)
+    ids.splice(0, surplus)
+  }
+  return { usage: { admissions, day: utcDay(at), requests }, ids }
+}
+
 /**
  * The log of admissions, and its content by subject in memory. What other processes append is
  * read before every transaction, so memory is never behind.
@@ -49,17 +63,9 @@ function createAdmissionLog(db: Database) {
   )
   let obsolete: number[] = []
 
-  function apply([id, subject, at, requests, kept]: LogRow): void {
-    const { usage, ids } = known.get(subject) ?? { usage: { admissions: [] }, ids: [] }
-    const { admissions } = usage
-    // In place: a start reads the whole log, and between transactions nobody else holds these.
-    admissions.push(at)
-    ids.push(id)
-    if (ids.length > kept) {
-      admissions.splice(0, admissions.length - kept)
-      ids.splice(0, ids.length - kept)
-    }
-    known.set(subject, { usage: { admissions, day: utcDay(at), requests }, ids })
+  function apply(row: LogRow): void {
+    const [id, subject] = row
+    known.set(subject, withRow(known.get(subject), row))
     lastId = id
   }
 
