@@ -134,7 +134,7 @@ export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: num
   for (const [i, judged] of judgements.entries()) {
     const meter = meters[i]
     if (!meter) continue
-    if (refused === null) store.write(meter.subject, recorded(meter, judged))
+    if (refused === null) store.write(meter.subject, recorded(judged))
     addGauges(verdict.gauges, meter, judged, refused === null ? 1 : 0)
     verdict.retryAfterSeconds = Math.max(verdict.retryAfterSeconds, wholeSeconds(judged.waitMs))
     verdict.atMs = Math.max(verdict.atMs, judged.atMs)
@@ -148,10 +148,9 @@ function refusalOf(judgements: readonly Judgement[]): Verdict['refused'] {
   return judgements.some(({ dayFull }) => dayFull) ? 'daily' : null
 }
 
-/** A usage after one more admission: the log keeps no more than the window can ask for. */
-function recorded({ window }: Meter, { usage, atMs, today, requests }: Judgement): Usage {
-  const keep = window?.limit ?? 1
-  const admissions = usage.admissions.slice(Math.max(0, usage.admissions.length + 1 - keep))
+/** A usage after one more admission: of those before, what the window still counts. */
+function recorded({ usage, atMs, counted, today, requests }: Judgement): Usage {
+  const admissions = usage.admissions.slice(usage.admissions.length - counted)
   admissions.push(atMs)
   return { admissions, day: today, requests: requests + 1 }
 }
