@@ -18,9 +18,6 @@ export type ImportCounts = {
 /** How long an import waits for another one. */
 const WAIT_MS = 3_600_000
 
-/** Rows come in any order of addresses: much of the table should be at hand, in KiB. */
-const CACHE_KIB = 96 * 1024
-
 /** An import of at least this many rows, and of a quarter of the list, builds the indexes anew. */
 const REINDEX_ROWS_MIN = 20_000
 
@@ -115,7 +112,6 @@ export function beginImport(db: Database, replace: boolean, waiting: () => void 
 }
 
 function startImport(db: Database, replace: boolean, waiting: () => void) {
-  db.run(`pragma cache_size = -${CACHE_KIB}`)
   lock(db, waiting)
   if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
   const table = replace ? 'temp.incoming' : 'proxies'
