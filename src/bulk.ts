@@ -35,24 +35,29 @@ type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) 
 const revived = ({ name, message }: { name: string; message: string }): Error =>
   Object.assign(new Error(message), { name })
 
-/** Exchanges messages with the thread: one reply for each message. */
+/**
+ * Exchanges messages with the thread: one reply for each message. Replies about an answer come in
+ * the order of its messages, so that a `cancel` does not take the reply of a `pull` before it.
+ */
 function createExchange(setUp: BulkSetUp) {
-  const waiting = new Map<number, Waiting>()
+  const waiting = new Map<number, Waiting[]>()
   let worker: Worker | null = null
 
   function start(): Worker {
     const fresh = new Worker(new URL('./bulk-thread.ts', import.meta.url))
     fresh.onmessage = ({ data }: MessageEvent<FromThread>) => {
-      const waiter = waiting.get(data.id)
-      waiting.delete(data.id)
+      const waiters = waiting.get(data.id) ?? []
+      const waiter = waiters.shift()
+      if (waiters.length === 0) waiting.delete(data.id)
       if (data.kind === 'failed') waiter?.reject(revived(data))
       else waiter?.resolve(data)
     }
     fresh.onerror = ({ message }) => {
       fresh.terminate()
       worker = null
-      for (const { reject } of waiting.values()) reject(new Error(`bulk answers: ${message}`))
+      const all = [...waiting.values()].flat()
       waiting.clear()
+      for (const { reject } of all) reject(new Error(`bulk answers: ${message}`))
     }
     fresh.unref()
     fresh.postMessage(setUp)
@@ -63,7 +68,11 @@ function createExchange(setUp: BulkSetUp) {
     send(message: ToThread): Promise<FromThread> {
       worker ??= start()
       worker.postMessage(message)
-      return new Promise((resolve, reject) => waiting.set(message.id, { resolve, reject }))
+      return new Promise((resolve, reject) => {
+        const waiters = waiting.get(message.id) ?? []
+        waiters.push({ resolve, reject })
+        waiting.set(message.id, waiters)
+      })
     },
     close(): void {
       worker?.terminate()

@@ -124,7 +124,9 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
   let written = 0
   let isIndexed = true
 
-  function dropIndexes(): void {
+  /** Many rows are faster written without the indexes, which are then built anew. */
+  function dropIndexesIfMany(): void {
+    if (!isIndexed || accepted < Math.max(REINDEX_ROWS_MIN, before / 4)) return
     for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
     isIndexed = false
   }
@@ -140,7 +142,7 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
 
   /** Replaces the list by the staged one. */
   function swap(): ImportCounts {
-    if (accepted >= Math.max(REINDEX_ROWS_MIN, before / 4)) dropIndexes()
+    dropIndexesIfMany()
     const removed = db.run(SWAP.remove).changes
     const changed = db.run(SWAP.copy).changes
     const added = countRows(db, 'proxies') - (before - removed)
@@ -155,7 +157,7 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
   return {
     add(proxy: IncomingProxy): void {
       accepted += 1
-      if (isIndexed && !replace && accepted >= Math.max(REINDEX_ROWS_MIN, before / 4)) dropIndexes()
+      if (!replace) dropIndexesIfMany()
       written += upsert.run(...rowOf(proxy), servicesToBits(proxy.servicesStated)).changes
     },
     commit(): ImportCounts {
