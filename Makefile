@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench check fmt build clean
+.PHONY: help run dev test bench torture check fmt build clean
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/node_modules/.bin/bun
@@ -27,6 +27,9 @@ test: check build ## everything: format, lint, types, tests in process, tests of
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
 	@$(BUN) test/bench/bench.ts
+
+torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
+	@$(BUN) test/torture/torture.ts
 
 check: $(READY) ## format, lint and types, without changing anything
 	$(BUN) x biome check

@@ -1,0 +1,131 @@
+/**
+ * The long tests: what the program promises under fault, attack and load, each as a figure.
+ *
+ *     bun test/torture/torture.ts                   everything once
+ *     ONLY=kill,fuzz SEED=7 bun test/torture/torture.ts
+ *     ROUNDS=3 …                                    three times, each with the next seed
+ *     SECONDS=7200 …                                again and again for this long
+ *     SCALE=0.01 …                                  a hundredth of the work, while developing
+ *
+ * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary
+ * directory; the seed is printed, and the same seed does the same again.
+ */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { ROOT } from '../bench/options.ts'
+import { stopAll, stopForGood } from '../bench/processes.ts'
+import { markdown } from '../bench/table.ts'
+import { directoriesUnder, type Finding, type Part } from './part.ts'
+
+/** The parts in the order in which they run. */
+const PARTS: { [name: string]: Part } = {}
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`)
+const say = (text: string): void => void process.stderr.write(`${text}\n`)
+
+/** A positive number from the environment. @throws Error naming the variable. */
+function numberFrom(name: string, fallback: number): number {
+  const value = Number(process.env[name] || fallback)
+  if (Number.isFinite(value) && value > 0) return value
+  throw new Error(`${name} must be a number above 0`)
+}
+
+function partsFrom(text: string | undefined): string[] {
+  const names = Object.keys(PARTS)
+  if (!text) return names
+  const wanted = text.split(',').map(name => name.trim())
+  const unknown = wanted.filter(name => !names.includes(name))
+  if (unknown.length > 0) throw new Error(`ONLY takes ${names.join(', ')}; not ${unknown.join()}`)
+  return names.filter(name => wanted.includes(name))
+}
+
+function readOptions() {
+  const binary = resolve(ROOT, process.env.PROXYLIST_BINARY || 'dist/proxylist')
+  if (!existsSync(binary)) throw new Error('dist/proxylist is missing; run make build')
+  return {
+    binary,
+    seed: numberFrom('SEED', Math.floor(Math.random() * 1e6) + 1),
+    scale: numberFrom('SCALE', 1),
+    rounds: numberFrom('ROUNDS', process.env.SECONDS ? Number.MAX_SAFE_INTEGER : 1),
+    seconds: numberFrom('SECONDS', Number.MAX_SAFE_INTEGER),
+    parts: partsFrom(process.env.ONLY),
+  }
+}
+type Options = ReturnType<typeof readOptions>
+
+/** Runs one part; what it throws becomes a finding, and the others go on. */
+async function runPart(name: string, { binary, scale }: Options, seed: number): Promise<Finding[]> {
+  const root = mkdtempSync(join(tmpdir(), 'proxylist-torture-'))
+  const startMs = performance.now()
+  const run = {
+    binary,
+    seed,
+    scale,
+    directory: directoriesUnder(root),
+    say: (text: string) => say(`${name}: ${text}`),
+  }
+  try {
+    return (await PARTS[name]?.(run)) ?? []
+  } catch (error) {
+    const figure = error instanceof Error ? error.message : String(error)
+    return [{ promise: `${name} runs to its end`, figure, bound: '', holds: false }]
+  } finally {
+    await stopAll()
+    rmSync(root, { recursive: true, force: true })
+    say(`${name}: ${Math.round((performance.now() - startMs) / 1000)} s`)
+  }
+}
+
+async function runRound(options: Options, seed: number): Promise<Finding[]> {
+  const findings: Finding[] = []
+  for (const name of options.parts) {
+    const found = await runPart(name, options, seed)
+    for (const { promise, figure, holds } of found) {
+      say(`  ${holds ? 'ok' : 'BROKEN'}  ${promise}: ${figure}`)
+    }
+    findings.push(...found)
+  }
+  return findings
+}
+
+const table = (findings: readonly Finding[]): string =>
+  markdown(
+    ['promise', 'figure', 'bound', 'ok'],
+    findings.map(({ promise, figure, bound, holds }) => [
+      promise,
+      figure,
+      bound,
+      holds ? 'ok' : 'BROKEN',
+    ]),
+  )
+
+async function main(): Promise<number> {
+  const options = readOptions()
+  const startMs = performance.now()
+  const isTimeLeft = () => performance.now() - startMs < options.seconds * 1000
+  let broken = 0
+  for (let round = 0; round < options.rounds && isTimeLeft(); round += 1) {
+    const seed = options.seed + round
+    say(`seed ${seed}`)
+    const findings = await runRound(options, seed)
+    broken += findings.filter(({ holds }) => !holds).length
+    const date = new Date().toISOString().slice(0, 10)
+    const scale = options.scale === 1 ? '' : `, SCALE=${options.scale}`
+    print(`${cpus()[0]?.model.trim()}, ${cpus().length} cores; ${date}; seed ${seed}${scale}\n`)
+    print(table(findings))
+  }
+  return broken === 0 ? 0 : 1
+}
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => void stopForGood().then(() => process.exit(130)))
+}
+try {
+  process.exitCode = await main()
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error))
+  process.exitCode = 1
+} finally {
+  await stopForGood()
+}
