@@ -10,6 +10,8 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
 BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress))
+# A busy machine is slow, not wrong.
+TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
@@ -22,8 +24,8 @@ dev: $(READY) ## the same, starting anew when a source file changes
 	@$(BUN) --watch src/main.ts serve --sample --data .run
 
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
-	$(BUN) test
-	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test $(BINARY_TESTS)
+	$(BUN) test --timeout $(TEST_TIMEOUT_MS)
+	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test --timeout $(TEST_TIMEOUT_MS) $(BINARY_TESTS)
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
 	@$(BUN) test/bench/bench.ts
