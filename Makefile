@@ -9,8 +9,8 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
-BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress))
-SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
+BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress systemd))
+SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +48,7 @@ $(BINARY): $(READY) $(SOURCES)
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --compile-exec-argv="--max-http-header-size=8192" \
 	  src/main.ts src/bulk-thread.ts --outfile $@
-	@$@ version
+	@env -i $@ version
 
 clean: ## remove what the other targets made
 	rm -rf dist .run .bun node_modules

@@ -11,6 +11,7 @@ import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { serveCommand } from './serve.ts'
+import { systemdUnitCommand } from './systemd-unit.ts'
 import { versionCommand } from './version.ts'
 
 export const COMMANDS: readonly Command[] = [
@@ -19,6 +20,7 @@ export const COMMANDS: readonly Command[] = [
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  systemdUnitCommand,
   versionCommand,
 ]
 
