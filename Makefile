@@ -9,7 +9,7 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
-BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress systemd))
+BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api backup cli serve failure progress systemd))
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
@@ -47,7 +47,7 @@ $(BINARY): $(READY) $(SOURCES)
 	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' \
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts src/bulk-thread.ts --outfile $@
+	  src/main.ts src/bulk-thread.ts src/backup-thread.ts --outfile $@
 	@env -i $@ version
 
 clean: ## remove what the other targets made

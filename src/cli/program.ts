@@ -4,6 +4,7 @@ import { type Environment, environmentNameOf, flagOf, readSettings, SETTINGS } f
 import { CommandError, messageOf } from '../error.ts'
 import type { Clock } from '../time.ts'
 import { VERSION } from '../version.ts'
+import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
 import { importCommand } from './import.ts'
@@ -20,6 +21,7 @@ export const COMMANDS: readonly Command[] = [
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  backupCommand,
   systemdUnitCommand,
   versionCommand,
 ]
