@@ -136,7 +136,7 @@ export const SETTINGS = {
   }),
   key: optional({
     value: 'VALUE',
-    help: 'use this key instead of a new random one (to migrate)',
+    help: 'use this key instead of a new random one; - reads it from stdin, for the process list shows a VALUE',
     read: readKey,
   }),
   ttl: setting({
