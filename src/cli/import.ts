@@ -11,6 +11,8 @@ const NAMED_REJECTIONS = 20
 /** Rows between two looks at the clock. */
 const PROGRESS_STEP = 4096
 const STDIN = '-'
+/** A field that is misspelled is named; what may be a key or a row is not repeated. */
+const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
 
 /** @throws CommandError naming the file when it cannot be read. */
 function sizeOf(file: string): number {
@@ -47,8 +49,10 @@ function createObserver(totalBytes: number) {
       rejected += 1
       if (rejected <= NAMED_REJECTIONS) tell(`${file}:${line}: ${field} ${reason}`)
     },
-    ignored: (file, line, member) =>
-      tell(`${file}:${line}: note: unknown field '${member.slice(0, 40)}' is ignored everywhere`),
+    ignored(file, line, member) {
+      const field = IS_NAME.test(member) ? `unknown field '${member}'` : 'an unknown field'
+      tell(`${file}:${line}: note: ${field} is ignored everywhere`)
+    },
     close() {
       progress.clear()
       const unnamed = rejected - NAMED_REJECTIONS
