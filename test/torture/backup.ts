@@ -22,6 +22,9 @@ const QUIET_MS = 8_000
 /** A kill comes at most so long after the start: longer than most backups take. */
 const KILL_MS_MAX = 600
 
+/** How long the clients are given to take answers that came while this process was busy. */
+const SETTLE_MS = 100
+
 /** A list is all of one type, so that parts of two are told apart. */
 const TYPES = ['http', 'socks5'] as const
 
@@ -191,6 +194,7 @@ async function makeBackups(run: Run, data: string, rows: number, clients: Client
     const ending = endingOf(round)
     const answered = clients.answered()
     const day = utcDay(Date.now())
+    await Bun.sleep(SETTLE_MS)
     clients.takeTimesMs() // answers that waited for this process, while it looked at an archive
     const killMs = between(random, 0, KILL_MS_MAX)
     const exitCode = await makeBackup(run, [archive, '--data', data], ending, killMs)
