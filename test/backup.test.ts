@@ -3,7 +3,7 @@
  * one file that is there whole or not at all, and that restores to the same service.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../src/app.ts'
@@ -14,6 +14,8 @@ import { take } from './cases/transcript.ts'
 import { cleanUp, ROOT, startService, T0, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
 /** The commands with which the README restores `backup.tar` into `data`. */

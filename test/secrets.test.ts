@@ -3,7 +3,7 @@
  * as a hash only, and whether it was ever known cannot be told from a refusal.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -25,6 +25,8 @@ import {
 } from './harness.ts'
 
 afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
 
 const KEY = CANARY.good
 
@@ -138,7 +140,7 @@ describe.each([
     // A mistake of our own is in failure.test.ts.
     const codes = Object.keys(STATUS).filter(code => code !== 'INTERNAL_ERROR')
     expect([...seen].sort()).toEqual(form === 'text' ? ['text'] : codes.sort())
-  }, 60_000)
+  })
 })
 
 describe('below the service', () => {
@@ -242,7 +244,7 @@ test('no key is in any file, only its hash, while a server works with all of the
   expect(stored.includes(hashKey(KEY))).toBeTrue()
   expect(readFileSync(backup).includes(hashKey(KEY))).toBeTrue()
   expect(stored.includes(hashKey(CANARY.unknown))).toBeFalse()
-}, 60_000)
+})
 
 /** Files that hold keys where none belongs, such as what a client saved of its own requests. */
 const SPOILED = {
@@ -296,7 +298,6 @@ describe('the command line shows no key that it is given or keeps', () => {
         expect([line, tracesIn(shown)]).toEqual([line, []])
       }
     },
-    60_000,
   )
 
   test('serve, of a key in its environment or in the place of another option', async () => {

@@ -3,7 +3,7 @@
  * says itself when it is ready, alive and stopping. systemd need not run here: the tests are the
  * service manager, and systemd-analyze, where there is one, judges the file.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SETTINGS } from '../src/config.ts'
@@ -14,6 +14,8 @@ import { ASK, ask, dataDirectory } from './cases/serve.ts'
 import { BINARY, cleanUp, proxylist, ROOT, startChild, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
 
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
 /** All that a setting of the unit is given, joined. */
