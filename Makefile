@@ -9,10 +9,12 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
-BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress))
+BINARY_TESTS := $(patsubst %,test/%.test.ts, \
+  api backup cli dependencies failure progress secrets serve systemd)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
-SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
+SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
+  package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -43,14 +45,16 @@ fmt: $(READY) ## format, and mend what the linter can mend
 build: $(BINARY) ## write dist/proxylist, one self-contained executable
 
 # Identifiers keep their names: Elysia looks at class names when it decides what is an error.
+# Without file-type, which it loads for uploads only, the binary lacks eight packages it has no use for.
 $(BINARY): $(READY) $(SOURCES)
 	$(BUN) build --compile --bytecode --format=esm --sourcemap \
 	  --minify-whitespace --minify-syntax \
 	  --define 'process.env.NODE_ENV="production"' --define 'BUILD_COMMIT="$(COMMIT)"' \
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
+	  --external file-type \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts src/bulk-thread.ts --outfile $@
-	@$@ version
+	  src/main.ts src/bulk-thread.ts src/backup-thread.ts --outfile $@
+	@env -i $@ version
 
 clean: ## remove what the other targets made
 	rm -rf dist .run .bun node_modules
