@@ -16,6 +16,7 @@ import {
   wholeSeconds,
   windowWaitMs,
 } from './limits.ts'
+import { memoized } from './memo.ts'
 import type { Plan } from './plan.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, utcDay } from './time.ts'
 
@@ -23,19 +24,16 @@ export const DEMO_KEY = 'demo'
 export const TEMP_PREFIX = 'temp_'
 export const REGULAR_PREFIX = 'pl_'
 
-/** A key as it is stored. Times are Unix milliseconds; a temporary key has no plan. */
-export type KeyRecord = {
-  id: string
-  plan: Plan | null
-  expiresAt: number | null
-  revokedAt: number | null
-}
-
 /** Who is asking, once the key has proved right. */
 export type Caller =
   | { kind: 'regular'; id: string; plan: Plan }
   | { kind: 'temp'; id: string }
   | { kind: 'demo'; id: 'demo' }
+
+/** A key as it is stored, and who asks with it. Times are Unix milliseconds. */
+export type KeyRecord = { caller: Caller; expiresAt: number | null; revokedAt: number | null }
+
+const DEMO: Caller = { kind: 'demo', id: 'demo' }
 
 /** What the kind of key does to a request (spec 8). */
 export type Terms = { countMax: number | null; worksDefault: number | null; masked: boolean }
@@ -45,14 +43,30 @@ const TEMP_WINDOW = { limit: 2, ms: HOUR_MS }
 /** The subject that a regular or temporary key is counted under. */
 export const keySubject = (id: string): string => `key:${id}`
 
+const DEMO_TERMS: Terms = { countMax: 50, worksDefault: 90, masked: true }
+const TEMP_TERMS: Terms = { countMax: 30, worksDefault: null, masked: false }
+/** The same terms are one object: few plans, many keys. */
+const PLAN_TERMS = new Map<number | null, Terms>()
+
 export function termsOf(caller: Caller): Terms {
-  if (caller.kind === 'demo') return { countMax: 50, worksDefault: 90, masked: true }
-  if (caller.kind === 'temp') return { countMax: 30, worksDefault: null, masked: false }
-  return { countMax: caller.plan.count, worksDefault: null, masked: false }
+  if (caller.kind === 'demo') return DEMO_TERMS
+  if (caller.kind === 'temp') return TEMP_TERMS
+  const { count: countMax } = caller.plan
+  const known = PLAN_TERMS.get(countMax)
+  if (known) return known
+  const terms = { countMax, worksDefault: null, masked: false }
+  PLAN_TERMS.set(countMax, terms)
+  return terms
 }
 
+type Regular = Extract<Caller, { kind: 'regular' }>
+const metersOfRegular = memoized(({ id, plan: { burst, daily } }: Regular): readonly Meter[] => {
+  const window = burst && { name: 'burst', limit: burst.requests, ms: burst.seconds * SECOND_MS }
+  return [{ subject: keySubject(id), window, daily }]
+})
+
 /** Everything a request of `caller` from address `ip` is held to. */
-export function metersOf(caller: Caller, ip: string): Meter[] {
+export function metersOf(caller: Caller, ip: string): readonly Meter[] {
   if (caller.kind === 'demo') {
     return [{ subject: `demo:${clientBucket(ip)}`, window: DEMO_WINDOW, daily: null }]
   }
@@ -67,9 +81,7 @@ export function metersOf(caller: Caller, ip: string): Meter[] {
       daily: null,
     }))
   }
-  const { burst, daily } = caller.plan
-  const window = burst && { name: 'burst', limit: burst.requests, ms: burst.seconds * SECOND_MS }
-  return [{ subject: keySubject(caller.id), window, daily }]
+  return metersOfRegular(caller)
 }
 
 const REFUSALS: { [kind in Caller['kind']]: { window: ErrorCode; message: string } } = {
@@ -138,7 +150,7 @@ export type Access = ReturnType<typeof createAccess>
 
 /** Joins the judgement to a store of keys and a store of usage. */
 export function createAccess(findKey: (key: string) => KeyRecord | null, store: UsageStore) {
-  type Admission = { meters: Meter[]; nowMs: number }
+  type Admission = { meters: readonly Meter[]; nowMs: number }
   type Charging = { charge: Charge; nowMs: number }
   const admissions = createTurnBatch((batch: readonly Admission[]) =>
     store.transaction(() => batch.map(({ meters, nowMs }) => admitOne(store, meters, nowMs))),
@@ -150,7 +162,7 @@ export function createAccess(findKey: (key: string) => KeyRecord | null, store: 
   return {
     /** @throws ApiError INVALID_KEY or TEMP_KEY_INVALID for a key that is not in force. */
     authenticate(key: string, nowMs: number): Caller {
-      if (key === DEMO_KEY) return { kind: 'demo', id: 'demo' }
+      if (key === DEMO_KEY) return DEMO
       const isTemp = key.startsWith(TEMP_PREFIX)
       const found = findKey(key)
       const inForce =
@@ -162,9 +174,7 @@ export function createAccess(findKey: (key: string) => KeyRecord | null, store: 
           ? new ApiError('TEMP_KEY_INVALID', 'the temporary key is expired or not active')
           : new ApiError('INVALID_KEY', 'the key is invalid or expired')
       }
-      return found.plan
-        ? { kind: 'regular', id: found.id, plan: found.plan }
-        : { kind: 'temp', id: found.id }
+      return found.caller
     },
 
     /** Admits a request or says when to retry; resolves once the admission is durable. */

@@ -110,7 +110,7 @@ const answerOf = (found: SmallAnswer): Answer | null =>
 
 /** Keeps answers, and says which questions are slow while the list stays as it is. */
 function createShelf(bytesMax: number, listVersion: () => number) {
-  const kept = createLru<string, Kept>(bytesMax, weightOf)
+  const kept = createLru<string, Kept>(bytesMax, { weightOf })
   return {
     /** What is kept and right at `nowMs`. */
     find({ id }: Question, nowMs: number): Kept['answer'] | undefined {

@@ -11,25 +11,29 @@
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[]) => readonly Result[],
 ): (item: Item) => Promise<Result> {
-  type Waiting = { item: Item; resolve: (result: Result) => void; reject: (e: unknown) => void }
-  let queue: Waiting[] = []
+  type Batch = { items: Item[]; results: Promise<readonly Result[]> }
+  let open: Batch | null = null
 
-  function flush(): void {
-    const batch = queue
-    queue = []
-    try {
-      const results = work(batch.map(({ item }) => item))
-      for (const [i, { resolve }] of batch.entries()) resolve(results[i] as Result) // one an item
-    } catch (error) {
-      for (const { reject } of batch) reject(error)
-    }
+  function openBatch(): Batch {
+    const { promise: results, resolve, reject } = Promise.withResolvers<readonly Result[]>()
+    const items: Item[] = []
+    setImmediate(() => {
+      open = null
+      try {
+        resolve(work(items))
+      } catch (error) {
+        reject(error)
+      }
+    })
+    return { items, results }
   }
 
-  return item =>
-    new Promise((resolve, reject) => {
-      if (queue.length === 0) setImmediate(flush)
-      queue.push({ item, resolve, reject })
-    })
+  return async item => {
+    open ??= openBatch()
+    const { items, results } = open
+    const at = items.push(item) - 1
+    return (await results)[at] as Result // one an item
+  }
 }
 
 /** A value that is read at most once in a turn of the event loop. */

@@ -7,6 +7,9 @@ import { DAY_MS, SECOND_MS, utcDay } from './time.ts'
 /** What one subject has used: its last admissions, oldest first, and its requests of one UTC day. */
 export type Usage = { admissions: number[]; day: number; requests: number }
 
+/** One admission; `requests` are those of the subject on the UTC day of `atMs`, with this one. */
+export type Admission = { atMs: number; requests: number }
+
 /** A subject (a key, or a client address) and what it is held to. */
 export type Meter = {
   subject: string
@@ -36,7 +39,8 @@ export interface UsageStore {
   /** Runs `work` in one immediate transaction; what it wrote is durable once this returns. */
   transaction<T>(work: () => T): T
   read(subject: string): Usage | null
-  write(subject: string, usage: Usage): void
+  /** Records an admission; it and the `kept - 1` before it are all that counts from now on. */
+  record(subject: string, admission: Admission, kept: number): void
   /** The networks `subject` has used on `day`. */
   networks(subject: string, day: number): ReadonlySet<string>
   addNetworks(subject: string, day: number, networks: Iterable<string>): void
@@ -50,7 +54,7 @@ export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / S
 
 /** What a meter says of a request. */
 type Judgement = {
-  usage: Usage
+  meter: Meter
   nowMs: number
   /** The instant the request counts at. */
   atMs: number
@@ -69,7 +73,8 @@ type Judgement = {
  * Judges one meter. Time is the later of the clock and the last admission, so that a clock that
  * steps back never admits more; waits are counted on the clock itself (contract B3).
  */
-function judge({ window, daily }: Meter, usage: Usage, nowMs: number): Judgement {
+function judge(meter: Meter, usage: Usage, nowMs: number): Judgement {
+  const { window, daily } = meter
   const { admissions } = usage
   const atMs = Math.max(nowMs, admissions.at(-1) ?? nowMs)
   const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
@@ -81,7 +86,7 @@ function judge({ window, daily }: Meter, usage: Usage, nowMs: number): Judgement
   const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : 0
   const dayWaitMs = dayFull ? (today + 1) * DAY_MS - nowMs : 0
   const waitMs = Math.max(windowWaitMs, dayWaitMs)
-  return { usage, nowMs, atMs, counted, oldestMs, today, requests, windowFull, dayFull, waitMs }
+  return { meter, nowMs, atMs, counted, oldestMs, today, requests, windowFull, dayFull, waitMs }
 }
 
 /** How many of the last `limit` admissions are later than `sinceMs`; they are in order. */
@@ -93,8 +98,9 @@ function countWithin(admissions: readonly number[], sinceMs: number, limit: numb
 }
 
 /** Adds how full a meter's limits are; `more` is 1 when the judged request was recorded. */
-function addGauges(gauges: Gauge[], { window, daily }: Meter, judged: Judgement, more: 0 | 1) {
-  const { counted, oldestMs, requests, today, nowMs } = judged
+function addGauges(gauges: Gauge[], judged: Judgement, more: 0 | 1): void {
+  const { meter, counted, oldestMs, requests, today, nowMs } = judged
+  const { window, daily } = meter
   if (window) {
     const used = counted + more
     gauges.push({
@@ -119,7 +125,7 @@ function addGauges(gauges: Gauge[], { window, daily }: Meter, judged: Judgement,
 /** How full a meter's limits are, without using them. */
 export function gaugesOf(meter: Meter, usage: Usage, nowMs: number): Gauge[] {
   const gauges: Gauge[] = []
-  addGauges(gauges, meter, judge(meter, usage, nowMs), 0)
+  addGauges(gauges, judge(meter, usage, nowMs), 0)
   return gauges
 }
 
@@ -128,14 +134,15 @@ export function gaugesOf(meter: Meter, usage: Usage, nowMs: number): Gauge[] {
  * (all or nothing). Call inside `store.transaction`.
  */
 export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: number): Verdict {
-  const judgements = meters.map(meter => judge(meter, store.read(meter.subject) ?? NOTHING, nowMs))
+  const judgements: Judgement[] = []
+  for (const meter of meters) {
+    judgements.push(judge(meter, store.read(meter.subject) ?? NOTHING, nowMs))
+  }
   const refused = refusalOf(judgements)
   const verdict: Verdict = { refused, retryAfterSeconds: 1, gauges: [], atMs: nowMs }
-  for (const [i, judged] of judgements.entries()) {
-    const meter = meters[i]
-    if (!meter) continue
-    if (refused === null) store.write(meter.subject, recorded(judged))
-    addGauges(verdict.gauges, meter, judged, refused === null ? 1 : 0)
+  for (const judged of judgements) {
+    addGauges(verdict.gauges, judged, refused === null ? 1 : 0)
+    if (refused === null) record(store, judged)
     verdict.retryAfterSeconds = Math.max(verdict.retryAfterSeconds, wholeSeconds(judged.waitMs))
     verdict.atMs = Math.max(verdict.atMs, judged.atMs)
   }
@@ -148,11 +155,9 @@ function refusalOf(judgements: readonly Judgement[]): Verdict['refused'] {
   return judgements.some(({ dayFull }) => dayFull) ? 'daily' : null
 }
 
-/** A usage after one more admission: of those before, what the window still counts. */
-function recorded({ usage, atMs, counted, today, requests }: Judgement): Usage {
-  const admissions = usage.admissions.slice(usage.admissions.length - counted)
-  admissions.push(atMs)
-  return { admissions, day: today, requests: requests + 1 }
+/** Records one more admission; of those before, the window still counts `counted`. */
+function record(store: UsageStore, { meter, atMs, counted, requests }: Judgement): void {
+  store.record(meter.subject, { atMs, requests: requests + 1 }, counted + 1)
 }
 
 /** How long a meter's window alone would still refuse, in milliseconds. */

@@ -39,25 +39,24 @@ const lineOf = (entry: AccessEntry): string =>
 /** A log on the process's own streams; `accessLog` false keeps stdout silent. */
 export function createLog(accessLog: boolean): Log {
   const out = Bun.stdout.writer({ highWaterMark: 64 * 1024 })
-  let flushing = false
-  const flush = (): void => {
-    flushing = false
+  let lines = ''
+  const flush = async (): Promise<void> => {
+    out.write(lines)
+    lines = ''
     // A reader that went away must not stop the service.
-    Promise.resolve(out.flush()).catch(() => {})
+    await Promise.resolve(out.flush()).catch(() => {})
   }
   return {
     access(entry) {
       if (!accessLog) return
-      out.write(lineOf(entry))
-      if (flushing) return
-      flushing = true
-      setImmediate(flush)
+      if (lines === '') setImmediate(flush)
+      lines += lineOf(entry)
     },
     say: sentence => void process.stderr.write(`${sentence}\n`),
     async close() {
       const { promise: deadline, resolve } = Promise.withResolvers<void>()
       const timer = setTimeout(resolve, CLOSE_MS_MAX)
-      await Promise.race([Promise.resolve(out.flush()).catch(() => {}), deadline])
+      await Promise.race([flush(), deadline])
       clearTimeout(timer)
     },
   }

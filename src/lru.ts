@@ -10,14 +10,19 @@ export type Lru<Key, Value> = {
 /** An entry used again this soon keeps its place: moving it would cost more than it tells. */
 const RECENT_USES = 1000
 
-/**
- * A map that holds values of at most `weightMax` together; by default each weighs 1. What does
- * not fit alone is not kept. `dropped` is told of every value that goes.
- */
+type LruOptions<Value> = {
+  /** By default each value weighs 1. */
+  weightOf?: (value: Value) => number
+  /** Told of every value that goes. */
+  dropped?: (value: Value) => void
+  /** An entry keeps its place when it was used at most this many uses ago. */
+  recentUses?: number
+}
+
+/** A map that holds values of at most `weightMax` together. What does not fit alone is not kept. */
 export function createLru<Key, Value>(
   weightMax: number,
-  weightOf: (value: Value) => number = () => 1,
-  dropped: (value: Value) => void = () => {},
+  { weightOf = () => 1, dropped = () => {}, recentUses = RECENT_USES }: LruOptions<Value> = {},
 ): Lru<Key, Value> {
   type Entry = { value: Value; usedAt: number }
   const entries = new Map<Key, Entry>() // in order of use, the latest last
@@ -37,7 +42,7 @@ export function createLru<Key, Value>(
       const entry = entries.get(key)
       if (entry === undefined) return undefined
       uses += 1
-      if (uses - entry.usedAt > RECENT_USES) {
+      if (uses - entry.usedAt > recentUses) {
         entries.delete(key)
         entries.set(key, entry)
         entry.usedAt = uses

@@ -16,12 +16,14 @@ export type Request = { key: string; ask: (terms: Terms) => Question }
 /** Query strings kept in memory; longer ones are worked out anew each time. */
 const QUERIES_KNOWN_MAX = 10_000
 const QUERY_LENGTH_MAX = 512
+/** Request targets with their keys, as they were sent: what most requests need is found at once. */
+const TARGETS_KNOWN_MAX = 30_000
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key=|%6b|%65|%79/i
 
-type Known = { query: Query; questions: Map<string, Question> }
+type Known = { query: Query; questions: Map<Terms, Question> }
 
 /**
  * Reads requests for one name of the provider's service. `ask` throws what the query deserves,
@@ -30,16 +32,18 @@ type Known = { query: Query; questions: Map<string, Question> }
 export function createQuestions(provider: string) {
   const parse = createQueryParser(provider)
   const known = createLru<string, Known>(QUERIES_KNOWN_MAX)
+  const targets = createLru<string, Request>(TARGETS_KNOWN_MAX, {
+    recentUses: TARGETS_KNOWN_MAX / 2,
+  })
 
   function questionOf({ query, questions }: Known, terms: Terms): Question {
-    const { countMax, worksDefault, masked } = terms
-    const termsId = `${countMax} ${worksDefault} ${masked}`
-    const asked = questions.get(termsId)
+    const asked = questions.get(terms)
     if (asked) return asked
+    const { masked } = terms
     const filter = underTerms(query.filter, terms)
     const id = JSON.stringify([masked, filter, query.output])
     const question = { id, filter, output: query.output, masked }
-    questions.set(termsId, question)
+    questions.set(terms, question)
     return question
   }
 
@@ -51,14 +55,27 @@ export function createQuestions(provider: string) {
     return fresh
   }
 
+  /** A request that is remembered as it was sent, once its key and query have proved right. */
+  function simpleRequest(url: string, text: string, { key, rest }: Simple): Request {
+    return {
+      key,
+      ask(terms) {
+        const query = remembered(text, key, rest)
+        const question = questionOf(query, terms)
+        const again: Request = { key, ask: newTerms => questionOf(query, newTerms) }
+        if (url.length <= QUERY_LENGTH_MAX) targets.set(url, again)
+        return question
+      },
+    }
+  }
+
   /** @throws ApiError KEY_MISSING or INVALID_PARAMETER, for the key alone. */
   return function read(url: string, authorization: string | null): Request {
+    const asked = authorization === null ? targets.get(url) : undefined
+    if (asked) return asked
     const text = queryOf(url)
     const simple = authorization === null ? withoutKey(text) : null
-    if (simple) {
-      const { key, rest } = simple
-      return { key, ask: terms => questionOf(remembered(text, key, rest), terms) }
-    }
+    if (simple) return simpleRequest(url, text, simple)
     const raw = splitQuery(text)
     const key = keyOf(raw, authorization)
     return {
@@ -68,8 +85,10 @@ export function createQuestions(provider: string) {
   }
 }
 
+type Simple = { key: string; rest: string }
+
 /** A query string apart from its key, when that is plain and there is but one. */
-function withoutKey(text: string): { key: string; rest: string } | null {
+function withoutKey(text: string): Simple | null {
   const match = PLAIN_KEY.exec(text)
   if (match === null) return null
   const [whole, key = ''] = match

@@ -15,11 +15,10 @@ const weighed = (name: string, weight: number): Weighed => ({ name, weight })
 /** A map of weighed values under their names, and the names that were dropped, in order. */
 function weighing(weightMax: number) {
   const dropped: string[] = []
-  const lru = createLru<string, Weighed>(
-    weightMax,
-    ({ weight }) => weight,
-    ({ name }) => void dropped.push(name),
-  )
+  const lru = createLru<string, Weighed>(weightMax, {
+    weightOf: ({ weight }) => weight,
+    dropped: ({ name }) => void dropped.push(name),
+  })
   return {
     ...lru,
     dropped,
@@ -279,14 +278,13 @@ function createModel(dropped: (value: Weighed) => void) {
 function follow(actions: readonly Action[]): void {
   const kept = new Set<Weighed>()
   const drops: Weighed[] = []
-  const lru = createLru<string, Weighed>(
-    WEIGHT_MAX,
-    ({ weight }) => weight,
-    value => {
+  const lru = createLru<string, Weighed>(WEIGHT_MAX, {
+    weightOf: ({ weight }) => weight,
+    dropped: value => {
       expect(kept.delete(value)).toBe(true) // told once, and only of what was kept
       drops.push(value)
     },
-  )
+  })
   const modelDrops: Weighed[] = []
   const model = createModel(value => void modelDrops.push(value))
   for (const action of actions) {

@@ -32,37 +32,30 @@ export function createApi({ access, answers, provider }: ApiParts) {
     const caller = access.authenticate(key, nowMs)
     trace.keyId = caller.id
 
-    const question = orElse(
-      () => ask(termsOf(caller)),
-      () => {
-        trace.gauges = access.gauges(caller, ip, nowMs)
-      },
-    )
+    let question: Question
+    try {
+      question = ask(termsOf(caller))
+    } catch (refusal) {
+      trace.gauges = access.gauges(caller, ip, nowMs)
+      throw refusal
+    }
 
     const verdict = await access.admit(caller, ip, nowMs)
     trace.gauges = verdict.gauges
     if (verdict.refused) throw refusalOf(caller, verdict)
 
-    const found = await answers.find(question, nowMs, access.countsNetworks(caller))
+    const isCharged = access.countsNetworks(caller)
+    const found = await answers.find(question, nowMs, isCharged)
     if (found === null) throw new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 
-    await access
-      .charge({ caller, ip, subnets: found.subnets, verdict }, nowMs)
-      .catch(async (refusal: unknown) => {
+    if (isCharged) {
+      const { subnets } = found
+      await access.charge({ caller, ip, subnets, verdict }, nowMs).catch(async refusal => {
         if ('cancel' in found) await found.cancel()
         throw refusal
       })
+    }
     trace.records = found.records
     return { question, answer: found }
-  }
-}
-
-/** What `work` gives; when it throws, `first` runs before the error goes on. */
-function orElse<T>(work: () => T, first: () => void): T {
-  try {
-    return work()
-  } catch (error) {
-    first()
-    throw error
   }
 }

@@ -1,6 +1,7 @@
 /** Owns the header fields of answers (contract A8). Constant ones are made once. */
 import type { Encoding } from '../answers.ts'
 import type { Gauge } from '../limits.ts'
+import { memoized } from '../memo.ts'
 import type { Output } from '../proxy.ts'
 
 export type HeaderFields = { [name: string]: string }
@@ -10,40 +11,48 @@ export const CONTENT_TYPES = {
   json: 'application/json; charset=utf-8',
 } as const
 
-const fieldsOf = (kind: Output['kind']) => ({
-  inline: { 'content-type': CONTENT_TYPES[kind] },
-  download: {
-    'content-type': CONTENT_TYPES[kind],
-    'content-disposition': `attachment; filename="proxies.${kind}"`,
-  },
-})
-const OUTPUT = { txt: fieldsOf('txt'), json: fieldsOf('json') }
-
-/** Content type, and for downloads the file's name, of an answer. */
-export const outputHeaders = ({ kind, download }: Output): HeaderFields =>
-  OUTPUT[kind][download ? 'download' : 'inline']
-
-/** Of bodies that are compressed for those who accept it. */
-export const VARY = { vary: 'Accept-Encoding' }
-export const CONTENT_ENCODING: { [E in Encoding]: HeaderFields } = {
-  zstd: { 'content-encoding': 'zstd' },
-  gzip: { 'content-encoding': 'gzip' },
+/** What every answer of the service carries. */
+const COMMON: HeaderFields = {
+  'cache-control': 'private, no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
 }
+
+/** How a body is sent; one that is too short to be compressed for anybody is `fixed`. */
+export type Coding = Encoding | 'identity' | 'fixed'
+
+const VARY = { vary: 'Accept-Encoding' }
+const CODINGS: { [C in Coding]: HeaderFields } = {
+  fixed: {},
+  identity: VARY,
+  zstd: { ...VARY, 'content-encoding': 'zstd' },
+  gzip: { ...VARY, 'content-encoding': 'gzip' },
+}
+
+/** Content type, for downloads the file's name, and the coding of an answer's body. */
+const fieldsOf = memoized(({ kind, download }: Output): { [C in Coding]: HeaderFields } => {
+  const own: HeaderFields = { 'content-type': CONTENT_TYPES[kind] }
+  if (download) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
+  const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
+  return {
+    fixed: coded('fixed'),
+    identity: coded('identity'),
+    zstd: coded('zstd'),
+    gzip: coded('gzip'),
+  }
+})
+
+export const bodyHeaders = (output: Output, coding: Coding): HeaderFields =>
+  fieldsOf(output)[coding]
 
 /** All header fields of an answer: those of every answer of the service, then its own. */
 export function completeHeaders(
   requestId: string,
   gauges: readonly Gauge[],
-  own: readonly HeaderFields[],
+  own: HeaderFields,
 ): HeaderFields {
-  const headers: HeaderFields = {
-    'cache-control': 'private, no-store',
-    'referrer-policy': 'no-referrer',
-    'x-content-type-options': 'nosniff',
-    'x-request-id': requestId,
-  }
+  const headers: HeaderFields = { ...COMMON, ...own, 'x-request-id': requestId }
   if (gauges.length > 0) addRateLimit(headers, gauges)
-  for (const fields of own) for (const name in fields) headers[name] = fields[name] ?? ''
   return headers
 }
 

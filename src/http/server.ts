@@ -7,17 +7,11 @@ import hyperid from 'hyperid'
 import { bodyOf, type Encoding, type LargeAnswer } from '../answers.ts'
 import { ApiError, errorBody, isDatabaseFailure, toApiError } from '../error.ts'
 import type { Log } from '../log.ts'
+import type { Output } from '../proxy.ts'
 import { type Clock, formatInstant, stopwatch } from '../time.ts'
 import { type ApiParts, createApi, type Trace } from './api.ts'
 import { COMPRESS_MIN_BYTES, chooseEncoding, compress, compressStream } from './encoding.ts'
-import {
-  CONTENT_ENCODING,
-  CONTENT_TYPES,
-  completeHeaders,
-  type HeaderFields,
-  outputHeaders,
-  VARY,
-} from './headers.ts'
+import { bodyHeaders, CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
 
 export type ServiceOptions = ApiParts & {
   clock: Clock
@@ -31,7 +25,7 @@ export type ServiceOptions = ApiParts & {
 
 type Reply = {
   status: number
-  headers: readonly HeaderFields[]
+  headers: HeaderFields
   body: string | Uint8Array | ReadableStream<Uint8Array> | null
   /** Of a body that is sent while it is found: what was sent, when it ends. */
   sent?: Promise<{ records: number; bytes: number }>
@@ -116,31 +110,32 @@ function apiRoute(options: ApiParts): Route {
     const { url, headers, method } = request
     const authorization = headers.get('authorization')
     const { question, answer } = await answerOf({ url, authorization, ip, nowMs }, trace)
-    const plain = outputHeaders(question.output)
+    const { output } = question
     const encoding = chooseEncoding(headers.get('accept-encoding'))
-    if ('open' in answer) return largeReply(answer, plain, encoding, method === 'HEAD')
+    if ('open' in answer) return largeReply(answer, output, encoding, method === 'HEAD')
     const body = bodyOf(answer, nowMs)
-    if (body.length < COMPRESS_MIN_BYTES) return { status: 200, headers: [plain], body }
-    if (encoding === null) return { status: 200, headers: [plain, VARY], body }
+    if (body.length < COMPRESS_MIN_BYTES || encoding === null) {
+      const coding = body.length < COMPRESS_MIN_BYTES ? 'fixed' : 'identity'
+      return { status: 200, headers: bodyHeaders(output, coding), body }
+    }
     const known = answer.compressed.get(encoding)
     const compressed = known ?? (await compress(body, encoding))
     // A body with the time in it is never the same again.
     if (!known && answer.pieces.length === 1) {
       options.answers.keepCompressed(question, answer, encoding, compressed)
     }
-    const encoded = [plain, VARY, CONTENT_ENCODING[encoding]]
-    return { status: 200, headers: encoded, body: compressed }
+    return { status: 200, headers: bodyHeaders(output, encoding), body: compressed }
   }
 }
 
 /** A body that is sent while it is found; HEAD has none. */
 async function largeReply(
   answer: LargeAnswer,
-  plain: HeaderFields,
+  output: Output,
   encoding: Encoding | null,
   isHead: boolean,
 ): Promise<Reply> {
-  const headers = [plain, VARY, encoding === null ? {} : CONTENT_ENCODING[encoding]]
+  const headers = bodyHeaders(output, encoding ?? 'identity')
   if (isHead) {
     await answer.cancel()
     return { status: 200, headers, body: null }
@@ -151,12 +146,14 @@ async function largeReply(
   return { status: 200, headers, body, sent }
 }
 
-const lengthOf = (body: Reply['body']): number =>
-  typeof body === 'string' || body instanceof Uint8Array ? Buffer.byteLength(body) : 0
+const lengthOf = (body: Reply['body']): number => {
+  if (body instanceof Uint8Array) return body.length
+  return typeof body === 'string' ? Buffer.byteLength(body) : 0
+}
 
 const plainText = (body: string): Reply => ({
   status: 200,
-  headers: [{ 'content-type': CONTENT_TYPES.txt }],
+  headers: { 'content-type': CONTENT_TYPES.txt },
   body,
 })
 
@@ -180,7 +177,7 @@ function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
   if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')
   const body = isText ? `Error: ${error.message}` : errorBody(error, nowMs)
-  return { status: error.status, headers: [headers], body }
+  return { status: error.status, headers, body }
 }
 
 /** What the operator reads of a failure: SQLite's sentence, or our own stack. */

@@ -2,7 +2,7 @@
  * Owns keys and plans in SQLite. Keys are looked up and stored by their SHA-256 only.
  */
 import type { Database } from 'bun:sqlite'
-import type { KeyRecord } from '../access.ts'
+import type { Caller, KeyRecord } from '../access.ts'
 import { oncePerTurn } from '../batch.ts'
 import { hashKey, type ListedKey, type NewKey, newKeyId, shownPrefix } from '../key.ts'
 import { createLru } from '../lru.ts'
@@ -56,15 +56,27 @@ export function createKeyStore(db: Database) {
   )
 
   // What was found stays right until another connection commits: the server itself changes no key.
-  const known = createLru<string, KeyRecord>(KEYS_KNOWN_MAX)
+  const known = createLru<string, KeyRecord>(KEYS_KNOWN_MAX, {
+    recentUses: KEYS_KNOWN_MAX / 2,
+  })
+  const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
   let knownVersion = version()
+
+  /** The plan of a row: one object for all keys that hold it. */
+  function planOf(row: PlanRow): Plan {
+    const plan = plans.get(row.name) ?? toPlan(row)
+    plans.set(row.name, plan)
+    return plan
+  }
 
   function findStored(key: string): KeyRecord | null {
     const row = find.get(hashKey(key))
     if (row === null) return null
-    const plan = row.plan === null ? null : toPlan(row)
-    const record = { id: row.id, plan, expiresAt: row.expires_at, revokedAt: row.revoked_at }
+    const { id, plan, expires_at: expiresAt, revoked_at: revokedAt } = row
+    const caller: Caller =
+      plan === null ? { kind: 'temp', id } : { kind: 'regular', id, plan: planOf(row) }
+    const record = { caller, expiresAt, revokedAt }
     known.set(key, record)
     return record
   }
@@ -73,7 +85,10 @@ export function createKeyStore(db: Database) {
     /** The key's record, whether or not it is in force; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       const current = version()
-      if (current !== knownVersion) known.clear()
+      if (current !== knownVersion) {
+        known.clear()
+        plans.clear()
+      }
       knownVersion = current
       return known.get(key) ?? findStored(key)
     },

@@ -82,11 +82,9 @@ function firstOfEach(proxies: Iterable<Proxy>, count: number | null): Proxy[] {
 
 /** Reads rows, with one prepared statement for each combination of filters present. */
 function createReader(db: Database) {
-  const statements = createLru<string, Statement<Row, Bound[]>>(
-    STATEMENTS_MAX,
-    () => 1,
-    statement => statement.finalize(),
-  )
+  const statements = createLru<string, Statement<Row, Bound[]>>(STATEMENTS_MAX, {
+    dropped: statement => statement.finalize(),
+  })
   const cities = createCities(db)
 
   function prepared(sql: string): Statement<Row, Bound[]> {

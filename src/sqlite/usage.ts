@@ -3,7 +3,7 @@
  * What they mean is in `limits.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import type { Usage, UsageStore } from '../limits.ts'
+import type { Admission, Usage, UsageStore } from '../limits.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
 import { dataVersionOf, openDatabase } from './open.ts'
@@ -29,18 +29,10 @@ type LogRow = [id: number, subject: string, at: number, requests: number, kept: 
 /** What is known of a subject: its usage, and the log rows its admissions stand in. */
 type Known = { usage: Usage; ids: number[] }
 
-/** What is known of a subject after one more row; changes `before`, which nobody else holds. */
-function withRow(before: Known | undefined, [id, , at, requests, kept]: LogRow): Known {
-  const admissions = before?.usage.admissions ?? []
-  const ids = before?.ids ?? []
-  admissions.push(at)
-  ids.push(id)
-  const surplus = ids.length - kept
-  if (surplus > 0) {
-    admissions.splice(0, surplus)
-    ids.splice(0, surplus)
-  }
-  return { usage: { admissions, day: utcDay(at), requests }, ids }
+function beginKnowing(known: Map<string, Known>, subject: string): Known {
+  const fresh = { usage: { admissions: [], day: 0, requests: 0 }, ids: [] }
+  known.set(subject, fresh)
+  return fresh
 }
 
 /**
@@ -63,9 +55,18 @@ function createAdmissionLog(db: Database) {
   )
   let obsolete: number[] = []
 
-  function apply(row: LogRow): void {
-    const [id, subject] = row
-    known.set(subject, withRow(known.get(subject), row))
+  /** Takes a row into what is known. */
+  function apply([id, subject, at, requests, kept]: LogRow, isOwn: boolean): void {
+    const { usage, ids } = known.get(subject) ?? beginKnowing(known, subject)
+    usage.admissions.push(at)
+    usage.day = utcDay(at)
+    usage.requests = requests
+    ids.push(id)
+    while (ids.length > kept) {
+      usage.admissions.shift()
+      const dropped = ids.shift() ?? 0
+      if (isOwn) obsolete.push(dropped)
+    }
     lastId = id
   }
 
@@ -74,7 +75,7 @@ function createAdmissionLog(db: Database) {
     catchUp(): void {
       const current = version()
       if (current === seenVersion) return
-      for (const row of selectNew.values(lastId) as LogRow[]) apply(row) // values() is untyped
+      for (const row of selectNew.values(lastId) as LogRow[]) apply(row, false) // untyped
       seenVersion = current
     },
     /** Forgets subjects that the sweep at `timeMs` has removed. */
@@ -92,16 +93,11 @@ function createAdmissionLog(db: Database) {
       seenVersion = null
     },
     read: (subject: string): Usage | null => known.get(subject)?.usage ?? null,
-    /** Appends the last admission of `usage`; rows it no longer holds become obsolete. */
-    append(subject: string, usage: Usage): void {
-      const ids = known.get(subject)?.ids.slice() ?? []
-      const at = usage.admissions.at(-1) ?? 0
-      const kept = usage.admissions.length
-      const id = ++lastId
-      insert.run(id, subject, at, usage.requests, kept)
-      ids.push(id)
-      while (ids.length > kept) obsolete.push(ids.shift() ?? 0)
-      known.set(subject, { usage, ids })
+    /** Appends an admission; rows of the subject before the last `kept` become obsolete. */
+    append(subject: string, { atMs, requests }: Admission, kept: number): void {
+      const row: LogRow = [++lastId, subject, atMs, requests, kept]
+      insert.run(...row)
+      apply(row, true)
     },
     /** Removes rows that no subject counts any more, many at a time; until then they do no harm. */
     tidy(): void {
@@ -191,7 +187,7 @@ export function createUsageStore(db: Database) {
       if (!isInTransaction) log.catchUp()
       return log.read(subject)
     },
-    write: log.append,
+    record: log.append,
   }
 
   return {
