@@ -4,6 +4,7 @@ import { createAnswers } from '../answers.ts'
 import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
 import type { Settings } from '../config.ts'
 import { messageOf } from '../error.ts'
+import { createGuard } from '../guard.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
 import { createService } from '../http/server.ts'
@@ -59,6 +60,7 @@ type Serving = {
 /** Serves until a signal comes. */
 async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
   const log = createLog(settings.log === 'json')
+  const guard = createGuard()
   const bulk = settings.sample
     ? null
     : openBulk(settings.data, settings.providerService, error =>
@@ -83,6 +85,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
       log,
       errors: settings.errors,
       clientAddress: createClientAddress(settings.trustProxy),
+      guard,
       probe: () => {
         list.proxies.isEmpty()
         registry.usage.probe()
@@ -99,6 +102,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     }
     await untilSignal()
     log.say('stopping')
+    guard.release()
     await drain(server, settings.grace)
   } finally {
     for (const timer of timers) clearInterval(timer)
