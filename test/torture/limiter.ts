@@ -12,6 +12,7 @@ import { KINDS } from './limiter-traffic.ts'
 import { type Ids, makeWorld, readJournal } from './limiter-world.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
 import { startServing } from './serving.ts'
+import { tightFindings } from './tight.ts'
 
 const REQUESTS = 1_000_000
 const SERVERS = 2
@@ -134,4 +135,7 @@ async function loadAndReplay(run: Run): Promise<Finding[]> {
   ]
 }
 
-export const limiter: Part = async run => [...(await loadAndReplay(run))]
+export const limiter: Part = async run => [
+  ...(await loadAndReplay(run)),
+  ...(await tightFindings(run)),
+]
