@@ -12,7 +12,7 @@ export const FAILURES_WINDOW_MS = MINUTE_MS
 /** How long each further refusal waits: short of a second, which nothing of ours takes. */
 export const FAILURE_DELAY_MS = 300
 
-/** Clients remembered; the one that failed longest ago is forgotten for a new one. */
+/** Clients remembered; one that failed long ago is forgotten for a new one. */
 const CLIENTS_MAX = 10_000
 /**
  * Refusals that wait at once; the one that has waited longest goes for a new one. A flood is

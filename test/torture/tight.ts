@@ -35,17 +35,18 @@ const MOVES: readonly ((random: Random) => number)[] = [
   random => -between(random, 1, 20_000),
   random => pick(random, [-DAY_MS, -HOUR_MS, 12 * HOUR_MS, DAY_MS - 1, DAY_MS]),
 ]
-/** The usual moves are more likely than hours and days. */
-const move = (random: Random): number =>
+/** One move of the clock; the usual ones are more likely than hours and days. */
+export const move = (random: Random): number =>
   pick(random, random() < 0.7 ? MOVES.slice(0, 4) : MOVES)(random)
 
-const startMs = (random: Random): number =>
+/** An instant of the last day before midnight, often of its last seconds. */
+export const startMs = (random: Random): number =>
   MIDNIGHT - (random() < 0.5 ? between(random, 0, 30_000) : between(random, 0, DAY_MS))
 
 const maybe = <T>(random: Random, chance: number, make: () => T): T | null =>
   random() < chance ? make() : null
 
-const anyPlan = (random: Random): Plan => ({
+export const anyPlan = (random: Random): Plan => ({
   name: 'any',
   burst: maybe(random, 0.7, () => ({
     requests: between(random, 1, 5),
@@ -57,7 +58,7 @@ const anyPlan = (random: Random): Plan => ({
   count: null,
 })
 
-const ADDRESSES = [
+export const ADDRESSES = [
   ...['198.51.100.7', '198.51.100.8', '198.52.100.7', '203.0.113.9'],
   ...['2001:db8:0:1::1', '2001:db8:0:1:ffff::2', '2001:db8:0:2::1'],
 ]
@@ -154,6 +155,14 @@ function tellStory(random: Random, seen: Seen): void {
   world.close()
 }
 
+/** Stories until there were so many refusals. */
+export function tellStories(seed: number, refusals: number): Seen {
+  const random = randomOf(seed, 'stories')
+  const seen = nothingSeen()
+  while (seen.refusals < refusals) tellStory(random, seen)
+  return seen
+}
+
 const KEYS: readonly (readonly [key: string, plan: Partial<Plan> | null])[] = [
   ['pl_burst', { burst: { requests: 3, seconds: 5 } }],
   ['pl_long', { burst: { requests: 2, seconds: 86_400 } }],
@@ -227,10 +236,8 @@ async function overSockets(run: Run, seen: Seen): Promise<void> {
 const number = (n: number): string => n.toLocaleString('en-US')
 
 export async function tightFindings(run: Run): Promise<Finding[]> {
-  const random = randomOf(run.seed, 'stories')
-  const seen = nothingSeen()
   const full = scaled(REFUSALS, run)
-  while (seen.refusals < full) tellStory(random, seen)
+  const seen = tellStories(run.seed, full)
   const alone = seen.refusals
   await overSockets(run, seen)
   for (const what of seen.early.slice(0, 3)) run.say(`early: ${what}`)
