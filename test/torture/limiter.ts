@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { startScript } from '../bench/processes.ts'
 import type { ClientInput, ClientResult } from './limiter-client.ts'
 import { type Decision, readDecisions, readHistories } from './limiter-records.ts'
-import { isAdmitted, type Replayed, replay } from './limiter-replay.ts'
+import { type Replayed, replay } from './limiter-replay.ts'
 import { KINDS } from './limiter-traffic.ts'
 import { type Ids, makeWorld, readJournal } from './limiter-world.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
@@ -20,6 +20,11 @@ const CLIENTS = 64
 const CLIENT_PROCESSES = 2
 /** A run that takes longer is broken. */
 const DEADLINE_SECONDS = 900
+/**
+ * Most of the requests that may find the database busy with the other server for longer than the
+ * program waits: then it says 503 and counts nothing (contract B8).
+ */
+const BUSY_MAX = 0.0001
 /** Least share of requests that must have been served. */
 const SERVED_MIN = 0.1
 
@@ -118,18 +123,24 @@ async function loadAndReplay(run: Run): Promise<Finding[]> {
   sayKinds(run, decisions)
   const replayed = replay(journal, decisions)
   sayWrong(run, replayed.wrong)
-  const served = decisions.filter(one => isAdmitted(one) && one.status !== 429).length
-  const others = decisions.filter(one => !isAdmitted(one) && one.status !== 429).length
   run.say(`replayed in ${Math.round((performance.now() - startMs) / 1000 - seconds)} s`)
+  const is = (...statuses: number[]): number =>
+    decisions.filter(({ status }) => statuses.includes(status)).length
+  const served = is(200, 404)
+  const busy = is(503)
+  const lost = broken + unpaired + (decisions.length - served - busy - is(429))
   return [
     {
       promise: 'every request is answered, and logged as it was answered',
       figure:
-        `${broken + unpaired + others} not, of ${number(answered)} over ` +
-        `${number(connections)} connections; ${Math.round((100 * served) / answered)} % served`,
-      bound: `0 of at least ${number(requests)}; ${100 * SERVED_MIN} %`,
+        `${lost} not, ${busy} by 503, of ${number(answered)} over ${number(connections)} ` +
+        `connections; ${Math.round((100 * served) / answered)} % served`,
+      bound: `0 of at least ${number(requests)}, 503 at most ${BUSY_MAX * 100} %; ${100 * SERVED_MIN} %`,
       holds:
-        broken + unpaired + others === 0 && answered >= requests && served >= answered * SERVED_MIN,
+        lost === 0 &&
+        answered >= requests &&
+        busy <= Math.max(1, answered * BUSY_MAX) &&
+        served >= answered * SERVED_MIN,
     },
     ...findingsOf(replayed, journal.rows),
   ]
