@@ -4,6 +4,7 @@
  * The only file that reads the environment.
  */
 import { CommandError } from './error.ts'
+import type { Manager } from './notify.ts'
 import { TYPES } from './proxy.ts'
 import {
   EXPIRY,
@@ -135,7 +136,7 @@ export const SETTINGS = {
   }),
   key: optional({
     value: 'VALUE',
-    help: 'use this key instead of a new random one (to migrate)',
+    help: 'use this key instead of a new random one; - reads it from stdin, for the process list shows a VALUE',
     read: readKey,
   }),
   ttl: setting({
@@ -229,6 +230,21 @@ export const processEnvironment = (): Environment => process.env
 
 /** Tests of the binary move its clock by writing Unix milliseconds to this file. */
 export const testClockFile = (): string | undefined => process.env.PROXYLIST_TEST_CLOCK || undefined
+
+/** The service manager that started the process, as systemd tells it; `null` when none did. */
+export function serviceManager(env: Environment = process.env): Manager | null {
+  const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: usec = '', WATCHDOG_PID: pid } = env
+  if (!socket) return null
+  const isMeant = /^[1-9]\d{0,11}$/.test(usec) && (pid === undefined || pid === String(process.pid))
+  return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
+}
+
+/** What Bun's own variables may be set to other than by who wants to steer it: by shells, images. */
+const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
+
+/** A variable by which the runtime inside the binary is given other code, options or a debugger. */
+export const steeringVariable = (env: Environment = process.env): string | undefined =>
+  Object.keys(env).find(name => STEERING.test(name) && env[name])
 
 // Elysia reads this when it is loaded and would otherwise run in its development mode, which
 // answers with internals. This file is imported before it.

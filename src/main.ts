@@ -6,8 +6,17 @@
 // First: it sets what Elysia reads when it is loaded.
 import './config.ts'
 import { run } from './cli/program.ts'
-import { processEnvironment, testClockFile } from './config.ts'
+import { processEnvironment, steeringVariable, testClockFile } from './config.ts'
 import { fileClock, systemClock } from './time.ts'
+import { IS_COMPILED } from './version.ts'
+
+// Who runs the source may debug it; the binary is what it was built to be.
+const steering = IS_COMPILED ? steeringVariable() : undefined
+if (steering !== undefined) {
+  const advice = `start it without: env -u ${steering} proxylist …`
+  process.stderr.write(`proxylist: ${steering} would steer the runtime inside; ${advice}\n`)
+  process.exit(2)
+}
 
 // The databases are nobody else's business.
 process.umask(0o077)

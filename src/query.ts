@@ -187,7 +187,7 @@ function refuseUnknown(name: string | null, key: string, known: object): void {
   if (Object.hasOwn(known, name)) return
   // A name that holds the key (a slip such as `?key=K&K`) must not be repeated.
   const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
-  const shown = /^[\w.-]{1,40}$/.test(name) && !holdsKey
+  const shown = /^[\w.-]{1,24}$/.test(name) && !holdsKey
   const hint = nearest(name, [...Object.keys(known), 'key'])
   throw invalid(
     `unknown parameter${shown ? ` '${name}'` : ''}${hint ? `; did you mean '${hint}'?` : ''}`,

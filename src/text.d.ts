@@ -7,3 +7,7 @@ declare module '*.ndjson' {
   const text: string
   export default text
 }
+declare module '*.service' {
+  const text: string
+  export default text
+}

@@ -11,6 +11,8 @@ import {
   readSettings,
   SETTINGS,
   type SettingName,
+  serviceManager,
+  steeringVariable,
 } from '../src/config.ts'
 import { CommandError } from '../src/error.ts'
 
@@ -438,4 +440,60 @@ describe('lists of trusted ranges', () => {
       expect(outside.filter(holds)).toEqual([])
     }
   })
+})
+
+describe('the service manager', () => {
+  const socket = '/run/systemd/notify'
+  const pid = String(process.pid)
+  test.each([
+    [{}, null],
+    [{ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, null],
+    [{ NOTIFY_SOCKET: socket }, { socket, watchdogMs: null }],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000' },
+      { socket, watchdogMs: 30_000 },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: pid },
+      { socket, watchdogMs: 30_000 },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '1000', WATCHDOG_PID: '1' },
+      { socket, watchdogMs: null },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '0' },
+      { socket, watchdogMs: null },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '-5' },
+      { socket, watchdogMs: null },
+    ],
+    // A timer of such a length would fire at once, and for ever.
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '9'.repeat(19) },
+      { socket, watchdogMs: null },
+    ],
+  ])('of %j is %j', (env: Environment, manager) => {
+    expect(serviceManager(env)).toEqual(manager)
+  })
+})
+
+describe('a variable that steers the runtime', () => {
+  test.each([
+    'BUN_OPTIONS',
+    'BUN_BE_BUN',
+    'BUN_INSPECT',
+    'BUN_INSPECT_PRELOAD',
+    'BUN_JSC_functionOverrides',
+    'BUN_BYTECODE_ORDER_OUT',
+  ])('is %s', name => {
+    expect(steeringVariable({ PATH: '/bin', [name]: 'x' })).toBe(name)
+    expect(steeringVariable({ PATH: '/bin', [name]: '' })).toBeUndefined()
+  })
+
+  test.each(['BUN_INSTALL', 'BUN_INSTALL_BIN', 'BUN_TMPDIR', 'NODE_OPTIONS', 'MY_BUN_OPTIONS'])(
+    'is not %s',
+    name => expect(steeringVariable({ [name]: 'x' })).toBeUndefined(),
+  )
 })

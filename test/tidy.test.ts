@@ -139,9 +139,9 @@ describe('the README’s table of commands', () => {
   }
   test('has no other command', () => expect(rows).toHaveLength(COMMANDS.length))
 
-  test('takes `--data` for granted, which all have save version', () => {
+  test('takes `--data` for granted, which all have that touch it', () => {
     const without = COMMANDS.filter(({ settings }) => !settings.includes('data'))
-    expect(without.map(({ name }) => name)).toEqual(['version'])
+    expect(without.map(({ name }) => name)).toEqual(['systemd-unit', 'version'])
   })
 })
 

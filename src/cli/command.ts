@@ -2,6 +2,7 @@
  * Owns what a command is: one table entry from which dispatch, `--help`, environment twins and
  * the README derive. What goes where: data to stdout, everything else to stderr.
  */
+import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config.ts'
 import type { Clock } from '../time.ts'
 
@@ -49,4 +50,13 @@ export function table(header: readonly string[], rows: readonly (readonly string
   const pad = (cell: string, i: number): string =>
     cell + ' '.repeat((widths[i] ?? 0) - Bun.stringWidth(cell))
   return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
+}
+
+/** A server on the same machine goes before long work. */
+export function yieldToServer(): void {
+  try {
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+  } catch {
+    // Where the system does not let it, the work runs as everything else.
+  }
 }

@@ -1,20 +1,18 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
-import { constants, setPriority } from 'node:os'
-import { SingleBar } from 'cli-progress'
 import { withList } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
 import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
-import { stopwatch } from '../time.ts'
-import { command, print, say } from './command.ts'
+import { command, print, say, yieldToServer } from './command.ts'
+import { createProgress } from './progress.ts'
 
 /** Rejected rows that are named; the rest is counted. */
 const NAMED_REJECTIONS = 20
-/** Imports shorter than this show no progress, in milliseconds. */
-const QUIET_MS = 1000
 /** Rows between two looks at the clock. */
 const PROGRESS_STEP = 4096
 const STDIN = '-'
+/** A field that is misspelled is named; what may be a key or a row is not repeated. */
+const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
 
 /** @throws CommandError naming the file when it cannot be read. */
 function sizeOf(file: string): number {
@@ -33,39 +31,10 @@ const toSource = (file: string): Source =>
     ? { name: '(stdin)', bytes: Bun.stdin.stream() }
     : { name: file, bytes: Bun.file(file).stream() }
 
-/** A progress bar on a terminal, once an import takes longer than `QUIET_MS`. */
-function createProgress(totalBytes: number) {
-  const elapsedMs = stopwatch()
-  const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
-  const bar = process.stderr.isTTY
-    ? new SingleBar({
-        format: `importing ${count}`,
-        stream: process.stderr,
-        clearOnComplete: true,
-        linewrap: true,
-      })
-    : null
-  let isShown = false
-  return {
-    update(rows: number, bytes: number): void {
-      if (bar === null || rows % PROGRESS_STEP !== 0) return
-      if (isShown) bar.update(bytes, { rows })
-      else if (elapsedMs() > QUIET_MS) {
-        bar.start(totalBytes, bytes, { rows })
-        isShown = true
-      }
-    },
-    /** Takes the bar off the terminal, for a message or for good; an update draws it again. */
-    clear(): void {
-      if (isShown) bar?.stop()
-      isShown = false
-    },
-  }
-}
-
 /** Tells the operator what happens; `close` says how many rejections were not named. */
 function createObserver(totalBytes: number) {
-  const progress = createProgress(totalBytes)
+  const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
+  const progress = createProgress(`importing ${count}`, totalBytes)
   const tell = (sentence: string): void => {
     progress.clear()
     say(sentence)
@@ -73,13 +42,17 @@ function createObserver(totalBytes: number) {
   let rejected = 0
   const observer: ImportObserver & { say: typeof tell; close(): void } = {
     say: tell,
-    progress: progress.update,
+    progress(rows, bytes) {
+      if (rows % PROGRESS_STEP === 0) progress.update(bytes, { rows })
+    },
     rejected(file, line, field, reason) {
       rejected += 1
       if (rejected <= NAMED_REJECTIONS) tell(`${file}:${line}: ${field} ${reason}`)
     },
-    ignored: (file, line, member) =>
-      tell(`${file}:${line}: note: unknown field '${member.slice(0, 40)}' is ignored everywhere`),
+    ignored(file, line, member) {
+      const field = IS_NAME.test(member) ? `unknown field '${member}'` : 'an unknown field'
+      tell(`${file}:${line}: note: ${field} is ignored everywhere`)
+    },
     close() {
       progress.clear()
       const unnamed = rejected - NAMED_REJECTIONS
@@ -87,15 +60,6 @@ function createObserver(totalBytes: number) {
     },
   }
   return observer
-}
-
-/** A server on the same machine goes before an import. */
-function yieldToServer(): void {
-  try {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
-  } catch {
-    // Where the system does not let it, the import runs as everything else.
-  }
 }
 
 export const importCommand = command({

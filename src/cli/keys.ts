@@ -1,8 +1,10 @@
 /** Owns the `keys` commands: making, listing and ending access keys. */
+import { isatty } from 'node:tty'
 import { withRegistry } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
 import { type ListedKey, newKey } from '../key.ts'
 import { type Clock, formatInstant } from '../time.ts'
+import { Expected, readKey } from '../values.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
 const FOREVER = 100 * 365 * 86_400_000
@@ -11,6 +13,34 @@ const FOREVER = 100 * 365 * 86_400_000
 function ending(atMs: number, nowMs: number, flag: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER) return atMs
   throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
+}
+
+/** Stands for stdin where a key is given. */
+const STDIN = '-'
+/** More than any key, in characters; what follows is not read. */
+const LINE_MAX = 4096
+
+/** The key on the first line of stdin. @throws CommandError when there is none, or it is no key. */
+async function keyFromStdin(): Promise<string> {
+  if (isatty(0)) {
+    throw new CommandError('--key - reads the key from stdin, which is a terminal; use < FILE', 2)
+  }
+  try {
+    return readKey(await firstLineOfStdin())
+  } catch (error) {
+    if (!(error instanceof Expected)) throw new CommandError(`no key on stdin: ${messageOf(error)}`)
+    throw new CommandError(`the key on stdin must be ${error.message}`, 2)
+  }
+}
+
+async function firstLineOfStdin(): Promise<string> {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
+  for await (const piece of Bun.stdin.stream()) {
+    text += decoder.decode(piece, { stream: true })
+    if (text.includes('\n') || text.length > LINE_MAX) break
+  }
+  return text.split(/\r?\n/, 1)[0] ?? ''
 }
 
 const addKey = command({
@@ -22,7 +52,7 @@ const addKey = command({
     const nowMs = clock()
     const atMs = expires && ('inMs' in expires ? nowMs + expires.inMs : expires.atMs)
     const expiresAt = atMs === undefined ? null : ending(atMs, nowMs, '--expires')
-    const key = given ?? newKey('regular')
+    const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
     const { id, isNew } = await withRegistry(data, ({ keys, plans }) => {
       const names = plans.list().map(({ name }) => name)
       if (names.includes(plan)) return keys.add({ key, label, plan, expiresAt }, nowMs)

@@ -4,6 +4,7 @@ import { type Environment, environmentNameOf, flagOf, readSettings, SETTINGS } f
 import { CommandError, messageOf } from '../error.ts'
 import type { Clock } from '../time.ts'
 import { VERSION } from '../version.ts'
+import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
 import { importCommand } from './import.ts'
@@ -11,6 +12,7 @@ import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { serveCommand } from './serve.ts'
+import { systemdUnitCommand } from './systemd-unit.ts'
 import { versionCommand } from './version.ts'
 
 export const COMMANDS: readonly Command[] = [
@@ -19,6 +21,8 @@ export const COMMANDS: readonly Command[] = [
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  backupCommand,
+  systemdUnitCommand,
   versionCommand,
 ]
 

@@ -2,13 +2,14 @@
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import { createAnswers } from '../answers.ts'
 import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
-import type { Settings } from '../config.ts'
+import { type Settings, serviceManager } from '../config.ts'
 import { messageOf } from '../error.ts'
 import { createGuard } from '../guard.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
 import { createService } from '../http/server.ts'
 import { createLog, type Log } from '../log.ts'
+import { createNotifier } from '../notify.ts'
 import { loadSample } from '../sample.ts'
 import { type Clock, MINUTE_MS, SECOND_MS } from '../time.ts'
 import { command } from './command.ts'
@@ -61,6 +62,7 @@ type Serving = {
 async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
   const log = createLog(settings.log === 'json')
   const guard = createGuard()
+  const manager = await createNotifier(serviceManager(), log.say)
   const bulk = settings.sample
     ? null
     : openBulk(settings.data, settings.providerService, error =>
@@ -100,14 +102,17 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     if (!hasKeys) {
       log.say(`there is no key but demo; make one with: proxylist keys add --data ${settings.data}`)
     }
+    manager.ready(`listening on ${shown}`)
     await untilSignal()
     log.say('stopping')
     guard.release()
+    manager.stopping('finishing requests in flight')
     await drain(server, settings.grace)
   } finally {
     for (const timer of timers) clearInterval(timer)
     bulk?.close()
     await log.close()
+    manager.close()
   }
 }
 

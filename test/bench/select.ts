@@ -33,7 +33,8 @@ function detail(pairs: readonly Pair[], rows: number, smallRows: number): string
     ...[pair.large, pair.small].flatMap(timing => [ms(timing, 0.5), ms(timing, 0.99)]),
     isComparable(pair) ? `${shown(growthOf(pair))} ×` : `(${pair.small.rows} records)`,
   ])
-  return markdown([...head, 'growth'], lines)
+  const plans = pairs.map(({ large }) => [large.name, large.plan.join('; ') || 'as above'])
+  return `${markdown([...head, 'growth'], lines)}\n${markdown(['filter', 'query plan'], plans)}`
 }
 
 /** One select, nothing cached; `print` is given the table of the single filters. */

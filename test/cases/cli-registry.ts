@@ -68,6 +68,46 @@ export const KEYS: readonly Transcript[] = [
     ],
   },
   {
+    name: 'keys add --key - takes the key from the first line of stdin',
+    steps: [
+      ...[
+        ['one-0123456789', 'one-0123456789\n'],
+        ['two-0123456789', 'two-0123456789\r\nanother\n'],
+        ['three-0123456789', 'three-0123456789'],
+        ['four-ключ-0123456789', 'four-ключ-0123456789\n'],
+        ['x'.repeat(256), `${'x'.repeat(256)}\n${'y'.repeat(100_000)}`],
+      ].map(([key = '', stdin = '']) => ({
+        args: ['keys', 'add', '--key', '-'],
+        stdin,
+        stdout: `${key}\n`,
+        stderr: /^key [a-z0-9]{8} on plan standard, /,
+      })),
+      {
+        args: ['keys', 'add'],
+        env: { PROXYLIST_KEY: '-' },
+        stdin: 'one-0123456789\n',
+        exitCode: 1,
+        stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
+      },
+    ],
+  },
+  {
+    name: 'keys add --key - refuses what is no key, without repeating it, and makes none',
+    steps: [
+      ...['', '\n', '\nlate-0123456789\n', ' spaced-0123456789\n', 'demo\n', 'temp_0123456789\n']
+        .concat('x'.repeat(257), 'x'.repeat(100_000), 'nul-\0-0123456789\n')
+        .map(stdin => ({
+          args: ['keys', 'add', '--key', '-'],
+          stdin,
+          exitCode: 2,
+          stderr:
+            'proxylist: the key on stdin must be 1 to 256 characters without white space, ' +
+            'not demo and not starting with temp_\n',
+        })),
+      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+    ],
+  },
+  {
     name: 'keys temp prints the key alone; it lasts a day unless --ttl says otherwise',
     steps: [
       {

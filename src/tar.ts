@@ -1,0 +1,72 @@
+/**
+ * Owns writing a tar archive (POSIX ustar) of a few files of any size, piece by piece: Bun's own
+ * archives are made in memory. Knows nothing of what the files hold.
+ */
+import { open, stat } from 'node:fs/promises'
+
+/** A file to put into an archive, under a name of up to 100 bytes. Owner by number. */
+export type TarEntry = { file: string; name: string; mode: number; uid: number; gid: number }
+
+const BLOCK_BYTES = 512
+const NUMBER_FIELDS = { mode: [100, 8], uid: [108, 8], gid: [116, 8], size: [124, 12] } as const
+const MTIME_FIELD = [136, 12] as const
+const CHECKSUM_AT = 148
+
+/** Octal digits and a zero byte; a number too large for that in binary, marked by the first bit. */
+function writeNumber(header: Buffer, value: number, [at, length]: readonly [number, number]): void {
+  const octal = value.toString(8)
+  if (octal.length < length) {
+    header.write(octal.padStart(length - 1, '0'), at)
+    return
+  }
+  header.writeBigUInt64BE(BigInt(value), at + length - 8)
+  header[at] = 0x80
+}
+
+/** The block before a file's content. `size` in bytes, `mtimeSeconds` in Unix seconds. */
+export function tarHeader(
+  { name, ...numbers }: Omit<TarEntry, 'file'> & { size: number },
+  mtimeSeconds: number,
+): Buffer {
+  if (Buffer.byteLength(name) > 100) throw new Error(`${name} is too long a name for an archive`)
+  const header = Buffer.alloc(BLOCK_BYTES)
+  header.write(name)
+  for (const [field, place] of Object.entries(NUMBER_FIELDS)) {
+    writeNumber(header, numbers[field as keyof typeof NUMBER_FIELDS], place) // the table's own names
+  }
+  writeNumber(header, mtimeSeconds, MTIME_FIELD)
+  header.write('0', 156) // a plain file
+  header.write('ustar\x0000', 257)
+  header.write(' '.repeat(8), CHECKSUM_AT) // the sum counts its own field as blanks
+  const sum = header.reduce((total, byte) => total + byte, 0)
+  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, CHECKSUM_AT)
+  return header
+}
+
+/**
+ * Writes the archive `to`, which must not be there yet, readable by its owner only, and waits
+ * until it is on the disk. `wrote` is told of the bytes of content as they are written.
+ */
+export async function writeTar(
+  to: string,
+  entries: readonly TarEntry[],
+  mtimeSeconds: number,
+  wrote: (bytes: number) => void,
+): Promise<void> {
+  const out = await open(to, 'wx', 0o600)
+  try {
+    for (const entry of entries) {
+      const { size } = await stat(entry.file)
+      await out.writeFile(tarHeader({ ...entry, size }, mtimeSeconds))
+      for await (const piece of Bun.file(entry.file).stream()) {
+        await out.writeFile(piece)
+        wrote(piece.length)
+      }
+      await out.writeFile(Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES))
+    }
+    await out.writeFile(Buffer.alloc(2 * BLOCK_BYTES)) // the end
+    await out.sync()
+  } finally {
+    await out.close()
+  }
+}

@@ -1,0 +1,61 @@
+/** Holds that the README's list of dependencies is the truth, also of what the binary holds. */
+import { describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { dependencies, devDependencies } from '../package.json'
+import { BINARY, ROOT } from './harness.ts'
+
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
+const [, SECTION = ''] = /\n## Dependencies\n(.*?)\n## /s.exec(README) ?? []
+const ROWS = [...SECTION.matchAll(/^\| `(\S+)` \| ([^|]+) \| ([^|]+) \|$/gm)].map(
+  ([, name = '', use = '', why = '']) => ({ name, use, by: /^brought by `(\S+)`$/.exec(why)?.[1] }),
+)
+const LISTED = ROWS.map(({ name }) => name).sort()
+
+/** The version of an installed package, and what it says it needs. */
+const installed = (name: string): { dependencies?: { [name: string]: string } } =>
+  JSON.parse(readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'))
+
+describe('the README’s list of dependencies', () => {
+  test('has what package.json has, and says what each is for', () => {
+    const direct = ROWS.filter(({ by }) => by === undefined).map(({ name }) => name)
+    expect(direct.sort()).toEqual(Object.keys(dependencies).sort())
+    expect(ROWS.filter(({ use }) => use.length < 3)).toEqual([])
+  })
+
+  test.each(ROWS.filter(({ by }) => by !== undefined))('is right that $by brings $name', row => {
+    expect(LISTED).toContain(`${row.by}`)
+    expect(Object.keys(installed(`${row.by}`).dependencies ?? {})).toContain(row.name)
+  })
+
+  test.each(Object.keys(devDependencies))('names %s, for developers only', name => {
+    expect(SECTION).toContain(`\`${name}\``)
+    expect(LISTED).not.toContain(name)
+  })
+})
+
+/** The package a bundled source comes from; `null` for our own. */
+const packageOf = (source: string): string | null =>
+  /.*\bnode_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(source)?.[1] ?? null
+
+/** The sources of a program, from the maps that `make build` writes beside it. */
+function sourcesOf(binary: string): string[] {
+  const dir = dirname(binary)
+  return readdirSync(dir)
+    .filter(name => name.endsWith('.map'))
+    .flatMap(name => JSON.parse(readFileSync(join(dir, name), 'utf8')).sources)
+}
+
+if (BINARY !== undefined) {
+  const sources = sourcesOf(BINARY)
+
+  test('the binary holds the packages of the list and no other', () => {
+    const held = new Set(sources.map(packageOf).filter(name => name !== null))
+    expect([...held].sort()).toEqual(LISTED)
+  })
+
+  test.each(['src/main.ts', 'src/bulk-thread.ts', 'src/backup-thread.ts'])(
+    'the maps tell of all of it, %s included',
+    entry => expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
+  )
+}
