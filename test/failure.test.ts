@@ -9,6 +9,7 @@ import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAnswers } from '../src/answers.ts'
 import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../src/app.ts'
+import { createGuard } from '../src/guard.ts'
 import { createService, type ServiceOptions } from '../src/http/server.ts'
 import { ASK, ask, dataDirectory, from, KEY } from './cases/serve.ts'
 import {
@@ -360,6 +361,7 @@ function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions
     },
     errors: 'json',
     clientAddress: () => '192.0.2.200',
+    guard: createGuard(),
     probe: registry.usage.probe,
   }
   const app = createService({ ...whole, ...exchange(whole) })

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createAnswers } from '../src/answers.ts'
 import { type List, openList, openRegistry, type Registry } from '../src/app.ts'
+import { createGuard, type Guard } from '../src/guard.ts'
 import { createClientAddress } from '../src/http/client-address.ts'
 import { createService } from '../src/http/server.ts'
 import { readRow } from '../src/ingest/row.ts'
@@ -79,7 +80,18 @@ export type Service = {
   stop(): Promise<void>
 }
 
-export type ServeOptions = { errors?: 'json' | 'text'; providerService?: string }
+export type ServeOptions = {
+  errors?: 'json' | 'text'
+  providerService?: string
+  /** Of a service in process; otherwise wrong keys are refused at once there. */
+  guard?: Guard
+}
+
+function guardAtRest(): Guard {
+  const guard = createGuard()
+  guard.release()
+  return guard
+}
 
 const answerOf = async (response: Response): Promise<Answer> => {
   const bytes = await response.bytes()
@@ -115,6 +127,7 @@ async function startInProcess(dir: string, options: ServeOptions): Promise<Servi
     },
     errors: options.errors ?? 'json',
     clientAddress: (_, forwardedFor) => clientAddress('127.0.0.1', forwardedFor),
+    guard: options.guard ?? guardAtRest(),
     probe: registry.usage.probe,
   })
   let isOpen = true

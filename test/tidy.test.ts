@@ -7,6 +7,7 @@ import { openList } from '../src/app.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config.ts'
 import { STATUS } from '../src/error.ts'
+import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/guard.ts'
 import { BUILT_IN_PLANS, type Plan } from '../src/plan.ts'
 import { describeParameters } from '../src/query.ts'
 import { createQuestions } from '../src/question.ts'
@@ -209,6 +210,14 @@ describe('the README’s table of limits', () => {
     test(`has ${row[0]}`, () => expect(rows).toContainEqual(row))
   }
   test('has no other key', () => expect(rows).toHaveLength(expected.length))
+
+  test('is followed by how wrong keys are slowed', () => {
+    const seconds = FAILURES_WINDOW_MS / 1000
+    expect(README.replaceAll('\n', ' ')).toContain(
+      `After ${FAILURES_FREE} wrong keys from one client address within ${seconds} s, ` +
+        `each further 403 to it comes ${FAILURE_DELAY_MS} ms later`,
+    )
+  })
 })
 
 describe('the README’s first example', () => {

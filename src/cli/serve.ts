@@ -4,6 +4,7 @@ import { createAnswers } from '../answers.ts'
 import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
 import { type Settings, serviceManager } from '../config.ts'
 import { messageOf } from '../error.ts'
+import { createGuard } from '../guard.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
 import { createService } from '../http/server.ts'
@@ -60,6 +61,7 @@ type Serving = {
 /** Serves until a signal comes. */
 async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
   const log = createLog(settings.log === 'json')
+  const guard = createGuard()
   const manager = await createNotifier(serviceManager(), log.say)
   const bulk = settings.sample
     ? null
@@ -85,6 +87,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
       log,
       errors: settings.errors,
       clientAddress: createClientAddress(settings.trustProxy),
+      guard,
       probe: () => {
         list.proxies.isEmpty()
         registry.usage.probe()
@@ -102,6 +105,7 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     manager.ready(`listening on ${shown}`)
     await untilSignal()
     log.say('stopping')
+    guard.release()
     manager.stopping('finishing requests in flight')
     await drain(server, settings.grace)
   } finally {

@@ -5,7 +5,9 @@
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
 import { bodyOf, type Encoding, type LargeAnswer } from '../answers.ts'
-import { ApiError, errorBody, isDatabaseFailure, toApiError } from '../error.ts'
+import { ApiError, type ErrorCode, errorBody, isDatabaseFailure, toApiError } from '../error.ts'
+import type { Guard } from '../guard.ts'
+import { clientBucket } from '../ip.ts'
 import type { Log } from '../log.ts'
 import type { Output } from '../proxy.ts'
 import { type Clock, formatInstant, stopwatch } from '../time.ts'
@@ -19,6 +21,8 @@ export type ServiceOptions = ApiParts & {
   errors: 'json' | 'text'
   /** The client's address, from the peer's (null on a unix socket) and X-Forwarded-For. */
   clientAddress: (peer: string | null, forwardedFor: string | null) => string
+  /** Slows who sends many wrong keys. */
+  guard: Guard
   /** Throws when the list cannot be read or usage cannot be written. */
   probe: () => void
 }
@@ -35,12 +39,14 @@ type Incoming = { request: Request; ip: string; nowMs: number; trace: Trace }
 type Route = (incoming: Incoming) => Promise<Reply> | Reply
 
 const METHODS = ['GET', 'HEAD']
+/** Refusals of a key, whatever is wrong with it: the same for the guard as for the client. */
+const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
 /** Stands in the log for every path that is not ours: such a path may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
 /** The service as an Elysia application, not listening yet. */
 export function createService(options: ServiceOptions) {
-  const { clock, log, errors, clientAddress } = options
+  const { clock, log, errors, clientAddress, guard } = options
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns whatever comes of it into a logged `Response`. */
@@ -81,6 +87,7 @@ export function createService(options: ServiceOptions) {
     } catch (thrown) {
       const error = toApiError(thrown)
       if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
+      if (WRONG_KEY.has(error.code)) await guard.failed(clientBucket(incoming.ip), incoming.nowMs)
       return refusal(error, errors, incoming.nowMs)
     }
   }

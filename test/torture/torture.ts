@@ -16,11 +16,13 @@ import { join, resolve } from 'node:path'
 import { ROOT } from '../bench/options.ts'
 import { stopAll, stopForGood } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
+import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
+import { limiter } from './limiter.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 
 /** The parts in the order in which they run. */
-const PARTS: { [name: string]: Part } = { backup }
+const PARTS: { [name: string]: Part } = { limiter, addresses, backup }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const say = (text: string): void => void process.stderr.write(`${text}\n`)

@@ -1,0 +1,194 @@
+/**
+ * Owns what the client address must be (contract B7), told without reading a single address:
+ * addresses are made as numbers and only then spelled, so nothing here can misread one as the
+ * program might. Every address is 128 bits; IPv4 is `::ffff:a.b.c.d`.
+ */
+import { between, pick } from './part.ts'
+
+type Random = () => number
+
+/** An address as the number it is. */
+export type Address = bigint
+const V4_BLOCK = 0xffffn << 32n
+export const v4 = (...octets: number[]): Address =>
+  V4_BLOCK | octets.reduce((sum, octet) => (sum << 8n) | BigInt(octet), 0n)
+const isV4 = (address: Address): boolean => address >> 32n === 0xffffn
+
+export const dotted = (address: Address): string =>
+  [24n, 16n, 8n, 0n].map(shift => (address >> shift) & 255n).join('.')
+const groups = (address: Address): bigint[] =>
+  Array.from({ length: 8 }, (_, n) => (address >> BigInt(16 * (7 - n))) & 0xffffn)
+const hex = (address: Address): string =>
+  groups(address)
+    .map(group => group.toString(16))
+    .join(':')
+const padded = (address: Address): string =>
+  groups(address)
+    .map(group => group.toString(16).padStart(4, '0'))
+    .join(':')
+/** With the zeros from the second group on left out, where there are some. */
+const shortened = (address: Address): string => {
+  const [first, ...rest] = hex(address).split(':')
+  const zeros = rest.findIndex(group => group !== '0')
+  const left = zeros < 0 ? [] : rest.slice(zeros)
+  return zeros === 0 ? hex(address) : `${first}::${left.join(':')}`
+}
+const withTail = (address: Address): string =>
+  `${hex(address).split(':').slice(0, 6).join(':')}:${dotted(address)}`
+
+/** How an address is written; every entry of a table means the address it was made from. */
+type Spelling = (address: Address) => string
+const V4_SPELLINGS: readonly Spelling[] = [
+  dotted,
+  dotted,
+  address => `${dotted(address)}:51234`,
+  address => ` \t${dotted(address)} `,
+  address => `::ffff:${dotted(address)}`,
+  address => `::FFFF:${dotted(address)}`,
+  hex,
+  withTail,
+  padded,
+  address => `::ffff:${dotted(address)}%eth0`,
+  address => `[::ffff:${dotted(address)}]:443`,
+]
+const V6_SPELLINGS: readonly Spelling[] = [
+  hex,
+  shortened,
+  padded,
+  withTail,
+  address => padded(address).toUpperCase(),
+  address => `${shortened(address)}%eth0`,
+  address => `[${shortened(address)}]`,
+  address => `[${hex(address)}]:8080`,
+  address => ` [${padded(address)}%2]:1  `,
+]
+/** How the operating system writes the peer of a socket. */
+const V4_PEERS: readonly Spelling[] = [dotted, address => `::ffff:${dotted(address)}`]
+const V6_PEERS: readonly Spelling[] = [shortened, hex, address => `${shortened(address)}%eth0`]
+
+/** What stands in a header without being an address; all of it ends the search. */
+export const MALFORMED: readonly string[] = [
+  ...['', ' ', '-', 'unknown', 'unix', 'localhost', '_hidden', 'null', '0', '2130706433', 'é'],
+  ...['1.2.3', '1.2.3.4.5', '256.1.1.1', '1.2.3.-4', '01.2.3.4', '0x7f.0.0.1', '1.2.3.4/8'],
+  ...['1.2.3.4:', '1.2.3.4:123456', '1.2.3.4:http', '1.2.3.4%eth0', '1.2.3.4 5.6.7.8', '1.2.3.4;'],
+  ...['"1.2.3.4"', 'for=1.2.3.4', 'http://1.2.3.4', '1.2.3.4\t5.6.7.8', '１.2.3.4', '.1.2.3.4'],
+  ...[':', ':::', '::g', '12345::', '1::2::3', '1:2:3:4:5:6:7', '1:2:3:4:5:6:7:8:9', '::1.2.3'],
+  ...['[::1', '::1]', '[]', '[]:80', '[::1]x', '[::1]:', '[::1]:123456', '[[::1]]', '%eth0'],
+  ...['::ffff:1.2.3.256', '::ffff:1.2.3.4.5', '1.2.3.4::', 'x'.repeat(3000), '1'.repeat(500)],
+]
+
+/** A range of trusted addresses: those whose first `bits` of 128 are those of `base`. */
+type Range = { text: string; base: Address; bits: number }
+const rangeOf = (base: Address, bits: number, asMapped = false): Range => {
+  const inV4 = isV4(base) && !asMapped
+  const address = inV4 ? dotted(base) : hex(base)
+  const size = inV4 ? bits - 96 : bits
+  return { text: size === (inV4 ? 32 : 128) ? address : `${address}/${size}`, base, bits }
+}
+const contains = ({ base, bits }: Range, address: Address): boolean =>
+  (base ^ address) >> BigInt(128 - bits) === 0n
+
+/** The sizes of ranges, with the borders of octets and groups, and one beyond. */
+const V4_BITS = [0, 1, 7, 8, 9, 12, 15, 16, 17, 23, 24, 25, 29, 30, 31, 32].map(bits => 96 + bits)
+const V6_BITS = [1, 3, 16, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 127, 128]
+
+/** A few networks, so that addresses meet in ranges and buckets. */
+const V4_BASES = [v4(10, 0, 0, 0), v4(10, 0, 0, 255), v4(198, 51, 100, 7), v4(127, 0, 0, 1), v4(0)]
+const V6_BASES = [
+  0x2001_0db8_0000_0000_0000_0000_0000_0000n,
+  0x2001_0db8_0000_0001_ffff_ffff_ffff_fffen,
+  0xfe80_0000_0000_0000_0000_0000_0000_0001n,
+  0x0000_0000_0000_0000_0000_ffff_0a00_0001n << 16n,
+  1n,
+]
+
+/** An address of one of the networks, or one bit beside it. */
+function anyAddress(random: Random): Address {
+  if (random() < 0.6) {
+    const base = pick(random, V4_BASES)
+    return random() < 0.3 ? base : base ^ (1n << BigInt(between(random, 0, 31)))
+  }
+  const base = pick(random, V6_BASES)
+  const changed = random() < 0.3 ? base : base ^ (1n << BigInt(between(random, 0, 127)))
+  return isV4(changed) ? base : changed
+}
+
+function anyRange(random: Random): Range {
+  const base = anyAddress(random)
+  if (isV4(base)) return rangeOf(base, pick(random, V4_BITS), random() < 0.1)
+  return rangeOf(base, pick(random, V6_BITS))
+}
+
+/** An entry of X-Forwarded-For and what it means; `null`: nothing. */
+export type Entry = { text: string; means: Address | null }
+
+export function entryOf(random: Random, address: Address): Entry {
+  const spell = pick(random, isV4(address) ? V4_SPELLINGS : V6_SPELLINGS)
+  return { text: spell(address), means: address }
+}
+
+export const malformed = (random: Random): Entry => ({
+  text: pick(random, MALFORMED),
+  means: null,
+})
+
+/** One combination; `peer` null is a unix socket, `entries` null is no header. */
+export type Combination = {
+  ranges: readonly Range[]
+  peer: { text: string; means: Address } | null
+  entries: readonly Entry[] | null
+}
+
+/** Entries that are looked at, from the right: a longer chain of trusted hops is not believed. */
+export const HOPS_MAX = 32
+
+const list = <T>(length: number, make: () => T): T[] => Array.from({ length }, make)
+
+function anyEntries(random: Random, ranges: readonly Range[]): Entry[] {
+  const [first] = ranges
+  const trusted = (): Entry => entryOf(random, first?.base ?? anyAddress(random))
+  const anyEntry = (): Entry => {
+    if (random() < 0.4) return trusted()
+    return random() < 0.15 ? malformed(random) : entryOf(random, anyAddress(random))
+  }
+  const entries = list(between(random, 1, 6), anyEntry)
+  if (random() < 0.9) return entries
+  // Long chains of trusted hops, most of them about as long as are looked at.
+  const hops = random() < 0.1 ? 1500 : between(random, HOPS_MAX - 3, HOPS_MAX + 3)
+  return [...entries, ...list(hops, trusted)]
+}
+
+export function anyCombination(random: Random): Combination {
+  const ranges = list(between(random, 0, 4), () => anyRange(random))
+  const near = ranges.length > 0 && random() < 0.5 ? pick(random, ranges).base : anyAddress(random)
+  const peer = { text: pick(random, isV4(near) ? V4_PEERS : V6_PEERS)(near), means: near }
+  return {
+    ranges,
+    peer: random() < 0.1 ? null : peer,
+    entries: random() < 0.1 ? null : anyEntries(random, ranges),
+  }
+}
+
+export const headerOf = (random: Random, entries: readonly Entry[]): string =>
+  entries.map(({ text }) => text).join(pick(random, [',', ', ', ' ,\t']))
+
+/** Whether what stands at a place is believed when it says who is behind it. */
+export const isBelieved = (ranges: readonly Range[], peer: Address | null): boolean =>
+  peer === null || ranges.some(range => contains(range, peer))
+
+/** Who the client is: an address, or `null` for whoever is on the unix socket. */
+export function clientOf({ ranges, peer, entries }: Combination): Address | null {
+  let client = peer?.means ?? null
+  const hops = (entries ?? []).slice(-HOPS_MAX).reverse()
+  for (const { means } of hops) {
+    if (means === null || !isBelieved(ranges, client)) return client
+    client = means
+  }
+  return client
+}
+
+/** A name for whom limits count: one IPv4 address, one IPv6 /64, or the unix socket. */
+export const bucketOf = (client: Address | null): string => {
+  if (client === null) return 'unix'
+  return isV4(client) ? dotted(client) : `${hex(client >> 64n)} /64`
+}
