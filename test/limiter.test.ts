@@ -57,7 +57,7 @@ function compare(random: Random): { [said: string]: number } {
     expect({
       said: verdict.refused ?? 'admitted',
       retryAfter: verdict.refused === null ? 0 : verdict.retryAfterSeconds,
-      rateLimit: completeHeaders('', verdict.gauges, []).ratelimit ?? '',
+      rateLimit: completeHeaders('', verdict.gauges, {}).ratelimit ?? '',
     }).toEqual({
       said: expected.said,
       retryAfter: expected.retryAfter,
