@@ -6,6 +6,7 @@
 import type { BulkAnswers, LargeAnswer, SmallAnswer } from './answers.ts'
 import { ApiError } from './error.ts'
 import type { Question } from './question.ts'
+import { stopwatch } from './time.ts'
 
 /** What the thread works with from its start. */
 export type BulkSetUp = { file: string; provider: string }
@@ -28,6 +29,8 @@ export type FromThread =
 const STREAMS_MAX = 64
 /** A client that takes longer for its answer is cut off, in milliseconds. */
 const STREAM_MS_MAX = 600_000
+/** A question that has waited longer for its turn is refused, before its connection counts as idle. */
+const WAIT_MS_MAX = 20_000
 
 type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) => void }
 
@@ -81,12 +84,31 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
-/** Bulk answers from the list in `file`; `failed` is told of one that broke off on its way. */
+/** Runs one work after the other, each once those before it are settled. */
+function createTurns() {
+  let last: Promise<unknown> = Promise.resolve()
+  return <T>(work: () => Promise<T>): Promise<T> => {
+    const turn = last.then(work, work)
+    last = turn
+    return turn
+  }
+}
+
+const refuse = (message: string): never => {
+  throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+}
+
+/**
+ * Bulk answers from the list in `file`; `failed` is told of one that broke off on its way.
+ * Questions are put to the thread one at a time, so that pieces of answers under way come between.
+ */
 export function createBulk(
   setUp: BulkSetUp,
   failed: (error: unknown) => void,
+  waitMsMax = WAIT_MS_MAX,
 ): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
+  const inTurn = createTurns()
   let lastId = 0
   let open = 0
 
@@ -140,19 +162,17 @@ export function createBulk(
   return {
     async ask(question: Question, nowMs: number, needsTotals: boolean) {
       const id = ++lastId
-      const first = await exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+      const waitedMs = stopwatch()
+      const first = await inTurn(async () => {
+        if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
+        return exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+      })
       if (first.kind === 'small') return { small: first.small }
       if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)
       const large = largeAnswer(id, first)
       if (open <= STREAMS_MAX) return { large }
       await large.cancel()
-      throw new ApiError(
-        'DB_EXECUTE_FAILED',
-        'too many long answers are under way; ask for fewer',
-        {
-          retryAfterSeconds: 1,
-        },
-      )
+      return refuse('too many long answers are under way; ask for fewer')
     },
     close: exchange.close,
   }
