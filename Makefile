@@ -9,7 +9,7 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
-BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve failure progress))
+BINARY_TESTS := $(addprefix test/,$(addsuffix .test.ts,api cli serve fuzz failure progress))
 SOURCES := $(shell find src -type f) data/sample.ndjson package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets

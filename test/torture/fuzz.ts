@@ -10,7 +10,7 @@ import { count, megabytes, shown } from '../bench/table.ts'
 import type { Amounts, FuzzInput, FuzzResult } from './fuzz/client.ts'
 import { FAULTS } from './fuzz/judge.ts'
 import { addFuzzKeys, keysOf } from './fuzz/keys.ts'
-import { listText, probesOf } from './fuzz/list.ts'
+import { listRows, probesOf } from './fuzz/list.ts'
 import { startWatched } from './fuzz/server.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
 
@@ -27,7 +27,8 @@ async function fillData(run: Run): Promise<string> {
   const data = run.directory('data')
   const file = join(run.directory('rows'), 'rows.ndjson')
   const nowMs = Date.now()
-  writeFileSync(file, listText(Math.floor(nowMs / 1000) + AHEAD_SECONDS))
+  const rows = listRows(Math.floor(nowMs / 1000) + AHEAD_SECONDS)
+  writeFileSync(file, rows.map(row => JSON.stringify(row)).join('\n'))
   await runCommand([run.binary, 'import', file, '--format', 'ndjson', '--json', '--data', data])
   addFuzzKeys(data, keysOf(run.seed), nowMs)
   return data

@@ -19,15 +19,15 @@ const freshRow = (n: number) => ({
   telegram: n % 2 === 0,
 })
 
-/** The list as NDJSON; fresh rows were checked at `checkedAt` (Unix seconds). */
-export function listText(checkedAt: number): string {
+/** The list, as rows of a file; fresh ones were checked at `checkedAt` (Unix seconds). */
+export function listRows(checkedAt: number) {
   const fresh = Array.from({ length: FRESH }, (_, n) => ({ ...freshRow(n), checked_at: checkedAt }))
   const old = Array.from({ length: OLD }, (_, n) => ({
     ip: `10.9.${n >> 8}.${n & 255}:3128`,
     type: 'http',
     checked_at: checkedAt - OLD_SECONDS,
   }))
-  return [...fresh, ...old].map(row => `${JSON.stringify(row)}\n`).join('')
+  return [...fresh, ...old]
 }
 
 /** Requests with a key that is held to nothing, and the bytes that answer them. */

@@ -58,6 +58,11 @@ export function oddRequests(target: string): Odd[] {
       statuses: [...TOO_LARGE, 405],
     },
     right('the same pipelined twice', get(target, 'Host: a\r\n').repeat(2)),
+    {
+      name: 'five pipelined on a connection that is kept',
+      bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(5),
+      statuses: [0, 200],
+    },
     right('HTTP/1.0 without Host', get(target, '', 'HTTP/1.0')),
     right('HTTP/1.0 with Host', get(target, 'Host: a\r\n', 'HTTP/1.0')),
     right('a wrong Host', get(target, 'Host: bank.example:443\r\n')),
