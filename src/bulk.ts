@@ -29,6 +29,8 @@ export type FromThread =
 const STREAMS_MAX = 64
 /** A client that takes longer for its answer is cut off, in milliseconds. */
 const STREAM_MS_MAX = 600_000
+/** Questions before the thread at once: so many a piece of an answer may have to wait for. */
+const ASKS_MAX = 4
 /** A question that has waited longer for its turn is refused, before its connection counts as idle. */
 const WAIT_MS_MAX = 20_000
 
@@ -84,13 +86,20 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
-/** Runs one work after the other, each once those before it are settled. */
-function createTurns() {
-  let last: Promise<unknown> = Promise.resolve()
-  return <T>(work: () => Promise<T>): Promise<T> => {
-    const turn = last.then(work, work)
-    last = turn
-    return turn
+/** Runs at most so many works at a time; further ones wait for their turn. */
+function createTurns(most: number) {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running < most) running += 1
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running -= 1
+    }
   }
 }
 
@@ -100,7 +109,7 @@ const refuse = (message: string): never => {
 
 /**
  * Bulk answers from the list in `file`; `failed` is told of one that broke off on its way.
- * Questions are put to the thread one at a time, so that pieces of answers under way come between.
+ * Few questions are put to the thread at a time, so that pieces of answers under way come between.
  */
 export function createBulk(
   setUp: BulkSetUp,
@@ -108,7 +117,7 @@ export function createBulk(
   waitMsMax = WAIT_MS_MAX,
 ): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
-  const inTurn = createTurns()
+  const inTurn = createTurns(ASKS_MAX)
   let lastId = 0
   let open = 0
 

@@ -15,7 +15,7 @@ import { startWatched } from './fuzz/server.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
 import type { Manner, SlowInput, SlowResult } from './slow/client.ts'
 import { oddRequests, tryOdd } from './slow/odd.ts'
-import { socketsOf, watchConnections } from './slow/watch.ts'
+import { longestOf, socketsOf, watchConnections } from './slow/watch.ts'
 
 const ROWS = 50_000
 const KEYS = 2_000
@@ -92,7 +92,11 @@ async function manyIdle({ run, server }: Place): Promise<Finding[]> {
   const after = readMemory(server.pid)
   const growth = before && after ? after.peakBytes - before.residentBytes : Number.NaN
   const failed = results.reduce((all, result) => all + result.failed, 0)
-  const { most, longestMs } = watch.seen
+  const most = watch.most()
+  const longestMs = longestOf(
+    watch.ended,
+    results.flatMap(({ begun }) => begun),
+  )
   return [
     {
       promise: 'Idle connections cost little',
@@ -140,7 +144,11 @@ async function slowRound(place: Place, round: number) {
   run.say(
     `p99 ${shown(alone.p99Ms)} ms alone, ${shown(beside.p99Ms)} ms beside ${opened} slow ones`,
   )
-  return { alone, beside, opened, left: watch.open(), ...watch.seen }
+  const longestMs = longestOf(
+    watch.ended,
+    results.flatMap(({ begun }) => begun),
+  )
+  return { alone, beside, opened, left: watch.open(), longestMs, most: watch.most() }
 }
 
 async function slowOnes(place: Place): Promise<Finding[]> {

@@ -27,8 +27,8 @@ export type SlowResult = {
   closed: number
   /** Connections that could not be opened. */
   failed: number
-  /** Clients that read an answer's first bytes. */
-  begun: number
+  /** When an answer's first bytes were read (Unix milliseconds), by the port of our end. */
+  begun: [port: number, ms: number][]
   /** Bytes that a steady reader read, and whether the answer's end was among them. */
   bytes: number
   isWhole: boolean
@@ -41,6 +41,15 @@ const LAST_CHUNK = '\r\n0\r\n\r\n'
 const STEADY_BYTES_PER_SECOND = 500_000
 
 const request = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`
+
+const nothing = (): SlowResult => ({
+  opened: 0,
+  closed: 0,
+  failed: 0,
+  begun: [],
+  bytes: 0,
+  isWhole: false,
+})
 
 /** Reads no faster than a steady reader does; says when the answer's end has come. */
 function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) => boolean {
@@ -62,7 +71,7 @@ function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) =
 
 async function run(input: SlowInput): Promise<SlowResult> {
   const { where, manner, clients, targets, seconds, again } = input
-  const result = { opened: 0, closed: 0, failed: 0, begun: 0, bytes: 0, isWhole: false }
+  const result = nothing()
   const over = Promise.withResolvers<void>()
   const dripping = new Set<Socket>()
   const readSlowly = createSlowReader(result)
@@ -70,7 +79,7 @@ async function run(input: SlowInput): Promise<SlowResult> {
   let live = 0
 
   function took(socket: Socket, chunk: Buffer, isFirst: boolean): void {
-    if (isFirst) result.begun += 1
+    if (isFirst) result.begun.push([socket.localPort, Date.now()])
     if (manner === 'stall') socket.pause()
     if (manner === 'steady' && readSlowly(socket, chunk)) over.resolve()
     if (manner === 'drip' && isFirst) beginToDrip(socket)

@@ -32,29 +32,50 @@ export const socketsOf = (pid: number): number =>
     }
   }).length
 
-/**
- * Watches the connections of a server on `port` until `stop`. Time counts from when a connection
- * is opened or a byte of an answer last moved.
- */
+/** A connection: the port at its other end; when it was opened or a byte last moved, and closed. */
+export type Seen = { port: number; movedMs: number; closedMs: number }
+
+/** Watches the connections of a server on `port` until `stop`. Times are Unix milliseconds. */
 export function watchConnections(port: number) {
-  const known = new Map<number, { queues: string; sinceMs: number }>()
-  const seen = { most: 0, longestMs: 0 }
+  const known = new Map<number, { queues: string; movedMs: number }>()
+  const ended: Seen[] = []
+  let most = 0
   const look = (): void => {
     const open = connectionsOf(port)
-    const nowMs = performance.now()
-    seen.most = Math.max(seen.most, open.size)
+    const nowMs = Date.now()
+    most = Math.max(most, open.size)
+    for (const [other, { movedMs }] of known) {
+      if (open.has(other)) continue
+      known.delete(other)
+      ended.push({ port: other, movedMs, closedMs: nowMs })
+    }
     for (const [other, queues] of open) {
       const before = known.get(other)
-      const sinceMs = before?.queues === queues ? before.sinceMs : nowMs
-      known.set(other, { queues, sinceMs })
-      seen.longestMs = Math.max(seen.longestMs, nowMs - sinceMs)
+      if (before?.queues !== queues) known.set(other, { queues, movedMs: nowMs })
     }
-    for (const other of known.keys()) if (!open.has(other)) known.delete(other)
   }
   const timer = setInterval(look, LOOK_EVERY_MS)
   return {
-    seen,
+    /** Most that were open at once. */
+    most: () => most,
     open: () => known.size,
+    ended,
     stop: () => clearInterval(timer),
   }
+}
+
+/**
+ * The longest that a connection was kept while nothing moved, in milliseconds. An answer may be
+ * taken between two looks: clients say when theirs began.
+ * @param begun ports and times at which clients got the first bytes of an answer
+ */
+export function longestOf(ended: readonly Seen[], begun: readonly (readonly [number, number])[]) {
+  const timesOf = Map.groupBy(begun, ([port]) => port)
+  return Math.max(
+    0,
+    ...ended.map(({ port, movedMs, closedMs }) => {
+      const times = (timesOf.get(port) ?? []).map(([, ms]) => ms).filter(ms => ms < closedMs)
+      return closedMs - Math.max(movedMs, ...times)
+    }),
+  )
 }
