@@ -36,7 +36,8 @@ export type SlowResult = {
 
 /** So many connections are opened at a time. */
 const OPENED_AT_ONCE = 100
-const DRIP_MS = 1_000
+/** About a byte a second from each, no two in step. */
+const dripMs = (n: number): number => 900 + (n % 200)
 const LAST_CHUNK = '\r\n0\r\n\r\n'
 const STEADY_BYTES_PER_SECOND = 500_000
 
@@ -73,26 +74,30 @@ async function run(input: SlowInput): Promise<SlowResult> {
   const { where, manner, clients, targets, seconds, again } = input
   const result = nothing()
   const over = Promise.withResolvers<void>()
-  const dripping = new Set<Socket>()
+  const dripping = new Map<Socket, ReturnType<typeof setInterval>>()
   const readSlowly = createSlowReader(result)
   let isOver = false
   let live = 0
 
-  function took(socket: Socket, chunk: Buffer, isFirst: boolean): void {
+  function took(socket: Socket, chunk: Buffer, isFirst: boolean, n: number): void {
     if (isFirst) result.begun.push([socket.localPort, Date.now()])
     if (manner === 'stall') socket.pause()
     if (manner === 'steady' && readSlowly(socket, chunk)) over.resolve()
-    if (manner === 'drip' && isFirst) beginToDrip(socket)
+    if (manner === 'drip' && isFirst) beginToDrip(socket, n)
   }
 
-  function beginToDrip(socket: Socket): void {
+  function beginToDrip(socket: Socket, n: number): void {
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nX: ')
-    dripping.add(socket)
+    dripping.set(
+      socket,
+      setInterval(() => void socket.write('a'), dripMs(n)),
+    )
   }
 
   function ended(socket: Socket, n: number): void {
     result.closed += 1
     live -= 1
+    clearInterval(dripping.get(socket))
     dripping.delete(socket)
     if (again && !isOver) void open(n)
     else if (live === 0) over.resolve()
@@ -104,11 +109,11 @@ async function run(input: SlowInput): Promise<SlowResult> {
     const socket = {
       open(opened: Socket) {
         result.opened += 1
-        if (manner === 'drip' && n % 2 === 0) beginToDrip(opened)
+        if (manner === 'drip' && n % 2 === 0) beginToDrip(opened, n)
         else opened.write(request(targets[n % targets.length] ?? '/'))
       },
       data(from: Socket, chunk: Buffer) {
-        took(from, chunk, isFirst)
+        took(from, chunk, isFirst, n)
         isFirst = false
       },
       close: (closed: Socket) => ended(closed, n),
@@ -123,9 +128,6 @@ async function run(input: SlowInput): Promise<SlowResult> {
     }
   }
 
-  const drip = setInterval(() => {
-    for (const socket of dripping) socket.write('a')
-  }, DRIP_MS)
   const timer = setTimeout(over.resolve, seconds * 1000)
   for (let n = 0; n < clients; n += OPENED_AT_ONCE) {
     const some = Math.min(OPENED_AT_ONCE, clients - n)
@@ -133,7 +135,6 @@ async function run(input: SlowInput): Promise<SlowResult> {
   }
   await over.promise
   isOver = true
-  clearInterval(drip)
   clearTimeout(timer)
   return result
 }
