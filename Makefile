@@ -10,7 +10,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api backup cli dependencies failure progress secrets serve systemd)
+  api backup cli dependencies failure fuzz progress secrets serve systemd)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

@@ -16,8 +16,8 @@ declare const self: Worker
 /** A piece of a long answer is about this long. */
 const PIECE_CHARACTERS = 256 * 1024
 
-/** Rows are read once and in order: a large cache would only cost memory. */
-const CACHE_KIB = 4 * 1024
+/** Rows are read once and in order: a large cache would only cost memory, for each client. */
+const CACHE_KIB = 512
 /** Connections kept when they are not used. */
 const IDLE_MAX = 4
 

@@ -6,6 +6,7 @@
 import type { BulkAnswers, LargeAnswer, SmallAnswer } from './answers.ts'
 import { ApiError } from './error.ts'
 import type { Question } from './question.ts'
+import { stopwatch } from './time.ts'
 
 /** What the thread works with from its start. */
 export type BulkSetUp = { file: string; provider: string }
@@ -28,6 +29,10 @@ export type FromThread =
 const STREAMS_MAX = 64
 /** A client that takes longer for its answer is cut off, in milliseconds. */
 const STREAM_MS_MAX = 600_000
+/** Questions before the thread at once: so many a piece of an answer may have to wait for. */
+const ASKS_MAX = 4
+/** A question that has waited longer for its turn is refused, before its connection counts as idle. */
+const WAIT_MS_MAX = 20_000
 
 type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) => void }
 
@@ -81,12 +86,38 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
-/** Bulk answers from the list in `file`; `failed` is told of one that broke off on its way. */
+/** Runs at most so many works at a time; further ones wait for their turn. */
+function createTurns(most: number) {
+  const waiting: (() => void)[] = []
+  let running = 0
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (running < most) running += 1
+    else await new Promise<void>(resolve => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else running -= 1
+    }
+  }
+}
+
+const refuse = (message: string): never => {
+  throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
+}
+
+/**
+ * Bulk answers from the list in `file`; `failed` is told of one that broke off on its way.
+ * Few questions are put to the thread at a time, so that pieces of answers under way come between.
+ */
 export function createBulk(
   setUp: BulkSetUp,
   failed: (error: unknown) => void,
+  waitMsMax = WAIT_MS_MAX,
 ): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
+  const inTurn = createTurns(ASKS_MAX)
   let lastId = 0
   let open = 0
 
@@ -140,19 +171,17 @@ export function createBulk(
   return {
     async ask(question: Question, nowMs: number, needsTotals: boolean) {
       const id = ++lastId
-      const first = await exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+      const waitedMs = stopwatch()
+      const first = await inTurn(async () => {
+        if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
+        return exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+      })
       if (first.kind === 'small') return { small: first.small }
       if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)
       const large = largeAnswer(id, first)
       if (open <= STREAMS_MAX) return { large }
       await large.cancel()
-      throw new ApiError(
-        'DB_EXECUTE_FAILED',
-        'too many long answers are under way; ask for fewer',
-        {
-          retryAfterSeconds: 1,
-        },
-      )
+      return refuse('too many long answers are under way; ask for fewer')
     },
     close: exchange.close,
   }

@@ -1,4 +1,4 @@
-/** Owns the "did you mean" hint. Pure. */
+/** Owns what a message says of an unknown name: how much of it, and "did you mean". Pure. */
 
 /** Edits (insert, delete, replace) that turn `a` into `b`; Wagner and Fischer, one row at a time. */
 function editDistance(a: string, b: string): number {
@@ -22,4 +22,18 @@ export function nearest(name: string, known: readonly string[]): string | null {
     .sort((a, b) => a.distance - b.distance)
   const best = ranked[0]
   return best && best.distance <= Math.max(1, Math.floor(name.length / 3)) ? best.candidate : null
+}
+
+/** More characters than this of an unknown name, unless it is nearly a known one, may be a key's. */
+const NAME_SHOWN_MAX = 9
+
+/**
+ * An unknown name as a message may repeat it. One that holds the key, or looks like one (a slip
+ * such as `?key=K&K`, or a key cut by a raw `&`), is told in part or not at all.
+ */
+export function shownName(name: string, key: string, isNearlyKnown: boolean): string {
+  const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
+  if (!/^[\w.-]{1,40}$/.test(name) || holdsKey) return ''
+  const isWhole = isNearlyKnown || name.length <= NAME_SHOWN_MAX
+  return ` '${isWhole ? name : `${name.slice(0, NAME_SHOWN_MAX)}…`}'`
 }

@@ -6,7 +6,7 @@
 import { type TObject, type TString, Type } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { ApiError } from './error.ts'
-import { nearest } from './nearest.ts'
+import { nearest, shownName } from './nearest.ts'
 import {
   ANONS,
   COUNTRY_MODES,
@@ -185,13 +185,9 @@ export function createQueryParser(provider: string): Parser {
 function refuseUnknown(name: string | null, key: string, known: object): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
   if (Object.hasOwn(known, name)) return
-  // A name that holds the key (a slip such as `?key=K&K`) must not be repeated.
-  const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
-  const shown = /^[\w.-]{1,24}$/.test(name) && !holdsKey
   const hint = nearest(name, [...Object.keys(known), 'key'])
-  throw invalid(
-    `unknown parameter${shown ? ` '${name}'` : ''}${hint ? `; did you mean '${hint}'?` : ''}`,
-  )
+  const shown = shownName(name, key, hint !== null)
+  throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
 }
 
 const mustBe = (name: string, own: { [name: string]: Parameter }): string =>

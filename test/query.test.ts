@@ -410,7 +410,9 @@ describe('an unknown parameter', () => {
     ['timecheck=1', "unknown parameter 'timecheck'"], // output only
     ['ip_out=1.2.3.4', "unknown parameter 'ip_out'"],
     ['type[]=http', "unknown parameter; did you mean 'type'?"],
-    ['constructor=1', "unknown parameter 'constructor'"],
+    ['constructor=1', "unknown parameter 'construct…'"], // ten characters may be a key's
+    ['respons_time=1', "unknown parameter 'respons_t…'"],
+    ['country_mde=1', "unknown parameter 'country_mde'; did you mean 'country_mode'?"],
     ['__proto__=1', "unknown parameter '__proto__'"],
     ['toString=1', "unknown parameter 'toString'"],
     ['%3Cscript%3E=1', 'unknown parameter'],
@@ -432,6 +434,20 @@ describe('an unknown parameter', () => {
     const error = refusal(() => parse(query))
     expect(error.code).toBe('INVALID_PARAMETER')
     expect(error.message).not.toContain(KEY)
+  })
+
+  test('a part of the key as a name was repeated whole', () => {
+    for (const part of [KEY.slice(3), KEY.slice(0, -3), KEY.slice(5, 15), `x${KEY.slice(9)}`]) {
+      const { code, message } = refusal(() => parse(`key=${KEY}&${part}=1`))
+      expect(code).toBe('INVALID_PARAMETER')
+      const tens = Array.from({ length: KEY.length - 9 }, (_, at) => KEY.slice(at, at + 10))
+      expect(tens.filter(ten => message.includes(ten))).toEqual([])
+    }
+  })
+
+  test('a key of another form as a name was repeated whole', () => {
+    const { message } = refusal(() => parse('key=demo&k-5f4dcc3b5aa765d61d8327=1'))
+    expect(message).toBe("unknown parameter 'k-5f4dcc3…'")
   })
 })
 

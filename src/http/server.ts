@@ -187,8 +187,9 @@ function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
   return { status: error.status, headers, body }
 }
 
-/** What the operator reads of a failure: SQLite's sentence, or our own stack. */
+/** What the operator reads of a failure: its sentence, or the stack of what nobody foresaw. */
 const explainFailure = (thrown: unknown): string => {
   if (!(thrown instanceof Error)) return String(thrown)
-  return isDatabaseFailure(thrown) ? thrown.message : (thrown.stack ?? thrown.message)
+  const isKnown = thrown instanceof ApiError || isDatabaseFailure(thrown)
+  return isKnown ? thrown.message : (thrown.stack ?? thrown.message)
 }

@@ -18,11 +18,13 @@ import { stopAll, stopForGood } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
+import { fuzz } from './fuzz.ts'
 import { limiter } from './limiter.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
+import { slow } from './slow.ts'
 
 /** The parts in the order in which they run. */
-const PARTS: { [name: string]: Part } = { limiter, addresses, backup }
+const PARTS: { [name: string]: Part } = { limiter, addresses, fuzz, slow, backup }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const say = (text: string): void => void process.stderr.write(`${text}\n`)

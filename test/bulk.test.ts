@@ -1,0 +1,78 @@
+/** Long answers (src/bulk.ts): how questions and pieces of answers share the one thread. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { openList, PROXY_FILE } from '../src/app.ts'
+import { createBulk } from '../src/bulk.ts'
+import { ApiError } from '../src/error.ts'
+import { createQuestions } from '../src/question.ts'
+import { cleanUp, fillList, T0, temporaryDirectory } from './harness.ts'
+
+afterAll(cleanUp)
+
+const PROVIDER = 'the service'
+const TERMS = { countMax: null, worksDefault: null, masked: false }
+const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
+  ip: `10.0.${n >> 8}.${n & 255}:80`,
+  type: 'http',
+}))
+
+/** The thread for a list of ROWS; and a question for all of them. */
+function bulkOf(waitMsMax?: number) {
+  const dir = temporaryDirectory()
+  const list = openList(dir)
+  fillList(list, ROWS)
+  list.close()
+  const failures: unknown[] = []
+  const bulk = createBulk(
+    { file: join(dir, PROXY_FILE), provider: PROVIDER },
+    error => void failures.push(error),
+    waitMsMax,
+  )
+  const question = createQuestions(PROVIDER)('/api?key=k&get=json', null).ask(TERMS)
+  return {
+    failures,
+    ask: () => bulk.ask(question, T0, true),
+    [Symbol.dispose]: () => bulk.close(),
+  }
+}
+
+async function large(asked: ReturnType<ReturnType<typeof bulkOf>['ask']>) {
+  const answer = await asked
+  if (!('large' in answer)) throw new Error('the answer is not a long one')
+  return answer.large
+}
+
+describe('long answers', () => {
+  test('a piece waited for all the questions that came before it', async () => {
+    using bulk = bulkOf()
+    const reader = (await large(bulk.ask())).open(() => {}).getReader()
+    const order: string[] = []
+    const asked = Array.from({ length: 12 }, async (_, n) => {
+      const answer = await large(bulk.ask())
+      order.push(`question ${n}`)
+      await answer.cancel()
+    })
+    const piece = reader.read().then(({ value }) => {
+      expect(value?.length).toBeGreaterThan(0)
+      order.push('piece')
+    })
+    await Promise.all([...asked, piece])
+    await reader.cancel()
+    expect(order.indexOf('piece')).toBeLessThanOrEqual(4)
+    expect(bulk.failures).toEqual([])
+  })
+
+  test('a question that has waited too long for its turn is refused with 503', async () => {
+    using bulk = bulkOf(-1)
+    const refusal = await bulk.ask().catch((error: unknown) => error)
+    if (!(refusal instanceof ApiError)) throw new Error('it was answered')
+    expect([refusal.code, refusal.context]).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+  })
+
+  test('questions asked at once are all answered', async () => {
+    using bulk = bulkOf()
+    const all = await Promise.all(Array.from({ length: 5 }, () => large(bulk.ask())))
+    expect(all.map(({ records }) => records)).toEqual(all.map(() => ROWS.length))
+    for (const answer of all) await answer.cancel()
+  })
+})

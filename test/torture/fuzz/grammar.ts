@@ -1,0 +1,244 @@
+/**
+ * Owns the requests of the fuzzer that are good HTTP: their method, target and header fields, and
+ * what the rules of the service say of them where they say it for certain.
+ */
+import { between, pick } from '../part.ts'
+import { escapedWhole, type Keys, type Kind, oddly, rightly } from './keys.ts'
+import { mutate } from './mutate.ts'
+import * as values from './values.ts'
+
+/** One request. `statuses` are those it may get; `null`: any that is not the server's fault. */
+export type Case = {
+  method: string
+  target: string
+  headers: readonly string[]
+  statuses: readonly number[] | null
+}
+type Random = () => number
+
+const chance = (random: Random, share: number): boolean => random() < share
+
+function shuffled<T>(random: Random, items: readonly T[]): T[] {
+  return items
+    .map(item => ({ item, at: random() }))
+    .sort((a, b) => a.at - b.at)
+    .map(({ item }) => item)
+}
+
+/** A name as it is, or percent-encoded in part. */
+const spelled = (random: Random, name: string): string =>
+  chance(random, 0.1) ? escapedWhole(name.slice(0, 2)) + name.slice(2) : name
+
+/** Pieces of a query for some of the named parameters. */
+function some(
+  random: Random,
+  table: { readonly [name: string]: readonly string[] },
+  share: number,
+): string[] {
+  return Object.entries(table)
+    .filter(() => chance(random, share))
+    .map(([name, accepted]) => `${spelled(random, name)}=${pick(random, accepted)}`)
+}
+
+/** A query that every rule accepts, and the names that count in its output mode. */
+function goodQuery(random: Random): { pieces: string[]; names: string[] } {
+  const isJson = chance(random, 0.5)
+  const own = isJson ? values.GOOD_JSON : values.GOOD_TXT
+  const ignored = isJson ? values.GOOD_TXT : values.GOOD_JSON
+  const pieces = [
+    ...some(random, values.GOOD_FILTERS, 0.15),
+    ...some(random, own, 0.3),
+    ...Object.keys(ignored)
+      .filter(() => chance(random, 0.1))
+      .map(name => `${name}=${pick(random, values.HOSTILE.slice(0, -4)).replace(/[&#]/g, '')}`),
+  ]
+  if (isJson) pieces.push(`get=${pick(random, ['json', 'json.file', '%6Ason'])}`)
+  else if (chance(random, 0.5)) pieces.push(`get=${pick(random, ['txt', 'txt.file', ''])}`)
+  const mode = pick(random, values.GOOD_MODES)
+  if (chance(random, 0.2)) pieces.push(`${pick(random, ['cm', 'country_mode'])}=${mode}`)
+  if (chance(random, 0.05)) pieces.push(`type=${pick(random, ['http', 'socks4'])}`)
+  const names = [...Object.keys(values.GOOD_FILTERS), 'cm', 'country_mode', 'get']
+  return { pieces, names: [...names, ...Object.keys(own)] }
+}
+
+const KINDS: readonly (readonly [kind: Kind, share: number])[] = [
+  ['free', 0.75],
+  ['unknown', 0.1],
+  ['limited', 0.05],
+  ['temp', 0.04],
+  ['demo', 0.04],
+  ['none', 0.02],
+]
+
+function kindOf(random: Random): Kind {
+  let left = random()
+  for (const [kind, share] of KINDS) {
+    left -= share
+    if (left < 0) return kind
+  }
+  return 'free'
+}
+
+function keyOf(random: Random, keys: Keys, kind: Kind): string {
+  if (kind === 'demo') return 'demo'
+  return kind === 'none' ? '' : pick(random, keys[kind])
+}
+
+const SERVED = [200, 404]
+const LIMITED = [200, 404, 429]
+/** What a query that is accepted, or else refused, gets with each kind of key. */
+const STATUSES: { [kind in Kind]: { good: readonly number[]; bad: readonly number[] } } = {
+  free: { good: SERVED, bad: [400] },
+  limited: { good: LIMITED, bad: [400] },
+  temp: { good: LIMITED, bad: [400] },
+  demo: { good: LIMITED, bad: [400] },
+  unknown: { good: [403], bad: [403] },
+  none: { good: [400], bad: [400] },
+}
+
+const address = (random: Random): string =>
+  `10.${[1, 2, 3].map(() => between(random, 0, 255)).join('.')}`
+
+/** Header fields that change nothing for certain. */
+function harmless(random: Random): string[] {
+  const all = [
+    ...[
+      'Accept-Encoding: gzip',
+      'Accept-Encoding: zstd, gzip;q=0.5',
+      'Accept-Encoding: gzip;q=x,,;=',
+    ],
+    ...[
+      'Accept-Encoding: identity',
+      `Accept-Encoding: ${'gzip,'.repeat(100)}`,
+      'Accept-Encoding: *;q=0',
+    ],
+    ...[
+      'X-Forwarded-For: ,;\xff,::%1',
+      `X-Forwarded-For: ${'1.1.1.1,'.repeat(200)}`,
+      'Range: bytes=0-1',
+    ],
+    ...['If-None-Match: *', 'Cookie: a=b; __proto__=1', 'User-Agent: \x80\xff', 'Accept: */*;q=\\'],
+    ...['X-Request-Id: 1', 'Forwarded: for=_x', 'Origin: null', 'X: \t', `X: ${'x'.repeat(2000)}`],
+    ...[
+      'Content-Type: application/json',
+      'Content-Length: 0',
+      'Connection: keep-alive',
+      'TE: trailers',
+    ],
+    `X-Forwarded-For: ${address(random)}`,
+  ]
+  return Array.from({ length: between(random, 0, 2) }, () => pick(random, all))
+}
+
+function assemble(
+  random: Random,
+  pieces: readonly string[],
+  headers: readonly string[],
+  statuses: Case['statuses'],
+): Case {
+  const target = `${pick(random, ['/api?', '/api?', '/api/?'])}${shuffled(random, pieces).join('&')}`
+  const all = [...new Set(['Host: a', ...headers, ...harmless(random)])]
+  if (chance(random, 0.93)) return { method: 'GET', target, headers: all, statuses }
+  if (chance(random, 0.6)) return { method: 'HEAD', target, headers: all, statuses }
+  const method = pick(random, ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH'])
+  const sized = [...new Set([...all, 'Content-Length: 0'])]
+  return { method, target, headers: sized, statuses: [405] }
+}
+
+/** Everything right. */
+function good(random: Random, keys: Keys): Case {
+  const kind = kindOf(random)
+  const { pieces, headers } = rightly(random, keyOf(random, keys, kind))
+  return assemble(random, [...pieces, ...goodQuery(random).pieces], headers, STATUSES[kind].good)
+}
+
+/** Everything right but one value, one name, or one parameter that is there twice. */
+function spoiled(random: Random, keys: Keys): Case {
+  const kind = kindOf(random)
+  const { pieces, headers } = rightly(random, keyOf(random, keys, kind))
+  const query = goodQuery(random)
+  const name = pick(random, query.names)
+  const flaws = [
+    () => [`${name}=${pick(random, values.BAD[name] ?? [])}`],
+    () => [`${name}=${pick(random, values.BAD[name] ?? [])}`],
+    () => [`${name}=${pick(random, values.BAD[name] ?? [])}`],
+    () => [`${pick(random, values.STRANGE_NAMES)}=1`],
+    () => ['works=1', 'works=1'],
+    () => ['cm=include', 'country_mode=except'],
+  ]
+  const all = [...pieces, ...query.pieces, ...pick(random, flaws)()]
+  return assemble(random, all, headers, STATUSES[kind].bad)
+}
+
+const PATHS = [
+  ...[
+    '/api',
+    '/api',
+    '/api',
+    '/api',
+    '/api/',
+    '//api',
+    '/API',
+    '/%61pi',
+    '/api%00',
+    '/api;x',
+    '/api//',
+  ],
+  ...[
+    '/healthz',
+    '/readyz',
+    '/',
+    '/favicon.ico',
+    '/../api',
+    '/api/..',
+    '/api/../api',
+    '/*',
+    '/api/x/y',
+  ],
+]
+const ODD_HOSTS = ['a', '', 'a b/c?d#e', 'x?key=other', '[::1]:80', '\xff', 'a'.repeat(300), 'api']
+
+/** Anything beside anything. */
+function wild(random: Random, keys: Keys): Case {
+  const names = [...Object.keys(values.BAD), 'key', ...values.STRANGE_NAMES]
+  const allValues = [...values.HOSTILE, ...Object.values(values.GOOD_FILTERS).flat()]
+  const key = keyOf(random, keys, kindOf(random))
+  const other = keyOf(random, keys, kindOf(random))
+  const carry = chance(random, 0.5) ? rightly(random, key) : oddly(random, key, other)
+  const pieces = Array.from({ length: between(random, 0, 8) }, () =>
+    [pick(random, names), pick(random, allValues)].join(
+      pick(random, ['=', '=', '=', '', '==', '%3D']),
+    ),
+  )
+  const glue = pick(random, ['&', '&', '&', '&', '&&', ';', '?', '%26', '#', ','])
+  const query = shuffled(random, [...carry.pieces, ...pieces]).join(glue)
+  const path = pick(random, PATHS) + (chance(random, 0.03) ? `/${encodeURIComponent(key)}` : '')
+  const host = `Host: ${pick(random, ODD_HOSTS)}`
+  const headers = [host, ...carry.headers, ...harmless(random)]
+  return { method: 'GET', target: `${path}?${query}`, headers, statuses: null }
+}
+
+const MAKERS: readonly ((random: Random, keys: Keys) => Case)[] = [good, good, spoiled, wild]
+
+/** What would end the request line stays in the target, percent-encoded. */
+const contained = (target: string): string => {
+  const safe = target.replace(/[\0-\x20\x7f]/g, found => escapedWhole(found))
+  return safe.startsWith('/') ? safe : `/${safe}`
+}
+
+/** A request of the grammar. */
+export function makeCase(random: Random, keys: Keys): Case {
+  const made = pick(random, MAKERS)(random, keys)
+  return { ...made, target: contained(made.target) }
+}
+
+/** A request of the grammar whose target was changed at random. */
+export function mutatedCase(random: Random, keys: Keys): Case {
+  const made = makeCase(random, keys)
+  const target = mutate(random, made.target, makeCase(random, keys).target)
+  return { ...made, target: contained(target), statuses: null }
+}
+
+/** The bytes of a request. */
+export const bytesOf = ({ method, target, headers }: Case): string =>
+  `${method} ${target} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n`

@@ -1,0 +1,142 @@
+/**
+ * Clients that are slow, each in its way, many in one process. A script, see `runAsScript`; it
+ * ends when all its connections are closed, or after `seconds`.
+ */
+import type { Socket } from 'bun'
+import { runAsScript } from '../../bench/processes.ts'
+
+/**
+ * `idle`: asks once, then nothing. `drip`: sends a head byte by byte, every second client after a
+ * whole request. `stall`: asks for much and reads nothing
+ * of it after the first bytes. `steady`: reads a long answer slowly, to its end.
+ */
+export type Manner = 'idle' | 'drip' | 'stall' | 'steady'
+export type SlowInput = {
+  where: { hostname: string; port: number } | { unix: string }
+  manner: Manner
+  clients: number
+  /** What the clients ask for, in turns. */
+  targets: readonly string[]
+  seconds: number
+  /** Whether a client that was cut opens a new connection. */
+  again: boolean
+}
+export type SlowResult = {
+  /** Connections opened, and those of them the client saw closed. */
+  opened: number
+  closed: number
+  /** Connections that could not be opened. */
+  failed: number
+  /** When an answer's first bytes were read (Unix milliseconds), by the port of our end. */
+  begun: [port: number, ms: number][]
+  /** Bytes that a steady reader read, and whether the answer's end was among them. */
+  bytes: number
+  isWhole: boolean
+}
+
+/** So many connections are opened at a time. */
+const OPENED_AT_ONCE = 100
+/** About a byte a second from each, no two in step. */
+const dripMs = (n: number): number => 900 + (n % 200)
+const LAST_CHUNK = '\r\n0\r\n\r\n'
+const STEADY_BYTES_PER_SECOND = 500_000
+
+const request = (target: string): string => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`
+
+const nothing = (): SlowResult => ({
+  opened: 0,
+  closed: 0,
+  failed: 0,
+  begun: [],
+  bytes: 0,
+  isWhole: false,
+})
+
+/** Reads no faster than a steady reader does; says when the answer's end has come. */
+function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) => boolean {
+  const startMs = performance.now()
+  let tail = ''
+  return (socket, chunk) => {
+    result.bytes += chunk.length
+    tail = (tail + chunk.toString('latin1')).slice(-LAST_CHUNK.length)
+    result.isWhole = tail === LAST_CHUNK
+    const dueMs = startMs + (result.bytes * 1000) / STEADY_BYTES_PER_SECOND
+    const aheadMs = dueMs - performance.now()
+    if (aheadMs > 0) {
+      socket.pause()
+      setTimeout(() => void socket.resume(), aheadMs)
+    }
+    return result.isWhole
+  }
+}
+
+async function run(input: SlowInput): Promise<SlowResult> {
+  const { where, manner, clients, targets, seconds, again } = input
+  const result = nothing()
+  const over = Promise.withResolvers<void>()
+  const dripping = new Map<Socket, ReturnType<typeof setInterval>>()
+  const readSlowly = createSlowReader(result)
+  let isOver = false
+  let live = 0
+
+  function took(socket: Socket, chunk: Buffer, isFirst: boolean, n: number): void {
+    if (isFirst) result.begun.push([socket.localPort, Date.now()])
+    if (manner === 'stall') socket.pause()
+    if (manner === 'steady' && readSlowly(socket, chunk)) over.resolve()
+    if (manner === 'drip' && isFirst) beginToDrip(socket, n)
+  }
+
+  function beginToDrip(socket: Socket, n: number): void {
+    socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\nX: ')
+    dripping.set(
+      socket,
+      setInterval(() => void socket.write('a'), dripMs(n)),
+    )
+  }
+
+  function ended(socket: Socket, n: number): void {
+    result.closed += 1
+    live -= 1
+    clearInterval(dripping.get(socket))
+    dripping.delete(socket)
+    if (again && !isOver) void open(n)
+    else if (live === 0) over.resolve()
+  }
+
+  async function open(n: number): Promise<void> {
+    let isFirst = true
+    live += 1
+    const socket = {
+      open(opened: Socket) {
+        result.opened += 1
+        if (manner === 'drip' && n % 2 === 0) beginToDrip(opened, n)
+        else opened.write(request(targets[n % targets.length] ?? '/'))
+      },
+      data(from: Socket, chunk: Buffer) {
+        took(from, chunk, isFirst, n)
+        isFirst = false
+      },
+      close: (closed: Socket) => ended(closed, n),
+    }
+    try {
+      await ('unix' in where
+        ? Bun.connect({ ...where, socket })
+        : Bun.connect({ ...where, socket }))
+    } catch {
+      result.failed += 1
+      live -= 1
+    }
+  }
+
+  const timer = setTimeout(over.resolve, seconds * 1000)
+  for (let n = 0; n < clients; n += OPENED_AT_ONCE) {
+    const some = Math.min(OPENED_AT_ONCE, clients - n)
+    await Promise.all(Array.from({ length: some }, (_, i) => open(n + i)))
+  }
+  await over.promise
+  isOver = true
+  clearTimeout(timer)
+  return result
+}
+
+if (import.meta.main) await runAsScript(run)
