@@ -16,10 +16,13 @@ import { join, resolve } from 'node:path'
 import { ROOT } from '../bench/options.ts'
 import { stopAll, stopForGood } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
+import { killImport } from './kill-import.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 
 /** The parts in the order in which they run. */
-const PARTS: { [name: string]: Part } = {}
+const PARTS: { [name: string]: Part } = {
+  'kill-import': killImport,
+}
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const say = (text: string): void => void process.stderr.write(`${text}\n`)
