@@ -29,7 +29,14 @@ export const CHANGES: readonly Change[] = [
   { name: 'small first import', list: 0, rows: 500, files: 1, replace: false, kills: 36 },
   { name: 'large merge', list: 10_000, rows: 21_000, files: 1, replace: false, kills: 20 },
   { name: 'large replace', list: 10_000, rows: 21_000, files: 1, replace: true, kills: 20 },
-  { name: 'replace by 3 large files', list: 5000, rows: 24_000, files: 3, replace: true, kills: 14 },
+  {
+    name: 'replace by 3 large files',
+    list: 5000,
+    rows: 24_000,
+    files: 3,
+    replace: true,
+    kills: 14,
+  },
   { name: 'large first import', list: 0, rows: 25_000, files: 1, replace: false, kills: 10 },
   // More than fits SQLite's cache: the log grows long before the commit.
   { name: 'huge first import', list: 0, rows: 180_000, files: 1, replace: false, kills: 4 },

@@ -17,11 +17,13 @@ import { ROOT } from '../bench/options.ts'
 import { stopAll, stopForGood } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
 import { killImport } from './kill-import.ts'
+import { killServe } from './kill-serve.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 
 /** The parts in the order in which they run. */
 const PARTS: { [name: string]: Part } = {
   'kill-import': killImport,
+  'kill-serve': killServe,
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
