@@ -24,18 +24,17 @@ export class Gone extends Error {}
 
 const HEAD_END = '\r\n\r\n'
 
-const isInFull = (text: string, head: string): boolean => {
-  const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? Number.NaN)
-  if (Number.isNaN(length)) throw new Error('an answer has no Content-Length')
-  return text.length >= head.length + HEAD_END.length + length
-}
-
-/** The answer that `text`, one character a byte, begins with; `null` without a whole head. */
+/**
+ * The answer that `text`, one character a byte, begins with; `null` without a whole head. Of an
+ * answer without a length it cannot be told where it ends: it is taken for whole.
+ */
 function replyIn(text: string): Reply | null {
   const end = text.indexOf(HEAD_END)
   if (end < 0) return null
   const head = text.slice(0, end)
-  return { status: Number(head.slice(9, 12)), head, isWhole: isInFull(text, head) }
+  const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0)
+  const isWhole = text.length >= end + HEAD_END.length + length
+  return { status: Number(head.slice(9, 12)), head, isWhole }
 }
 
 /** Connects. @throws Gone when nobody listens there. */

@@ -7,6 +7,7 @@ import { PROXY_FILE } from '../../src/app.ts'
 import { count } from '../bench/table.ts'
 import { CHANGES, type Change, type Variant } from './changes.ts'
 import { type Death, isFirst, openScene, type Scene, type Stage } from './import-scene.ts'
+import { wrongs } from './kill.ts'
 import { faultsOf, type Watch, watchServer, wholeOf } from './list-state.ts'
 import { type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
 
@@ -14,8 +15,6 @@ import { type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
 const IMPORT_FIRST_SHARE = 0.25
 /** An import that was over before its kill is tried again, so many times in all. */
 const ATTEMPTS_PER_KILL = 4
-/** Things that were wrong are named up to this many. */
-const NAMED = 3
 
 /** What was seen after the kills; texts say what was wrong. */
 type Tally = {
@@ -31,7 +30,7 @@ type Tally = {
 }
 
 /** What became of an import: `before` and `after` are the list's states, anything else is wrong. */
-type Fate = 'before' | 'after' | `half: ${string}`
+type Fate = 'before' | 'after' | `half, ${string}`
 
 const sum = (parts: { [name: string]: number }): number =>
   Object.values(parts).reduce((total, part) => total + part, 0)
@@ -43,13 +42,13 @@ const changedNothing = (counts: string): boolean =>
 /** What the next import's counts tell of the one that was killed. */
 function fateByCounts(counts: string, expected: string | undefined): Fate {
   if (counts === expected) return 'before'
-  return changedNothing(counts) ? 'after' : `half: the next import says ${counts}`
+  return changedNothing(counts) ? 'after' : `half, the next import says ${counts}`
 }
 
 /** What a digest tells. `before` is undefined where there was no list. */
 function fateByDigest(found: string, before: string | undefined, after: string | undefined): Fate {
   if (found === after) return 'after'
-  return found === (before ?? 'nothing') ? 'before' : `half: the list is neither (${found})`
+  return found === (before ?? 'nothing') ? 'before' : `half, digest ${found}`
 }
 
 /** Looks at what a kill has left: through the program, a server, and in the file. */
@@ -99,7 +98,7 @@ async function killOnce(
   }
   const [fate = 'before'] = fates
   const isOneVoice = fates.every(each => each === fate)
-  const said: Fate = isOneVoice ? fate : `half: ${fates.join(', ')}`
+  const said: Fate = isOneVoice ? fate : `half, ${change.name}: ${fates.join(', ')}`
   if (death.wasKilled) tell(tally, said, death)
   else if (said !== 'after') tally.failures.push(`an import ended by itself, yet ${said}`)
   return target
@@ -140,9 +139,6 @@ async function killChange(run: Run, change: Change, tally: Tally): Promise<void>
   run.say(`${change.name}: ${killsOf(tally) - before} kills`)
 }
 
-const wrong = (texts: readonly string[]): string =>
-  texts.length === 0 ? '0' : `${texts.length} (${texts.slice(0, NAMED).join('; ')})`
-
 function findingsOf(tally: Tally, wanted: number): Finding[] {
   const { before, after, half, looks, faults, imports, failures, answers, odd } = tally
   const kills = killsOf(tally)
@@ -153,25 +149,25 @@ function findingsOf(tally: Tally, wanted: number): Finding[] {
   return [
     {
       promise: 'an import that is killed leaves the list as it was or as it is after',
-      figure: `${kills} kills, ${spread}; ${wrong(half)} half lists`,
+      figure: `${kills} kills, ${spread}; ${wrongs(half)} half lists`,
       bound: `${wanted} kills, 0 half lists`,
       holds: kills >= wanted && half.length === 0,
     },
     {
       promise: 'a server never shows half of an import, killed or not',
-      figure: `${count(answers)} answers compared, ${wrong(odd)} odd`,
+      figure: `${count(answers)} answers compared, ${wrongs(odd)} odd`,
       bound: '0 odd',
       holds: answers > 0 && odd.length === 0,
     },
     {
       promise: 'the file a killed import leaves is whole, its indexes and cities in place',
-      figure: `${looks} checks, ${wrong(faults)} faults`,
+      figure: `${looks} checks, ${wrongs(faults)} faults`,
       bound: '0 faults',
       holds: looks > 0 && faults.length === 0,
     },
     {
       promise: 'the next import works, with nothing done by hand',
-      figure: `${imports} imports after kills, ${wrong(failures)} failed`,
+      figure: `${imports} imports after kills, ${wrongs(failures)} failed`,
       bound: '0 failed',
       holds: imports > 0 && failures.length === 0,
     },

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { ACCESS_FILE } from '../../src/app.ts'
 import { DAY_MS, HOUR_MS } from '../../src/time.ts'
 import { count, shown } from '../bench/table.ts'
-import { kill, outputOf, startChild } from './kill.ts'
+import { kill, outputOf, startChild, wrongs } from './kill.ts'
 import { balanceOf, takeAllRests } from './left.ts'
 import { faultsOf } from './list-state.ts'
 import { between, type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
@@ -39,7 +39,6 @@ const LOG_SUBJECTS = 20_000
 const LOG_ROWS_EACH = 5
 /** No round may see a daily quota begin anew. */
 const MIDNIGHT_MARGIN_MS = 20_000
-const NAMED = 3
 
 type Tally = {
   kills: { serving: number; starting: number; ending: number }
@@ -151,9 +150,6 @@ async function killSetup(run: Run, setup: Setup, tally: Tally): Promise<void> {
 }
 
 const sumOf = ({ kills: { serving, starting, ending } }: Tally) => serving + starting + ending
-
-const wrongs = (texts: readonly string[]): string =>
-  texts.length === 0 ? '0' : `${texts.length} (${texts.slice(0, NAMED).join('; ')})`
 
 function findingsOf(tally: Tally, wanted: number): Finding[] {
   const { kills, admitted, unknown, lost, wrong, odd, checks, faults, readyMs } = tally

@@ -1,6 +1,6 @@
 /**
- * Owns the program as a child that is to be killed: starting it, waiting for an exact moment, and
- * whether it was the kill that ended it.
+ * Owns the program as a child that is to be killed: starting it, waiting for an exact moment,
+ * whether it was the kill that ended it, and telling what was found wrong after it.
  */
 import type { Subprocess } from 'bun'
 import { childEnvironment, keepTrack } from '../bench/processes.ts'
@@ -10,6 +10,10 @@ const TIMER_SLACK_MS = 2
 
 /** How long a command may take that is not killed. */
 const COMMAND_MS = 60_000
+
+/** Things that were wrong are named up to this many, and this many characters of each. */
+const NAMED = 3
+const NAMED_LENGTH = 100
 
 export type Child = Subprocess<'ignore', 'pipe', 'pipe'>
 
@@ -57,3 +61,10 @@ export async function outputOf(child: Child): Promise<Output> {
 
 export const digestOf = (text: string | Uint8Array): string =>
   new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 16)
+
+/** How many things were wrong, and the first of them. */
+export function wrongs(texts: readonly string[]): string {
+  if (texts.length === 0) return '0'
+  const named = texts.slice(0, NAMED).map(text => text.slice(0, NAMED_LENGTH))
+  return `${texts.length} (${named.join('; ')})`
+}

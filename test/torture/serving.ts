@@ -11,8 +11,10 @@ import { note, type Request, requestOf, type Subject } from './subjects.ts'
 
 /** Longest wait for a server; far above what is promised. */
 const PATIENCE_MS = 20_000
-/** Between two attempts to reach a server that is not there yet. */
-const RETRY_MS = 2
+/** Between two looks whether a server is ready. */
+const LOOK_EVERY_MS = 2
+/** How long a worker waits before it connects again; more often would keep the start busy. */
+const RECONNECT_MS = 10
 
 export type Serving = {
   where: Where
@@ -63,7 +65,7 @@ export function createServing(binary: string, data: string, socket: string | nul
         if (!isRunning(running())) {
           throw new Error(`a server ended: ${await new Response(running().stderr).text()}`)
         }
-        await Bun.sleep(RETRY_MS)
+        await Bun.sleep(LOOK_EVERY_MS)
       }
       throw new Error(`a server was not ready within ${PATIENCE_MS} ms`)
     },
@@ -95,7 +97,7 @@ export function startLoad(
     while (!isOver) {
       if (!asker?.isOpen()) asker = await openAsker(where).catch(ignoreGone)
       if (asker === null) {
-        await Bun.sleep(RETRY_MS)
+        await Bun.sleep(RECONNECT_MS)
         continue
       }
       const subject = pick(random, subjects)

@@ -1,0 +1,109 @@
+/**
+ * Owns what a soak concludes: tables of what was seen, and whether anything grows.
+ *
+ * Flat means: the least-squares line through the second half, carried on for an hour, rises by
+ * no more than a share of the level. The line goes through the troughs of every ten seconds,
+ * because what is really held shows there; above them lies what waits to be collected.
+ */
+import { count, median, shown } from '../bench/table.ts'
+import { type Point, slopeOf, troughsOf } from './slope.ts'
+import type { Span } from './soak-load.ts'
+import type { Sample } from './soak-measures.ts'
+
+/** What clients and server showed at the end of one span. */
+export type Look = Sample & Span & { imports: number }
+
+/** Looks that give one trough, and one line of the table. */
+const LOOKS_PER_LINE = 5
+const HOUR_SECONDS = 3600
+/** Share of the requests that may be left unsent at the end, by timers that are late. */
+const UNSENT_SHARE_MAX = 0.01
+
+type Measure = {
+  name: string
+  unit: string
+  of: (look: Look) => number
+  /** Growth in an hour that is not flat any more, as a share of the level. */
+  shareMax: number
+}
+
+const mb = (of: (look: Look) => number) => (look: Look) => of(look) / 1e6
+
+const MEASURES: readonly Measure[] = [
+  { name: 'resident memory', unit: 'MB', of: mb(look => look.residentBytes), shareMax: 1 },
+  { name: 'open descriptors', unit: '', of: look => look.descriptors, shareMax: 3 },
+  { name: 'log of the list', unit: 'MB', of: mb(look => look.listLogBytes), shareMax: 10 },
+  { name: 'log of the usage', unit: 'MB', of: mb(look => look.accessLogBytes), shareMax: 3 },
+  { name: 'data directory', unit: 'MB', of: mb(look => look.diskBytes), shareMax: 1 },
+  { name: 'answer, p50', unit: 'ms', of: look => look.p50Ms, shareMax: 5 },
+  { name: 'event loop', unit: 'ms', of: look => look.loopMs, shareMax: 5 },
+]
+
+type Table = [head: string[], lines: string[][]]
+
+/** A line for every few looks: the levels at its end, the latencies at their worst. */
+export function timeTable(looks: readonly Look[]): Table {
+  const head = ['s', ...MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))]
+  const lines = looks
+    .filter((_, n) => (n + 1) % LOOKS_PER_LINE === 0)
+    .map(look => [
+      String(Math.round(look.atSeconds)),
+      ...MEASURES.map(({ of }) => shown(of(look))),
+      shown(look.p99Ms),
+      shown(look.maxMs),
+      String(look.downloads),
+      String(look.imports),
+    ])
+  return [[...head, 'p99, ms', 'max, ms', 'lists', 'imports'], lines]
+}
+
+/** The level of a measure in the second half, and how much it grows in an hour. */
+export function growthOf(looks: readonly Look[], of: Measure['of']) {
+  const half = looks.slice(looks.length >> 1)
+  const points: Point[] = half.map(look => ({ atSeconds: look.atSeconds, value: of(look) }))
+  const troughs = troughsOf(points, LOOKS_PER_LINE)
+  return {
+    level: median(troughs.map(({ value }) => value)),
+    perHour: slopeOf(troughs) * HOUR_SECONDS,
+  }
+}
+
+/** What was seen, what it must be, and whether all of it holds. */
+export function growthTable(looks: readonly Look[], perSpan: number) {
+  const lines = MEASURES.map(({ name, unit, of, shareMax }) => {
+    const { level, perHour } = growthOf(looks, of)
+    const most = shareMax * level
+    const sign = perHour < 0 ? '−' : '+'
+    return {
+      name,
+      figure: `${shown(level)} ${unit}`,
+      growth: `${sign}${shown(Math.abs(perHour))} ${unit} an hour`,
+      bound: `≤ +${shown(most)} ${unit} an hour`,
+      holds: perHour <= most,
+    }
+  })
+  const sum = (of: (look: Look) => number): number => looks.reduce((all, l) => all + of(l), 0)
+  const odd = looks.flatMap(look => look.odd)
+  const sent = sum(look => look.sent)
+  const wanted = perSpan * looks.length
+  lines.push({
+    name: 'answers that should not come',
+    figure: `${odd.length} of ${count(sent)}${odd[0] ? ` (${odd[0]})` : ''}`,
+    growth: '',
+    bound: '0',
+    holds: odd.length === 0,
+  })
+  lines.push({
+    name: 'requests answered',
+    figure: count(sum(look => look.answered)),
+    growth: `and ${count(sum(look => look.downloads))} whole lists`,
+    bound: `≥ ${count(Math.ceil(wanted * (1 - UNSENT_SHARE_MAX)))}`,
+    holds: sum(look => look.answered) >= wanted * (1 - UNSENT_SHARE_MAX),
+  })
+  const head = ['what', 'second half', 'slope', 'bound', 'ok']
+  const cells = lines.map(({ name, figure, growth, bound, holds }) => [
+    ...[name, figure, growth, bound],
+    holds ? 'ok' : 'BROKEN',
+  ])
+  return { table: [head, cells] satisfies Table as Table, holds: lines.every(l => l.holds) }
+}
