@@ -6,7 +6,7 @@ import { rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROXY_FILE } from '../../src/app.ts'
 import { type Change, type ChangeFiles, type Variant, writeChange } from './changes.ts'
-import { type Child, isRunning, kill, outputOf, startChild, until } from './kill.ts'
+import { type Child, isRunning, kill, outputOf, startChild, succeed, until } from './kill.ts'
 import { type Content, contentOf } from './list-state.ts'
 import type { Run } from './part.ts'
 
@@ -16,6 +16,9 @@ const LOOK_EVERY_MS = 1
 const LIFE_FACTOR = 1.05
 /** Share of the moments that are counted from the first write to the log, which comes late. */
 const FROM_WRITE_SHARE = 0.5
+
+/** The log up to here is of tables without rows, which a first import makes at its very start. */
+const EMPTY_LOG_BYTES = 40_000
 
 /** How an import went that nobody killed; `counts` is what it printed. */
 export type Life = { ms: number; writtenMs: number; counts: string }
@@ -43,10 +46,11 @@ const importArgs = (change: Change, files: readonly string[], data: string): str
   ...(change.replace ? ['--replace'] : []),
 ]
 
-/** Something that changes with every write to the log; `''` while it holds nothing. */
+/** Something that changes with every write to the log; `''` while it holds no rows. */
 function logMark(data: string): string {
   const found = statSync(join(data, `${PROXY_FILE}-wal`), { throwIfNoEntry: false })
-  return found?.size ? `${found.size} ${found.mtimeMs}` : ''
+  const hasRows = found !== undefined && found.size > EMPTY_LOG_BYTES
+  return hasRows ? `${found.size} ${found.mtimeMs}` : ''
 }
 
 const isWritten = (data: string, markBefore: string): boolean =>
@@ -76,7 +80,7 @@ export async function openScene(run: Run, change: Change) {
   const importVariant = (variant: Variant) => importWhole(run.binary, argsFor(variant), data)
 
   if (files.base === null) rmSync(data, { recursive: true })
-  else await importWhole(run.binary, ['import', files.base, '--data', data], data)
+  else await succeed(run.binary, ['import', files.base, '--data', data])
   const contents: Content[] = []
   const counts: string[] = []
   let life: Life = { ms: 0, writtenMs: 0, counts: '' }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { ACCESS_FILE } from '../../src/app.ts'
 import { DAY_MS, HOUR_MS } from '../../src/time.ts'
 import { count, shown } from '../bench/table.ts'
-import { kill, outputOf, startChild, wrongs } from './kill.ts'
+import { kill, succeed, wrongs } from './kill.ts'
 import { balanceOf, takeAllRests } from './left.ts'
 import { faultsOf } from './list-state.ts'
 import { between, type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
@@ -56,10 +56,7 @@ type Tally = {
 async function prepareData(run: Run, data: string): Promise<void> {
   const file = join(run.directory('list'), 'list.txt')
   await Bun.write(file, ADDRESSES.map(address => `http://${address}\n`).join(''))
-  const { exitCode, stderr } = await outputOf(
-    startChild(run.binary, ['import', file, '--data', data]),
-  )
-  if (exitCode !== 0) throw new Error(`import exited with ${exitCode}: ${stderr}`)
+  await succeed(run.binary, ['import', file, '--data', data])
   addPlans(data)
   const db = new Database(join(data, ACCESS_FILE), { readwrite: true })
   const insert = db.prepare(

@@ -59,6 +59,13 @@ export async function outputOf(child: Child): Promise<Output> {
   return { exitCode, stdout, stderr }
 }
 
+/** Runs a command to its end; gives its stdout. @throws Error with its stderr when it fails. */
+export async function succeed(binary: string, args: readonly string[]): Promise<string> {
+  const { exitCode, stdout, stderr } = await outputOf(startChild(binary, args))
+  if (exitCode !== 0) throw new Error(`${args[0]} exited with ${exitCode}: ${stderr}`)
+  return stdout
+}
+
 export const digestOf = (text: string | Uint8Array): string =>
   new Bun.CryptoHasher('sha256').update(text).digest('hex').slice(0, 16)
 

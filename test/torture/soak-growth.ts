@@ -13,8 +13,9 @@ import type { Sample } from './soak-measures.ts'
 /** What clients and server showed at the end of one span. */
 export type Look = Sample & Span & { imports: number }
 
-/** Looks that give one trough, and one line of the table. */
+/** Looks that give one trough; lines of the table hold one or more of these. */
 const LOOKS_PER_LINE = 5
+const LINES_MAX = 30
 const HOUR_SECONDS = 3600
 /** Share of the requests that may be left unsent at the end, by timers that are late. */
 const UNSENT_SHARE_MAX = 0.01
@@ -23,8 +24,10 @@ type Measure = {
   name: string
   unit: string
   of: (look: Look) => number
-  /** Growth in an hour that is not flat any more, as a share of the level. */
+  /** What may be added in an hour, as a share of the level. */
   shareMax: number
+  /** What may be added in any case: a share of next to nothing would be noise. */
+  leastMax?: number
 }
 
 const mb = (of: (look: Look) => number) => (look: Look) => of(look) / 1e6
@@ -35,25 +38,30 @@ const MEASURES: readonly Measure[] = [
   { name: 'log of the list', unit: 'MB', of: mb(look => look.listLogBytes), shareMax: 10 },
   { name: 'log of the usage', unit: 'MB', of: mb(look => look.accessLogBytes), shareMax: 3 },
   { name: 'data directory', unit: 'MB', of: mb(look => look.diskBytes), shareMax: 1 },
-  { name: 'answer, p50', unit: 'ms', of: look => look.p50Ms, shareMax: 5 },
-  { name: 'event loop', unit: 'ms', of: look => look.loopMs, shareMax: 5 },
+  { name: 'answer, p50', unit: 'ms', of: look => look.p50Ms, shareMax: 5, leastMax: 5 },
+  { name: 'event loop', unit: 'ms', of: look => look.loopMs, shareMax: 5, leastMax: 2 },
 ]
 
 type Table = [head: string[], lines: string[][]]
 
-/** A line for every few looks: the levels at its end, the latencies at their worst. */
+/** At most so many lines: the levels at the end of each, the slowest answers and all lists in it. */
 export function timeTable(looks: readonly Look[]): Table {
   const head = ['s', ...MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))]
-  const lines = looks
-    .filter((_, n) => (n + 1) % LOOKS_PER_LINE === 0)
-    .map(look => [
-      String(Math.round(look.atSeconds)),
-      ...MEASURES.map(({ of }) => shown(of(look))),
-      shown(look.p99Ms),
-      shown(look.maxMs),
-      String(look.downloads),
-      String(look.imports),
+  const step = LOOKS_PER_LINE * Math.ceil(looks.length / (LOOKS_PER_LINE * LINES_MAX))
+  const lines: string[][] = []
+  for (let at = step; at <= looks.length; at += step) {
+    const past = looks.slice(at - step, at)
+    const last = past.at(-1)
+    if (last === undefined) break
+    lines.push([
+      String(Math.round(last.atSeconds)),
+      ...MEASURES.map(({ of }) => shown(of(last))),
+      shown(Math.max(...past.map(look => look.p99Ms))),
+      shown(Math.max(...past.map(look => look.maxMs))),
+      String(past.reduce((sum, look) => sum + look.downloads, 0)),
+      String(last.imports),
     ])
+  }
   return [[...head, 'p99, ms', 'max, ms', 'lists', 'imports'], lines]
 }
 
@@ -70,9 +78,9 @@ export function growthOf(looks: readonly Look[], of: Measure['of']) {
 
 /** What was seen, what it must be, and whether all of it holds. */
 export function growthTable(looks: readonly Look[], perSpan: number) {
-  const lines = MEASURES.map(({ name, unit, of, shareMax }) => {
+  const lines = MEASURES.map(({ name, unit, of, shareMax, leastMax = 0 }) => {
     const { level, perHour } = growthOf(looks, of)
-    const most = shareMax * level
+    const most = Math.max(leastMax, shareMax * level)
     const sign = perHour < 0 ? '−' : '+'
     return {
       name,

@@ -16,7 +16,7 @@ import { ROOT } from '../bench/options.ts'
 import { childEnvironment, keepTrack, startServer, stopForGood } from '../bench/processes.ts'
 import { writeRows } from '../bench/rows.ts'
 import { markdown } from '../bench/table.ts'
-import { outputOf, startChild } from './kill.ts'
+import { succeed } from './kill.ts'
 import { growthTable, type Look, timeTable } from './soak-growth.ts'
 import type { SoakLoad, Span } from './soak-load.ts'
 import { measure } from './soak-measures.ts'
@@ -52,9 +52,7 @@ function startImports(binary: string, dir: string, data: string) {
     const file = join(dir, 'rows.ndjson')
     await writeRows(file, isReplace ? ROWS : MERGED_ROWS, Date.now())
     const how = ['--format', 'ndjson', ...(isReplace ? ['--replace'] : [])]
-    const output = outputOf(startChild(binary, ['import', file, '--data', data, ...how]))
-    const { exitCode, stderr } = await output
-    if (exitCode !== 0) throw new Error(`import exited with ${exitCode}: ${stderr}`)
+    await succeed(binary, ['import', file, '--data', data, ...how])
     imports += 1
   }
   const importing = (async (): Promise<void> => {
@@ -99,7 +97,7 @@ async function soak(binary: string, dir: string, seconds: number, load: Omit<Soa
   const data = join(dir, 'data')
   const file = join(dir, 'first.ndjson')
   await writeRows(file, ROWS, Date.now())
-  await outputOf(startChild(binary, ['import', file, '--data', data]))
+  await succeed(binary, ['import', file, '--data', data])
   addKeys(data, KEYS)
   const server = await startServer('serve', [
     ...[binary, 'serve', '--data', data, '--listen', '127.0.0.1:0'],
