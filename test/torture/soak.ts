@@ -131,7 +131,6 @@ async function main(): Promise<number> {
     const spans = Math.ceil((seconds * 1000) / SPAN_MS)
     const load = { seed, ratePerSecond, keys: KEYS, spanMs: SPAN_MS, spans }
     const looks = await soak(binary, dir, seconds, load)
-    if (process.env.RAW) await Bun.write(process.env.RAW, JSON.stringify(looks))
     const growth = growthTable(looks, (ratePerSecond * SPAN_MS) / 1000)
     const date = new Date().toISOString().slice(0, 10)
     const where = `${cpus()[0]?.model.trim()}, ${cpus().length} cores; ${date}; seed ${seed}`
