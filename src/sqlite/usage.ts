@@ -71,6 +71,8 @@ function createAdmissionLog(db: Database) {
   }
 
   return {
+    /** Whether the log was read at all; the first time takes long when it is long. */
+    isRead: (): boolean => seenVersion !== null,
     /** Reads what others have appended. */
     catchUp(): void {
       const current = version()
@@ -167,6 +169,7 @@ export function createUsageStore(db: Database) {
   const store: UsageStore = {
     ...createNetworkTable(db),
     transaction(work) {
+      if (!log.isRead()) log.catchUp() // not under the lock, at which other servers would wait
       begin.run()
       isInTransaction = true
       try {

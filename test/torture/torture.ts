@@ -19,12 +19,22 @@ import { markdown } from '../bench/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
 import { fuzz } from './fuzz.ts'
+import { killImport } from './kill-import.ts'
+import { killServe } from './kill-serve.ts'
 import { limiter } from './limiter.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 import { slow } from './slow.ts'
 
 /** The parts in the order in which they run. */
-const PARTS: { [name: string]: Part } = { limiter, addresses, fuzz, slow, backup }
+const PARTS: { [name: string]: Part } = {
+  limiter,
+  addresses,
+  'kill-import': killImport,
+  'kill-serve': killServe,
+  fuzz,
+  slow,
+  backup,
+}
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`)
 const say = (text: string): void => void process.stderr.write(`${text}\n`)
