@@ -8,7 +8,8 @@ import { DAY_MS, HOUR_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
 import { dataVersionOf, openDatabase } from './open.ts'
 
-/** Rows removed at a time, so that no request waits long for it. */
+/** Rows a sweep looks at, and networks it removes, at a time: no request waits long for it. */
+const SWEEP_SLICE = 10_000
 const REMOVE_SLICE = 2_000
 /** Usage is forgotten this long after the last admission: longer than any window. */
 const KEEP_MS = 2 * DAY_MS
@@ -134,26 +135,28 @@ function createSweep(db: Database) {
   const lastAdmission = db.prepare<{ at: number | null }, []>(
     'select max(at) as at from (select at from admissions order by id desc limit 1000)',
   )
-  const deleteAdmissions = db.prepare<never, [number, number, number]>(
+  const sliceEnd = db.prepare<{ id: number }, [number, number]>(
+    'select id from admissions where id > ? order by id limit 1 offset ?',
+  )
+  const deleteAdmissions = db.prepare<never, [number, number, number, number]>(
     // The last row stays, so that its id is never given again.
-    `delete from admissions where id in (
-       select id from admissions
-       where (at < ?1 or at < ?2 and subject not like 'key:%')
-         and id < (select max(id) from admissions)
-       limit ?3)`,
+    `delete from admissions where id > ?1 and id <= ?2 and id < (select max(id) from admissions)
+       and (at < ?3 or at < ?4 and subject not like 'key:%')`,
   )
   const deleteNetworks = db.prepare<never, [number, number]>(
     `delete from networks where (subject, day, network) in
        (select subject, day, network from networks where day < ? limit ?)`,
   )
+  let sweptId = 0 // the log is looked at up to here; 0: from its beginning
   return (nowMs: number): { timeMs: number; mayRemain: boolean } => {
     const timeMs = Math.min(nowMs, lastAdmission.get()?.at ?? 0)
     const cutoffMs = timeMs - KEEP_MS
-    const removed = [
-      deleteAdmissions.run(cutoffMs, timeMs - KEEP_ADDRESSES_MS, REMOVE_SLICE).changes,
-      deleteNetworks.run(utcDay(cutoffMs), REMOVE_SLICE).changes,
-    ]
-    return { timeMs, mayRemain: removed.includes(REMOVE_SLICE) }
+    const endId = sliceEnd.get(sweptId, SWEEP_SLICE)?.id ?? null
+    const toId = endId ?? Number.MAX_SAFE_INTEGER
+    deleteAdmissions.run(sweptId, toId, cutoffMs, timeMs - KEEP_ADDRESSES_MS)
+    sweptId = endId ?? 0
+    const { changes } = deleteNetworks.run(utcDay(cutoffMs), REMOVE_SLICE)
+    return { timeMs, mayRemain: endId !== null || changes === REMOVE_SLICE }
   }
 }
 

@@ -8,10 +8,10 @@ import { ACCESS_FILE } from '../../src/app.ts'
 import { DAY_MS, HOUR_MS } from '../../src/time.ts'
 import { count, shown } from '../bench/table.ts'
 import { kill, succeed, wrongs } from './kill.ts'
+import { createServing, type Serving, startLoad } from './kill-serving.ts'
 import { balanceOf, takeAllRests } from './left.ts'
 import { faultsOf } from './list-state.ts'
 import { between, type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
-import { createServing, type Serving, startLoad } from './kill-serving.ts'
 import { ADDRESSES, addPlans, addSubjects, readCounted, type Subject } from './subjects.ts'
 
 /** Ways the servers stand, and the kills of each in a full run. The first server is killed. */
