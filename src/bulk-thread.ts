@@ -8,6 +8,7 @@ import { subnetOf } from './ip.ts'
 import type { Proxy } from './proxy.ts'
 import { createWriters, maskProxy } from './render.ts'
 import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
+import { isSameMark, markOf } from './sqlite/seal.ts'
 import { QUICK_RECORDS_MAX } from './sqlite/select.ts'
 import { formatInstant } from './time.ts'
 
@@ -85,15 +86,25 @@ function totalsOf(rows: Iterable<Proxy>): { records: number; subnets: number[] }
   return { records, subnets: [...subnets] }
 }
 
-/** Connections with their statements, used again: to open one costs more than a small answer. */
+function openConnection(file: string) {
+  const mark = markOf(file)
+  const db = openProxyFile(file, { serving: true, again: true, cacheKib: CACHE_KIB })
+  return { mark, db, store: createProxyStore(db) }
+}
+type Connection = ReturnType<typeof openConnection>
+
+/**
+ * Connections with their statements, used again: to open one costs more than a small answer.
+ * One that was opened before the file changed is not: it may be of a file that was replaced.
+ */
 function createPool(file: string) {
-  const idle: Connection[] = []
+  let idle: Connection[] = []
   return {
     take(): Connection {
-      const known = idle.pop()
-      if (known) return known
-      const db = openProxyFile(file, true, CACHE_KIB)
-      return { db, store: createProxyStore(db) }
+      const now = markOf(file)
+      for (const { db } of idle.filter(({ mark }) => !isSameMark(mark, now))) db.close()
+      idle = idle.filter(({ mark }) => isSameMark(mark, now))
+      return idle.pop() ?? openConnection(file)
     },
     /** Ends the snapshot first: it would keep the write-ahead log from being emptied. */
     give(connection: Connection): void {
@@ -102,10 +113,6 @@ function createPool(file: string) {
       else connection.db.close()
     },
   }
-}
-type Connection = {
-  db: ReturnType<typeof openProxyFile>
-  store: ReturnType<typeof createProxyStore>
 }
 
 function createThread({ file, provider }: BulkSetUp) {
@@ -183,6 +190,7 @@ self.onmessage = ({ data }: MessageEvent<BulkSetUp | ToThread>) => {
     streams.get(data.id)?.close()
     streams.delete(data.id)
     const { name, message } = error instanceof Error ? error : new Error(String(error))
-    reply({ kind: 'failed', id: data.id, name, message })
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    reply({ kind: 'failed', id: data.id, name, message, code })
   }
 }

@@ -59,13 +59,27 @@ export class CommandError extends Error {
   }
 }
 
+/** A database that must not be used as it is; the message says why, for the operator. */
+export class Unavailable extends Error {
+  override readonly name = 'Unavailable'
+  /** Whether the file does not hold what it should, and will not by itself. */
+  readonly isDamage: boolean
+
+  constructor(message: string, isDamage = false) {
+    super(message)
+    this.isDamage = isDamage
+  }
+}
+
 /** The message of anything thrown, for the operator. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)
 
+const DATABASE_FAILURES = ['SQLiteError', 'Unavailable']
+
 /** Whether SQLite (or our reading of its files) failed, as opposed to our own code. */
 export const isDatabaseFailure = (thrown: unknown): boolean =>
-  thrown instanceof Error && thrown.name === 'SQLiteError'
+  thrown instanceof Error && DATABASE_FAILURES.includes(thrown.name)
 
 /** Turns anything thrown in the request path into what the client may know of it. */
 export function toApiError(thrown: unknown): ApiError {

@@ -16,11 +16,11 @@ const METER: Meter = {
 
 test('a server that starts reads the log before it takes the lock others need', () => {
   const file = join(temporaryDirectory(), ACCESS_FILE)
-  const running = openAccessFile(file, true)
+  const running = openAccessFile(file, { serving: true })
   const usage = createUsageStore(running)
   usage.transaction(() => admitOne(usage, [METER], T0))
 
-  const starting = openAccessFile(file, true)
+  const starting = openAccessFile(file, { serving: true })
   starting.run('pragma busy_timeout = 0')
   const store = createUsageStore(starting)
   running.run('begin immediate') // so nothing that is read below was read under the lock

@@ -1,6 +1,6 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
-import { withList } from '../app.ts'
+import { type List, withList, withListToReplace } from '../app.ts'
 import { CommandError, messageOf } from '../error.ts'
 import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
 import { command, print, say, yieldToServer } from './command.ts'
@@ -73,7 +73,7 @@ export const importCommand = command({
     yieldToServer()
     const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
     const observer = createObserver(totalBytes)
-    const summary = await withList(data, async list => {
+    const importInto = async (list: List) => {
       const target = list.beginImport(replace, () =>
         observer.say('another import holds the list; waiting for its end'),
       )
@@ -94,7 +94,10 @@ export const importCommand = command({
       } finally {
         observer.close()
       }
-    })
+    }
+    const summary = await (replace
+      ? withListToReplace(data, importInto, observer.say)
+      : withList(data, importInto))
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)

@@ -3,8 +3,10 @@
  * or as it is after (contract D2, D5). Knows nothing of file formats.
  */
 import { type Database, SQLiteError, type Statement } from 'bun:sqlite'
+import { CommandError } from '../error.ts'
 import type { IncomingProxy } from '../proxy.ts'
 import { type Cities, createCities } from './cities.ts'
+import { DAMAGED_LIST, isDigestRight, RESUME, SUSPEND } from './digest.ts'
 import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './encoding.ts'
 import indexes from './indexes.sql' with { type: 'text' }
 
@@ -127,7 +129,10 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
   /** Many rows are faster written without the indexes, which are then built anew. */
   function dropIndexesIfMany(): void {
     if (!isIndexed || accepted < Math.max(REINDEX_ROWS_MIN, before / 4)) return
+    // The digest will be reckoned anew: what is damaged by now must not become whole by that.
+    if (!replace && !isDigestRight(db)) throw new CommandError(DAMAGED_LIST)
     for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
+    db.run(SUSPEND)
     isIndexed = false
   }
 
@@ -164,7 +169,7 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
       const counts = replace ? swap() : merged()
       upsert.finalize()
       cityOf.finalize()
-      if (!isIndexed) db.run(indexes)
+      if (!isIndexed) db.run(indexes + RESUME)
       db.run('commit')
       if (replace) db.run(SWAP.drop)
       return counts

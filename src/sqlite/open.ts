@@ -3,9 +3,9 @@
  * with a file. Knows nothing of what the tables mean.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { mkdirSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, messageOf } from '../error.ts'
+import { CommandError, isDatabaseFailure, messageOf, Unavailable } from '../error.ts'
 
 /** Marks a SQLite file as ours, and as which of ours: `PRXL` and `PRXA`. */
 export const APPLICATION_IDS = { proxies: 0x5052584c, access: 0x50525841 } as const
@@ -29,17 +29,22 @@ export type OpenOptions = {
   cacheKib?: number
   /** Whether the caller serves requests and must not block for long. */
   serving?: boolean
+  /** Whether the file must be there and be ours: a server that goes on makes no new one. */
+  again?: boolean
+  /** What else to do with a new file. */
+  made?: (db: Database, file: string) => void
 }
 
 /**
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.
- * @throws CommandError naming the file when it cannot be used.
+ * @throws CommandError naming the file when it cannot be used; `Unavailable` when it is damaged
+ *   or the fault may pass.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
-  const { serving = false } = options
+  const { serving = false, again = false } = options
   try {
-    if (file !== ':memory:') mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-    const db = new Database(file, { create: true, strict: true })
+    if (file !== ':memory:') again ? requireFile(file) : makeFile(file, options)
+    const db = new Database(file, { create: !again, readwrite: true, strict: true })
     try {
       prepareDatabase(db, file, options)
       db.run(`pragma busy_timeout = ${serving ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
@@ -49,16 +54,56 @@ export function openDatabase(file: string, options: OpenOptions): Database {
       throw error
     }
   } catch (error) {
-    if (error instanceof CommandError) throw error
-    throw new CommandError(explain(file, error))
+    if (error instanceof CommandError || error instanceof Unavailable) throw error
+    const sentence = explain(file, error)
+    const isLasting = !isDatabaseFailure(error) || LASTING.test(codeOf(error))
+    throw isLasting ? new CommandError(sentence) : new Unavailable(sentence, isDamage(error))
   }
 }
 
+function requireFile(file: string): void {
+  const found = statSync(file, { throwIfNoEntry: false })
+  if (found === undefined) throw new Unavailable(`${file} is gone`)
+  if (found.size === 0) throw new Unavailable(`${file} is damaged: it is empty`, true)
+}
+
+/**
+ * Makes the file, complete, when there is none: a file without a byte has lost its content.
+ * Where that cannot be done, SQLite makes it when it is opened.
+ */
+function makeFile(file: string, options: OpenOptions): void {
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  if (existsSync(file)) return requireFile(file)
+  if (existsSync(`${file}-wal`)) return // SQLite knows that a log without a file is of no use
+  const fresh = `${file}.new-${process.pid}`
+  try {
+    const db = new Database(fresh, { create: true, strict: true })
+    prepareDatabase(db, fresh, options)
+    options.made?.(db, fresh)
+    db.close(true)
+    linkSync(fresh, file) // fails when another process was first
+  } catch {
+  } finally {
+    removeDatabase(fresh)
+  }
+}
+
+/** Puts a closed database in the place of another, of which nothing is left. */
+export function moveDatabase(from: string, to: string): void {
+  removeDatabase(to)
+  renameSync(from, to)
+}
+
+/** Removes a database with its log. */
+export function removeDatabase(file: string): void {
+  for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true })
+}
+
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
-  const { schema, holds, pageBytes = 4096, cacheKib = CACHE_KIB } = options
+  const { schema, holds, pageBytes = 4096, cacheKib = CACHE_KIB, again = false } = options
   const applicationId = APPLICATION_IDS[holds]
   // Waiting comes first: the next statements already need locks another process may hold.
-  db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
+  db.run(`pragma busy_timeout = ${again ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
   refuseForeign(db, file, applicationId)
   db.run(`pragma page_size = ${pageBytes}`)
@@ -111,7 +156,7 @@ const pragma = (db: Database, name: string): number =>
 
 const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_NOTADB: 'is not a database',
-  SQLITE_CORRUPT: 'is damaged: restore a backup (a list can also be removed and imported again)',
+  SQLITE_CORRUPT: 'is damaged: restore a backup (a list can also be imported anew, with --replace)',
   SQLITE_CANTOPEN: 'cannot be opened or created (is the directory writable?)',
   SQLITE_READONLY: 'cannot be written (read-only file or directory)',
   SQLITE_PERM: 'cannot be opened (permission denied)',
@@ -120,11 +165,34 @@ const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_IOERR: 'cannot be read or written (input/output error)',
 }
 
+/** Failures that neither time nor a new handle mends. */
+const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
+/** Failures after which the handle is of no more use; a new one may be. */
+const WORN = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
+
+/** SQLite's code of a failure, which may be of another thread; else nothing. */
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : ''
+
+/** Whether this says that a file does not hold what it should. */
+export const isDamage = (error: unknown): boolean =>
+  error instanceof Unavailable
+    ? error.isDamage
+    : /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/.test(codeOf(error))
+
+/** Whether another process has what was needed. */
+export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
+
+/** Whether a database must be opened anew after this failure. */
+export const isWorn = (error: unknown): boolean =>
+  error instanceof Unavailable || WORN.test(codeOf(error))
+
 /** What went wrong with a database file, as a sentence that begins with its name. */
 export function explain(file: string, error: unknown): string {
+  if (error instanceof Unavailable || error instanceof CommandError) return error.message
   if (error instanceof SQLiteError) {
     const code = Object.keys(EXPLANATIONS).find(name => error.code?.startsWith(name))
-    return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${error.code})`}`
+    return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${error.message})`}`
   }
   return `cannot use the data directory ${dirname(file)}: ${messageOf(error)}`
 }

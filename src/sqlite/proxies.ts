@@ -6,21 +6,48 @@ import type { Database } from 'bun:sqlite'
 import { oncePerTurn } from '../batch.ts'
 import type { Filter, Proxy } from '../proxy.ts'
 import { toSeconds } from '../time.ts'
+import { checkList } from './check.ts'
+import { DIGEST_SCHEMA } from './digest.ts'
 import indexes from './indexes.sql' with { type: 'text' }
-import { dataVersionOf, openDatabase } from './open.ts'
+import { dataVersionOf, type OpenOptions, openDatabase } from './open.ts'
 import schema from './proxies.sql' with { type: 'text' }
+import { breakSeal, isSameMark, isSealed, markOf, seal } from './seal.ts'
 import { createSelect, type Detail, SCAN_MAX } from './select.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
 
-export const openProxyFile = (file: string, serving = false, cacheKib?: number): Database =>
-  openDatabase(file, {
-    holds: 'proxies',
-    schema: [schema + indexes],
-    serving,
-    ...(cacheKib !== undefined && { cacheKib }),
-  })
+/** A check reads everything once and in order: a large cache would only cost memory. */
+const CHECK_CACHE_KIB = 4 * 1024
+
+/** The scripts of the schema, version by version. */
+export const PROXY_SCHEMA = [schema + indexes, DIGEST_SCHEMA]
+
+type ProxyFileOptions = Pick<OpenOptions, 'serving' | 'again' | 'cacheKib'>
+
+export const openProxyFile = (file: string, options: ProxyFileOptions = {}): Database =>
+  openDatabase(file, { holds: 'proxies', schema: PROXY_SCHEMA, made: seal, ...options })
+
+/**
+ * What is wrong with the list in `file`; nothing when it is whole, and then it is sealed, unless
+ * the file has changed meanwhile. A check of a million rows takes some seconds.
+ * @throws Unavailable when it cannot be opened.
+ */
+export function checkListFile(file: string): string[] {
+  const db = openProxyFile(file, { serving: true, again: true, cacheKib: CHECK_CACHE_KIB })
+  try {
+    const before = markOf(file)
+    const problems = checkList(db, PROXY_SCHEMA)
+    if (problems.length > 0) breakSeal(file)
+    else if (isSameMark(before, markOf(file)) && !isSealed(db, file)) seal(db, file)
+    return problems
+  } finally {
+    db.close(true)
+  }
+}
+
+/** Counts of rows, and the newest check in Unix seconds. */
+export type Tally = { rows: number; newest: number | null; recent: number }
 
 /** Selects from, and thins out, an open list. */
 export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
@@ -33,6 +60,10 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
   let seenVersion = othersVersion()
   let changes = 0
   const busyTimeout = db.prepare<{ timeout: number }, []>('pragma busy_timeout')
+  const tally = db.prepare<Tally, [number]>(
+    `select count(*) as rows, max(checked_at) as newest,
+       count(case when checked_at >= ? then 1 end) as recent from proxies`,
+  )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
 
   const { select, selectQuickly, each } = createSelect(db, scanMax)
@@ -59,6 +90,10 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
     noteChange: (): void => {
       changes += 1
     },
+
+    /** How many proxies there are, and how many were checked since `sinceMs`. */
+    tally: (sinceMs: number): Tally =>
+      tally.get(toSeconds(sinceMs)) ?? { rows: 0, newest: null, recent: 0 },
 
     /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,

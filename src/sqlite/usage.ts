@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Admission, Usage, UsageStore } from '../limits.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../time.ts'
 import schema from './access.sql' with { type: 'text' }
-import { dataVersionOf, openDatabase } from './open.ts'
+import { dataVersionOf, type OpenOptions, openDatabase } from './open.ts'
 
 /** Rows a sweep looks at, and networks it removes, at a time: no request waits long for it. */
 const SWEEP_SLICE = 10_000
@@ -19,8 +19,10 @@ const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 /** Every admission dirties a page of the log's end: small pages keep commits small. */
 const PAGE_BYTES = 1024
 
-export const openAccessFile = (file: string, serving = false): Database =>
-  openDatabase(file, { holds: 'access', schema: [schema], serving, pageBytes: PAGE_BYTES })
+type AccessFileOptions = Pick<OpenOptions, 'serving' | 'again'>
+
+export const openAccessFile = (file: string, options: AccessFileOptions = {}): Database =>
+  openDatabase(file, { holds: 'access', schema: [schema], pageBytes: PAGE_BYTES, ...options })
 
 /** Rows that may be in the log though nothing counts them any more. */
 const OBSOLETE_MAX = 512

@@ -64,8 +64,8 @@ export const DAMAGES: readonly Damage[] = [
 ]
 
 const openAccess = (dir: string) => {
-  const db = new Database(join(dir, ACCESS_FILE))
   openRegistry(dir).close()
+  const db = new Database(join(dir, ACCESS_FILE))
   return { db, close: () => db.close() }
 }
 
