@@ -10,7 +10,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api backup cli dependencies failure fuzz progress secrets serve systemd)
+  api backup cli dependencies doctor failure faults fuzz progress secrets serve systemd)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
@@ -56,7 +56,7 @@ $(BINARY): $(READY) $(SOURCES)
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --external file-type \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts src/bulk-thread.ts src/backup-thread.ts --outfile $@
+	  src/main.ts src/bulk-thread.ts src/backup-thread.ts src/check-thread.ts --outfile $@
 	@env -i $@ version
 
 clean: ## remove what the other targets made

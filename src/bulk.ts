@@ -23,7 +23,7 @@ export type FromThread =
   | { kind: 'large'; id: number; records: number; subnets: readonly number[] }
   | { kind: 'piece'; id: number; bytes: Uint8Array<ArrayBuffer> }
   | { kind: 'end'; id: number; records: number }
-  | { kind: 'failed'; id: number; name: string; message: string }
+  | { kind: 'failed'; id: number; name: string; message: string; code: string }
 
 /** Long answers under way at once; each holds a snapshot of the list. Further ones are refused. */
 const STREAMS_MAX = 64
@@ -37,8 +37,8 @@ const WAIT_MS_MAX = 20_000
 type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) => void }
 
 /** An error of the thread, as the error it was. */
-const revived = ({ name, message }: { name: string; message: string }): Error =>
-  Object.assign(new Error(message), { name })
+const revived = ({ name, message, code }: { name: string; message: string; code: string }): Error =>
+  Object.assign(new Error(message), { name, code })
 
 /**
  * Exchanges messages with the thread: one reply for each message. Replies about an answer come in
@@ -86,6 +86,31 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
+export type BulkWatch = {
+  /** Throws when the list must not be shown any more. */
+  look: () => void
+  /** Told of an answer that could not be found, or broke off on its way. */
+  failed: (error: unknown) => void
+}
+
+/** Exchanges messages of which the reply shows the list; the answer ends when it fails. */
+function watched(
+  { send }: ReturnType<typeof createExchange>,
+  { look, failed }: BulkWatch,
+): (message: ToThread) => Promise<FromThread> {
+  return async message => {
+    try {
+      const reply = await send(message)
+      look()
+      return reply
+    } catch (error) {
+      failed(error)
+      await send({ kind: 'cancel', id: message.id }).catch(() => {})
+      throw error
+    }
+  }
+}
+
 /** Runs at most so many works at a time; further ones wait for their turn. */
 function createTurns(most: number) {
   const waiting: (() => void)[] = []
@@ -108,15 +133,16 @@ const refuse = (message: string): never => {
 }
 
 /**
- * Bulk answers from the list in `file`; `failed` is told of one that broke off on its way.
- * Few questions are put to the thread at a time, so that pieces of answers under way come between.
+ * Bulk answers from the list in `file`. Few questions are put to the thread at a time, so that
+ * pieces of answers under way come between.
  */
 export function createBulk(
   setUp: BulkSetUp,
-  failed: (error: unknown) => void,
+  watch: BulkWatch,
   waitMsMax = WAIT_MS_MAX,
 ): BulkAnswers & { close(): void } {
   const exchange = createExchange(setUp)
+  const show = watched(exchange, watch)
   const inTurn = createTurns(ASKS_MAX)
   let lastId = 0
   let open = 0
@@ -146,8 +172,7 @@ export function createBulk(
         }
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
           // After a cancel the thread knows of no such answer, and says so.
-          const message = await exchange.send({ kind: 'pull', id }).catch((error: unknown) => {
-            failed(error)
+          const message = await show({ kind: 'pull', id }).catch((error: unknown) => {
             stop(0)
             throw error
           })
@@ -174,7 +199,7 @@ export function createBulk(
       const waitedMs = stopwatch()
       const first = await inTurn(async () => {
         if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
-        return exchange.send({ kind: 'ask', id, question, nowMs, needsTotals })
+        return show({ kind: 'ask', id, question, nowMs, needsTotals })
       })
       if (first.kind === 'small') return { small: first.small }
       if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)

@@ -3,7 +3,8 @@
  * text is read. Commands, `--help` and the README derive from this table.
  * The only file that reads the environment.
  */
-import { CommandError } from './error.ts'
+import { CommandError, messageOf } from './error.ts'
+import { nearest } from './nearest.ts'
 import type { Manager } from './notify.ts'
 import { TYPES } from './proxy.ts'
 import {
@@ -225,11 +226,41 @@ export function readSettings<N extends SettingName>(
   return Object.fromEntries(entries) as Settings<N> // the table's types say what each read gives
 }
 
+const PREFIX = 'PROXYLIST_'
+/** Tests of the binary move its clock by writing Unix milliseconds to the file this names. */
+const TEST_CLOCK = `${PREFIX}TEST_CLOCK`
+
+/** What is wrong with the variables of the environment that are meant for this program. */
+export function environmentProblems(env: Environment): string[] {
+  const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
+  const twins = new Map(names.map(name => [environmentNameOf(name), name]))
+  return Object.keys(env)
+    .filter(variable => variable.startsWith(PREFIX) && variable !== TEST_CLOCK && env[variable])
+    .flatMap(variable => {
+      const name = twins.get(variable)
+      if (name === undefined)
+        return [`${variable} is no setting${hint(variable, [...twins.keys()])}`]
+      try {
+        readSettings([name], {}, env)
+        return []
+      } catch (error) {
+        return [messageOf(error)]
+      }
+    })
+}
+
+const hint = (variable: string, known: readonly string[]): string => {
+  const near = nearest(
+    variable,
+    known.map(name => name.toLowerCase()),
+  )
+  return near === null ? '' : `; did you mean ${near.toUpperCase()}?`
+}
+
 /** The process's environment. */
 export const processEnvironment = (): Environment => process.env
 
-/** Tests of the binary move its clock by writing Unix milliseconds to this file. */
-export const testClockFile = (): string | undefined => process.env.PROXYLIST_TEST_CLOCK || undefined
+export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
 
 /** The service manager that started the process, as systemd tells it; `null` when none did. */
 export function serviceManager(env: Environment = process.env): Manager | null {

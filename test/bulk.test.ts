@@ -25,7 +25,7 @@ function bulkOf(waitMsMax?: number) {
   const failures: unknown[] = []
   const bulk = createBulk(
     { file: join(dir, PROXY_FILE), provider: PROVIDER },
-    error => void failures.push(error),
+    { look: () => {}, failed: error => void failures.push(error) },
     waitMsMax,
   )
   const question = createQuestions(PROVIDER)('/api?key=k&get=json', null).ask(TERMS)

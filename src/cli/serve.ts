@@ -1,9 +1,9 @@
 /** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
+import { join } from 'node:path'
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import { createAnswers } from '../answers.ts'
-import { type List, openBulk, type Registry, withList, withRegistry } from '../app.ts'
+import { ACCESS_FILE, type List, PROXY_FILE, using } from '../app.ts'
 import { type Settings, serviceManager } from '../config.ts'
-import { messageOf } from '../error.ts'
 import { createGuard } from '../guard.ts'
 import { createClientAddress } from '../http/client-address.ts'
 import { listen } from '../http/listen.ts'
@@ -11,11 +11,14 @@ import { createService } from '../http/server.ts'
 import { createLog, type Log } from '../log.ts'
 import { createNotifier } from '../notify.ts'
 import { loadSample } from '../sample.ts'
+import { holdList, holdRegistry, holdSample } from '../serving.ts'
 import { type Clock, MINUTE_MS, SECOND_MS } from '../time.ts'
 import { command } from './command.ts'
 
 /** How often old proxies and old usage are looked for. */
 const SWEEP_EVERY_MS = MINUTE_MS
+/** How often the databases are looked after. */
+const TEND_EVERY_MS = SECOND_MS
 /** How often the sample's check times move on. */
 const REFRESH_EVERY_MS = SECOND_MS
 
@@ -38,47 +41,53 @@ export const serveCommand = command({
   summary: 'run the service until SIGTERM or SIGINT',
   settings: SERVE_SETTINGS,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
-  run: ({ settings, clock }) =>
-    withRegistry(
-      settings.data,
-      registry => {
-        const hasKeys = registry.keys.list(clock()).length > 0
-        const dir = settings.sample ? null : settings.data
-        return withList(dir, list => serve({ settings, clock, registry, list, hasKeys }), true)
-      },
-      true,
-    ),
+  async run({ settings, clock }) {
+    const log = createLog(settings.log === 'json')
+    const { data, sample, providerService } = settings
+    await using(
+      join(data, ACCESS_FILE),
+      () => holdRegistry(data, log.say),
+      registry =>
+        using(
+          join(data, PROXY_FILE),
+          () => (sample ? holdSample() : holdList(data, providerService, log.say)),
+          list => serve({ settings, clock, log, registry, list }),
+        ),
+    )
+  },
 })
 
 type Serving = {
   settings: ServeSettings
   clock: Clock
-  registry: Registry
-  list: List
-  hasKeys: boolean
+  log: Log
+  registry: ReturnType<typeof holdRegistry>
+  list: ReturnType<typeof holdList> | ReturnType<typeof holdSample>
 }
 
 /** Serves until a signal comes. */
-async function serve({ settings, clock, registry, list, hasKeys }: Serving): Promise<void> {
-  const log = createLog(settings.log === 'json')
+async function serve({ settings, clock, log, registry, list }: Serving): Promise<void> {
   const guard = createGuard()
   const manager = await createNotifier(serviceManager(), log.say)
-  const bulk = settings.sample
-    ? null
-    : openBulk(settings.data, settings.providerService, error =>
-        log.say(`a long answer broke off: ${messageOf(error)}`),
-      )
-  const timers = settings.sample
-    ? [keepFresh(list, clock)]
-    : [sweep(() => list.proxies.removeOlderThan(clock() - settings.retain), log)]
-  timers.push(sweep(() => registry.usage.removeStale(clock()), log))
+  const tend = (): void => {
+    registry.tend()
+    list.tend()
+  }
+  tend()
+  const timers = [
+    'sample' in list
+      ? keepFresh(list.sample, clock)
+      : sweep(() => list.removeOlderThan(clock() - settings.retain)),
+    sweep(() => registry.removeStale(clock())),
+    setInterval(tend, TEND_EVERY_MS),
+  ]
   try {
     const service = createService({
       access: registry.access,
       answers: createAnswers({
-        select: bulk ? list.proxies.selectQuickly : list.proxies.select,
-        ...(bulk && { bulk }),
-        listVersion: list.proxies.version,
+        select: list.select,
+        ...('bulk' in list && { bulk: list.bulk }),
+        listVersion: list.version,
         provider: settings.providerService,
         bytesMax: settings.cacheBytes,
       }),
@@ -89,17 +98,17 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
       clientAddress: createClientAddress(settings.trustProxy),
       guard,
       probe: () => {
-        list.proxies.isEmpty()
-        registry.usage.probe()
+        list.version()
+        list.isEmpty()
+        registry.probe()
       },
     })
-    const isEmpty = list.proxies.isEmpty() // before listening: a damaged list ends it here
     const { server, shown } = await listen(service, settings.listen)
     log.say(`listening on ${shown}`)
-    if (isEmpty) {
+    if (isSure(list.isEmpty)) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
-    if (!hasKeys) {
+    if (isSure(() => !registry.hasKeys(clock()))) {
       log.say(`there is no key but demo; make one with: proxylist keys add --data ${settings.data}`)
     }
     manager.ready(`listening on ${shown}`)
@@ -110,9 +119,17 @@ async function serve({ settings, clock, registry, list, hasKeys }: Serving): Pro
     await drain(server, settings.grace)
   } finally {
     for (const timer of timers) clearInterval(timer)
-    bulk?.close()
     await log.close()
     manager.close()
+  }
+}
+
+/** Whether something is true; a database that cannot tell now has been told of. */
+function isSure(ask: () => boolean): boolean {
+  try {
+    return ask()
+  } catch {
+    return false
   }
 }
 
@@ -128,13 +145,9 @@ function keepFresh(list: List, clock: Clock) {
 }
 
 /** Calls `removeSome` every minute, again in the next turn while it says that more remains. */
-function sweep(removeSome: () => boolean, log: Log) {
+function sweep(removeSome: () => boolean) {
   const step = (): void => {
-    try {
-      if (removeSome()) setTimeout(step, 1)
-    } catch {
-      log.say('old rows could not be removed now; trying again in a minute')
-    }
+    if (isSure(removeSome)) setTimeout(step, 1)
   }
   step()
   return setInterval(step, SWEEP_EVERY_MS)

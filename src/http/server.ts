@@ -86,7 +86,9 @@ export function createService(options: ServiceOptions) {
       return await route(incoming)
     } catch (thrown) {
       const error = toApiError(thrown)
-      if (error.status >= 500) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
+      // Of a failing database the operator reads once, not at every request.
+      const isOurs = error.status >= 500 && !isDatabaseFailure(thrown)
+      if (isOurs) log.say(`request ${id} failed: ${explainFailure(thrown)}`)
       if (WRONG_KEY.has(error.code)) await guard.failed(clientBucket(incoming.ip), incoming.nowMs)
       return refusal(error, errors, incoming.nowMs)
     }
@@ -187,9 +189,8 @@ function refusal(error: ApiError, form: 'json' | 'text', nowMs: number): Reply {
   return { status: error.status, headers, body }
 }
 
-/** What the operator reads of a failure: its sentence, or the stack of what nobody foresaw. */
+/** What the operator reads of our own failure: a sentence, or the stack of what nobody foresaw. */
 const explainFailure = (thrown: unknown): string => {
   if (!(thrown instanceof Error)) return String(thrown)
-  const isKnown = thrown instanceof ApiError || isDatabaseFailure(thrown)
-  return isKnown ? thrown.message : (thrown.stack ?? thrown.message)
+  return thrown instanceof ApiError ? thrown.message : (thrown.stack ?? thrown.message)
 }
