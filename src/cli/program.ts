@@ -7,6 +7,7 @@ import { VERSION } from '../version.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
+import { doctorCommand } from './doctor.ts'
 import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
@@ -23,6 +24,7 @@ export const COMMANDS: readonly Command[] = [
   ...PLAN_COMMANDS,
   backupCommand,
   systemdUnitCommand,
+  doctorCommand,
   versionCommand,
 ]
 

@@ -1,0 +1,22 @@
+/** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
+import { processEnvironment } from '../config.ts'
+import { examine } from '../doctor.ts'
+import { CommandError } from '../error.ts'
+import { command, print, printJson, table } from './command.ts'
+
+export const doctorCommand = command({
+  name: 'doctor',
+  summary: 'examine settings, permissions, both databases, freshness and disk; 1 when one is wrong',
+  settings: ['data', 'json'],
+  example: 'proxylist doctor --data /var/lib/proxylist',
+  async run({ settings: { data, json }, clock }) {
+    const findings = examine({ dir: data, env: processEnvironment(), nowMs: clock() })
+    const wrong = findings.filter(({ ok }) => !ok).length
+    if (json) await printJson({ ok: wrong === 0, checks: findings })
+    else {
+      const rows = findings.map(({ check, ok, found }) => [check, ok ? 'ok' : 'WRONG', found])
+      await print(table(['CHECK', 'STATE', 'FOUND'], rows))
+    }
+    if (wrong > 0) throw new CommandError(`${wrong} of ${findings.length} checks found something`)
+  },
+})
