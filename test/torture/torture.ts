@@ -18,6 +18,7 @@ import { stopAll, stopForGood } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
+import { faults } from './faults.ts'
 import { fuzz } from './fuzz.ts'
 import { killImport } from './kill-import.ts'
 import { killServe } from './kill-serve.ts'
@@ -31,6 +32,7 @@ const PARTS: { [name: string]: Part } = {
   addresses,
   'kill-import': killImport,
   'kill-serve': killServe,
+  faults,
   fuzz,
   slow,
   backup,

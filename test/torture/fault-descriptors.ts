@@ -1,0 +1,100 @@
+/** Owns the exhaustion of file descriptors: idle connections take all that the server may have. */
+import { cpSync } from 'node:fs'
+import type { Socket } from 'bun'
+import { type Connection, connect } from '../bench/connection.ts'
+import { answersOf, KEY, QUERIES, startWatched, untilRight } from './fault-server.ts'
+import type { Finding, Run } from './part.ts'
+
+/** Descriptors of the server, and idle connections, which are more. */
+const DESCRIPTORS = 96
+const IDLE = 300
+const ASKED = 300
+/** Those whose answers are framed by their length. */
+const SHORT = QUERIES.slice(0, -1)
+
+/** Asks on one connection, one request after the other; gives statuses and the slowest answer. */
+function askInTurn(port: number, times: number) {
+  const statuses = new Map<number, number>()
+  let slowestMs = 0
+  let left = times
+  let startMs = 0
+  let open: Connection | null = null
+  const opened = Promise.withResolvers<void>()
+  const done = Promise.withResolvers<void>()
+  const next = (): void => {
+    startMs = performance.now()
+    left -= 1
+    open?.send(`/api?key=${KEY}&${SHORT[left % SHORT.length]}`)
+  }
+  void connect(port, {
+    open(connection) {
+      open = connection
+      opened.resolve()
+    },
+    answer(connection, status) {
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      slowestMs = Math.max(slowestMs, performance.now() - startMs)
+      if (left > 0) return void setTimeout(next, 5)
+      connection.close()
+      done.resolve()
+    },
+    gone(_, wasBusy) {
+      if (wasBusy) statuses.set(0, (statuses.get(0) ?? 0) + 1)
+      done.resolve()
+    },
+  })
+  return {
+    opened: opened.promise,
+    async start() {
+      next()
+      await done.promise
+      return { statuses, slowestMs }
+    },
+  }
+}
+
+export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
+  run.say('out of file descriptors')
+  const dir = `${run.directory('descriptors')}/data`
+  cpSync(pristine, dir, { recursive: true, preserveTimestamps: true })
+  const server = await startWatched(run.binary, dir, [
+    'prlimit',
+    `--nofile=${DESCRIPTORS}:${DESCRIPTORS}`,
+  ])
+  try {
+    const right = await answersOf(server)
+    const asking = askInTurn(server.port, ASKED)
+    await asking.opened
+    await Bun.sleep(100)
+    const idle: Socket[] = []
+    for (let n = 0; n < IDLE; n += 1) {
+      idle.push(
+        await Bun.connect({ hostname: '127.0.0.1', port: server.port, socket: { data() {} } }),
+      )
+    }
+    await Bun.sleep(500)
+    const { statuses, slowestMs } = await asking.start()
+    for (const socket of idle) socket.end()
+    const recoveryMs = await untilRight(server, right)
+    const good = statuses.get(200) ?? 0
+    const refused = statuses.get(503) ?? 0
+    const shown = recoveryMs === null ? 'never' : `${Math.round(recoveryMs)} ms after`
+    return [
+      {
+        promise: 'out of descriptors: open connections are served, new ones again when it is over',
+        figure:
+          `${IDLE} idle connections, ${DESCRIPTORS} descriptors: ${good} of ${ASKED} answers 200, ` +
+          `${refused} 503, slowest ${Math.round(slowestMs)} ms; new connections ${shown}`,
+        bound: 'no failures, ≤ 5 s',
+        holds:
+          good + refused === ASKED &&
+          slowestMs <= 5_000 &&
+          recoveryMs !== null &&
+          recoveryMs <= 5_000 &&
+          !server.hasEnded(),
+      },
+    ]
+  } finally {
+    await server.stop()
+  }
+}
