@@ -5,7 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAccess } from './access.ts'
-import { type BulkWatch, createBulk } from './bulk.ts'
+import { type BulkWatch, createBulk, LOG_BOUND } from './bulk.ts'
 import { CommandError, isDatabaseFailure, Unavailable } from './error.ts'
 import { beginImport } from './sqlite/importer.ts'
 import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
@@ -51,7 +51,7 @@ export function openList(
 
 /** The thread for answers from the list in `dir` that would hold everybody up. */
 export const openBulk = (dir: string, provider: string, watch: BulkWatch) =>
-  createBulk({ file: join(dir, PROXY_FILE), provider }, watch)
+  createBulk({ file: join(dir, PROXY_FILE), provider, log: LOG_BOUND }, watch)
 
 /** Keys, plans and usage in `dir`; `again`: they must be there. */
 export function openRegistry(dir: string, serving = false, again = false) {

@@ -3,14 +3,14 @@
  * reads through a connection of its own: one snapshot of the list from first row to last.
  */
 import { detailOf, writeAnswer } from './answers.ts'
-import type { BulkSetUp, FromThread, ToThread } from './bulk.ts'
+import type { BulkSetUp, FromThread, LogBound, ToThread } from './bulk.ts'
 import { subnetOf } from './ip.ts'
 import type { Proxy } from './proxy.ts'
 import { createWriters, maskProxy } from './render.ts'
 import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
-import { isSameMark, markOf } from './sqlite/seal.ts'
+import { isSameMark, logBytes, markOf } from './sqlite/seal.ts'
 import { QUICK_RECORDS_MAX } from './sqlite/select.ts'
-import { formatInstant } from './time.ts'
+import { formatInstant, stopwatch } from './time.ts'
 
 declare const self: Worker
 
@@ -24,7 +24,13 @@ const IDLE_MAX = 4
 
 type Ask = Extract<ToThread, { kind: 'ask' }>
 /** A long answer under way: gives its next piece, `null` after the last. */
-type Stream = { next: () => string | null; records: () => number; close: () => void }
+type Stream = {
+  next: () => string | null
+  records: () => number
+  /** How long ago it began. */
+  ageMs: () => number
+  close: () => void
+}
 
 const streams = new Map<number, Stream>()
 const encoder = new TextEncoder()
@@ -60,6 +66,7 @@ function createStream(rows: Iterator<Proxy>, writer: Writer, nowMs: number, clos
       return piece
     },
     records: () => records,
+    ageMs: stopwatch(),
     close,
   }
 }
@@ -115,9 +122,36 @@ function createPool(file: string) {
   }
 }
 
-function createThread({ file, provider }: BulkSetUp) {
+/** Keeps the log of the list within `log`, as far as long answers are what it grows for. */
+function boundLog(file: string, log: LogBound) {
+  const isLarge = (): boolean => logBytes(file) > log.bytesMax
+
+  /** Ends answers that have kept it from being emptied for too long. */
+  function giveUpOld(): void {
+    if (!isLarge()) return
+    for (const [id, { ageMs, close }] of streams) {
+      if (ageMs() < log.oldMs) continue
+      streams.delete(id)
+      close()
+    }
+  }
+
+  return {
+    giveUpOld,
+    /** Empties it when it is large, unless somebody reads an old state of the list or writes. */
+    empty({ db }: Connection): void {
+      giveUpOld()
+      if (streams.size === 0 && isLarge()) db.run('pragma wal_checkpoint(truncate)')
+    },
+    /** Whether one more long answer may begin. */
+    hasRoom: (): boolean => streams.size === 0 || !isLarge(),
+  }
+}
+
+function createThread({ file, provider, log }: BulkSetUp) {
   const writerOf = createWriters(provider)
   const pool = createPool(file)
+  const { giveUpOld, empty, hasRoom } = boundLog(file, log)
 
   /** Answers at once when the answer is small; else begins a stream, which keeps the connection. */
   function begin(connection: Connection, asked: Ask): 'done' | 'begun' {
@@ -133,6 +167,11 @@ function createThread({ file, provider }: BulkSetUp) {
     if (first.length <= QUICK_RECORDS_MAX) {
       const shown = masked ? first.map(maskProxy) : first
       reply({ kind: 'small', id, small: writeAnswer(writerOf, question, shown) })
+      return 'done'
+    }
+    if (!hasRoom()) {
+      rows.return?.(undefined)
+      reply({ kind: 'refused', id })
       return 'done'
     }
     const none = { records: 0, subnets: [] }
@@ -151,6 +190,7 @@ function createThread({ file, provider }: BulkSetUp) {
     const connection = pool.take()
     let isKept = false
     try {
+      empty(connection)
       isKept = begin(connection, asked) === 'begun'
     } finally {
       if (!isKept) pool.give(connection)
@@ -158,6 +198,7 @@ function createThread({ file, provider }: BulkSetUp) {
   }
 
   function pull(id: number): void {
+    giveUpOld()
     const stream = streams.get(id)
     if (stream === undefined) throw new Error('the answer is not under way any more')
     const piece = stream.next()

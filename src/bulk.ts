@@ -9,7 +9,14 @@ import type { Question } from './question.ts'
 import { stopwatch } from './time.ts'
 
 /** What the thread works with from its start. */
-export type BulkSetUp = { file: string; provider: string }
+export type BulkSetUp = { file: string; provider: string; log: LogBound }
+
+/**
+ * How far long answers may keep the list's write-ahead log from being emptied: while it is larger
+ * than `bytesMax`, those older than `oldMs` are given up, and none begins beside another.
+ */
+export type LogBound = { bytesMax: number; oldMs: number }
+export const LOG_BOUND: LogBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
 
 export type ToThread =
   | { kind: 'ask'; id: number; question: Question; nowMs: number; needsTotals: boolean }
@@ -21,6 +28,8 @@ export type FromThread =
   | { kind: 'small'; id: number; small: SmallAnswer }
   /** A long answer begins; totals are 0 and empty unless they were needed. */
   | { kind: 'large'; id: number; records: number; subnets: readonly number[] }
+  /** A long answer would keep the log from being emptied. */
+  | { kind: 'refused'; id: number }
   | { kind: 'piece'; id: number; bytes: Uint8Array<ArrayBuffer> }
   | { kind: 'end'; id: number; records: number }
   | { kind: 'failed'; id: number; name: string; message: string; code: string }
@@ -202,6 +211,7 @@ export function createBulk(
         return show({ kind: 'ask', id, question, nowMs, needsTotals })
       })
       if (first.kind === 'small') return { small: first.small }
+      if (first.kind === 'refused') refuse('older long answers must end first')
       if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)
       const large = largeAnswer(id, first)
       if (open <= STREAMS_MAX) return { large }

@@ -2,9 +2,10 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { openList, PROXY_FILE } from '../src/app.ts'
-import { createBulk } from '../src/bulk.ts'
+import { createBulk, LOG_BOUND } from '../src/bulk.ts'
 import { ApiError } from '../src/error.ts'
 import { createQuestions } from '../src/question.ts'
+import { logBytes } from '../src/sqlite/seal.ts'
 import { cleanUp, fillList, T0, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
@@ -17,22 +18,29 @@ const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
 }))
 
 /** The thread for a list of ROWS; and a question for all of them. */
-function bulkOf(waitMsMax?: number) {
+function bulkOf(waitMsMax?: number, log = LOG_BOUND) {
   const dir = temporaryDirectory()
   const list = openList(dir)
   fillList(list, ROWS)
-  list.close()
   const failures: unknown[] = []
   const bulk = createBulk(
-    { file: join(dir, PROXY_FILE), provider: PROVIDER },
+    { file: join(dir, PROXY_FILE), provider: PROVIDER, log },
     { look: () => {}, failed: error => void failures.push(error) },
     waitMsMax,
   )
   const question = createQuestions(PROVIDER)('/api?key=k&get=json', null).ask(TERMS)
   return {
     failures,
+    /** Imports one more row; how large the log then is. */
+    importRow(n: number): number {
+      fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
+      return logBytes(join(dir, PROXY_FILE))
+    },
     ask: () => bulk.ask(question, T0, true),
-    [Symbol.dispose]: () => bulk.close(),
+    [Symbol.dispose](): void {
+      bulk.close()
+      list.close()
+    },
   }
 }
 
@@ -74,5 +82,30 @@ describe('long answers', () => {
     const all = await Promise.all(Array.from({ length: 5 }, () => large(bulk.ask())))
     expect(all.map(({ records }) => records)).toEqual(all.map(() => ROWS.length))
     for (const answer of all) await answer.cancel()
+  })
+
+  test('a log that they keep from being emptied lets none begin beside another', async () => {
+    using bulk = bulkOf(undefined, { bytesMax: 0, oldMs: 60_000 })
+    const first = await large(bulk.ask())
+    expect(bulk.importRow(1)).toBeGreaterThan(0)
+    const refusal = await bulk.ask().catch((error: unknown) => error)
+    if (!(refusal instanceof ApiError)) throw new Error('it was answered')
+    expect([refusal.code, refusal.context]).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+    await first.cancel()
+    const second = await large(bulk.ask())
+    expect(second.records).toBe(ROWS.length + 1)
+    await second.cancel()
+    expect(bulk.failures).toEqual([])
+  })
+
+  test('one that has kept the log from being emptied for long is given up', async () => {
+    using bulk = bulkOf(undefined, { bytesMax: 0, oldMs: 0 })
+    const reader = (await large(bulk.ask())).open(() => {}).getReader()
+    bulk.importRow(1)
+    const second = await large(bulk.ask())
+    expect(second.records).toBe(ROWS.length + 1)
+    expect(await reader.read().catch(() => 'broken off')).toBe('broken off')
+    await second.cancel()
+    expect(bulk.failures).toHaveLength(1)
   })
 })

@@ -22,6 +22,10 @@ export function markOf(file: string): Mark | null {
   return { inode, logInode: log?.ino ?? 0, size, modifiedMs: Math.round(mtimeMs) }
 }
 
+/** The size of a database's write-ahead log in bytes. */
+export const logBytes = (file: string): number =>
+  statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0
+
 /** Whether two marks are of the same files, with the same content where they tell. */
 export const isSameMark = (a: Mark | null, b: Mark | null): boolean =>
   a?.inode === b?.inode && a?.size === b?.size && a?.modifiedMs === b?.modifiedMs
