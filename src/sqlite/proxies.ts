@@ -37,9 +37,11 @@ export function checkListFile(file: string): string[] {
   const db = openProxyFile(file, { serving: true, again: true, cacheKib: CHECK_CACHE_KIB })
   try {
     const before = markOf(file)
+    const wasSealed = isSealed(db, file)
     const problems = checkList(db, PROXY_SCHEMA)
     if (problems.length > 0) breakSeal(file)
-    else if (isSameMark(before, markOf(file)) && !isSealed(db, file)) seal(db, file)
+    // Who has changed a sealed list meanwhile seals it again, and must not be disturbed.
+    else if (!wasSealed && isSameMark(before, markOf(file))) seal(db, file)
     return problems
   } finally {
     db.close(true)
