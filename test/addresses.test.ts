@@ -1,7 +1,7 @@
 /** Which bucket a client is counted in (contract B7), against the oracle of the torture run. */
 import { describe, expect, test } from 'bun:test'
-import { checkCombinations } from './torture/address-check.ts'
-import { clientOf, v4 } from './torture/address-oracle.ts'
+import { checkCombinations } from './torture/addresses/check.ts'
+import { clientOf, v4 } from './torture/addresses/oracle.ts'
 
 describe('peers, X-Forwarded-For and trusted ranges in combination', () => {
   const { changed, wrong, kinds, buckets } = checkCombinations(7, 2000)

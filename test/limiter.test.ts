@@ -7,9 +7,9 @@ import { type Caller, metersOf } from '../src/access.ts'
 import { completeHeaders } from '../src/http/headers.ts'
 import { admitOne } from '../src/limits.ts'
 import { createUsageStore, openAccessFile } from '../src/sqlite/usage.ts'
-import { emptyHistory, type History, judge, type Rule, record } from './torture/limiter-oracle.ts'
+import { emptyHistory, type History, judge, type Rule, record } from './torture/limiter/oracle.ts'
+import { ADDRESSES, anyPlan, move, startMs, tellStories } from './torture/limiter/tight.ts'
 import { pick, randomOf } from './torture/part.ts'
-import { ADDRESSES, anyPlan, move, startMs, tellStories } from './torture/tight.ts'
 
 type Random = () => number
 

@@ -1,7 +1,7 @@
-/** Telling growth from noise (test/torture/slope.ts), on which a soak decides. */
+/** Telling growth from noise (test/torture/soak/slope.ts), on which a soak decides. */
 import { describe, expect, test } from 'bun:test'
-import { type Point, slopeOf, troughsOf } from './torture/slope.ts'
-import { growthOf } from './torture/soak-growth.ts'
+import { growthOf } from './torture/soak/growth.ts'
+import { type Point, slopeOf, troughsOf } from './torture/soak/slope.ts'
 
 const points = (...values: number[]): Point[] =>
   values.map((value, n) => ({ atSeconds: n * 2, value }))

@@ -5,7 +5,8 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { checkCombinations } from './address-check.ts'
+import { checkCombinations } from './addresses/check.ts'
+import { guardFindings } from './addresses/guard.ts'
 import {
   anyCombination,
   bucketOf,
@@ -13,8 +14,7 @@ import {
   clientOf,
   type Entry,
   v4,
-} from './address-oracle.ts'
-import { guardFindings } from './guard.ts'
+} from './addresses/oracle.ts'
 import { between, type Finding, type Part, pick, type Run, randomOf, scaled } from './part.ts'
 import { exchange, startServing } from './serving.ts'
 

@@ -4,8 +4,8 @@
  */
 import { Database } from 'bun:sqlite'
 import { chmodSync, copyFileSync, cpSync, mkdirSync } from 'node:fs'
-import { exhaust } from './fault-descriptors.ts'
-import { flips } from './fault-flips.ts'
+import { exhaust } from './faults/descriptors.ts'
+import { flips } from './faults/flips.ts'
 import {
   answersOf,
   files,
@@ -14,8 +14,8 @@ import {
   startWatched,
   untilRight,
   type Watched,
-} from './fault-server.ts'
-import { run as command, FAULTS, type Fault, NotHere } from './fault-table.ts'
+} from './faults/server.ts'
+import { run as command, FAULTS, type Fault, NotHere } from './faults/table.ts'
 import type { Finding, Part, Run } from './part.ts'
 
 const ROWS = 3_000

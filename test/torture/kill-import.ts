@@ -5,10 +5,10 @@
 import { readdirSync } from 'node:fs'
 import { PROXY_FILE } from '../../src/app.ts'
 import { count } from '../bench/table.ts'
-import { CHANGES, type Change, type Variant } from './changes.ts'
-import { type Death, isFirst, openScene, type Scene, type Stage } from './import-scene.ts'
-import { wrongs } from './kill.ts'
-import { faultsOf, type Watch, watchServer, wholeOf } from './list-state.ts'
+import { CHANGES, type Change, type Variant } from './kill/changes.ts'
+import { type Death, isFirst, openScene, type Scene, type Stage } from './kill/import-scene.ts'
+import { wrongs } from './kill/kill.ts'
+import { faultsOf, type Watch, watchServer, wholeOf } from './kill/list-state.ts'
 import { type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
 
 /** Share of the kills after which another import is the first to open the list. */

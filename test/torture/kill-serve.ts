@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { ACCESS_FILE } from '../../src/app.ts'
 import { DAY_MS, HOUR_MS } from '../../src/time.ts'
 import { count, shown } from '../bench/table.ts'
-import { kill, succeed, wrongs } from './kill.ts'
-import { createServing, type Serving, startLoad } from './kill-serving.ts'
-import { balanceOf, takeAllRests } from './left.ts'
-import { faultsOf } from './list-state.ts'
+import { kill, succeed, wrongs } from './kill/kill.ts'
+import { balanceOf, takeAllRests } from './kill/left.ts'
+import { faultsOf } from './kill/list-state.ts'
+import { createServing, type Serving, startLoad } from './kill/serving.ts'
+import { ADDRESSES, addPlans, addSubjects, readCounted, type Subject } from './kill/subjects.ts'
 import { between, type Finding, type Part, type Run, randomOf, scaled } from './part.ts'
-import { ADDRESSES, addPlans, addSubjects, readCounted, type Subject } from './subjects.ts'
 
 /** Ways the servers stand, and the kills of each in a full run. The first server is killed. */
 const SETUPS: readonly { name: string; servers: number; unix: boolean; kills: number }[] = [

@@ -5,14 +5,14 @@
  */
 import { join } from 'node:path'
 import { startScript } from '../bench/processes.ts'
-import type { ClientInput, ClientResult } from './limiter-client.ts'
-import { type Decision, readDecisions, readHistories } from './limiter-records.ts'
-import { type Replayed, replay } from './limiter-replay.ts'
-import { KINDS } from './limiter-traffic.ts'
-import { type Ids, makeWorld, readJournal } from './limiter-world.ts'
+import type { ClientInput, ClientResult } from './limiter/client.ts'
+import { type Decision, readDecisions, readHistories } from './limiter/records.ts'
+import { type Replayed, replay } from './limiter/replay.ts'
+import { tightFindings } from './limiter/tight.ts'
+import { KINDS } from './limiter/traffic.ts'
+import { type Ids, makeWorld, readJournal } from './limiter/world.ts'
 import { type Finding, type Part, type Run, scaled } from './part.ts'
 import { startServing } from './serving.ts'
-import { tightFindings } from './tight.ts'
 
 const REQUESTS = 1_000_000
 const SERVERS = 2
@@ -49,7 +49,7 @@ async function send(run: Run, data: string, requests: number) {
       clients: CLIENTS / CLIENT_PROCESSES,
       requests: Math.ceil(requests / CLIENT_PROCESSES),
     }
-    return startScript<ClientResult>('../torture/limiter-client.ts', input, DEADLINE_SECONDS)
+    return startScript<ClientResult>('../torture/limiter/client.ts', input, DEADLINE_SECONDS)
   })
   const results = await Promise.all(scripts.map(({ result }) => result))
   await Promise.all(servers.map(server => server.stop()))

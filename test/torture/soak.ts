@@ -16,10 +16,10 @@ import { ROOT } from '../bench/options.ts'
 import { childEnvironment, keepTrack, startServer, stopForGood } from '../bench/processes.ts'
 import { writeRows } from '../bench/rows.ts'
 import { markdown } from '../bench/table.ts'
-import { succeed } from './kill.ts'
-import { growthTable, type Look, timeTable } from './soak-growth.ts'
-import type { SoakLoad, Span } from './soak-load.ts'
-import { measure } from './soak-measures.ts'
+import { succeed } from './kill/kill.ts'
+import { growthTable, type Look, timeTable } from './soak/growth.ts'
+import type { SoakLoad, Span } from './soak/load.ts'
+import { measure } from './soak/measures.ts'
 
 const ROWS = 20_000
 /** Of a merge: a quarter of the list, with newer checks. */
@@ -74,7 +74,7 @@ function startImports(binary: string, dir: string, data: string) {
 
 /** What the clients write, span by span. */
 async function* spansOf(load: SoakLoad): AsyncGenerator<Span> {
-  const script = join(import.meta.dir, 'soak-load.ts')
+  const script = join(import.meta.dir, 'soak/load.ts')
   const child = keepTrack(
     Bun.spawn([process.execPath, script, JSON.stringify(load)], {
       env: childEnvironment(),

@@ -2,7 +2,7 @@
  * The long tests: what the program promises under fault, attack and load, each as a figure.
  *
  *     bun test/torture/torture.ts                   everything once
- *     ONLY=kill,fuzz SEED=7 bun test/torture/torture.ts
+ *     ONLY=kill-serve,fuzz SEED=7 bun test/torture/torture.ts
  *     ROUNDS=3 …                                    three times, each with the next seed
  *     SECONDS=7200 …                                again and again for this long
  *     SCALE=0.01 …                                  a hundredth of the work, while developing

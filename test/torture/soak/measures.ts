@@ -1,9 +1,9 @@
 /** Owns what a soak measures of a running server, from /proc and its data directory. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/app.ts'
-import { readMemory } from '../bench/memory.ts'
-import { openAsker } from './asker.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../../src/app.ts'
+import { readMemory } from '../../bench/memory.ts'
+import { openAsker } from '../kill/asker.ts'
 
 /** One look at the server; latencies come from the clients. */
 export type Sample = {

@@ -3,9 +3,9 @@
  * it into one of two variants and back, so that every import has something to do.
  */
 import { join } from 'node:path'
-import { ANONS, TYPES } from '../../src/proxy.ts'
-import { addressOf, COUNTRIES, cityEnOf, cityOf } from '../bench/rows.ts'
-import { between, pick, randomOf } from './part.ts'
+import { ANONS, TYPES } from '../../../src/proxy.ts'
+import { addressOf, COUNTRIES, cityEnOf, cityOf } from '../../bench/rows.ts'
+import { between, pick, randomOf } from '../part.ts'
 
 /** One kind of import. Variant 1 of a `replace` has some other and some more rows. */
 export type Change = {

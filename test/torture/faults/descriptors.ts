@@ -1,9 +1,9 @@
 /** Owns the exhaustion of file descriptors: idle connections take all that the server may have. */
 import { cpSync } from 'node:fs'
 import type { Socket } from 'bun'
-import { type Connection, connect } from '../bench/connection.ts'
-import { answersOf, KEY, QUERIES, startWatched, untilRight } from './fault-server.ts'
-import type { Finding, Run } from './part.ts'
+import { type Connection, connect } from '../../bench/connection.ts'
+import type { Finding, Run } from '../part.ts'
+import { answersOf, KEY, QUERIES, startWatched, untilRight } from './server.ts'
 
 /** Descriptors of the server, and idle connections, which are more. */
 const DESCRIPTORS = 96

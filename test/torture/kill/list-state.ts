@@ -4,9 +4,9 @@
  */
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { openRegistry, PROXY_FILE } from '../../src/app.ts'
-import indexes from '../../src/sqlite/indexes.sql' with { type: 'text' }
-import { type Server, startServer } from '../bench/processes.ts'
+import { openRegistry, PROXY_FILE } from '../../../src/app.ts'
+import indexes from '../../../src/sqlite/indexes.sql' with { type: 'text' }
+import { type Server, startServer } from '../../bench/processes.ts'
 import { digestOf, outputOf, startChild } from './kill.ts'
 
 /** Everything there is: no row of a run is older than a day. */

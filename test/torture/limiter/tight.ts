@@ -4,13 +4,13 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Caller, chargeOne, metersOf } from '../../src/access.ts'
-import { openRegistry } from '../../src/app.ts'
-import { admitOne } from '../../src/limits.ts'
-import type { Plan } from '../../src/plan.ts'
-import { createUsageStore, openAccessFile } from '../../src/sqlite/usage.ts'
-import { between, type Finding, pick, type Run, randomOf, scaled } from './part.ts'
-import { exchange, type Serving, startServing } from './serving.ts'
+import { type Caller, chargeOne, metersOf } from '../../../src/access.ts'
+import { openRegistry } from '../../../src/app.ts'
+import { admitOne } from '../../../src/limits.ts'
+import type { Plan } from '../../../src/plan.ts'
+import { createUsageStore, openAccessFile } from '../../../src/sqlite/usage.ts'
+import { between, type Finding, pick, type Run, randomOf, scaled } from '../part.ts'
+import { exchange, type Serving, startServing } from '../serving.ts'
 
 type Random = () => number
 

@@ -3,7 +3,7 @@
  * whether it was the kill that ended it, and telling what was found wrong after it.
  */
 import type { Subprocess } from 'bun'
-import { childEnvironment, keepTrack } from '../bench/processes.ts'
+import { childEnvironment, keepTrack } from '../../bench/processes.ts'
 
 /** Timers are late by up to this; what remains is waited for without one. */
 const TIMER_SLACK_MS = 2

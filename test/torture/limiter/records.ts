@@ -4,10 +4,10 @@
  */
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
-import type { Note } from './limiter-client.ts'
-import { countBelow, emptyHistory, type History, type Rule, record } from './limiter-oracle.ts'
-import { addressOf, CALLERS, KINDS, type Kind } from './limiter-traffic.ts'
-import type { Ids, JournalRow } from './limiter-world.ts'
+import type { Note } from './client.ts'
+import { countBelow, emptyHistory, type History, type Rule, record } from './oracle.ts'
+import { addressOf, CALLERS, KINDS, type Kind } from './traffic.ts'
+import type { Ids, JournalRow } from './world.ts'
 
 /** One request as its client and its server saw it. */
 export type Decision = Note & {

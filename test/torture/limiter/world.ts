@@ -5,9 +5,9 @@
 import { Database } from 'bun:sqlite'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, openRegistry } from '../../src/app.ts'
-import { runCommand } from '../bench/command.ts'
-import { KINDS, keyText, listText, subjectsOf } from './limiter-traffic.ts'
+import { ACCESS_FILE, openRegistry } from '../../../src/app.ts'
+import { runCommand } from '../../bench/command.ts'
+import { KINDS, keyText, listText, subjectsOf } from './traffic.ts'
 
 const JOURNAL = `
   create table torture_journal (

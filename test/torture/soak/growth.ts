@@ -11,10 +11,10 @@
  * level of about 200 MB, lies between. Descriptors: one kept for each import is 720 an hour, for
  * each connection 180,000. Logs and files: what every import writes anew is 3,000 MB an hour.
  */
-import { count, median, shown } from '../bench/table.ts'
+import { count, median, shown } from '../../bench/table.ts'
+import type { Span } from './load.ts'
+import type { Sample } from './measures.ts'
 import { type Point, slopeOf, troughsOf } from './slope.ts'
-import type { Span } from './soak-load.ts'
-import type { Sample } from './soak-measures.ts'
 
 /** What clients and server showed at the end of one span. */
 export type Look = Sample & Span & { imports: number }

@@ -3,11 +3,11 @@
  * compared with the one it gave when all was well.
  */
 import { join } from 'node:path'
-import { openList, openRegistry } from '../../src/app.ts'
-import { readRow } from '../../src/ingest/row.ts'
-import { isRecord, parseJson } from '../../src/ingest/sink.ts'
-import { childEnvironment, keepTrack, stop } from '../bench/processes.ts'
-import { writeRows } from '../bench/rows.ts'
+import { openList, openRegistry } from '../../../src/app.ts'
+import { readRow } from '../../../src/ingest/row.ts'
+import { isRecord, parseJson } from '../../../src/ingest/sink.ts'
+import { childEnvironment, keepTrack, stop } from '../../bench/processes.ts'
+import { writeRows } from '../../bench/rows.ts'
 
 export const KEY = `pl_${'F'.repeat(32)}`
 /** A request that takes longer is given up, in milliseconds. */

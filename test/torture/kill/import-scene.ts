@@ -4,11 +4,11 @@
  */
 import { rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { PROXY_FILE } from '../../src/app.ts'
+import { PROXY_FILE } from '../../../src/app.ts'
+import type { Run } from '../part.ts'
 import { type Change, type ChangeFiles, type Variant, writeChange } from './changes.ts'
 import { type Child, isRunning, kill, outputOf, startChild, succeed, until } from './kill.ts'
 import { type Content, contentOf } from './list-state.ts'
-import type { Run } from './part.ts'
 
 /** How often the log of a running import is looked at. */
 const LOOK_EVERY_MS = 1

@@ -3,10 +3,10 @@
  * until it is ready, and the load that goes on meanwhile.
  */
 import type { Subprocess } from 'bun'
-import { childEnvironment, freePort, keepTrack } from '../bench/processes.ts'
+import { childEnvironment, freePort, keepTrack } from '../../bench/processes.ts'
+import { pick } from '../part.ts'
 import { type Asker, Gone, openAsker, type Where } from './asker.ts'
 import { isRunning } from './kill.ts'
-import { pick } from './part.ts'
 import { note, type Request, requestOf, type Subject } from './subjects.ts'
 
 /** Longest wait for a server; far above what is promised. */

@@ -10,15 +10,9 @@ import {
   judge,
   overAdmissions,
   type Rule,
-} from './limiter-oracle.ts'
-import {
-  type Decision,
-  drawnBy,
-  type Journal,
-  type NetworkSet,
-  setName,
-} from './limiter-records.ts'
-import { networksOf } from './limiter-traffic.ts'
+} from './oracle.ts'
+import { type Decision, drawnBy, type Journal, type NetworkSet, setName } from './records.ts'
+import { networksOf } from './traffic.ts'
 
 const DAY_MS = 86_400_000
 

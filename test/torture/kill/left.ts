@@ -3,7 +3,7 @@
  * forgotten, nothing is counted that nobody asked, and exactly the rest is admitted.
  */
 import { type Asker, openAsker } from './asker.ts'
-import type { Serving } from './kill-serving.ts'
+import type { Serving } from './serving.ts'
 import {
   type Counted,
   NETWORKS_QUOTA,

@@ -3,7 +3,7 @@
  * addresses are made as numbers and only then spelled, so nothing here can misread one as the
  * program might. Every address is 128 bits; IPv4 is `::ffff:a.b.c.d`.
  */
-import { between, pick } from './part.ts'
+import { between, pick } from '../part.ts'
 
 type Random = () => number
 

@@ -3,8 +3,8 @@
  * at once, and the requests of their customers. Requests go over the subjects of a kind in waves,
  * so that at any time all clients of all processes meet at the same few.
  */
-import type { Plan } from '../../src/plan.ts'
-import { between, pick } from './part.ts'
+import type { Plan } from '../../../src/plan.ts'
+import { between, pick } from '../part.ts'
 
 type Random = () => number
 

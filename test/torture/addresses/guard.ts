@@ -1,9 +1,9 @@
 /** Wrong keys over real sockets: slowed, a valid key from the same address not, none held at the end. */
-import { openRegistry } from '../../src/app.ts'
-import { FAILURE_DELAY_MS, FAILURES_FREE } from '../../src/guard.ts'
-import { newKey } from '../../src/key.ts'
-import type { Finding, Run } from './part.ts'
-import { exchange, type RawAnswer, startServing, type Where } from './serving.ts'
+import { openRegistry } from '../../../src/app.ts'
+import { FAILURE_DELAY_MS, FAILURES_FREE } from '../../../src/guard.ts'
+import { newKey } from '../../../src/key.ts'
+import type { Finding, Run } from '../part.ts'
+import { exchange, type RawAnswer, startServing, type Where } from '../serving.ts'
 
 const PEER = '127.0.0.2'
 /** Wrong keys sent at once, and how often; valid ones sent meanwhile. */

@@ -3,11 +3,11 @@
  * are answered, and whole lists are downloaded beside them. Writes a line of JSON for each span of
  * time. A script, started by `soak.ts`.
  */
-import { keyOf, SPENT_KEY } from '../bench/customers.ts'
-import { distinctBounds, TYPICAL, UNBOUNDED } from '../bench/queries.ts'
-import { percentile } from '../bench/table.ts'
-import { type Asker, openAsker, type Reply } from './asker.ts'
-import { between, pick, randomOf } from './part.ts'
+import { keyOf, SPENT_KEY } from '../../bench/customers.ts'
+import { distinctBounds, TYPICAL, UNBOUNDED } from '../../bench/queries.ts'
+import { percentile } from '../../bench/table.ts'
+import { type Asker, openAsker, type Reply } from '../kill/asker.ts'
+import { between, pick, randomOf } from '../part.ts'
 
 export type SoakLoad = {
   port: number

@@ -10,7 +10,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { files, runCommand, type Watched } from './fault-server.ts'
+import { files, runCommand, type Watched } from './server.ts'
 
 export type Scene = {
   binary: string

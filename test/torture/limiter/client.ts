@@ -4,9 +4,9 @@
  * asked, when, and what was answered goes to a file. A script, see `runAsScript`.
  */
 import type { Socket } from 'bun'
-import { runAsScript } from '../bench/processes.ts'
-import { createTraffic, headOf, type Request } from './limiter-traffic.ts'
-import { randomOf } from './part.ts'
+import { runAsScript } from '../../bench/processes.ts'
+import { randomOf } from '../part.ts'
+import { createTraffic, headOf, type Request } from './traffic.ts'
 
 export type ClientInput = {
   /** Ports of the servers on 127.0.0.1. */

@@ -1,7 +1,8 @@
 /** Owns comparing the program's client addresses, in process, with those of the oracle. */
-import { createClientAddress } from '../../src/http/client-address.ts'
-import { clientBucket } from '../../src/ip.ts'
-import { readRanges } from '../../src/values.ts'
+import { createClientAddress } from '../../../src/http/client-address.ts'
+import { clientBucket } from '../../../src/ip.ts'
+import { readRanges } from '../../../src/values.ts'
+import { randomOf } from '../part.ts'
 import {
   anyCombination,
   bucketOf,
@@ -10,8 +11,7 @@ import {
   HOPS_MAX,
   headerOf,
   isBelieved,
-} from './address-oracle.ts'
-import { randomOf } from './part.ts'
+} from './oracle.ts'
 
 export type Checked = {
   /** Combinations of each kind. */

@@ -4,10 +4,10 @@
  */
 import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import { keySubject, TEMP_PREFIX } from '../../src/access.ts'
-import { ACCESS_FILE, openRegistry } from '../../src/app.ts'
-import { subnetOf } from '../../src/ip.ts'
-import { between, pick } from './part.ts'
+import { keySubject, TEMP_PREFIX } from '../../../src/access.ts'
+import { ACCESS_FILE, openRegistry } from '../../../src/app.ts'
+import { subnetOf } from '../../../src/ip.ts'
+import { between, pick } from '../part.ts'
 
 /** Addresses of the list, each in a /16 of its own. */
 export const ADDRESSES = Array.from({ length: 60 }, (_, n) => `11.${n}.0.1:8080`)

@@ -1,5 +1,6 @@
 /** Owns flipped bits: a list is damaged before a start or under a server, again and again. */
 import { closeSync, cpSync, openSync, readSync, statSync, writeSync } from 'node:fs'
+import { between, type Finding, type Run, randomOf, scaled } from '../part.ts'
 import {
   answersOf,
   files,
@@ -8,8 +9,7 @@ import {
   type Seen,
   startWatched,
   type Watched,
-} from './fault-server.ts'
-import { between, type Finding, type Run, randomOf, scaled } from './part.ts'
+} from './server.ts'
 
 const FLIPS = 240
 /** How long a verdict on a small list may take. */
