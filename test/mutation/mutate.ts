@@ -1,0 +1,151 @@
+/**
+ * Mutation score: makes one small error at a time in the limiter, the query parser and the ingest
+ * and runs the tests that cover it. An error that no test notices is a survivor.
+ *
+ *     bun test/mutation/mutate.ts                    a sample of each group
+ *     SAMPLE=all ONLY=limits …                       every mutant of a group, or of a source file
+ *     SEED=7 SAMPLE=50 …                             another sample; the same seed draws the same
+ *     LEAST=85                                       lowest score in percent, else exit status 1
+ *
+ * Score: noticed (a test failed, or ran into the time limit) of all mutants that compile.
+ */
+import { readFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { ROOT } from '../bench/options.ts'
+import { markdown } from '../bench/table.ts'
+import { between, randomOf } from '../torture/part.ts'
+import { type Mutant, openCompiler } from './check.ts'
+import { EQUIVALENT } from './equivalent.ts'
+import { GROUPS } from './groups.ts'
+import { createWorkspace, type Fate, type Workspace } from './workspace.ts'
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`)
+const say = (text: string): void => void process.stderr.write(`${text}\n`)
+
+function numberFrom(name: string, fallback: number): number {
+  const value = Number(process.env[name] || fallback)
+  if (Number.isFinite(value) && value >= 0) return value
+  throw new Error(`${name} must be a number`)
+}
+
+const SAMPLE_USUAL = 120
+const options = {
+  seed: numberFrom('SEED', 1),
+  sample: process.env.SAMPLE === 'all' ? Infinity : numberFrom('SAMPLE', SAMPLE_USUAL),
+  least: numberFrom('LEAST', 85),
+  only: (process.env.ONLY || Object.keys(GROUPS).join()).split(',').map(name => name.trim()),
+}
+
+type Compiler = Awaited<ReturnType<typeof openCompiler>>
+type Result = { mutant: Mutant; fate: Fate }
+
+/** The items in an order that depends on the seed alone. */
+function shuffled<T>(items: readonly T[], name: string): T[] {
+  const random = randomOf(options.seed, name)
+  const left = [...items]
+  return items.flatMap(() => left.splice(between(random, 0, left.length - 1), 1))
+}
+
+const isEquivalent = ({ source, mutatedLine }: Mutant): boolean =>
+  EQUIVALENT.some(known => known.source === source && known.line === mutatedLine)
+
+/** Mutants to try: those that compile and are not known to be equivalent, up to the sample. */
+async function sampleOf(compiler: Compiler, name: string, sources: readonly string[]) {
+  const all: Mutant[] = []
+  for (const source of sources) all.push(...(await compiler.mutantsOf(source)))
+  const sample: Mutant[] = []
+  for (const mutant of shuffled(all, name)) {
+    if (sample.length >= options.sample) break
+    if (!isEquivalent(mutant) && (await compiler.compiles(mutant))) sample.push(mutant)
+  }
+  return sample
+}
+
+/** How long the tests of a mutant may take, seen by running them without any in all workspaces. */
+async function limitMsOf(tests: readonly string[], workspaces: readonly Workspace[]) {
+  let limitMs = 600_000
+  for (const _ of ['as long as it takes', 'within the limit']) {
+    const startMs = performance.now()
+    const fates = await Promise.all(workspaces.map(workspace => workspace.run(tests, limitMs)))
+    if (fates.some(fate => fate !== 'survived')) {
+      throw new Error(`without any mutant, the tests ${tests.join()} are ${fates.join()}`)
+    }
+    limitMs = Math.round(3 * (performance.now() - startMs)) + 3000
+  }
+  return limitMs
+}
+
+/** Tries every mutant, one in each workspace at a time. */
+async function tryAll(
+  mutants: readonly Mutant[],
+  tests: readonly string[],
+  workspaces: readonly Workspace[],
+): Promise<Result[]> {
+  const limitMs = await limitMsOf(tests, workspaces)
+  const queue = mutants.values()
+  const results: Result[] = []
+  const work = async (workspace: Workspace): Promise<void> => {
+    for (const mutant of queue) {
+      workspace.put(mutant.source, mutant.text)
+      results.push({ mutant, fate: await workspace.run(tests, limitMs) })
+      workspace.put(mutant.source, readFileSync(join(ROOT, mutant.source), 'utf8'))
+      if (results.length % 50 === 0) say(`${results.length} of ${mutants.length}`)
+    }
+  }
+  await Promise.all(workspaces.map(work))
+  return results
+}
+
+const shortened = (text: string): string => (text.length > 60 ? `${text.slice(0, 59)}…` : text)
+
+function survivorsOf(results: readonly Result[]): string[] {
+  return results
+    .filter(({ fate }) => fate === 'survived')
+    .map(({ mutant }) => mutant)
+    .sort((a, b) => a.source.localeCompare(b.source) || a.line - b.line)
+    .map(({ source, line, before, after }) => {
+      return `${source}:${line}  ${shortened(before)}  →  ${shortened(after) || '(nothing)'}`
+    })
+}
+
+const countOf = (results: readonly Result[], fate: Fate): number =>
+  results.filter(result => result.fate === fate).length
+const scoreOf = (results: readonly Result[]): number =>
+  results.length === 0 ? 100 : 100 * (1 - countOf(results, 'survived') / results.length)
+
+const rowOf = (name: string, results: readonly Result[]): string[] => [
+  name,
+  String(results.length),
+  ...(['killed', 'survived', 'timed out'] as const).map(fate => String(countOf(results, fate))),
+  `${scoreOf(results).toFixed(1)} %`,
+]
+
+async function main(workspaces: readonly Workspace[], compiler: Compiler): Promise<number> {
+  const rows: string[][] = []
+  let isEnough = true
+  for (const [name, { sources, tests }] of Object.entries(GROUPS)) {
+    const wanted = sources.filter(source => [name, source].some(it => options.only.includes(it)))
+    if (wanted.length === 0) continue
+    const mutants = await sampleOf(compiler, name, wanted)
+    say(`${name}: ${mutants.length} mutants`)
+    const results = await tryAll(mutants, tests, workspaces)
+    for (const survivor of survivorsOf(results)) print(survivor)
+    rows.push(rowOf(name, results))
+    isEnough &&= scoreOf(results) >= options.least
+  }
+  print(`\nseed ${options.seed}, sample ${options.sample}\n`)
+  print(markdown(['group', 'mutants', 'killed', 'survived', 'timed out', 'score'], rows))
+  return isEnough ? 0 : 1
+}
+
+const workspaces = Array.from({ length: availableParallelism() }, () =>
+  createWorkspace(options.seed),
+)
+const compiler = await openCompiler()
+try {
+  process.exitCode = await main(workspaces, compiler)
+} finally {
+  await compiler.close()
+  for (const workspace of workspaces) workspace.remove()
+}
