@@ -6,11 +6,11 @@ const ingest = ['ingest', 'importer']
 export const GROUPS: { readonly [name: string]: Group } = {
   limits: {
     sources: ['src/limits.ts', 'src/access.ts', 'src/sqlite/usage.ts'],
-    tests: ['access', 'api'],
+    tests: ['access', 'limits', 'usage', 'key', 'api'],
   },
   query: {
     sources: ['src/query.ts', 'src/question.ts'],
-    tests: ['query', 'api'],
+    tests: ['query', 'question', 'api'],
   },
   ingest: {
     sources: [
