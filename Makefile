@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench torture check fmt build clean
+.PHONY: help run dev test bench torture mutate check fmt build clean
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/node_modules/.bin/bun
@@ -34,6 +34,9 @@ bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY
 
 torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
 	@$(BUN) test/torture/torture.ts
+
+mutate: $(READY) ## small errors in limiter, query parser and ingest: do tests notice? (ONLY=…, SEED=…, SAMPLE=N or all)
+	@$(BUN) test/mutation/mutate.ts
 
 check: $(READY) ## format, lint and types, without changing anything
 	$(BUN) x biome check

@@ -62,18 +62,12 @@ async function sampleOf(compiler: Compiler, name: string, sources: readonly stri
   return sample
 }
 
-/** How long the tests of a mutant may take, seen by running them without any in all workspaces. */
-async function limitMsOf(tests: readonly string[], workspaces: readonly Workspace[]) {
-  let limitMs = 600_000
-  for (const _ of ['as long as it takes', 'within the limit']) {
-    const startMs = performance.now()
-    const fates = await Promise.all(workspaces.map(workspace => workspace.run(tests, limitMs)))
-    if (fates.some(fate => fate !== 'survived')) {
-      throw new Error(`without any mutant, the tests ${tests.join()} are ${fates.join()}`)
-    }
-    limitMs = Math.round(3 * (performance.now() - startMs)) + 3000
-  }
-  return limitMs
+/** How much processor time the tests of a mutant may take, seen by running them without any. */
+async function limitSecondsOf(tests: readonly string[], workspaces: readonly Workspace[]) {
+  const runs = await Promise.all(workspaces.map(workspace => workspace.run(tests, 600)))
+  const failed = runs.find(({ fate }) => fate !== 'survived')
+  if (failed) throw new Error(`without any mutant, ${tests.join()} are ${failed.fate}`)
+  return Math.ceil(2 * Math.max(...runs.map(({ seconds }) => seconds))) + 2
 }
 
 /** Tries every mutant, one in each workspace at a time. */
@@ -82,13 +76,14 @@ async function tryAll(
   tests: readonly string[],
   workspaces: readonly Workspace[],
 ): Promise<Result[]> {
-  const limitMs = await limitMsOf(tests, workspaces)
+  const limitSeconds = await limitSecondsOf(tests, workspaces)
   const queue = mutants.values()
   const results: Result[] = []
   const work = async (workspace: Workspace): Promise<void> => {
     for (const mutant of queue) {
       workspace.put(mutant.source, mutant.text)
-      results.push({ mutant, fate: await workspace.run(tests, limitMs) })
+      const { fate } = await workspace.run(tests, limitSeconds)
+      results.push({ mutant, fate })
       workspace.put(mutant.source, readFileSync(join(ROOT, mutant.source), 'utf8'))
       if (results.length % 50 === 0) say(`${results.length} of ${mutants.length}`)
     }

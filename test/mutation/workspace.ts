@@ -14,6 +14,9 @@ import { ROOT } from '../bench/options.ts'
 
 export type Fate = 'killed' | 'survived' | 'timed out'
 
+/** How long one test may wait for what never comes. */
+const HANGING_MS = 30_000
+
 /** What tests may read; of all else they need none, or it is found through a link. */
 const COPIED = ['src', 'test', 'data']
 const LEFT_OUT = ['.git', ...COPIED]
@@ -30,26 +33,28 @@ export function createWorkspace(seed: number) {
   const environment = { ...process.env, TMPDIR: scratch, MUTATION_SEED: String(seed) }
 
   return {
-    /** Runs these tests (`access` is test/access.test.ts) until one fails, or for `limitMs`. */
-    async run(tests: readonly string[], limitMs: number): Promise<Fate> {
+    /** Runs these tests (`access` is test/access.test.ts) until one fails, or their time is up. */
+    async run(tests: readonly string[], limitSeconds: number) {
       const child = Bun.spawn(
         [
-          ...[process.execPath, 'test', '--bail', '--timeout', String(limitMs)],
+          // Of processor time, so that a busy machine makes nothing late.
+          ...['sh', '-c', 'ulimit -t "$0" && exec "$@"', String(limitSeconds)],
+          ...[process.execPath, 'test', '--bail', '--timeout', String(HANGING_MS)],
           ...['--preload', './test/mutation/preload.ts'],
           ...tests.map(name => `./test/${name}.test.ts`),
         ],
-        { cwd: dir, env: environment, stdout: 'ignore', stderr: 'ignore', stdin: 'ignore' },
+        {
+          ...{ cwd: dir, env: environment, timeout: 5 * HANGING_MS, killSignal: 'SIGKILL' },
+          ...{ stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' },
+        },
       )
-      let isLate = false
-      const timer = setTimeout(() => {
-        isLate = true
-        child.kill('SIGKILL')
-      }, limitMs)
       const exitCode = await child.exited
-      clearTimeout(timer)
+      const seconds = Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1e6
       rmSync(scratch, { recursive: true, force: true })
       mkdirSync(scratch)
-      return isLate ? 'timed out' : exitCode === 0 ? 'survived' : 'killed'
+      const isLate = child.signalCode === 'SIGXCPU' || child.signalCode === 'SIGKILL'
+      const fate: Fate = isLate ? 'timed out' : exitCode === 0 ? 'survived' : 'killed'
+      return { fate, seconds }
     },
     /** Puts a text in the place of a source file. */
     put: (source: string, text: string): void => writeFileSync(join(dir, source), text),
