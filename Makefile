@@ -35,7 +35,7 @@ bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY
 torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
 	@$(BUN) test/torture/torture.ts
 
-mutate: $(READY) ## small errors in limiter, query parser and ingest: do tests notice? (ONLY=…, SEED=…, SAMPLE=N or all)
+mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
 	@$(BUN) test/mutation/mutate.ts
 
 check: $(READY) ## format, lint and types, without changing anything

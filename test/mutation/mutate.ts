@@ -38,6 +38,7 @@ const options = {
 }
 
 type Compiler = Awaited<ReturnType<typeof openCompiler>>
+type Tests = readonly string[]
 type Result = { mutant: Mutant; fate: Fate }
 
 /** The items in an order that depends on the seed alone. */
@@ -62,27 +63,32 @@ async function sampleOf(compiler: Compiler, name: string, sources: readonly stri
   return sample
 }
 
-/** How much processor time the tests of a mutant may take, seen by running them without any. */
-async function limitSecondsOf(tests: readonly string[], workspaces: readonly Workspace[]) {
-  const runs = await Promise.all(workspaces.map(workspace => workspace.run(tests, 600)))
-  const failed = runs.find(({ fate }) => fate !== 'survived')
-  if (failed) throw new Error(`without any mutant, ${tests.join()} are ${failed.fate}`)
-  return Math.ceil(2 * Math.max(...runs.map(({ seconds }) => seconds))) + 2
+/** How much processor time each list of tests may take, seen by running it without any mutant. */
+async function limitsOf(lists: Iterable<Tests>, workspaces: readonly Workspace[]) {
+  const limits = new Map<Tests, number>()
+  for (const tests of new Set(lists)) {
+    const runs = await Promise.all(workspaces.map(workspace => workspace.run(tests, 600)))
+    const failed = runs.find(({ fate }) => fate !== 'survived')
+    if (failed) throw new Error(`without any mutant, ${tests.join()} are ${failed.fate}`)
+    limits.set(tests, Math.ceil(2 * Math.max(...runs.map(({ seconds }) => seconds))) + 2)
+  }
+  return limits
 }
 
 /** Tries every mutant, one in each workspace at a time. */
 async function tryAll(
   mutants: readonly Mutant[],
-  tests: readonly string[],
+  testsOf: { readonly [source: string]: Tests },
   workspaces: readonly Workspace[],
 ): Promise<Result[]> {
-  const limitSeconds = await limitSecondsOf(tests, workspaces)
-  const queue = mutants.values()
+  const wanted = mutants.map(mutant => ({ mutant, tests: testsOf[mutant.source] ?? [] }))
+  const limits = await limitsOf(new Set(wanted.map(({ tests }) => tests)), workspaces)
+  const queue = wanted.values()
   const results: Result[] = []
   const work = async (workspace: Workspace): Promise<void> => {
-    for (const mutant of queue) {
+    for (const { mutant, tests } of queue) {
       workspace.put(mutant.source, mutant.text)
-      const { fate } = await workspace.run(tests, limitSeconds)
+      const { fate } = await workspace.run(tests, limits.get(tests) ?? 0)
       results.push({ mutant, fate })
       workspace.put(mutant.source, readFileSync(join(ROOT, mutant.source), 'utf8'))
       if (results.length % 50 === 0) say(`${results.length} of ${mutants.length}`)
@@ -119,12 +125,14 @@ const rowOf = (name: string, results: readonly Result[]): string[] => [
 async function main(workspaces: readonly Workspace[], compiler: Compiler): Promise<number> {
   const rows: string[][] = []
   let isEnough = true
-  for (const [name, { sources, tests }] of Object.entries(GROUPS)) {
-    const wanted = sources.filter(source => [name, source].some(it => options.only.includes(it)))
+  for (const [name, testsOf] of Object.entries(GROUPS)) {
+    const wanted = Object.keys(testsOf).filter(source =>
+      [name, source].some(it => options.only.includes(it)),
+    )
     if (wanted.length === 0) continue
     const mutants = await sampleOf(compiler, name, wanted)
     say(`${name}: ${mutants.length} mutants`)
-    const results = await tryAll(mutants, tests, workspaces)
+    const results = await tryAll(mutants, testsOf, workspaces)
     for (const survivor of survivorsOf(results)) print(survivor)
     rows.push(rowOf(name, results))
     isEnough &&= scoreOf(results) >= options.least
