@@ -489,7 +489,7 @@ describe('while another process imports', () => {
           writeFileSync(go, '')
         })
         expect(told).toEqual([]) // it begins with its first row
-        target.add(OTHER)
+        target.add(at(9))
         expect(told).toEqual(['waiting'])
         target.commit()
         expect(contents(list)).toHaveLength(replace ? 1 : 2)
