@@ -29,35 +29,65 @@ function numberFrom(name: string, fallback: number): number {
   throw new Error(`${name} must be a number`)
 }
 
+/** The groups and source files that are wanted. @throws Error naming what is neither. */
+function onlyFrom(text: string | undefined): string[] {
+  const names = Object.entries(GROUPS).flatMap(([group, sources]) => [
+    group,
+    ...Object.keys(sources),
+  ])
+  if (!text) return names
+  const wanted = text.split(',').map(name => name.trim())
+  const unknown = wanted.filter(name => !names.includes(name))
+  if (unknown.length > 0) throw new Error(`ONLY takes ${names.join(', ')}; not ${unknown.join()}`)
+  return wanted
+}
+
 const SAMPLE_USUAL = 120
-const options = {
+const readOptions = () => ({
   seed: numberFrom('SEED', 1),
   sample: process.env.SAMPLE === 'all' ? Infinity : numberFrom('SAMPLE', SAMPLE_USUAL),
   least: numberFrom('LEAST', 85),
-  only: (process.env.ONLY || Object.keys(GROUPS).join()).split(',').map(name => name.trim()),
-}
+  only: onlyFrom(process.env.ONLY),
+})
+type Options = ReturnType<typeof readOptions>
 
 type Compiler = Awaited<ReturnType<typeof openCompiler>>
 type Tests = readonly string[]
 type Result = { mutant: Mutant; fate: Fate }
 
 /** The items in an order that depends on the seed alone. */
-function shuffled<T>(items: readonly T[], name: string): T[] {
-  const random = randomOf(options.seed, name)
+function shuffled<T>(items: readonly T[], seed: number, name: string): T[] {
+  const random = randomOf(seed, name)
   const left = [...items]
   return items.flatMap(() => left.splice(between(random, 0, left.length - 1), 1))
 }
 
 const isEquivalent = ({ source, mutatedLine }: Mutant): boolean =>
-  EQUIVALENT.some(known => known.source === source && known.line === mutatedLine)
+  EQUIVALENT.some(known => known.source === source && known.lines.includes(mutatedLine))
+
+/** Says which known equivalents are mutants no more, because their line was changed. */
+function sayOutdated(mutants: readonly Mutant[], sources: readonly string[]): void {
+  const lines = new Set(mutants.map(({ source, mutatedLine }) => `${source}: ${mutatedLine}`))
+  for (const { source, lines: known } of EQUIVALENT) {
+    if (!sources.includes(source)) continue
+    const gone = known.map(line => `${source}: ${line}`).filter(line => !lines.has(line))
+    for (const line of gone) say(`equivalent.ts has what is no mutant: ${line}`)
+  }
+}
 
 /** Mutants to try: those that compile and are not known to be equivalent, up to the sample. */
-async function sampleOf(compiler: Compiler, name: string, sources: readonly string[]) {
+async function sampleOf(
+  compiler: Compiler,
+  { seed, sample: size }: Options,
+  name: string,
+  sources: readonly string[],
+): Promise<Mutant[]> {
   const all: Mutant[] = []
   for (const source of sources) all.push(...(await compiler.mutantsOf(source)))
+  sayOutdated(all, sources)
   const sample: Mutant[] = []
-  for (const mutant of shuffled(all, name)) {
-    if (sample.length >= options.sample) break
+  for (const mutant of shuffled(all, seed, name)) {
+    if (sample.length >= size) break
     if (!isEquivalent(mutant) && (await compiler.compiles(mutant))) sample.push(mutant)
   }
   return sample
@@ -122,7 +152,11 @@ const rowOf = (name: string, results: readonly Result[]): string[] => [
   `${scoreOf(results).toFixed(1)} %`,
 ]
 
-async function main(workspaces: readonly Workspace[], compiler: Compiler): Promise<number> {
+async function tryGroups(
+  options: Options,
+  workspaces: readonly Workspace[],
+  compiler: Compiler,
+): Promise<number> {
   const rows: string[][] = []
   let isEnough = true
   for (const [name, testsOf] of Object.entries(GROUPS)) {
@@ -130,25 +164,46 @@ async function main(workspaces: readonly Workspace[], compiler: Compiler): Promi
       [name, source].some(it => options.only.includes(it)),
     )
     if (wanted.length === 0) continue
-    const mutants = await sampleOf(compiler, name, wanted)
+    const mutants = await sampleOf(compiler, options, name, wanted)
     say(`${name}: ${mutants.length} mutants`)
     const results = await tryAll(mutants, testsOf, workspaces)
     for (const survivor of survivorsOf(results)) print(survivor)
     rows.push(rowOf(name, results))
     isEnough &&= scoreOf(results) >= options.least
   }
-  print(`\nseed ${options.seed}, sample ${options.sample}\n`)
+  print(
+    `\nseed ${options.seed}, ${Number.isFinite(options.sample) ? `up to ${options.sample} mutants a group` : 'every mutant'}\n`,
+  )
   print(markdown(['group', 'mutants', 'killed', 'survived', 'timed out', 'score'], rows))
   return isEnough ? 0 : 1
 }
 
-const workspaces = Array.from({ length: availableParallelism() }, () =>
-  createWorkspace(options.seed),
-)
-const compiler = await openCompiler()
+async function main(): Promise<number> {
+  const options = readOptions()
+  const workspaces = Array.from({ length: availableParallelism() }, () =>
+    createWorkspace(options.seed),
+  )
+  const removeAll = (): void => {
+    for (const workspace of workspaces) workspace.remove()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      removeAll()
+      process.exit(130)
+    })
+  }
+  const compiler = await openCompiler()
+  try {
+    return await tryGroups(options, workspaces, compiler)
+  } finally {
+    await compiler.close()
+    removeAll()
+  }
+}
+
 try {
-  process.exitCode = await main(workspaces, compiler)
-} finally {
-  await compiler.close()
-  for (const workspace of workspaces) workspace.remove()
+  process.exitCode = await main()
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error))
+  process.exitCode = 1
 }
