@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench torture soak check fmt build clean
+.PHONY: help run dev test bench torture soak mutate check fmt build clean
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/node_modules/.bin/bun
@@ -37,6 +37,9 @@ torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…
 
 soak: $(BINARY) ## a steady load with imports going on: nothing may grow (SECONDS=300, RATE=…, SEED=…)
 	@$(BUN) test/torture/soak.ts
+
+mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
+	@$(BUN) test/mutation/mutate.ts
 
 check: $(READY) ## format, lint and types, without changing anything
 	$(BUN) x biome check

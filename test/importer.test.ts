@@ -3,8 +3,10 @@
  * an import is one step for every reader, and that what is exported imports as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
-import { type List, openList } from '../src/app.ts'
+import { type List, openList, PROXY_FILE } from '../src/app.ts'
 import { importSources } from '../src/ingest/import.ts'
 import {
   ANONS,
@@ -454,6 +456,56 @@ describe('another connection', () => {
     expect(load(two, [{ ...BARE, ...LATER }])).toMatchObject({ updated: 1 })
     expect(load(one, [FULL])).toMatchObject({ unchanged: 1 })
     expect(contents(one)).toEqual([stripped({ ...FULL, ...LATER })])
+  })
+})
+
+/** A process that writes to the list in `dir` until the file `go` is there; resolves when it does. */
+async function startWriter(dir: string, go: string) {
+  const script = `
+    const { Database } = require('bun:sqlite')
+    const db = new Database(${JSON.stringify(join(dir, PROXY_FILE))})
+    db.run('begin immediate')
+    process.stdout.write('writing')
+    while (!require('node:fs').existsSync(${JSON.stringify(go)})) Bun.sleepSync(2)
+    db.run('commit')
+    db.close()`
+  const writer = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' })
+  await writer.stdout.getReader().read()
+  return writer
+}
+
+describe('while another process imports', () => {
+  for (const replace of [false, true]) {
+    test(`an import says that it waits, then does its work, replace ${replace}`, async () => {
+      const dir = temporaryDirectory()
+      const list = open(dir)
+      load(list, [FULL])
+      const go = join(dir, 'go')
+      const writer = await startWriter(dir, go)
+      try {
+        const told: string[] = []
+        const target = beginImport(list.db, replace, () => {
+          told.push('waiting')
+          writeFileSync(go, '')
+        })
+        expect(told).toEqual([]) // it begins with its first row
+        target.add(at(9))
+        expect(told).toEqual(['waiting'])
+        target.commit()
+        expect(contents(list)).toHaveLength(replace ? 1 : 2)
+        expect(await writer.exited).toBe(0)
+      } finally {
+        writer.kill()
+      }
+    })
+  }
+  test('an import that need not wait does not say so', () => {
+    const list = open(temporaryDirectory())
+    const target = beginImport(list.db, false, () => {
+      throw new Error('it waited')
+    })
+    target.add(FULL)
+    expect(target.commit()).toMatchObject({ added: 1 })
   })
 })
 

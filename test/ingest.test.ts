@@ -297,6 +297,10 @@ describe('the time of a check', () => {
       expect(result).toMatchObject({ ok: false, field: member })
     })
   }
+  test('may lie 5 minutes in the future, as the refusal says', () => {
+    const result = readRow({ ...MINIMAL, checked_at: NOW + 301 }, DEFAULTS)
+    expect(result).toMatchObject({ ok: false, reason: expect.stringMatching(/ 5 minutes /) })
+  })
   test('is the second the import began when the row names none', () => {
     const result = readRow(MINIMAL, { ...DEFAULTS, nowMs: T0 + 999 })
     expect(result).toMatchObject({ ok: true, proxy: { checkedAt: NOW } })
@@ -329,6 +333,7 @@ const DETECTED: readonly (readonly [head: string, format: Format])[] = [
   ['{"ip":"1.2.3.4:80"}', 'ndjson'],
   ['{"type":"http","ip":"1.2.3.4:80"}\r\n', 'ndjson'],
   ['\n{"ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
+  ['{"city":"x","ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
   ['{"ip":"1.2.3.4:80","speed":None}\n{"ip":"1.2.3.5:80"}\n', 'ndjson'],
 ]
 const UNDETECTED = [
@@ -357,6 +362,7 @@ describe('the format of a file', () => {
     expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false)).toBe('txt')
     expect(() => detectFormat('rubbish\n1.2.3.4:80', false)).toThrow(UnusableFile)
     expect(detectFormat('rubbish\n1.2.3.4:80', true)).toBe('txt')
+    expect(detectFormat('rubbish\n1.2.3.4:80\nnot ye', false)).toBe('txt')
   })
 })
 
@@ -624,6 +630,19 @@ describe('a text is refused whole', () => {
       await expect(found(format, text)).rejects.toThrow(/^line 1.* too long$/)
     })
   }
+  test('csv: a cell without an end, before it fills the memory', async () => {
+    let given = 0
+    async function* endless(): AsyncIterable<string> {
+      yield 'ip,type\na,"'
+      for (; given < 64; given += 1) yield 'x'.repeat(128 * 1024)
+    }
+    const sink = { row: () => {}, bad: () => {} }
+    await expect(readRows('csv', endless(), sink)).rejects.toThrow(/^line 2: too long$/)
+    expect(given).toBeLessThan(32)
+  })
+  test('csv: a header without ip is said to be it', async () => {
+    await expect(found('csv', 'address,type\na,http\n')).rejects.toThrow(/no column ip/)
+  })
   for (const format of ['txt', 'csv', 'json', 'ndjson'] as const) {
     test(`${format}: and an error of the taker comes through`, async () => {
       const full = new Error('disk full')
@@ -984,6 +1003,23 @@ describe('an import', () => {
   test('is refused for one source of nothing but bad rows among good ones', async () => {
     const sources = [sourceOf('good', 'http://1.2.3.4:80\n'), sourceOf('bad', '1.2.3.5:80\n')]
     await expect(imported(sources)).rejects.toThrow('bad: no row is usable; nothing was imported')
+  })
+  for (const empty of ['', '\n', '# nothing today\n', 'ip,type\n']) {
+    test(`that replaces the list is refused for an empty file: ${JSON.stringify(empty)}`, async () => {
+      const outcome = imported([sourceOf('f', empty)], { refuseEmpty: true })
+      await expect(outcome).rejects.toThrow(/^f is empty, and --replace would remove/)
+      expect((await imported([sourceOf('f', empty)])).totals).toEqual({ read: 0, rejected: 0 })
+    })
+  }
+  test('that replaces the list takes a JSON document that says it is empty', async () => {
+    for (const text of ['[]', '{"status":"ok","count":0,"data":[]}']) {
+      const { proxies } = await imported([sourceOf('f', text)], { refuseEmpty: true })
+      expect(proxies).toEqual([])
+    }
+  })
+  test('that replaces the list is refused for one empty file among others', async () => {
+    const sources = [sourceOf('a', 'http://1.2.3.4:80\n'), sourceOf('b', '')]
+    await expect(imported(sources, { refuseEmpty: true })).rejects.toThrow(/^b is empty/)
   })
   test('with strict takes a file without bad rows', async () => {
     const source = sourceOf('f', vector('good_all_columns.csv'))

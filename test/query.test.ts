@@ -155,6 +155,7 @@ describe('cities', () => {
     ['city=МОСКВА,Москва,berlin', { cities: ['berlin', 'москва'] }],
     ["city=L'Aquila", { cities: ["l'aquila"] }],
     ['city=100%25', { cities: ['100%'] }],
+    ['city=%C3%85', { cities: ['å'] }],
     [`city=${'x'.repeat(200)}`, { cities: ['x'.repeat(200)] }],
   ])
   test('that differ only in case or composition are one city', () => {
@@ -308,8 +309,10 @@ describe('service', () => {
   })
 
   test('a dot in the name of the provider is no wildcard', () => {
-    expect(() => parse('service=a.b', 'a.b')).not.toThrow()
-    expect(refusal(() => parse('service=axb', 'a.b')).code).toBe('INVALID_PARAMETER')
+    expect(() => parse('service=a.b.c', 'a.b.c')).not.toThrow()
+    for (const other of ['axb.c', 'a.bxc', 'axbxc']) {
+      expect(refusal(() => parse(`service=${other}`, 'a.b.c')).code).toBe('INVALID_PARAMETER')
+    }
   })
 })
 
@@ -407,6 +410,7 @@ describe('an unknown parameter', () => {
     ['type-prefix=1', "unknown parameter 'type-prefix'; did you mean 'type_prefix'?"],
     ['type=http&kee=1', "unknown parameter 'kee'; did you mean 'key'?"],
     ['nonsense=1', "unknown parameter 'nonsense'"],
+    ['q=1', "unknown parameter 'q'"],
     ['timecheck=1', "unknown parameter 'timecheck'"], // output only
     ['ip_out=1.2.3.4', "unknown parameter 'ip_out'"],
     ['type[]=http', "unknown parameter; did you mean 'type'?"],
@@ -500,6 +504,8 @@ describe('keyOf', () => {
     ['key=K', 'Basic dTpw', 'K'],
     ['key=K', '', 'K'],
     ['key=K', 'Bearer', 'K'],
+    ['', 'Bearer K, Bearer K', 'K'], // two headers, as HTTP joins them
+    ['', 'Bearer K,bearer K', 'K'],
   ] as const)('of %j and %j is %j', (query, authorization, key) => {
     expect(keyOf(splitQuery(query), authorization)).toBe(key)
   })
@@ -525,6 +531,8 @@ describe('keyOf', () => {
 
   test.each([
     ['', 'Bearer SecretA b'],
+    ['', 'Bearer SecretA, Bearer SecretB'],
+    ['', 'Bearer SecretA,bearer SecretB'],
     ['key=SecretA&key=SecretB', null],
     ['key=SecretA&key=SecretA', null],
     ['key=SecretA', 'Bearer SecretB'],

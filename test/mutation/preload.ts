@@ -1,0 +1,4 @@
+/** Loaded before the tests of a mutant: one failure is enough, so properties do not shrink it. */
+import fc from 'fast-check'
+
+fc.configureGlobal({ endOnFailure: true, seed: Number(process.env.MUTATION_SEED) })
