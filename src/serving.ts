@@ -27,6 +27,8 @@ type Say = (sentence: string) => void
 
 /** The list is checked this often even when nothing tells of a change, in calls of `tend`. */
 const CHECK_EVERY = 3600
+/** The first check leaves the start its processor. */
+const FIRST_CHECK = 3
 /** Calls of `tend` for which another process may leave a change of the list unsealed. */
 const UNSEALED_MAX = 10
 
@@ -206,7 +208,7 @@ export function holdList(dir: string, provider: string, say: Say) {
       }),
     tend(): void {
       whole.tend()
-      if (tended++ % CHECK_EVERY === 0) check()
+      if (tended++ % CHECK_EVERY === FIRST_CHECK) check()
       try {
         unsealed = use(({ watch }) => watch.isUnsealed()) ? unsealed + 1 : 0
       } catch {

@@ -20,8 +20,11 @@ export type ImportCounts = {
 /** How long an import waits for another one. */
 const WAIT_MS = 3_600_000
 
-/** An import of at least this many rows, and of a quarter of the list, builds the indexes anew. */
+/** An import of at least this many rows, and of this share of the list, builds the indexes anew. */
 const REINDEX_ROWS_MIN = 20_000
+const REINDEX_SHARE = 1 / 4
+/** One of this share of the list reckons its digest anew: one scan costs less than its triggers. */
+const REDIGEST_SHARE = 1 / 32
 
 /** The bits of the services a row states, after its columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
@@ -113,28 +116,47 @@ export function beginImport(db: Database, replace: boolean, waiting: () => void 
   }
 }
 
+/**
+ * The indexes and the digest of a list of `before` rows: many rows are faster written without
+ * them, and they are then made anew.
+ */
+function createUpkeep(db: Database, replace: boolean, before: number) {
+  let isDigested = true
+  let isIndexed = true
+  return {
+    /** Gives up what costs more to keep than to make anew after so many rows. */
+    prepareFor(rows: number): void {
+      if (isDigested && rows >= before * REDIGEST_SHARE) {
+        // What is damaged by now must not become whole by a new digest.
+        if (!replace && !isDigestRight(db)) throw new CommandError(DAMAGED_LIST)
+        db.run(SUSPEND)
+        isDigested = false
+      }
+      if (isIndexed && rows >= Math.max(REINDEX_ROWS_MIN, before * REINDEX_SHARE)) {
+        for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
+        isIndexed = false
+      }
+    },
+    /** Makes anew what was given up. */
+    catchUp(): void {
+      if (!isIndexed) db.run(indexes)
+      if (!isDigested) db.run(RESUME)
+    },
+  }
+}
+
 function startImport(db: Database, replace: boolean, waiting: () => void) {
   lock(db, waiting)
   if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
   const table = replace ? 'temp.incoming' : 'proxies'
   const before = countRows(db, 'proxies')
+  const upkeep = createUpkeep(db, replace, before)
   const cities = createCities(db)
   cities.refresh()
   const upsert: Statement = db.prepare(upsertInto(table))
   const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
   let accepted = 0
   let written = 0
-  let isIndexed = true
-
-  /** Many rows are faster written without the indexes, which are then built anew. */
-  function dropIndexesIfMany(): void {
-    if (!isIndexed || accepted < Math.max(REINDEX_ROWS_MIN, before / 4)) return
-    // The digest will be reckoned anew: what is damaged by now must not become whole by that.
-    if (!replace && !isDigestRight(db)) throw new CommandError(DAMAGED_LIST)
-    for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
-    db.run(SUSPEND)
-    isIndexed = false
-  }
 
   /** The row of a proxy, with the city that the stored row and this one give together. */
   function rowOf(proxy: IncomingProxy): Row {
@@ -147,7 +169,7 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
 
   /** Replaces the list by the staged one. */
   function swap(): ImportCounts {
-    dropIndexesIfMany()
+    upkeep.prepareFor(accepted)
     const removed = db.run(SWAP.remove).changes
     const changed = db.run(SWAP.copy).changes
     const added = countRows(db, 'proxies') - (before - removed)
@@ -162,14 +184,14 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
   return {
     add(proxy: IncomingProxy): void {
       accepted += 1
-      if (!replace) dropIndexesIfMany()
+      if (!replace) upkeep.prepareFor(accepted)
       written += upsert.run(...rowOf(proxy), servicesToBits(proxy.servicesStated)).changes
     },
     commit(): ImportCounts {
       const counts = replace ? swap() : merged()
       upsert.finalize()
       cityOf.finalize()
-      if (!isIndexed) db.run(indexes + RESUME)
+      upkeep.catchUp()
       db.run('commit')
       if (replace) db.run(SWAP.drop)
       return counts
