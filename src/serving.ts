@@ -28,7 +28,7 @@ type Say = (sentence: string) => void
 /** The list is checked this often even when nothing tells of a change, in calls of `tend`. */
 const CHECK_EVERY = 3600
 /** The first check leaves the start its processor. */
-const FIRST_CHECK = 3
+const FIRST_CHECK = 10
 /** Calls of `tend` for which another process may leave a change of the list unsealed. */
 const UNSEALED_MAX = 10
 
