@@ -9,7 +9,7 @@ import { type BulkWatch, createBulk, LOG_BOUND } from './bulk.ts'
 import { CommandError, isDatabaseFailure, Unavailable } from './error.ts'
 import { beginImport } from './sqlite/importer.ts'
 import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
-import { explain, isDamage, moveDatabase, removeDatabase } from './sqlite/open.ts'
+import { explain, freshFile, isDamage, moveDatabase, removeDatabase } from './sqlite/open.ts'
 import { checkListFile, createProxyStore, openProxyFile } from './sqlite/proxies.ts'
 import { breakSeal, isSealed, seal } from './sqlite/seal.ts'
 import { createUsageStore, openAccessFile } from './sqlite/usage.ts'
@@ -129,7 +129,7 @@ export async function withListToReplace<T>(
 ): Promise<T> {
   if (isUsable(dir, damaged)) return withList(dir, work)
   const file = join(dir, PROXY_FILE)
-  const fresh = `${file}.new-${process.pid}`
+  const fresh = freshFile(file)
   try {
     const result = await using(fresh, () => openList(dir, false, false, fresh), work)
     moveDatabase(fresh, file)

@@ -8,7 +8,7 @@ import { subnetOf } from './ip.ts'
 import type { Proxy } from './proxy.ts'
 import { createWriters, maskProxy } from './render.ts'
 import { createProxyStore, openProxyFile } from './sqlite/proxies.ts'
-import { isSameMark, logBytes, markOf } from './sqlite/seal.ts'
+import { emptyLog, isSameMark, logBytes, markOf } from './sqlite/seal.ts'
 import { QUICK_RECORDS_MAX } from './sqlite/select.ts'
 import { formatInstant, stopwatch } from './time.ts'
 
@@ -141,7 +141,7 @@ function boundLog(file: string, log: LogBound) {
     /** Empties it when it is large, unless somebody reads an old state of the list or writes. */
     empty({ db }: Connection): void {
       giveUpOld()
-      if (streams.size === 0 && isLarge()) db.run('pragma wal_checkpoint(truncate)')
+      if (streams.size === 0 && isLarge()) emptyLog(db, file)
     },
     /** Whether one more long answer may begin. */
     hasRoom: (): boolean => streams.size === 0 || !isLarge(),

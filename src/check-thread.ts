@@ -1,15 +1,17 @@
 /** The thread that checks the list while the server answers, and that seals it or takes its seal. */
 import { messageOf } from './error.ts'
 import { checkListFile } from './sqlite/proxies.ts'
+import { type Mark, markOf } from './sqlite/seal.ts'
 
-/** What is wrong with the list, or why that cannot be told now. */
-export type Checked = { problems: readonly string[] } | { failed: string }
+/** What is wrong with the list, and of which files; or why that cannot be told now. */
+export type Checked = { problems: readonly string[]; mark: Mark | null } | { failed: string }
 
 declare const self: Worker
 
 function check(file: string): Checked {
   try {
-    return { problems: checkListFile(file) }
+    const mark = markOf(file)
+    return { problems: checkListFile(file), mark }
   } catch (error) {
     return { failed: messageOf(error) }
   }

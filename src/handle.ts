@@ -41,6 +41,8 @@ export function createHandle<Store>(
   let store = first
   let generation = 0
   let isClosed = false
+  /** Works under way, one inside the other: only the outermost may lose its store. */
+  let depth = 0
   /** What was said since the store last worked: each sentence once. */
   const told = new Set<string>()
 
@@ -74,11 +76,14 @@ export function createHandle<Store>(
     fail,
     use(work) {
       if (store === null) throw new Unavailable(`${name} is not open`)
+      depth += 1
       try {
         return work(store)
       } catch (failure) {
-        if (isDatabaseFailure(failure)) fail(failure)
+        if (depth === 1 && isDatabaseFailure(failure)) fail(failure)
         throw failure
+      } finally {
+        depth -= 1
       }
     },
     tend() {

@@ -63,7 +63,7 @@ export function createQuestions(provider: string) {
         const query = remembered(text, key, rest)
         const question = questionOf(query, terms)
         const again: Request = { key, ask: newTerms => questionOf(query, newTerms) }
-        if (url.length <= QUERY_LENGTH_MAX) targets.set(url, again)
+        if (url.length <= QUERY_LENGTH_MAX && !terms.masked) targets.set(url, again)
         return question
       },
     }

@@ -11,13 +11,15 @@ import { isDatabaseFailure, messageOf, Unavailable } from './error.ts'
 import { createHandle } from './handle.ts'
 import type { UsageStore } from './limits.ts'
 import type { Filter } from './proxy.ts'
-import { explain, isBusy, isDamage, isWorn } from './sqlite/open.ts'
+import { explain, isDamage, isWorn } from './sqlite/open.ts'
 import {
   breakSeal,
   closeWherever,
   createWatch,
+  emptyLog,
   isSameMark,
   isSealed,
+  logBytes,
   type Mark,
   markOf,
   requireInPlace,
@@ -67,7 +69,11 @@ export function holdRegistry(dir: string, say: Say) {
   /** What writing fails with: tried once for all who ask in a turn, because it may wait. */
   const probeOnce = oncePerTurn((): unknown => {
     try {
-      return usage.transaction(() => usage.addNetworks('probe', 0, ['probe'])) ?? null
+      use(({ usage, mark }) => {
+        usage.probe()
+        requireInPlace(file, mark)
+      })
+      return null
     } catch (failure) {
       return failure
     }
@@ -113,10 +119,13 @@ function createWholeList(dir: string, say: Say) {
   /** Why the list may not be used until its files change, or a check finds it whole. */
   let damage: { failure: Unavailable; mark: Mark | null } | null = null
   let doubt: Unavailable | null = null
+  /** The files as a check has found them whole: not every file system keeps a seal. */
+  let cleared: Mark | null = null
 
   const checker = createChecker(file, checked => {
-    if ('failed' in checked) return // another time
+    if ('failed' in checked) return say(`${file} could not be checked: ${checked.failed}`)
     doubt = null
+    cleared = checked.mark
     if (checked.problems.length > 0) {
       const failure = damagedList(file, checked.problems)
       damage = { failure, mark: markOf(file) }
@@ -129,7 +138,8 @@ function createWholeList(dir: string, say: Say) {
     if (damage && isSameMark(damage.mark, markOf(file))) throw damage.failure
     const list = openList(dir, true, again)
     const opened = { ...list, mark: markOf(file), watch: createWatch(list.db, file) }
-    if (isSealed(list.db, file)) return { ...opened, look: oncePerTurn(opened.watch.look) }
+    const isWhole = isSealed(list.db, file) || (cleared && isSameMark(cleared, opened.mark))
+    if (isWhole) return { ...opened, look: oncePerTurn(opened.watch.look) }
     list.close()
     doubt ??= new Unavailable(`${file} was not left in order and is being checked`)
     checker.start()
@@ -146,7 +156,14 @@ function createWholeList(dir: string, say: Say) {
   const handle = createHandle(begin(), {
     name: file,
     reopen: () => open(true),
-    close: ({ db, mark }) => closeWherever(db, file, mark),
+    close({ db, mark }) {
+      try {
+        if (logBytes(file) > 0 && isSealed(db, file)) emptyLog(db, file)
+      } catch {
+        // It is closed because it fails.
+      }
+      closeWherever(db, file, mark)
+    },
     look: ({ watch }) => watch.look(),
     probe: ({ proxies }) => void proxies.isEmpty(),
     isWorn(failure) {
@@ -202,7 +219,7 @@ export function holdList(dir: string, provider: string, say: Say) {
           settle()
           isSwept = true
         } catch (failure) {
-          if (!isBusy(failure)) throw failure // an import has the list: another time
+          if (isDamage(failure)) throw failure // else an import has the list, or the disk is full
         }
         return false
       }),

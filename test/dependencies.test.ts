@@ -54,7 +54,7 @@ if (BINARY !== undefined) {
     expect([...held].sort()).toEqual(LISTED)
   })
 
-  test.each(['src/main.ts', 'src/bulk-thread.ts', 'src/backup-thread.ts'])(
+  test.each(['src/main.ts', 'src/bulk-thread.ts', 'src/backup-thread.ts', 'src/check-thread.ts'])(
     'the maps tell of all of it, %s included',
     entry => expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
   )

@@ -1,11 +1,12 @@
 /** Holds that the digest follows every change of the list, and that a check sees any other. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openList, PROXY_FILE } from '../src/app.ts'
+import { Unavailable } from '../src/error.ts'
 import { isDigestRight } from '../src/sqlite/digest.ts'
-import { checkListFile, openProxyFile } from '../src/sqlite/proxies.ts'
-import { isSealed } from '../src/sqlite/seal.ts'
+import { checkListFile, openProxyFile, PROXY_SCHEMA } from '../src/sqlite/proxies.ts'
+import { emptyLog, isSealed, logBytes, markOf } from '../src/sqlite/seal.ts'
 import { cleanUp, fillList, NO_FILTER, T0, type TestRow, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
@@ -192,6 +193,27 @@ describe('the seal', () => {
     }
   })
 
+  test('stays when the log is emptied after a reader has kept it', () => {
+    const { dir, file, list } = listWith(ROWS)
+    const reader = openList(dir)
+    reader.db.run('begin')
+    expect(reader.proxies.isEmpty()).toBeFalse()
+    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }])
+    list.settle()
+    expect(logBytes(file)).toBeGreaterThan(0)
+    reader.db.run('commit')
+    emptyLog(list.db, file)
+    expect([logBytes(file), isSealed(list.db, file)]).toEqual([0, true])
+    reader.close()
+    list.close()
+  })
+
+  test('of files that cannot be looked at is no failure of ours', () => {
+    const loop = join(temporaryDirectory(), 'loop')
+    symlinkSync(loop, loop)
+    expect(() => markOf(loop)).toThrow(Unavailable)
+  })
+
   test('comes off what a check finds damaged', () => {
     const { file, list } = listWith(ROWS)
     list.db.run('update digest set sum = sum + 1')
@@ -201,4 +223,10 @@ describe('the seal', () => {
     expect(isSealed(list.db, file)).toBeFalse()
     list.close()
   })
+})
+
+test('the schema is what existing lists were made with', () => {
+  // A check compares the text of a list's schema: a change needs a version of its own.
+  const text = PROXY_SCHEMA.join('')
+  expect([PROXY_SCHEMA.length, Bun.hash.xxHash32(text)]).toEqual([2, 1_676_606_722])
 })

@@ -6,19 +6,23 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
+  chownSync,
   copyFileSync,
+  existsSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, PROXY_FILE } from '../src/app.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../src/app.ts'
+import { BUILT_IN_PLANS } from '../src/plan.ts'
 import { startProgram } from './cases/program.ts'
 import { ASK, ask, dataDirectory } from './cases/serve.ts'
-import { cleanUp, proxylist, startChild, T0, type TestRow } from './harness.ts'
+import { cleanUp, proxylist, startChild, T0, type TestRow, temporaryDirectory } from './harness.ts'
 
 afterAll(cleanUp)
 
@@ -207,4 +211,34 @@ describe('access.db', () => {
     expect(await program.ended).toBe(1)
     expect(program.written.stderr).toMatch(/^proxylist: \S+access\.db is damaged: it is empty\n$/)
   })
+})
+
+test('a restart finds that access.db is gone by its log, and makes no empty one', async () => {
+  const dir = dataDirectory(ROWS)
+  const registry = openRegistry(dir)
+  for (const plan of BUILT_IN_PLANS) registry.plans.set({ ...plan, daily: 7 })
+  copyFileSync(join(dir, `${ACCESS_FILE}-wal`), join(dir, 'log'))
+  registry.close()
+  renameSync(join(dir, 'log'), join(dir, `${ACCESS_FILE}-wal`))
+  rmSync(join(dir, ACCESS_FILE))
+  const { exitCode, stderr } = await proxylist(['keys', 'list', '--data', dir])
+  expect([exitCode, existsSync(join(dir, ACCESS_FILE))]).toEqual([1, false])
+  expect(stderr).toMatch(/access\.db is gone and its log is there: move a backup into its place\n$/)
+})
+
+test('what a killed import --replace has left beside the list is removed by the next', async () => {
+  const dir = temporaryDirectory()
+  const left = ['', '-wal', '-shm'].map(end => join(dir, `${PROXY_FILE}.new-99999999${end}`))
+  for (const file of left) writeFileSync(file, 'left')
+  expect((await replaceList(dir)).exitCode).toBe(0)
+  expect(left.filter(file => existsSync(file))).toEqual([])
+})
+
+test.skipIf(process.getuid?.() !== 0)('what root makes belongs to who owns the data', async () => {
+  const dir = temporaryDirectory()
+  chownSync(dir, 65534, 65534)
+  await replaceList(dir)
+  await proxylist(['keys', 'add', '--data', dir])
+  const owners = [PROXY_FILE, ACCESS_FILE].map(file => statSync(join(dir, file)).uid)
+  expect(owners).toEqual([65534, 65534])
 })

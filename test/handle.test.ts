@@ -39,6 +39,24 @@ function handleOn(first: boolean) {
 }
 const END = '; answering 503 until that is over'
 
+test('a store that fails is not closed under the work around the one that failed', () => {
+  const { handle, closed } = handleOn(true)
+  const inner = () =>
+    handle.use(() => {
+      throw WORN
+    })
+  expect(() =>
+    handle.use(() => {
+      try {
+        inner()
+      } finally {
+        expect(closed).toEqual([])
+      }
+    }),
+  ).toThrow(WORN)
+  expect(closed).toEqual([1])
+})
+
 describe('a store that fails', () => {
   test('is kept when a new one would not help, and told of once', () => {
     const { handle, trouble, said, closed, number, fail } = handleOn(true)

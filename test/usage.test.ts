@@ -10,6 +10,7 @@ import { ACCESS_FILE } from '../src/app.ts'
 import { ApiError } from '../src/error.ts'
 import { admitOne, type Meter } from '../src/limits.ts'
 import type { Plan } from '../src/plan.ts'
+import { dataVersionOf } from '../src/sqlite/open.ts'
 import { createUsageStore, openAccessFile } from '../src/sqlite/usage.ts'
 import { cleanUp, T0, temporaryDirectory } from './harness.ts'
 import { createLimiterModel } from './models/limiter.ts'
@@ -344,6 +345,21 @@ describe('access.db', () => {
     db.run('pragma query_only = off')
     expect(() => usage.probe()).not.toThrow()
     close()
+  })
+
+  test('is written by every probe, not by the first alone', () => {
+    const file = join(temporaryDirectory(), ACCESS_FILE)
+    const [probing, watching] = [openAccessFile(file, { serving: true }), openAccessFile(file)]
+    const usage = createUsageStore(probing)
+    const version = dataVersionOf(watching)
+    const seen = [version()]
+    for (const _ of [1, 2, 3]) {
+      usage.probe()
+      seen.push(version())
+    }
+    expect(new Set(seen).size).toBe(4)
+    probing.close()
+    watching.close()
   })
 
   test('holds up a server for a moment only when another process writes, a command longer', () => {

@@ -3,8 +3,18 @@
  * with a file. Knows nothing of what the tables mean.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs'
-import { dirname } from 'node:path'
+import {
+  chownSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { CommandError, isDatabaseFailure, messageOf, Unavailable } from '../error.ts'
 
 /** Marks a SQLite file as ours, and as which of ours: `PRXL` and `PRXA`. */
@@ -18,6 +28,9 @@ const SERVER_BUSY_MS = 250
 const CACHE_KIB = 32 * 1024
 /** What a write-ahead log shrinks to once its content is in the database. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
+
+/** What SQLite keeps beside a file in WAL mode. */
+const LOG_ENDS = ['-wal', '-shm'] as const
 
 export type OpenOptions = {
   holds: keyof typeof APPLICATION_IDS
@@ -74,13 +87,17 @@ function requireFile(file: string): void {
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   if (existsSync(file)) return requireFile(file)
-  if (existsSync(`${file}-wal`)) return // SQLite knows that a log without a file is of no use
-  const fresh = `${file}.new-${process.pid}`
+  if (existsSync(`${file}-wal`)) {
+    if (options.holds === 'proxies') return // SQLite knows that a log without a file is of no use
+    throw new CommandError(`${file} is gone and its log is there: move a backup into its place`)
+  }
+  const fresh = freshFile(file)
   try {
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     options.made?.(db, fresh)
     db.close(true)
+    giveTo(ownerOf(file), fresh)
     linkSync(fresh, file) // fails when another process was first
   } catch {
   } finally {
@@ -90,13 +107,46 @@ function makeFile(file: string, options: OpenOptions): void {
 
 /** Puts a closed database in the place of another, of which nothing is left. */
 export function moveDatabase(from: string, to: string): void {
-  removeDatabase(to)
+  giveTo(ownerOf(to), from)
+  for (const end of LOG_ENDS) rmSync(to + end, { force: true })
   renameSync(from, to)
+}
+
+/** Who owns a file, or its directory when there is none. */
+const ownerOf = (file: string): Stats => statSync(existsSync(file) ? file : dirname(file))
+
+/** What root makes for a service belongs to the user of the service. */
+function giveTo({ uid, gid }: Stats, file: string): void {
+  if (process.getuid?.() === 0) chownSync(file, uid, gid)
+}
+
+/** Removes what commands that were killed have left while they made `file`. */
+function removeLeftovers(file: string): void {
+  const start = `${basename(file)}.new-`
+  const left = readdirSync(dirname(file)).filter(name => name.startsWith(start))
+  for (const name of left) {
+    const pid = Number.parseInt(name.slice(start.length), 10)
+    if (!isAlive(pid)) rmSync(join(dirname(file), name), { force: true })
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** Where the next state of a database is made, aside from it. */
+export function freshFile(file: string): string {
+  removeLeftovers(file)
+  return `${file}.new-${process.pid}`
 }
 
 /** Removes a database with its log. */
 export function removeDatabase(file: string): void {
-  for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true })
+  for (const end of ['', ...LOG_ENDS]) rmSync(file + end, { force: true })
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {

@@ -4,8 +4,8 @@
  * that the list holds in `digest.written_at`; any other write to the file gives it another.
  */
 import { constants, type Database } from 'bun:sqlite'
-import { rmSync, statSync, utimesSync } from 'node:fs'
-import { Unavailable } from '../error.ts'
+import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
+import { messageOf, Unavailable } from '../error.ts'
 
 /** Milliseconds a seal waits for readers of the log, which is to be emptied into the file. */
 const EMPTY_LOG_MS = 250
@@ -13,18 +13,26 @@ const EMPTY_LOG_MS = 250
 /** What tells one state of a database's files from another. */
 export type Mark = { inode: number; logInode: number; size: number; modifiedMs: number }
 
-/** The state of the files, `null` when there is none. */
+/** What the file system says of a file, `undefined` when there is none. @throws Unavailable. */
+function statOf(file: string): Stats | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false })
+  } catch (error) {
+    throw new Unavailable(`${file} cannot be looked at (${messageOf(error)})`)
+  }
+}
+
+/** The state of the files, `null` when there is none. @throws Unavailable when it cannot be told. */
 export function markOf(file: string): Mark | null {
-  const found = statSync(file, { throwIfNoEntry: false })
+  const found = statOf(file)
   if (found === undefined) return null
-  const log = statSync(`${file}-wal`, { throwIfNoEntry: false })
+  const log = statOf(`${file}-wal`)
   const { ino: inode, size, mtimeMs } = found
   return { inode, logInode: log?.ino ?? 0, size, modifiedMs: Math.round(mtimeMs) }
 }
 
 /** The size of a database's write-ahead log in bytes. */
-export const logBytes = (file: string): number =>
-  statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0
+export const logBytes = (file: string): number => statOf(`${file}-wal`)?.size ?? 0
 
 /** Whether two marks are of the same files, with the same content where they tell. */
 export const isSameMark = (a: Mark | null, b: Mark | null): boolean =>
@@ -60,6 +68,12 @@ export function seal(db: Database, file: string): void {
 export const breakSeal = (file: string): void =>
   setTime(file, (markOf(file)?.modifiedMs ?? 0) + 1000)
 
+/** Empties the log of a list; one that was sealed stays so. */
+export function emptyLog(db: Database, file: string): void {
+  if (isSealed(db, file)) seal(db, file)
+  else db.run('pragma wal_checkpoint(truncate)')
+}
+
 function setTime(file: string, ms: number): void {
   try {
     utimesSync(file, ms / 1000, ms / 1000)
@@ -73,6 +87,14 @@ function setTime(file: string, ms: number): void {
  * its log, nor lose its own.
  */
 export function closeWherever(db: Database, file: string, opened: Mark | null): void {
+  try {
+    closeAt(db, file, opened)
+  } catch {
+    // Where the files cannot even be looked at there is nothing to protect.
+  }
+}
+
+function closeAt(db: Database, file: string, opened: Mark | null): void {
   const isInPlace = markOf(file)?.inode === opened?.inode
   if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
   try {

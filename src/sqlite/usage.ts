@@ -170,6 +170,8 @@ export function createUsageStore(db: Database) {
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
 
+  const removeProbe = db.prepare("delete from networks where subject = 'probe'")
+
   let isInTransaction = false
   const store: UsageStore = {
     ...createNetworkTable(db),
@@ -208,7 +210,10 @@ export function createUsageStore(db: Database) {
     },
     /** Commits a write that changes nothing that counts. @throws when usage cannot be written. */
     probe(): void {
-      store.transaction(() => store.addNetworks('probe', 0, ['probe']))
+      store.transaction(() => {
+        removeProbe.run() // what is there already would not be written
+        store.addNetworks('probe', 0, ['probe'])
+      })
     },
   }
 }

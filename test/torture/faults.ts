@@ -83,6 +83,7 @@ async function play(fault: Fault, run: Run, pristine: string, source: string): P
     const right = await answersOf(server)
     const load = startLoad(server, right)
     await Bun.sleep(300)
+    await server.get('/readyz') // a fault comes to a server that has been looked after
     const before = server.said().length
     const end = await fault.begin({ binary: run.binary, dir, source, accessCopy, server })
     const refusedBefore = load.seen.refused

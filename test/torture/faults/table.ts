@@ -100,10 +100,12 @@ function makeImmutable({ dir }: Scene) {
   return () => run('chattr', '-i', ...all.reverse())
 }
 
-function forbidDirectory({ dir }: Scene) {
-  run('chmod', '0500', dir)
-  return () => run('chmod', '0700', dir)
-}
+const changeMode =
+  (mode: string) =>
+  ({ dir }: Scene) => {
+    run('chmod', mode, dir)
+    return () => run('chmod', '0700', dir)
+  }
 
 /** Writes garbage into the middle of the list. */
 function scribble(scene: Scene) {
@@ -135,8 +137,15 @@ export const FAULTS: readonly Fault[] = [
   },
   {
     name: 'directory without write permission, server of another user',
-    begin: forbidDirectory,
+    begin: changeMode('0500'),
     shows: 'answers',
+    seconds: 2,
+    on: 'another user',
+  },
+  {
+    name: 'directory closed to the server, which is of another user',
+    begin: changeMode('0000'),
+    shows: 'refusals',
     seconds: 2,
     on: 'another user',
   },

@@ -58,14 +58,12 @@ function candidatesOf(journal: Journal, decision: Decision): number[] {
   return candidates
 }
 
-/**
- * Gives each admitted request a place of its own where that is possible (Kuhn's algorithm). Of
- * requests that cannot be told apart, the one that was answered first gets the first place: so
- * every place was certainly there when its request was answered, whoever's it was.
- */
-function matchAdmissions(journal: Journal, admitted: readonly Decision[]): Map<number, Decision> {
-  const candidates = new Map(admitted.map(one => [one, candidatesOf(journal, one)]))
-  const ordered = admitted.toSorted((a, b) => a.receivedMs - b.receivedMs)
+/** The places each admitted request can have, in order. */
+type Candidates = ReadonlyMap<Decision, readonly number[]>
+
+/** Gives each admitted request a place of its own where that is possible (Kuhn's algorithm). */
+function matchAdmissions(candidates: Candidates): Map<number, Decision> {
+  const ordered = [...candidates.keys()].sort((a, b) => a.receivedMs - b.receivedMs)
   const owners = new Map<number, Decision>()
   function place(decision: Decision, tried: Set<number>): boolean {
     for (const seq of candidates.get(decision) ?? []) {
@@ -82,10 +80,16 @@ function matchAdmissions(journal: Journal, admitted: readonly Decision[]): Map<n
   return owners
 }
 
-/** A function to the first place of the journal that may not have been there yet at `ms`. */
-function surelyThere(owners: ReadonlyMap<number, Decision>): (ms: number) => number {
-  const told = [...owners]
-    .map(([seq, decision]) => ({ ms: decision.receivedMs, end: seq + placesOf(decision) }))
+/**
+ * A function to the first place of the journal that may not have been there yet at `ms`. Which of
+ * several places a request has may not be known; the first of them was there when it was answered.
+ */
+function surelyThere(candidates: Candidates): (ms: number) => number {
+  const told = [...candidates]
+    .map(([one, [seq]]) => ({
+      ms: one.receivedMs,
+      end: seq === undefined ? 0 : seq + placesOf(one),
+    }))
     .sort((a, b) => a.ms - b.ms)
   const instants = told.map(({ ms }) => ms)
   let last = 0
@@ -207,7 +211,8 @@ function countOver(journal: Journal, decisions: readonly Decision[]): number {
 
 export function replay(journal: Journal, decisions: readonly Decision[]): Replayed {
   const admitted = decisions.filter(isAdmitted)
-  const owners = matchAdmissions(journal, admitted)
+  const candidates = new Map(admitted.map(one => [one, candidatesOf(journal, one)]))
+  const owners = matchAdmissions(candidates)
   const instants = new Map<number, number>()
   for (const { seq, at } of journal.histories.values()) {
     for (const [n, place] of seq.entries()) instants.set(place, at[n] ?? 0)
@@ -216,7 +221,7 @@ export function replay(journal: Journal, decisions: readonly Decision[]): Replay
   let owned = 0
   for (const decision of owners.values()) owned += placesOf(decision)
 
-  const thereAt = surelyThere(owners)
+  const thereAt = surelyThere(candidates)
   const boundsOf = ({ nowMs, receivedMs }: Decision): Bounds => ({
     from: thereAt(nowMs),
     to: journal.notYetAt(receivedMs),
