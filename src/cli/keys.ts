@@ -84,7 +84,7 @@ const addTemporaryKey = command({
 /** Prints a new key; one that nobody could read is ended again. */
 async function handOver(data: string, id: string, key: string, clock: Clock): Promise<void> {
   try {
-    await print(`${key}\n`)
+    await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which lets a reader go
   } catch (error) {
     await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
     throw new CommandError(`the key could not be printed (${messageOf(error)}); it is revoked`)
