@@ -8,15 +8,15 @@
  * Needs dist/proxylist (or PROXYLIST_BINARY) and /proc. Everything runs on 127.0.0.1 and in a
  * temporary directory. Exits with 1 when something grows.
  */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { cpus, tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { addKeys } from '../bench/customers.ts'
-import { ROOT } from '../bench/options.ts'
-import { childEnvironment, keepTrack, startServer, stopForGood } from '../bench/processes.ts'
+import { childEnvironment, keepTrack, startServer } from '../bench/processes.ts'
 import { writeRows } from '../bench/rows.ts'
 import { markdown } from '../bench/table.ts'
 import { succeed } from './kill/kill.ts'
+import { binaryPath, headline, numberFrom, print, runToEnd, say, seedFrom } from './program.ts'
 import { growthTable, type Look, timeTable } from './soak/growth.ts'
 import type { SoakLoad, Span } from './soak/load.ts'
 import { measure } from './soak/measures.ts'
@@ -32,16 +32,6 @@ const IMPORT_EVERY_MS = 5_000
 const IMPORTS_PER_REPLACE = 3
 /** Rows are up to 590 s old when they are imported: every minute, thousands are forgotten. */
 const RETAIN = '5m'
-
-const print = (text: string): void => void process.stdout.write(`${text}\n`)
-const say = (text: string): void => void process.stderr.write(`${text}\n`)
-
-/** A positive number from the environment. @throws Error naming the variable. */
-function numberFrom(name: string, fallback: number): number {
-  const value = Number(process.env[name] || fallback)
-  if (Number.isFinite(value) && value > 0) return value
-  throw new Error(`${name} must be a number above 0`)
-}
 
 /** Imports again and again until told to stop; says how many there were. */
 function startImports(binary: string, dir: string, data: string) {
@@ -120,10 +110,9 @@ async function soak(binary: string, dir: string, seconds: number, load: Omit<Soa
 }
 
 async function main(): Promise<number> {
-  const binary = resolve(ROOT, process.env.PROXYLIST_BINARY || 'dist/proxylist')
-  if (!existsSync(binary)) throw new Error('dist/proxylist is missing; run make build')
+  const binary = binaryPath()
   const seconds = numberFrom('SECONDS', 300)
-  const seed = numberFrom('SEED', Math.floor(Math.random() * 1e6) + 1)
+  const seed = seedFrom()
   const ratePerSecond = numberFrom('RATE', 1_000)
   const dir = mkdtempSync(join(tmpdir(), 'proxylist-soak-'))
   say(`seed ${seed}`)
@@ -132,9 +121,7 @@ async function main(): Promise<number> {
     const load = { seed, ratePerSecond, keys: KEYS, spanMs: SPAN_MS, spans }
     const looks = await soak(binary, dir, seconds, load)
     const growth = growthTable(looks, (ratePerSecond * SPAN_MS) / 1000)
-    const date = new Date().toISOString().slice(0, 10)
-    const where = `${cpus()[0]?.model.trim()}, ${cpus().length} cores; ${date}; seed ${seed}`
-    print(`${where}; ${ratePerSecond} requests/s for ${seconds} s\n`)
+    print(`${headline(seed)}; ${ratePerSecond} requests/s for ${seconds} s\n`)
     print(markdown(...timeTable(looks)))
     print(markdown(...growth.table))
     return growth.holds ? 0 : 1
@@ -143,14 +130,4 @@ async function main(): Promise<number> {
   }
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => void stopForGood().then(() => process.exit(130)))
-}
-try {
-  process.exitCode = await main()
-} catch (error) {
-  say(error instanceof Error ? error.message : String(error))
-  process.exitCode = 1
-} finally {
-  await stopForGood()
-}
+await runToEnd(main)

@@ -10,11 +10,10 @@
  * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary
  * directory; the seed is printed, and the same seed does the same again.
  */
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { cpus, tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
-import { ROOT } from '../bench/options.ts'
-import { stopAll, stopForGood } from '../bench/processes.ts'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stopAll } from '../bench/processes.ts'
 import { markdown } from '../bench/table.ts'
 import { addresses } from './addresses.ts'
 import { backup } from './backup.ts'
@@ -24,6 +23,7 @@ import { killImport } from './kill-import.ts'
 import { killServe } from './kill-serve.ts'
 import { limiter } from './limiter.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
+import { binaryPath, headline, numberFrom, print, runToEnd, say, seedFrom } from './program.ts'
 import { slow } from './slow.ts'
 
 /** The parts in the order in which they run. */
@@ -38,16 +38,6 @@ const PARTS: { [name: string]: Part } = {
   backup,
 }
 
-const print = (text: string): void => void process.stdout.write(`${text}\n`)
-const say = (text: string): void => void process.stderr.write(`${text}\n`)
-
-/** A positive number from the environment. @throws Error naming the variable. */
-function numberFrom(name: string, fallback: number): number {
-  const value = Number(process.env[name] || fallback)
-  if (Number.isFinite(value) && value > 0) return value
-  throw new Error(`${name} must be a number above 0`)
-}
-
 function partsFrom(text: string | undefined): string[] {
   const names = Object.keys(PARTS)
   if (!text) return names
@@ -58,11 +48,9 @@ function partsFrom(text: string | undefined): string[] {
 }
 
 function readOptions() {
-  const binary = resolve(ROOT, process.env.PROXYLIST_BINARY || 'dist/proxylist')
-  if (!existsSync(binary)) throw new Error('dist/proxylist is missing; run make build')
   return {
-    binary,
-    seed: numberFrom('SEED', Math.floor(Math.random() * 1e6) + 1),
+    binary: binaryPath(),
+    seed: seedFrom(),
     scale: numberFrom('SCALE', 1),
     rounds: numberFrom('ROUNDS', process.env.SECONDS ? Number.MAX_SAFE_INTEGER : 1),
     seconds: numberFrom('SECONDS', Number.MAX_SAFE_INTEGER),
@@ -127,22 +115,12 @@ async function main(): Promise<number> {
     say(`seed ${seed}`)
     const findings = await runRound(options, seed)
     broken += findings.filter(({ holds }) => !holds).length
-    const date = new Date().toISOString().slice(0, 10)
     const scale = options.scale === 1 ? '' : `, SCALE=${options.scale}`
-    print(`${cpus()[0]?.model.trim()}, ${cpus().length} cores; ${date}; seed ${seed}${scale}\n`)
+    print(`${headline(seed)}${scale}
+`)
     print(table(findings))
   }
   return broken === 0 ? 0 : 1
 }
 
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => void stopForGood().then(() => process.exit(130)))
-}
-try {
-  process.exitCode = await main()
-} catch (error) {
-  say(error instanceof Error ? error.message : String(error))
-  process.exitCode = 1
-} finally {
-  await stopForGood()
-}
+await runToEnd(main)
