@@ -5,7 +5,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createAnswers } from '../src/answers.ts'
 import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../src/app.ts'
@@ -297,18 +297,24 @@ describe('while proxies.db', () => {
   })
 })
 
-/** Overwrites the later half of a database's pages; the first ones hold where the rest is. */
+/** Overwrites the first page of the list's rows and of each index; the schema stays whole. */
 function damage(dir: string): void {
-  const file = openSync(join(dir, PROXY_FILE), 'r+')
-  const header = Buffer.alloc(100)
-  readSync(file, header, 0, 100, 0)
-  const pageBytes = header.readUInt16BE(16)
-  const pages = fstatSync(file).size / pageBytes
-  for (let page = Math.ceil(pages / 2); page < pages; page++) {
-    writeSync(file, Buffer.alloc(pageBytes, 0xff), 0, pageBytes, page * pageBytes)
+  const path = join(dir, PROXY_FILE)
+  const db = new Database(path)
+  const roots = db
+    .query<{ page: number }, []>(
+      "select rootpage as page from sqlite_schema where tbl_name = 'proxies' and rootpage > 0",
+    )
+    .all()
+  const { bytes } = db.query<{ bytes: number }, []>(PAGE_SIZE).get() ?? { bytes: 0 }
+  db.close(true)
+  const file = openSync(path, 'r+')
+  for (const { page } of roots) {
+    writeSync(file, Buffer.alloc(bytes, 0xff), 0, bytes, (page - 1) * bytes)
   }
   closeSync(file)
 }
+const PAGE_SIZE = 'select page_size as bytes from pragma_page_size'
 
 describe('a damaged proxies.db', () => {
   const MANY: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
