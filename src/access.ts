@@ -149,14 +149,17 @@ const countsNetworks = (caller: Caller): boolean =>
 export type Access = ReturnType<typeof createAccess>
 
 /** Joins the judgement to a store of keys and a store of usage. */
-export function createAccess(findKey: (key: string) => KeyRecord | null, store: UsageStore) {
+export function createAccess(
+  findKey: (key: string) => KeyRecord | null,
+  usage: Pick<UsageStore, 'transaction' | 'read'>,
+) {
   type Admission = { meters: readonly Meter[]; nowMs: number }
   type Charging = { charge: Charge; nowMs: number }
   const admissions = createTurnBatch((batch: readonly Admission[]) =>
-    store.transaction(() => batch.map(({ meters, nowMs }) => admitOne(store, meters, nowMs))),
+    usage.transaction(store => batch.map(({ meters, nowMs }) => admitOne(store, meters, nowMs))),
   )
   const charges = createTurnBatch((batch: readonly Charging[]) =>
-    store.transaction(() => batch.map(({ charge, nowMs }) => chargeOne(store, charge, nowMs))),
+    usage.transaction(store => batch.map(({ charge, nowMs }) => chargeOne(store, charge, nowMs))),
   )
 
   return {
@@ -194,7 +197,7 @@ export function createAccess(findKey: (key: string) => KeyRecord | null, store: 
     /** How full the caller's limits are, without using them. */
     gauges: (caller: Caller, ip: string, nowMs: number): Gauge[] =>
       metersOf(caller, ip).flatMap(meter =>
-        gaugesOf(meter, store.read(meter.subject) ?? NOTHING, nowMs),
+        gaugesOf(meter, usage.read(meter.subject) ?? NOTHING, nowMs),
       ),
   }
 }

@@ -36,8 +36,11 @@ export type Verdict = {
 }
 
 export interface UsageStore {
-  /** Runs `work` in one immediate transaction; what it wrote is durable once this returns. */
-  transaction<T>(work: () => T): T
+  /**
+   * Runs `work`, which is given this store, in one immediate transaction; what it wrote is durable
+   * once this returns.
+   */
+  transaction<T>(work: (store: UsageStore) => T): T
   read(subject: string): Usage | null
   /** Records an admission; it and the `kept - 1` before it are all that counts from now on. */
   record(subject: string, admission: Admission, kept: number): void

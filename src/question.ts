@@ -62,8 +62,9 @@ export function createQuestions(provider: string) {
       ask(terms) {
         const query = remembered(text, key, rest)
         const question = questionOf(query, terms)
-        const again: Request = { key, ask: newTerms => questionOf(query, newTerms) }
-        if (url.length <= QUERY_LENGTH_MAX && !terms.masked) targets.set(url, again)
+        if (url.length <= QUERY_LENGTH_MAX && !terms.masked) {
+          targets.set(url, { key, ask: newTerms => questionOf(query, newTerms) })
+        }
         return question
       },
     }

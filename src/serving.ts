@@ -9,7 +9,6 @@ import { oncePerTurn } from './batch.ts'
 import type { Checked } from './check-thread.ts'
 import { isDatabaseFailure, messageOf, Unavailable } from './error.ts'
 import { createHandle } from './handle.ts'
-import type { UsageStore } from './limits.ts'
 import type { Filter } from './proxy.ts'
 import { explain, isDamage, isWorn } from './sqlite/open.ts'
 import {
@@ -54,32 +53,28 @@ export function holdRegistry(dir: string, say: Say) {
     explain: failure => explain(file, failure),
     say,
   })
-  const usage: UsageStore = {
-    transaction: work =>
-      use(({ usage, mark }) => {
-        const result = usage.transaction(work)
-        requireInPlace(file, mark) // what was written to a file that is gone does not count
-        return result
-      }),
-    read: subject => use(({ usage }) => usage.read(subject)),
-    record: (...admitted) => use(({ usage }) => usage.record(...admitted)),
-    networks: (subject, day) => use(({ usage }) => usage.networks(subject, day)),
-    addNetworks: (...added) => use(({ usage }) => usage.addNetworks(...added)),
-  }
+  type Opened = ReturnType<typeof open>
+  /** Writes with what is open; what was written to a file that is gone does not count. */
+  const write = <T>(work: (usage: Opened['usage']) => T): T =>
+    use(({ usage, mark }) => {
+      const result = work(usage)
+      requireInPlace(file, mark)
+      return result
+    })
   /** What writing fails with: tried once for all who ask in a turn, because it may wait. */
   const probeOnce = oncePerTurn((): unknown => {
     try {
-      use(({ usage, mark }) => {
-        usage.probe()
-        requireInPlace(file, mark)
-      })
+      write(usage => usage.probe())
       return null
     } catch (failure) {
       return failure
     }
   })
   return {
-    access: createAccess(key => use(({ keys }) => keys.find(key)), usage),
+    access: createAccess(key => use(({ keys }) => keys.find(key)), {
+      transaction: work => write(usage => usage.transaction(work)),
+      read: subject => use(({ usage }) => usage.read(subject)),
+    }),
     hasKeys: (nowMs: number): boolean => use(({ keys }) => keys.list(nowMs).length > 0),
     removeStale: (nowMs: number): boolean => use(({ usage }) => usage.removeStale(nowMs)),
     /** @throws when usage cannot be written. */

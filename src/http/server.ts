@@ -96,8 +96,9 @@ export function createService(options: ServiceOptions) {
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
-  for (const [path, route] of Object.entries(routesOf(options))) {
-    const handle = ({ request }: { request: Request }) => respond(request, path, onlyReading(route))
+  for (const [path, anyMethod] of Object.entries(routesOf(options))) {
+    const route = onlyReading(anyMethod)
+    const handle = ({ request }: { request: Request }) => respond(request, path, route)
     // HEAD of its own: Elysia would read the whole body to tell its length.
     app.all(path, handle).head(path, handle)
   }

@@ -169,7 +169,6 @@ export function createUsageStore(db: Database) {
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
-
   const removeProbe = db.prepare("delete from networks where subject = 'probe'")
 
   let isInTransaction = false
@@ -181,7 +180,7 @@ export function createUsageStore(db: Database) {
       isInTransaction = true
       try {
         log.catchUp()
-        const result = work()
+        const result = work(store)
         log.tidy()
         commit.run()
         return result

@@ -8,8 +8,11 @@ const LOOK_EVERY_MS = 10
 /** How a command went; `peakBytes` is `null` where it cannot be told. */
 export type Finished = { seconds: number; peakBytes: number | null; stdout: string }
 
-/** Runs a command and watches its memory. @throws Error with its stderr when it fails. */
-export async function runCommand(command: string[]): Promise<Finished> {
+/**
+ * Runs a command and watches its memory; it is killed after `deadlineSeconds`.
+ * @throws Error with its stderr when it fails.
+ */
+export async function runCommand(command: string[], deadlineSeconds?: number): Promise<Finished> {
   const startMs = performance.now()
   const child = keepTrack(
     Bun.spawn(command, {
@@ -17,6 +20,7 @@ export async function runCommand(command: string[]): Promise<Finished> {
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
+      ...(deadlineSeconds !== undefined && { timeout: deadlineSeconds * 1000 }),
     }),
   )
   // The kernel counts the memory of this process into the child's maxRSS (it is forked from
@@ -33,7 +37,9 @@ export async function runCommand(command: string[]): Promise<Finished> {
   ])
   clearInterval(timer)
   const seconds = (performance.now() - startMs) / 1000
-  if (exitCode !== 0) throw new Error(`${command[1]} exited with ${exitCode}: ${stderr}`)
+  if (exitCode !== 0) {
+    throw new Error(`${command.slice(0, 2).join(' ')} exited with ${exitCode}: ${stderr}`)
+  }
   const peakBytes = seen[0]?.peakBytes ?? child.resourceUsage()?.maxRSS ?? null
   return { seconds, peakBytes, stdout }
 }

@@ -5,7 +5,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClosedLoopInput, ClosedLoopResult } from './closed-loop.ts'
-import { childEnvironment, keepTrack, startScript } from './processes.ts'
+import { runCommand } from './command.ts'
+import { startScript } from './processes.ts'
 import { DISTINCT } from './queries.ts'
 import type { Workspace } from './workspace.ts'
 
@@ -71,20 +72,7 @@ async function loadByWrk(workspace: Workspace, input: LoadInput, startAt: number
     ...[`http://127.0.0.1:${port}`, '--', targetsFile],
     ...[isDistinct ? 'distinct' : 'repeated', String(startAt)],
   ]
-  const child = keepTrack(
-    Bun.spawn(command, {
-      env: childEnvironment(),
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-      timeout: (seconds + GRACE_SECONDS) * 1000,
-    }),
-  )
-  const [stdout, stderr] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ])
-  if ((await child.exited) !== 0) throw new Error(`wrk failed: ${stderr}${stdout}`)
+  const { stdout } = await runCommand(command, seconds + GRACE_SECONDS)
   const numberAt = (pattern: RegExp): number => Number(pattern.exec(stdout)?.[1] ?? 0)
   const errors = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(stdout)
   return {
