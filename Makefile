@@ -9,8 +9,10 @@ BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
+WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api backup cli dependencies doctor failure faults fuzz progress secrets serve systemd)
+  api/handler cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
+  lab/torture/fuzz lib/systemd secrets sqlite/backup/backup sqlite/faults)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
@@ -30,16 +32,16 @@ test: check build ## everything: format, lint, types, tests in process, tests of
 	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test --timeout $(TEST_TIMEOUT_MS) $(BINARY_TESTS)
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
-	@$(BUN) test/bench/bench.ts
+	@$(BUN) test/lab/bench/bench.ts
 
 torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
-	@$(BUN) test/torture/torture.ts
+	@$(BUN) test/lab/torture/torture.ts
 
 soak: $(BINARY) ## a steady load with imports going on: nothing may grow (SECONDS=300, RATE=…, SEED=…)
-	@$(BUN) test/torture/soak.ts
+	@$(BUN) test/lab/torture/soak.ts
 
 mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
-	@$(BUN) test/mutation/mutate.ts
+	@$(BUN) test/lab/mutation/mutate.ts
 
 check: $(READY) ## format, lint and types, without changing anything
 	$(BUN) x biome check
@@ -59,7 +61,7 @@ $(BINARY): $(READY) $(SOURCES)
 	  --no-compile-autoload-dotenv --no-compile-autoload-bunfig \
 	  --external file-type \
 	  --compile-exec-argv="--max-http-header-size=8192" \
-	  src/main.ts src/bulk-thread.ts src/backup-thread.ts src/check-thread.ts --outfile $@
+	  src/main.ts $(WORKERS) --outfile $@
 	@env -i $@ version
 
 clean: ## remove what the other targets made

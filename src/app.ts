@@ -4,15 +4,15 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { createAccess } from './access.ts'
-import { type BulkWatch, createBulk, LOG_BOUND } from './bulk.ts'
-import { CommandError, isDatabaseFailure, Unavailable } from './error.ts'
-import { beginImport } from './sqlite/importer.ts'
-import { createKeyStore, createPlanStore, seedPlans } from './sqlite/keys.ts'
-import { explain, freshFile, isDamage, moveDatabase, removeDatabase } from './sqlite/open.ts'
-import { checkListFile, createProxyStore, openProxyFile } from './sqlite/proxies.ts'
-import { breakSeal, isSealed, seal } from './sqlite/seal.ts'
-import { createUsageStore, openAccessFile } from './sqlite/usage.ts'
+import { createAccess } from './access/access.ts'
+import { CommandError, isDatabaseFailure, Unavailable } from './api/errors.ts'
+import { createKeyStore, createPlanStore, seedPlans } from './sqlite/access/keys.ts'
+import { createUsageStore, openAccessFile } from './sqlite/access/usage.ts'
+import { explain, freshFile, isDamage, moveDatabase, removeDatabase } from './sqlite/database.ts'
+import { breakSeal, isSealed, seal } from './sqlite/integrity/file-stamp.ts'
+import { beginImport } from './sqlite/proxies/import.ts'
+import { checkListFile, createProxyStore, openProxyFile } from './sqlite/proxies/store.ts'
+import { type BulkWatch, createBulk, LOG_BOUND } from './sqlite/proxies/stream.ts'
 
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
@@ -163,4 +163,4 @@ export async function using<R extends { close(): void }, T>(
   }
 }
 
-export { sqliteVersion } from './sqlite/open.ts'
+export { sqliteVersion } from './sqlite/database.ts'

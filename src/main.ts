@@ -4,11 +4,11 @@
  * The only file that ends the process.
  */
 // First: it sets what Elysia reads when it is loaded.
-import './config.ts'
+import './config/settings.ts'
 import { run } from './cli/program.ts'
-import { processEnvironment, steeringVariable, testClockFile } from './config.ts'
-import { fileClock, systemClock } from './time.ts'
-import { IS_COMPILED } from './version.ts'
+import { processEnvironment, steeringVariable, testClockFile } from './config/settings.ts'
+import { IS_COMPILED } from './config/version.ts'
+import { fileClock, systemClock } from './lib/time.ts'
 
 // Who runs the source may debug it; the binary is what it was built to be.
 const steering = IS_COMPILED ? steeringVariable() : undefined

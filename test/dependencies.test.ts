@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { dependencies, devDependencies } from '../package.json'
-import { BINARY, ROOT } from './harness.ts'
+import { BINARY, ROOT } from './support/harness.ts'
 
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
 const [, SECTION = ''] = /\n## Dependencies\n(.*?)\n## /s.exec(README) ?? []
@@ -54,8 +54,12 @@ if (BINARY !== undefined) {
     expect([...held].sort()).toEqual(LISTED)
   })
 
-  test.each(['src/main.ts', 'src/bulk-thread.ts', 'src/backup-thread.ts', 'src/check-thread.ts'])(
-    'the maps tell of all of it, %s included',
-    entry => expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
+  test.each([
+    'src/main.ts',
+    'src/sqlite/backup/copy.worker.ts',
+    'src/sqlite/integrity/check.worker.ts',
+    'src/sqlite/proxies/stream.worker.ts',
+  ])('the maps tell of all of it, %s included', entry =>
+    expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),
   )
 }

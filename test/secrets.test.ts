@@ -7,12 +7,11 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
+import { hashKey } from '../src/access/key.ts'
+import { STATUS } from '../src/api/errors.ts'
 import { ACCESS_FILE } from '../src/app.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { STATUS } from '../src/error.ts'
-import { hashKey } from '../src/key.ts'
-import { CANARIES, CANARY, canaryDirectory, tracesIn } from './cases/canary.ts'
-import { startProgram } from './cases/program.ts'
+import { CANARIES, CANARY, canaryDirectory, tracesIn } from './support/canary.ts'
 import {
   type Answer,
   cleanUp,
@@ -22,7 +21,8 @@ import {
   startChild,
   startService,
   temporaryDirectory,
-} from './harness.ts'
+} from './support/harness.ts'
+import { startProgram } from './support/program.ts'
 
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */

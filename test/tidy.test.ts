@@ -2,18 +2,18 @@
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Caller, DEMO_KEY, metersOf, TEMP_PREFIX, termsOf } from '../src/access.ts'
+import { type Caller, DEMO_KEY, metersOf, TEMP_PREFIX, termsOf } from '../src/access/access.ts'
+import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/access/auth-throttle.ts'
+import { BUILT_IN_PLANS, type Plan } from '../src/access/plan.ts'
+import { STATUS } from '../src/api/errors.ts'
+import { describeParameters } from '../src/api/params.ts'
+import { createQuestions } from '../src/api/query.ts'
+import { createRenderer, maskProxy, memberNames } from '../src/api/render.ts'
 import { openList } from '../src/app.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config.ts'
-import { STATUS } from '../src/error.ts'
-import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/guard.ts'
-import { BUILT_IN_PLANS, type Plan } from '../src/plan.ts'
-import { describeParameters } from '../src/query.ts'
-import { createQuestions } from '../src/question.ts'
-import { createRenderer, maskProxy, memberNames } from '../src/render.ts'
-import { loadSample } from '../src/sample.ts'
-import { ROOT, T0 } from './harness.ts'
+import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { loadSample } from '../src/import/sample.ts'
+import { ROOT, T0 } from './support/harness.ts'
 
 const SOURCES = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
   .filter(name => name.endsWith('.ts') && !name.endsWith('.d.ts'))
@@ -37,14 +37,14 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, home: readonly s
   ['elysia', /from 'elysia/, ['http/']],
   ['bun:sqlite', /from 'bun:sqlite/, ['sqlite/']],
   ['commander', /from 'commander/, ['cli/']],
-  ['TypeBox', /from '@sinclair\/typebox/, ['query.ts']],
-  ['the clock', /Date\.now\(|new Date\(|performance\.now\(/, ['time.ts']],
-  ['the environment', /process\.env|Bun\.env|import\.meta\.env/, ['config.ts']],
+  ['TypeBox', /from '@sinclair\/typebox/, ['api/params.ts']],
+  ['the clock', /Date\.now\(|new Date\(|performance\.now\(/, ['lib/time.ts']],
+  ['the environment', /process\.env|Bun\.env|import\.meta\.env/, ['config/settings.ts']],
   ['the end of the process', /process\.exit\(/, ['main.ts']],
   [
     'wire names',
     /'(?:cm|split_ip|timecheck|type_prefix|country_mode|ip_out)'|\b(?:split_ip|type_prefix|country_mode)\b/,
-    ['query.ts', 'render.ts', 'ingest/'],
+    ['api/params.ts', 'api/render.ts', 'import/'],
   ],
 ]
 

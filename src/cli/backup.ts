@@ -1,6 +1,7 @@
 /** Owns `backup`: a consistent copy of the data in one file, while the server runs. */
-import { type Backup, backUp } from '../backup.ts'
-import { CommandError } from '../error.ts'
+
+import { CommandError } from '../api/errors.ts'
+import { type Backup, backUp } from '../sqlite/backup/backup.ts'
 import { command, printJson, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 

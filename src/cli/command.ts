@@ -3,8 +3,8 @@
  * the README derive. What goes where: data to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'
-import type { SettingName, Settings } from '../config.ts'
-import type { Clock } from '../time.ts'
+import type { SettingName, Settings } from '../config/settings.ts'
+import type { Clock } from '../lib/time.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>

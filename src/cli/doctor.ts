@@ -1,8 +1,9 @@
 /** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
-import { processEnvironment } from '../config.ts'
-import { examine } from '../doctor.ts'
-import { CommandError } from '../error.ts'
+
+import { CommandError } from '../api/errors.ts'
+import { processEnvironment } from '../config/settings.ts'
 import { command, print, printJson, table } from './command.ts'
+import { examine } from './doctor-checks.ts'
 
 export const doctorCommand = command({
   name: 'doctor',

@@ -1,8 +1,8 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
+import { CommandError, messageOf } from '../api/errors.ts'
 import { type List, withList, withListToReplace } from '../app.ts'
-import { CommandError, messageOf } from '../error.ts'
-import { type ImportObserver, importSources, type Source } from '../ingest/import.ts'
+import { type ImportObserver, importSources, type Source } from '../import/import.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 

@@ -1,8 +1,9 @@
 /** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
+
+import { ApiError, CommandError } from '../api/errors.ts'
+import { createQueryParser, splitQuery } from '../api/params.ts'
+import { createRenderer } from '../api/render.ts'
 import { withList } from '../app.ts'
-import { ApiError, CommandError } from '../error.ts'
-import { createQueryParser, splitQuery } from '../query.ts'
-import { createRenderer } from '../render.ts'
 import { command, print } from './command.ts'
 
 export const listCommand = command({

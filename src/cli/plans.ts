@@ -1,9 +1,9 @@
 /** Owns the `plans` commands: what a key of a plan may do. */
 
+import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
+import { CommandError } from '../api/errors.ts'
 import { withRegistry } from '../app.ts'
-import { SETTINGS } from '../config.ts'
-import { CommandError } from '../error.ts'
-import { BUILT_IN_PLANS, type Plan } from '../plan.ts'
+import { SETTINGS } from '../config/settings.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
 const UNLIMITED = 'unlimited'

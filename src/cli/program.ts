@@ -1,9 +1,15 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
-import { type Environment, environmentNameOf, flagOf, readSettings, SETTINGS } from '../config.ts'
-import { CommandError, messageOf } from '../error.ts'
-import type { Clock } from '../time.ts'
-import { VERSION } from '../version.ts'
+import { CommandError, messageOf } from '../api/errors.ts'
+import {
+  type Environment,
+  environmentNameOf,
+  flagOf,
+  readSettings,
+  SETTINGS,
+} from '../config/settings.ts'
+import { VERSION } from '../config/version.ts'
+import type { Clock } from '../lib/time.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'

@@ -1,18 +1,18 @@
 /** Owns `serve`: starts the service, keeps its data in order, and ends it cleanly. */
 import { join } from 'node:path'
 import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
-import { createAnswers } from '../answers.ts'
+import { createGuard } from '../access/auth-throttle.ts'
+import { createAnswers } from '../api/response-cache.ts'
 import { ACCESS_FILE, type List, PROXY_FILE, using } from '../app.ts'
-import { type Settings, serviceManager } from '../config.ts'
-import { createGuard } from '../guard.ts'
-import { createClientAddress } from '../http/client-address.ts'
+import { type Settings, serviceManager } from '../config/settings.ts'
+import { createService } from '../http/app.ts'
+import { createClientAddress } from '../http/client-ip.ts'
 import { listen } from '../http/listen.ts'
-import { createService } from '../http/server.ts'
-import { createLog, type Log } from '../log.ts'
-import { createNotifier } from '../notify.ts'
-import { loadSample } from '../sample.ts'
-import { holdList, holdRegistry, holdSample } from '../serving.ts'
-import { type Clock, MINUTE_MS, SECOND_MS } from '../time.ts'
+import { loadSample } from '../import/sample.ts'
+import { createLog, type Log } from '../lib/log.ts'
+import { createNotifier } from '../lib/systemd.ts'
+import { type Clock, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { holdList, holdRegistry, holdSample } from '../sqlite/server-stores.ts'
 import { command } from './command.ts'
 
 /** How often old proxies and old usage are looked for. */

@@ -1,6 +1,6 @@
 /** Owns `version`. */
 import { sqliteVersion } from '../app.ts'
-import { BUN_VERSION, COMMIT, VERSION } from '../version.ts'
+import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
 import { command, print, printJson } from './command.ts'
 
 export const versionCommand = command({

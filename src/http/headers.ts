@@ -1,8 +1,9 @@
 /** Owns the header fields of answers (contract A8). Constant ones are made once. */
-import type { Encoding } from '../answers.ts'
-import type { Gauge } from '../limits.ts'
-import { memoized } from '../memo.ts'
-import type { Output } from '../proxy.ts'
+
+import type { Gauge } from '../access/rate-limit.ts'
+import type { Encoding } from '../api/response-cache.ts'
+import { memoized } from '../lib/memo.ts'
+import type { Output } from '../proxies/proxy.ts'
 
 export type HeaderFields = { [name: string]: string }
 

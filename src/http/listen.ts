@@ -1,8 +1,8 @@
 /** Owns binding the service to a TCP port or a unix socket. */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs'
-import { CommandError, messageOf } from '../error.ts'
-import type { Listen } from '../values.ts'
-import type { createService } from './server.ts'
+import { CommandError, messageOf } from '../api/errors.ts'
+import type { Listen } from '../config/parsers.ts'
+import type { createService } from './app.ts'
 
 /**
  * Seconds without progress after which a connection is closed: no request, no byte taken of an

@@ -1,0 +1,290 @@
+/**
+ * Owns the query string: its parameters, as TypeBox schemas of strings, and the one place that
+ * turns strings into a typed `Filter` and `Output` (spec 4.1, contract A3 and A4).
+ * Knows nothing of HTTP, keys' validity or databases.
+ */
+import { type TObject, type TString, Type } from '@sinclair/typebox'
+import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { nearest, shownName } from '../lib/did-you-mean.ts'
+import {
+  ANONS,
+  COUNTRY_MODES,
+  DEFAULT_AGE_MAX_SECONDS,
+  type Filter,
+  fold,
+  LANGS,
+  type Output,
+  parseAddress,
+  SERVICES,
+  type Service,
+  TYPES,
+} from '../proxies/proxy.ts'
+import { ApiError } from './errors.ts'
+import { memberNames } from './render.ts'
+
+/** One `name=value` of a query string; `null` where percent-decoding gives no valid UTF-8. */
+type Pair = { name: string | null; value: string | null }
+export type RawQuery = readonly Pair[]
+export type Query = { filter: Filter; output: Output }
+
+const GETS = ['txt', 'json', 'txt.file', 'json.file'] as const
+const INTEGER_MAX = 999_999_999_999_999
+
+/** A parameter's schema: `pattern` judges it, `accepts` says in an error what it should be. */
+type Parameter = TString & { accepts: string; list?: boolean; min?: number; max?: number }
+const parameter = (pattern: string, accepts: string, more: object = {}): Parameter =>
+  Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped
+
+const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+const anyOf = (values: readonly string[]): string => `(?:${values.map(literally).join('|')})`
+const integer = (min: number, max: number, unit = ''): Parameter =>
+  parameter('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
+const oneOf = (values: readonly string[]): Parameter =>
+  parameter(`^${anyOf(values)}$`, values.join(' or '))
+const flag = oneOf(['1', '0'])
+const listMatching = (item: string, accepts: string): Parameter =>
+  parameter(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, { list: true })
+const listOf = (values: readonly string[]): Parameter =>
+  listMatching(anyOf(values), values.join(', '))
+
+/** The parameters of spec 4.1 in its order, by the output they apply to. */
+function parametersOf(provider: string) {
+  const services = SERVICES.map(service => (service === 'provider' ? provider : service))
+  const filters = {
+    type: listOf(TYPES),
+    anon: listOf(ANONS),
+    ping: integer(0, INTEGER_MAX, ' (milliseconds)'),
+    speed: integer(0, INTEGER_MAX, ' (bytes per second)'),
+    time: integer(0, INTEGER_MAX, ' (seconds)'),
+    works: integer(0, 100),
+    country: listMatching('[a-z]{2}', 'two-letter country codes (ISO 3166-1 alpha-2)'),
+    country_mode: oneOf(COUNTRY_MODES),
+    cm: oneOf(COUNTRY_MODES),
+    city: listMatching('[^,\\u0000-\\u001f\\u007f]{1,200}', 'city names'),
+    port: integer(1, 65535),
+    ip: parameter('^[0-9.]{7,15}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),
+    service: listOf(services),
+    count: integer(0, INTEGER_MAX),
+    lang: oneOf(LANGS),
+    get: oneOf(GETS),
+  }
+  const txt = { type_prefix: flag }
+  const json = {
+    fields: listOf(memberNames(provider)),
+    split_ip: flag,
+    format: oneOf(['array', 'object']),
+    wrap: flag,
+    pretty: flag,
+  }
+  return { filters, txt, json }
+}
+
+/** Names and accepted values of all parameters but `key`, for the documentation. */
+export function describeParameters(provider: string): { name: string; accepts: string }[] {
+  const { filters, txt, json } = parametersOf(provider)
+  return Object.entries({ ...filters, ...txt, ...json }).map(([name, { accepts }]) => ({
+    name,
+    accepts,
+  }))
+}
+
+const decode = (text: string): string | null => {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return null
+  }
+}
+
+/** Splits a query string (without its `?`) into decoded pairs, in order. Never throws. */
+export function splitQuery(text: string): RawQuery {
+  return text
+    .split('&')
+    .filter(piece => piece !== '')
+    .map(piece => {
+      const equals = piece.indexOf('=')
+      const [name, value] =
+        equals < 0 ? [piece, ''] : [piece.slice(0, equals), piece.slice(equals + 1)]
+      return { name: decode(name), value: decode(value) }
+    })
+}
+
+const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
+
+/**
+ * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
+ * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
+ */
+export function keyOf(raw: RawQuery, authorization: string | null): string {
+  const given = raw.filter(({ name, value }) => name === 'key' && value !== '')
+  if (given.length > 1) throw invalid('key may be given only once')
+  const inQuery = given[0]?.value
+  if (inQuery === null) throw invalid('key must be valid UTF-8 in percent-encoding')
+  const inHeader = bearerOf(authorization ?? '')
+  if (inQuery !== undefined && inHeader !== undefined && inQuery !== inHeader) {
+    throw invalid('key differs between the query and the Authorization header; send it once')
+  }
+  const key = inQuery ?? inHeader
+  if (key === undefined) {
+    throw new ApiError('KEY_MISSING', 'key is required: ?key=KEY or Authorization: Bearer KEY')
+  }
+  return key
+}
+
+/**
+ * The key in an Authorization header (RFC 6750), which HTTP hands over as Latin-1. Several
+ * headers arrive joined by commas; other schemes are none of ours.
+ */
+function bearerOf(authorization: string): string | undefined {
+  if (!/^Bearer(?: |$)/i.test(authorization)) return undefined
+  const keys = authorization.split(/, *(?=Bearer )/i).map(part => part.replace(/^Bearer */i, ''))
+  const [key = '', ...others] = new Set(keys.map(text => text.trim()))
+  if (others.length > 0 || /\s/.test(key)) {
+    throw invalid('the Authorization header must be: Bearer KEY, once')
+  }
+  if (key === '') return undefined
+  return Buffer.from(key, 'latin1').toString('utf8')
+}
+
+type Parser = (raw: RawQuery, key?: string) => Query
+type Values = { [name: string]: string }
+
+/** The parser of query strings for a provider service's name; see `parseQuery` in its result. */
+export function createQueryParser(provider: string): Parser {
+  const { filters, txt, json } = parametersOf(provider)
+  const known: { [name: string]: Parameter } = { ...filters, ...txt, ...json }
+  const compile = (schema: TObject): TypeCheck<TObject> => TypeCompiler.Compile(schema)
+  const optional = (schemas: { [name: string]: Parameter }): TObject =>
+    Type.Object(
+      Object.fromEntries(Object.entries(schemas).map(([name, s]) => [name, Type.Optional(s)])),
+      { additionalProperties: false },
+    )
+  const modes = {
+    txt: { own: { ...filters, ...txt }, check: compile(optional({ ...filters, ...txt })) },
+    json: { own: { ...filters, ...json }, check: compile(optional({ ...filters, ...json })) },
+  }
+
+  /**
+   * @param key the access key of the request, which no message may repeat
+   * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
+   */
+  return function parseQuery(raw, key = '') {
+    const pairs = raw.filter(({ name, value }) => name !== 'key' && value !== '')
+    for (const { name } of pairs) refuseUnknown(name, key, known)
+    const isJson = pairs.some(({ name, value }) => name === 'get' && value?.startsWith('json'))
+    const { own, check } = isJson ? modes.json : modes.txt
+    const values = collect(pairs, own, provider)
+    if (!check.Check(values)) {
+      const wrong = check.Errors(values).First()?.path.slice(1) ?? ''
+      throw invalid(mustBe(wrong, own))
+    }
+    return { filter: toFilter(values, own, provider), output: toOutput(values, provider) }
+  }
+}
+
+function refuseUnknown(name: string | null, key: string, known: object): void {
+  if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
+  if (Object.hasOwn(known, name)) return
+  const hint = nearest(name, [...Object.keys(known), 'key'])
+  const shown = shownName(name, key, hint !== null)
+  throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
+}
+
+const mustBe = (name: string, own: { [name: string]: Parameter }): string =>
+  `${name} must be ${own[name]?.accepts}`
+
+/** One string a parameter: lists merged and normalised, repetitions refused. */
+function collect(pairs: RawQuery, own: { [name: string]: Parameter }, provider: string): Values {
+  const given = new Map<string, string[]>()
+  for (const { name, value } of pairs) {
+    if (name === null || !Object.hasOwn(own, name)) continue // belongs to the other output mode
+    if (value === null) throw invalid(`${name} must be valid UTF-8 in percent-encoding`)
+    given.set(name, [...(given.get(name) ?? []), value])
+  }
+  const values: Values = {}
+  for (const [name, texts] of given) {
+    const text = own[name]?.list ? joined(name, texts, provider) : single(name, texts)
+    if (text !== '') values[name] = text
+  }
+  refuseTwoModes(values)
+  return values
+}
+
+function single(name: string, [text = '', ...more]: readonly string[]): string {
+  if (more.length > 0) throw invalid(`${name} may be given only once`)
+  return text
+}
+
+function refuseTwoModes({ cm, country_mode: mode }: Values): void {
+  if (cm === undefined || mode === undefined || cm === mode) return
+  throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
+}
+
+/** Items trimmed, in lower case, each once; of services, the provider's by its name. */
+function joined(parameterName: string, texts: readonly string[], provider: string): string {
+  const hasServices = parameterName === 'service' || parameterName === 'fields'
+  const items = texts
+    .join()
+    .split(',')
+    .map(item => {
+      const name = item.trim().toLowerCase()
+      return hasServices && name.replaceAll('_', ' ') === provider ? provider : name
+    })
+  return [...new Set(items.filter(item => item !== ''))].join(',')
+}
+
+const items = (text: string | undefined): string[] => (text === undefined ? [] : text.split(','))
+
+/** The members of a closed list that a parameter names, in the list's order. */
+const chosen = <T extends string>(list: readonly T[], text: string | undefined): T[] => {
+  const named = new Set(items(text))
+  return list.filter(item => named.has(item))
+}
+
+function toInteger(name: string, values: Values, own: { [name: string]: Parameter }) {
+  const text = values[name]
+  if (text === undefined) return null
+  const { min = 0, max = INTEGER_MAX } = own[name] ?? {}
+  const value = Number(text)
+  if (value < min || value > max) throw invalid(mustBe(name, own))
+  return value
+}
+
+function toFilter(values: Values, own: { [name: string]: Parameter }, provider: string): Filter {
+  const address = values.ip === undefined ? null : parseAddress(values.ip)
+  if (values.ip !== undefined && address === null) throw invalid(mustBe('ip', own))
+  const mode = values.country_mode ?? values.cm
+  const services = new Set(items(values.service))
+  const wanted = (service: Service) => services.has(service === 'provider' ? provider : service)
+  return {
+    types: chosen(TYPES, values.type),
+    anons: chosen(ANONS, values.anon),
+    pingMaxMs: toInteger('ping', values, own),
+    speedMin: toInteger('speed', values, own),
+    ageMaxSeconds: toInteger('time', values, own) ?? DEFAULT_AGE_MAX_SECONDS,
+    worksMin: toInteger('works', values, own),
+    countries: items(values.country?.toUpperCase()).sort(),
+    countryMode: mode === 'except' && values.country !== undefined ? 'except' : 'include',
+    cities: [...new Map(items(values.city).map(city => [fold(city), city])).values()].sort(),
+    lang: values.lang === 'en' ? 'en' : 'ru',
+    port: toInteger('port', values, own),
+    address,
+    services: SERVICES.filter(wanted),
+    count: toInteger('count', values, own) || null,
+  }
+}
+
+function toOutput(values: Values, provider: string): Output {
+  const [kind, file] = (values.get ?? 'txt').split('.')
+  const fields = chosen(memberNames(provider), values.fields)
+  return {
+    kind: kind === 'json' ? 'json' : 'txt',
+    download: file !== undefined,
+    typePrefix: values.type_prefix === '1',
+    fields: fields.length === 0 ? null : fields,
+    splitIp: values.split_ip === '1',
+    shape: values.format === 'object' ? 'object' : 'array',
+    wrap: values.wrap === '1',
+    pretty: values.pretty !== '0',
+  }
+}

@@ -1,0 +1,131 @@
+/**
+ * Owns how the text of an option is read: each reader gives a value, or says what it accepts.
+ * Which option uses which reader is in `config.ts`.
+ */
+import { BlockList, isIP } from 'node:net'
+import { memberNames } from '../api/render.ts'
+import { parseDuration, parseInstant } from '../lib/time.ts'
+
+/** Where the server listens. Port 0 takes a free one. */
+export type Listen = { unix: string } | { hostname: string; port: number }
+/** `null` is unlimited. */
+type Limit = number | null
+
+/** A text is not what an option accepts; the message says what is. */
+export class Expected extends Error {}
+const expect = (what: string): never => {
+  throw new Expected(what)
+}
+
+export const readDirectory = (given: string): string =>
+  given === '' ? expect('the path of a directory') : given
+export const readOneOf =
+  <const T extends readonly string[]>(values: T) =>
+  (given: string): T[number] =>
+    values.find(value => value === given) ?? expect(values.join(' or '))
+
+export const readDurationMs = (given: string): number =>
+  parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
+
+const BYTE_UNITS = new Map([
+  ['', 1],
+  ['KiB', 2 ** 10],
+  ['MiB', 2 ** 20],
+  ['GiB', 2 ** 30],
+])
+export const readBytes = (given: string): number => {
+  const [, digits, unit = ''] = /^(\d{1,12})([KMG]iB)?$/.exec(given) ?? []
+  const bytes = Number(digits) * (BYTE_UNITS.get(unit) ?? 1)
+  return digits === undefined ? expect('a number of bytes such as 67108864 or 64MiB') : bytes
+}
+
+const ON = ['1', 'true', 'yes', 'on']
+const OFF = ['0', 'false', 'no', 'off']
+export const readSwitch = (given: string): boolean => {
+  const word = given.toLowerCase()
+  return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
+}
+
+const INTEGER = 'an integer of at least 1, or unlimited'
+export const readLimit = (given: string): Limit => {
+  if (given === 'unlimited') return null
+  return /^[1-9]\d{0,11}$/.test(given) ? Number(given) : expect(INTEGER)
+}
+
+/** Most requests a burst window may hold: its log is read at every request. */
+const BURST_REQUESTS_MAX = 1_000
+export const readBurst = (given: string): { requests: number; seconds: number } | null => {
+  const accepted = `REQUESTS/DURATION such as 5/5s (up to ${BURST_REQUESTS_MAX}/24h), or unlimited`
+  if (given === 'unlimited') return null
+  const [requests = '', duration = ''] = given.split('/', 2)
+  const ms = parseDuration(duration)
+  if (!/^[1-9]\d{0,3}$/.test(requests) || ms === null || given.split('/').length !== 2) {
+    return expect(accepted)
+  }
+  const fits = Number(requests) <= BURST_REQUESTS_MAX && ms >= 1000 && ms <= 86_400_000
+  return fits && ms % 1000 === 0
+    ? { requests: Number(requests), seconds: ms / 1000 }
+    : expect(accepted)
+}
+
+const LISTEN = 'HOST:PORT, :PORT or unix:/PATH'
+export const readListen = (given: string): Listen => {
+  if (given.startsWith('unix:')) {
+    const path = given.slice('unix:'.length)
+    return path === '' ? expect(LISTEN) : { unix: path }
+  }
+  const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(given)
+  const port = Number(match?.[3])
+  if (!match || port > 65535) return expect(LISTEN)
+  return { hostname: match[1] ?? (match[2] || '::'), port }
+}
+
+const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
+export const readRanges = (given: string): BlockList => {
+  const ranges = new BlockList()
+  for (const item of given.split(',').map(part => part.trim())) {
+    const [address = '', bits, ...rest] = item.split('/')
+    const version = isIP(address)
+    const most = version === 4 ? 32 : 128
+    const size = bits ?? String(most)
+    if (version === 0 || rest.length > 0 || !/^\d{1,3}$/.test(size) || Number(size) > most) {
+      expect(CIDRS)
+    }
+    ranges.addSubnet(address, Number(size), version === 4 ? 'ipv4' : 'ipv6')
+  }
+  return ranges
+}
+
+const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
+export const readServiceName = (given: string): string => {
+  const name = given.toLowerCase().replaceAll('_', ' ')
+  const taken = memberNames('').map(member => member.replaceAll('_', ' '))
+  const fits = /^(?=.*[^\d])[\p{Ll}\p{Lo}\d][\p{Ll}\p{Lo}\d .-]{0,39}$/u.test(name)
+  return fits && !taken.includes(name) && name === name.trim() ? name : expect(NAME)
+}
+
+export const EXPIRY = 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z'
+/** An expiry: milliseconds from now, or the instant itself. */
+export type Expiry = { inMs: number } | { atMs: number }
+export const readExpiry = (given: string): Expiry => {
+  const inMs = parseDuration(given)
+  if (inMs !== null) return { inMs }
+  return { atMs: parseInstant(given) ?? expect(EXPIRY) }
+}
+
+export const readPlanName = (given: string): string =>
+  /^[a-z0-9][a-z0-9._-]{0,39}$/.test(given)
+    ? given
+    : expect('a name of lower-case letters, digits, dots, dashes or underscores')
+
+/** Refuses what no client could send as a key, or what means another kind of key. */
+export const readKey = (given: string): string => {
+  const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
+  const reserved = given === 'demo' || given.startsWith('temp_')
+  return usable && !reserved
+    ? given
+    : expect('1 to 256 characters without white space, not demo and not starting with temp_')
+}
+
+export const readLabel = (given: string): string =>
+  /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')

@@ -1,0 +1,282 @@
+/**
+ * Owns every option of the command line: flag, environment twin, default, unit, help and how its
+ * text is read. Commands, `--help` and the README derive from this table.
+ * The only file that reads the environment.
+ */
+import { CommandError, messageOf } from '../api/errors.ts'
+import { nearest } from '../lib/did-you-mean.ts'
+import type { Manager } from '../lib/systemd.ts'
+import { TYPES } from '../proxies/proxy.ts'
+import {
+  EXPIRY,
+  Expected,
+  readBurst,
+  readBytes,
+  readDirectory,
+  readDurationMs,
+  readExpiry,
+  readKey,
+  readLabel,
+  readLimit,
+  readListen,
+  readOneOf,
+  readPlanName,
+  readRanges,
+  readServiceName,
+  readSwitch,
+} from './parsers.ts'
+
+export type Environment = { readonly [name: string]: string | undefined }
+
+/** One option. `value` names its argument; an option without one is a switch. */
+type Setting<T, Sure extends boolean = boolean> = {
+  value?: string
+  help: string
+  /** The text used when neither flag nor environment says anything; absent: `undefined`. */
+  fallback?: string
+  /** Reads the text. @throws Error saying what is accepted. */
+  read: (text: string) => T
+  /** Whether there is always a value: a fallback, or off for a switch. */
+  sure: Sure
+}
+type Definition<T> = Omit<Setting<T>, 'sure'>
+
+const setting = <T>(definition: Definition<T>): Setting<T, true> => ({ ...definition, sure: true })
+const optional = <T>(definition: Definition<T>): Setting<T, false> => ({
+  ...definition,
+  sure: false,
+})
+
+export const SETTINGS = {
+  data: setting({
+    value: 'DIR',
+    help: 'directory of the two databases (default: $STATE_DIRECTORY, else ./data)',
+    read: readDirectory,
+  }),
+  listen: setting({
+    value: 'ADDRESS',
+    fallback: '127.0.0.1:8080',
+    help: 'where to listen: HOST:PORT, :PORT (all interfaces) or unix:/PATH; port 0 takes a free one',
+    read: readListen,
+  }),
+  sample: setting({
+    help: 'serve the built-in sample list instead of an imported one',
+    read: readSwitch,
+  }),
+  retain: setting({
+    value: 'DURATION',
+    fallback: '7d',
+    help: 'forget proxies last checked longer ago than this',
+    read: readDurationMs,
+  }),
+  trustProxy: optional({
+    value: 'CIDR,…',
+    help: 'believe X-Forwarded-For from these addresses',
+    read: readRanges,
+  }),
+  errors: setting({
+    value: 'FORM',
+    fallback: 'json',
+    help: 'form of error bodies: json or text (the older variant)',
+    read: readOneOf(['json', 'text']),
+  }),
+  log: setting({
+    value: 'FORM',
+    fallback: 'json',
+    help: 'access log on stdout: json or off',
+    read: readOneOf(['json', 'off']),
+  }),
+  grace: setting({
+    value: 'DURATION',
+    fallback: '10s',
+    help: 'how long requests in flight may take after SIGTERM',
+    read: readDurationMs,
+  }),
+  cacheBytes: setting({
+    value: 'SIZE',
+    fallback: '64MiB',
+    help: 'memory for answers that are kept ready, such as 64MiB; 0 keeps none',
+    read: readBytes,
+  }),
+  providerService: setting({
+    value: 'NAME',
+    fallback: 'the service',
+    help: "name of the provider's own service, the fifth service flag",
+    read: readServiceName,
+  }),
+  format: setting({
+    value: 'FORMAT',
+    fallback: 'auto',
+    help: 'format of the files: auto, txt, csv, json or ndjson',
+    read: readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson']),
+  }),
+  type: optional({
+    value: 'TYPE',
+    help: `type of rows that name none: ${TYPES.join(', ')}`,
+    read: readOneOf(TYPES),
+  }),
+  replace: setting({ help: 'swap the whole list for the files, in one step', read: readSwitch }),
+  strict: setting({ help: 'refuse everything at the first bad row', read: readSwitch }),
+  json: setting({ help: 'print JSON', read: readSwitch }),
+  plan: setting({
+    value: 'NAME',
+    fallback: 'standard',
+    help: 'plan of the key',
+    read: readPlanName,
+  }),
+  label: setting({
+    value: 'TEXT',
+    fallback: '',
+    help: 'a note, shown in keys list',
+    read: readLabel,
+  }),
+  expires: optional({
+    value: 'WHEN',
+    help: `end of the key: ${EXPIRY} (default: never)`,
+    read: readExpiry,
+  }),
+  key: optional({
+    value: 'VALUE',
+    help: 'use this key instead of a new random one; - reads it from stdin, for the process list shows a VALUE',
+    read: readKey,
+  }),
+  ttl: setting({
+    value: 'DURATION',
+    fallback: '24h',
+    help: 'how long the temporary key is in force',
+    read: readDurationMs,
+  }),
+  burst: optional({
+    value: 'N/DURATION',
+    help: 'most requests in every interval of this length, or unlimited',
+    read: readBurst,
+  }),
+  daily: optional({ value: 'N', help: 'most requests a UTC day, or unlimited', read: readLimit }),
+  subnets: optional({
+    value: 'N',
+    help: 'most unique /16 networks served a UTC day, or unlimited',
+    read: readLimit,
+  }),
+  clients: optional({
+    value: 'N',
+    help: 'most unique caller networks (/16) a UTC day, or unlimited',
+    read: readLimit,
+  }),
+  count: optional({
+    value: 'N',
+    help: 'most records in one answer, or unlimited',
+    read: readLimit,
+  }),
+} as const
+
+export type SettingName = keyof typeof SETTINGS
+type Read<N extends SettingName> = ReturnType<(typeof SETTINGS)[N]['read']>
+
+/** The values of some settings, typed; optional ones may be `undefined`. */
+export type Settings<N extends SettingName = SettingName> = {
+  [K in N]: (typeof SETTINGS)[K]['sure'] extends true ? Read<K> : Read<K> | undefined
+}
+
+const dashed = (name: string): string =>
+  name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
+
+/** `--trust-proxy CIDR,…` */
+export const flagOf = (name: SettingName): string => {
+  const { value }: Setting<unknown> = SETTINGS[name]
+  return `--${dashed(name)}${value === undefined ? '' : ` <${value}>`}`
+}
+
+/** `PROXYLIST_TRUST_PROXY` */
+export const environmentNameOf = (name: SettingName): string =>
+  `PROXYLIST_${dashed(name).toUpperCase().replaceAll('-', '_')}`
+
+/** Where systemd wants the state kept (it may name several), else a folder here. */
+const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
+  directories?.split(':')[0] || './data'
+
+/** The text a setting was given: by flag, else by its environment twin, else its fallback. */
+function givenText(name: SettingName, flag: string | boolean | undefined, env: Environment) {
+  const { fallback, value }: Setting<unknown> = SETTINGS[name]
+  if (flag !== undefined) return { from: `--${dashed(name)}`, given: String(flag) }
+  const twin = environmentNameOf(name)
+  if (env[twin]) return { from: twin, given: env[twin] }
+  if (name === 'data') return { from: 'default', given: stateDirectory(env) }
+  return { from: 'default', given: value === undefined ? '0' : fallback }
+}
+
+/**
+ * Reads the named settings; flags win over the environment.
+ * @throws CommandError (usage) naming the flag or variable and what it accepts.
+ */
+export function readSettings<N extends SettingName>(
+  names: readonly N[],
+  flags: { readonly [flag: string]: string | boolean | undefined },
+  env: Environment,
+): Settings<N> {
+  const entries = names.map(name => {
+    const { from, given } = givenText(name, flags[name], env)
+    const { read }: Setting<unknown> = SETTINGS[name]
+    try {
+      return [name, given === undefined ? undefined : read(given)]
+    } catch (error) {
+      if (!(error instanceof Expected)) throw error
+      throw new CommandError(`${from} must be ${error.message}`, 2)
+    }
+  })
+  return Object.fromEntries(entries) as Settings<N> // the table's types say what each read gives
+}
+
+const PREFIX = 'PROXYLIST_'
+/** Tests of the binary move its clock by writing Unix milliseconds to the file this names. */
+const TEST_CLOCK = `${PREFIX}TEST_CLOCK`
+
+/** What is wrong with the variables of the environment that are meant for this program. */
+export function environmentProblems(env: Environment): string[] {
+  const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
+  const twins = new Map(names.map(name => [environmentNameOf(name), name]))
+  return Object.keys(env)
+    .filter(variable => variable.startsWith(PREFIX) && variable !== TEST_CLOCK && env[variable])
+    .flatMap(variable => {
+      const name = twins.get(variable)
+      if (name === undefined)
+        return [`${variable} is no setting${hint(variable, [...twins.keys()])}`]
+      try {
+        readSettings([name], {}, env)
+        return []
+      } catch (error) {
+        return [messageOf(error)]
+      }
+    })
+}
+
+const hint = (variable: string, known: readonly string[]): string => {
+  const near = nearest(
+    variable,
+    known.map(name => name.toLowerCase()),
+  )
+  return near === null ? '' : `; did you mean ${near.toUpperCase()}?`
+}
+
+/** The process's environment. */
+export const processEnvironment = (): Environment => process.env
+
+export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
+
+/** The service manager that started the process, as systemd tells it; `null` when none did. */
+export function serviceManager(env: Environment = process.env): Manager | null {
+  const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: usec = '', WATCHDOG_PID: pid } = env
+  if (!socket) return null
+  const isMeant = /^[1-9]\d{0,11}$/.test(usec) && (pid === undefined || pid === String(process.pid))
+  return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
+}
+
+/** What Bun's own variables may be set to other than by who wants to steer it: by shells, images. */
+const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
+
+/** A variable by which the runtime inside the binary is given other code, options or a debugger. */
+export const steeringVariable = (env: Environment = process.env): string | undefined =>
+  Object.keys(env).find(name => STEERING.test(name) && env[name])
+
+// Elysia reads this when it is loaded and would otherwise run in its development mode, which
+// answers with internals. This file is imported before it.
+Bun.env.NODE_ENV ??= 'production'

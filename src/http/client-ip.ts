@@ -1,0 +1,47 @@
+/**
+ * Owns which address a client has (contract B7): the socket's peer, or what trusted proxies in
+ * front of the service say of it. Knows nothing of limits.
+ */
+import { type BlockList, isIPv4 } from 'node:net'
+import { canonicalIp } from '../lib/ip.ts'
+
+/** Stands for a client whose address cannot be known: one on a unix socket. */
+export const LOCAL_CLIENT = 'unix'
+
+/** Stands for a peer whose address cannot be read; it is believed nothing. */
+const UNKNOWN_CLIENT = 'unknown'
+
+/** Most entries of X-Forwarded-For that are looked at, from the right. */
+const HOPS_MAX = 32
+
+/** An entry of X-Forwarded-For, which may carry a port: `1.2.3.4:80`, `[2001:db8::1]:80`. */
+function entryIp(entry: string): string | null {
+  const bare = entry.trim()
+  const bracketed = /^\[([^\]]+)\](?::\d{1,5})?$/.exec(bare)?.[1]
+  const withPort = /^([\d.]+):\d{1,5}$/.exec(bare)?.[1]
+  return canonicalIp(bracketed ?? withPort ?? bare)
+}
+
+/**
+ * Returns a function from the peer's address (`null` on a unix socket, which only local proxies
+ * can reach and is therefore trusted) and the X-Forwarded-For header to the client's canonical
+ * address: the right-most one that is not itself trusted. A malformed entry ends the search.
+ */
+export function createClientAddress(trusted: BlockList | undefined) {
+  const isTrusted = (ip: string): boolean =>
+    trusted?.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6') ?? false
+
+  return (peer: string | null, forwardedFor: string | null): string => {
+    let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)
+    if (client === null) return UNKNOWN_CLIENT
+    if (forwardedFor === null) return client
+    const hops = forwardedFor.split(',').slice(-HOPS_MAX).reverse()
+    for (const hop of hops) {
+      if (client !== LOCAL_CLIENT && !isTrusted(client)) break
+      const ip = entryIp(hop)
+      if (ip === null) break
+      client = ip
+    }
+    return client
+  }
+}

@@ -1,0 +1,167 @@
+/**
+ * Owns finding the records of one JSON document as the API writes it: an array, an object by
+ * address, or the envelope around either. Walks the outer structure itself and hands each record
+ * to `JSON.parse`, so that a document of any size takes the memory of one record.
+ */
+import { isRecord, parseJson, RECORD_LENGTH_MAX, type RowSink, UnusableFile } from '../sink.ts'
+
+type Container = 'array' | 'object'
+
+/** What may come next in the outer structure, and what each punctuation mark then leads to. */
+const GRAMMAR = {
+  '[ or {': { '[': 'open', '{': 'open' },
+  value: {},
+  'value or ]': { ']': 'close' },
+  key: {},
+  'key or }': { '}': 'close' },
+  ':': { ':': 'value' },
+  ', or ]': { ',': 'value', ']': 'close' },
+  ', or }': { ',': 'key', '}': 'close' },
+  'end of file': {},
+} as const
+type Expect = keyof typeof GRAMMAR
+type Step = Expect | 'open' | 'close' | undefined
+
+/** The member of the envelope that holds the records, and those that are passed over. */
+const DATA = 'data'
+const ENVELOPE = ['status', 'count', 'timestamp', 'filters']
+
+/** A string (perhaps cut off by the end of the text), or a bracket. */
+const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:(?<closed>")|\\?$)|[{}[\]]/gs
+const AFTER_SCALAR = /[\s,}\]]/g
+const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 }
+
+/** The position after the JSON value that starts at `from`, or -1 when the text ends before it. */
+function endOfValue(text: string, from: number): number {
+  if (!/["{[]/.test(text.charAt(from))) {
+    AFTER_SCALAR.lastIndex = from
+    return AFTER_SCALAR.exec(text)?.index ?? -1
+  }
+  STRING_OR_BRACKET.lastIndex = from
+  let depth = 0
+  for (;;) {
+    const match = STRING_OR_BRACKET.exec(text)
+    if (match === null) return -1
+    const [token] = match
+    const isCutOff = token.startsWith('"') && match.groups?.closed === undefined
+    if (isCutOff) return -1
+    depth += DEPTH[token] ?? 0
+    if (depth === 0) return STRING_OR_BRACKET.lastIndex
+  }
+}
+
+const NEWLINE = 10
+
+/** Newlines in a part of the text; it looks at nothing beyond the part. */
+function countLines(text: string, from: number, to: number): number {
+  let lines = 0
+  for (let at = from; at < to; at++) if (text.charCodeAt(at) === NEWLINE) lines += 1
+  return lines
+}
+
+/**
+ * Hands every record of a JSON document to `sink`, with the key it is listed under if any.
+ * @throws UnusableFile when the document is not JSON, is cut off, or is not a list of proxies.
+ */
+export async function readJson(pieces: AsyncIterable<string>, sink: RowSink): Promise<void> {
+  const outline = createOutline(sink)
+  let text = ''
+  let line = 1
+  for await (const piece of pieces) {
+    text += piece
+    let at = 0
+    for (;;) {
+      const start = text.slice(at).search(/\S/) // of what is left of this piece
+      if (start < 0) break
+      const end = outline.isValue(text.charAt(at + start))
+        ? endOfValue(text, at + start)
+        : at + start + 1
+      if (end < 0) break
+      line += countLines(text, at, at + start)
+      outline.take(text.slice(at + start, end), line)
+      line += countLines(text, at + start, end)
+      at = end
+    }
+    text = text.slice(at)
+    if (text.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${line}: too long`)
+  }
+  outline.end(text.trim() !== '')
+}
+
+/** Refuses an object that is neither the envelope nor a list by address. */
+function checkMember(key: string, value: unknown, line: number): void {
+  if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
+  if (ENVELOPE.includes(key)) return
+  throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
+}
+
+/** Follows the outer structure, one mark or whole value at a time. */
+function createOutline(sink: RowSink) {
+  const containers: Container[] = []
+  let expect: Expect = '[ or {'
+  let key = ''
+  let members = 0
+  let hasData = false
+
+  /** Whether the value to come is a member of the envelope and not a record. */
+  const inEnvelope = (): boolean =>
+    containers.length === 1 && containers[0] === 'object' && !key.includes(':')
+  const isDataNext = (char: string): boolean =>
+    expect === 'value' && inEnvelope() && key === DATA && /[[{]/.test(char)
+
+  function open(mark: string): void {
+    hasData ||= containers.length > 0
+    containers.push(mark === '{' ? 'object' : 'array')
+    expect = mark === '{' ? 'key or }' : 'value or ]'
+  }
+
+  function afterValue(): void {
+    const inside = containers.at(-1)
+    expect = inside === undefined ? 'end of file' : inside === 'array' ? ', or ]' : ', or }'
+  }
+
+  function takeMark(mark: string, line: number): void {
+    const grammar: { readonly [mark: string]: Step } = GRAMMAR[expect]
+    const next = isDataNext(mark) ? 'open' : grammar[mark]
+    if (next === undefined) {
+      throw new UnusableFile(`line ${line}: not a JSON list of proxies, expected ${expect}`)
+    }
+    if (next === 'open') return open(mark)
+    if (next !== 'close') expect = next
+    else {
+      containers.pop()
+      afterValue()
+    }
+  }
+
+  function takeKey(parsed: unknown): void {
+    key = String(parsed)
+    members += 1
+    expect = ':'
+  }
+
+  return {
+    /** Whether a value or key, rather than a punctuation mark, starts with this character. */
+    isValue: (char: string): boolean =>
+      (expect.startsWith('value') && !/[\]},:]/.test(char) && !isDataNext(char)) ||
+      (expect.startsWith('key') && char === '"'),
+
+    take(source: string, line: number): void {
+      const isMark = source.length === 1 && !this.isValue(source)
+      if (isMark) return takeMark(source, line)
+      const parsed = parseJson(source)
+      if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON`)
+      if (expect.startsWith('key')) return takeKey(parsed)
+      const listedAs = containers.at(-1) === 'object' ? key : undefined
+      if (inEnvelope()) checkMember(key, parsed, line)
+      else if (isRecord(parsed)) sink.row(line, parsed, listedAs)
+      else sink.bad(line, 'row', 'is not a JSON object')
+      afterValue()
+    },
+
+    end(hasMore: boolean): void {
+      if (expect !== 'end of file' || hasMore) throw new UnusableFile('is cut off, or not JSON')
+      if (members > 0 && !key.includes(':') && !hasData) throw new UnusableFile('holds no proxies')
+    },
+  }
+}

@@ -1,0 +1,209 @@
+/**
+ * Owns what a row of an imported file may say (contract D2): members to a proxy, or the reason
+ * why not. Pure; knows nothing of file formats or of what is stored.
+ */
+
+import { memberNames } from '../api/render.ts'
+import { canonicalIp } from '../lib/ip.ts'
+import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
+import {
+  type Address,
+  ANONS,
+  type IncomingProxy,
+  type ProxyType,
+  parseAddress,
+  parsePort,
+  SERVICES,
+  type Service,
+  TYPES,
+} from '../proxies/proxy.ts'
+
+/** A row's members as the format gives them: strings from CSV, any JSON value from JSON. */
+export type RawRow = { readonly [member: string]: unknown }
+
+/** What holds for every row of an import. */
+export type RowDefaults = {
+  /** Type of rows that name none. */
+  type: ProxyType | undefined
+  /** The time of the import, Unix milliseconds. */
+  nowMs: number
+  /** What the provider's own service is called. */
+  provider: string
+}
+
+export type RowResult =
+  | { ok: true; proxy: IncomingProxy }
+  | { ok: false; field: string; reason: string }
+
+/** A check may lie this far in the future, for clocks that differ. */
+const FUTURE_SECONDS_MAX = 300
+const CITY_LENGTH_MAX = 200
+
+class BadField extends Error {
+  readonly field: string
+  constructor(field: string, reason: string) {
+    super(reason)
+    this.field = field
+  }
+}
+const bad = (field: string, reason: string): never => {
+  throw new BadField(field, reason)
+}
+
+const isUnknown = (value: unknown): boolean =>
+  value === undefined || value === null || (typeof value === 'string' && value.trim() === '')
+
+/** A member as trimmed text; `''` when unknown. */
+function textOf(row: RawRow, field: string): string {
+  const value = row[field]
+  if (isUnknown(value)) return ''
+  if (typeof value === 'string') return value.trim()
+  return typeof value === 'number' ? String(value) : bad(field, 'must be a text')
+}
+
+/** A member as a number in `[min, max]`; `null` when unknown. */
+function numberOf(row: RawRow, field: string, max: number, accepts: string): number | null {
+  const value = row[field]
+  if (isUnknown(value)) return null
+  if (typeof value === 'number' && value >= 0 && value <= max) return value
+  const text = typeof value === 'number' ? String(value) : textOf(row, field)
+  const number = /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
+  return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}`)
+}
+
+function choiceOf<T extends string>(row: RawRow, field: string, list: readonly T[]): T | '' {
+  const text = textOf(row, field).toLowerCase()
+  if (text === '') return ''
+  return list.find(item => item === text) ?? bad(field, `must be one of ${list.join(', ')}`)
+}
+
+/** The address from `ip` (with its port, or beside `port`), or from the key it is listed under. */
+function addressOf(row: RawRow, listedAs: string | undefined): Address {
+  const ip = textOf(row, 'ip')
+  const port = textOf(row, 'port')
+  const given = ip === '' ? (listedAs ?? '') : ip.includes(':') ? ip : joined(ip, port, listedAs)
+  const address = parseAddress(given)
+  if (!address) return bad('ip', 'must be an IPv4 address with a port, a.b.c.d:port')
+  if (port !== '' && parsePort(port) !== address.port) {
+    return bad('port', 'must be an integer from 1 to 65535, the same as in ip')
+  }
+  return address
+}
+
+const joined = (ip: string, port: string, listedAs: string | undefined): string => {
+  if (port !== '') return `${ip}:${port}`
+  return listedAs?.startsWith(`${ip}:`) ? listedAs : ip
+}
+
+function ipOutOf(row: RawRow): string {
+  const text = textOf(row, 'ip_out')
+  return text === '' ? '' : (canonicalIp(text) ?? bad('ip_out', 'must be an IP address'))
+}
+
+function countryOf(row: RawRow): string {
+  const text = textOf(row, 'country')
+  if (!/^(?:[A-Za-z]{2})?$/.test(text)) return bad('country', 'must be a two-letter country code')
+  return text.toUpperCase()
+}
+
+function cityOf(row: RawRow, field: string): string {
+  const text = textOf(row, field)
+  const fits = text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f,]/.test(text)
+  return fits ? text : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, no comma`)
+}
+
+const INSTANT = 'must be an ISO 8601 time or Unix seconds'
+const TIMECHECK = 'must be YYYY-MM-DD HH:MM:SS (UTC+2)'
+
+/** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */
+function checkedAtOf(row: RawRow, nowMs: number): number {
+  const now = toSeconds(nowMs)
+  const instant = textOf(row, 'checked_at')
+  const timecheck = textOf(row, 'timecheck')
+  const field = instant === '' ? 'timecheck' : 'checked_at'
+  if (instant === '' && timecheck === '') return now
+  const seconds =
+    instant === ''
+      ? (parseTimecheck(timecheck) ?? bad(field, TIMECHECK))
+      : (unixSecondsOf(instant) ?? bad(field, INSTANT))
+  if (seconds < 0) return bad(field, 'must not lie before 1970')
+  return seconds <= now + FUTURE_SECONDS_MAX
+    ? seconds
+    : bad(field, `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`)
+}
+
+function unixSecondsOf(text: string): number | null {
+  if (/^\d{1,12}(?:\.\d{1,9})?$/.test(text)) return Math.floor(Number(text))
+  const ms = parseInstant(text)
+  return ms === null ? null : toSeconds(ms)
+}
+
+const FLAGS = new Map([
+  ['true', true],
+  ['1', true],
+  ['false', false],
+  ['0', false],
+])
+
+function flagOf(value: unknown, field: string): boolean {
+  const word = typeof value === 'object' ? '' : String(value).trim().toLowerCase()
+  return FLAGS.get(word) ?? bad(field, 'must be true or false')
+}
+
+/** The services a row grants, and those it says anything of. */
+function servicesOf(row: RawRow, provider: string) {
+  const granted = new Set<Service>()
+  const statedServices = new Set<Service>()
+  for (const service of SERVICES) {
+    const field = service === 'provider' ? providerMember(row, provider) : service
+    const value = row[field]
+    if (isUnknown(value)) continue
+    const flag = typeof value === 'boolean' ? value : flagOf(value, field)
+    statedServices.add(service)
+    if (flag) granted.add(service)
+  }
+  return { services: granted, servicesStated: statedServices }
+}
+
+/** The provider's service may be written with an underscore for the space. */
+const providerMember = (row: RawRow, provider: string): string =>
+  row[provider] === undefined ? provider.replaceAll(' ', '_') : provider
+
+/** Every member name a row may have; anything else is passed over. */
+export const knownMembers = (provider: string): ReadonlySet<string> =>
+  new Set([...memberNames(provider), provider.replaceAll(' ', '_'), 'city_en', 'checked_at'])
+
+const INTEGER_MAX = 999_999_999_999_999
+
+/**
+ * Reads one row. `listedAs` is the key of a JSON object whose value the row is.
+ * Ping (seconds) is rounded to milliseconds, speed to bytes a second, works down to a percent.
+ */
+export function readRow(row: RawRow, defaults: RowDefaults, listedAs?: string): RowResult {
+  try {
+    const address = addressOf(row, listedAs)
+    const type = choiceOf(row, 'type', TYPES) || defaults.type
+    if (!type) bad('type', `is required: ${TYPES.join(', ')} (or give --type)`)
+    const ping = numberOf(row, 'ping', INTEGER_MAX / 1000, 'a number of seconds, at least 0')
+    const speed = numberOf(row, 'speed', INTEGER_MAX, 'bytes per second, at least 0')
+    const works = numberOf(row, 'works', 100, 'a number from 0 to 100')
+    const proxy: IncomingProxy = {
+      ...address,
+      type: type as ProxyType, // `bad` has thrown otherwise
+      ipOut: ipOutOf(row),
+      anon: choiceOf(row, 'anon', ANONS),
+      speed: speed === null ? null : Math.round(speed),
+      pingMs: ping === null ? null : Math.round(ping * 1000),
+      checkedAt: checkedAtOf(row, defaults.nowMs),
+      country: countryOf(row),
+      city: cityOf(row, 'city'),
+      cityEn: cityOf(row, 'city_en'),
+      works: works === null ? null : Math.floor(works),
+      ...servicesOf(row, defaults.provider),
+    }
+    return { ok: true, proxy }
+  } catch (error) {
+    if (!(error instanceof BadField)) throw error
+    return { ok: false, field: error.field, reason: error.message }
+  }
+}

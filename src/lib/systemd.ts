@@ -1,0 +1,96 @@
+/**
+ * Owns what the server tells the service manager that started it (systemd's notify protocol,
+ * sd_notify(3)): that it is ready, alive, stopping. Bun has no datagrams on unix sockets, so libc
+ * sends them. What cannot be told stops nothing.
+ */
+import { messageOf } from '../api/errors.ts'
+
+/** The service manager: its socket, a path or `@name`, and how often it wants a sign of life. */
+export type Manager = { socket: string; watchdogMs: number | null }
+
+export type Notifier = {
+  /** The server answers; from now on the manager hears from it as often as it wants. */
+  ready(status: string): void
+  stopping(status: string): void
+  close(): void
+}
+
+const AF_UNIX = 1
+const SOCK_DGRAM = 2
+const SOCK_CLOEXEC = 0x80000
+const MSG_DONTWAIT = 0x40
+const MSG_NOSIGNAL = 0x4000
+/** Room for a name in Linux's `sockaddr_un`, in bytes. */
+const NAME_BYTES_MAX = 108
+
+/** A `sockaddr_un`; an abstract name begins with a zero byte, a path ends with one. */
+function addressOf(socket: string): Uint8Array {
+  const isAbstract = socket.startsWith('@')
+  if (!isAbstract && !socket.startsWith('/')) throw new Error('it names no unix socket')
+  const name = Buffer.from(isAbstract ? `\0${socket.slice(1)}` : `${socket}\0`)
+  if (name.length > NAME_BYTES_MAX) throw new Error('its name is too long')
+  const address = Buffer.alloc(2 + name.length)
+  new Uint16Array(address.buffer, address.byteOffset, 1)[0] = AF_UNIX // in the machine's byte order
+  name.copy(address, 2)
+  return address
+}
+
+/** Opens a datagram socket; `send` throws when the manager does not take a message. */
+async function openSocket(socket: string) {
+  const to = addressOf(socket)
+  // Loaded only here: few processes have a service manager.
+  const { dlopen } = await import('bun:ffi')
+  const { symbols } = dlopen('libc.so.6', {
+    socket: { args: ['int', 'int', 'int'], returns: 'int' },
+    sendto: { args: ['int', 'ptr', 'u64', 'int', 'ptr', 'u32'], returns: 'i64' },
+    close: { args: ['int'], returns: 'int' },
+  })
+  const fd = symbols.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
+  if (fd < 0) throw new Error('no socket could be made')
+  return {
+    send(message: string): void {
+      const bytes = Buffer.from(message)
+      const flags = MSG_DONTWAIT | MSG_NOSIGNAL
+      const sent = Number(symbols.sendto(fd, bytes, bytes.length, flags, to, to.length))
+      if (sent !== bytes.length) throw new Error('a message was not taken')
+    },
+    close: (): void => void symbols.close(fd),
+  }
+}
+
+/**
+ * A notifier for `manager`; one that does nothing without a manager. `say` is told of the first
+ * failure, and of no other.
+ */
+export async function createNotifier(
+  manager: Manager | null,
+  say: (sentence: string) => void,
+): Promise<Notifier> {
+  if (manager === null) return { ready() {}, stopping() {}, close() {} }
+  let hasFailed = false
+  const failed = (error: unknown): void => {
+    if (!hasFailed) say(`the service manager at NOTIFY_SOCKET hears nothing: ${messageOf(error)}`)
+    hasFailed = true
+  }
+  const socket = await openSocket(manager.socket).catch(failed)
+  const tell = (...lines: string[]): void => {
+    try {
+      socket?.send(lines.join('\n'))
+    } catch (error) {
+      failed(error)
+    }
+  }
+  let watchdog: Timer | undefined
+  return {
+    ready(status) {
+      tell('READY=1', `STATUS=${status}`)
+      const { watchdogMs } = manager
+      if (watchdogMs !== null) watchdog = setInterval(() => tell('WATCHDOG=1'), watchdogMs / 2)
+    },
+    stopping: status => tell('STOPPING=1', `STATUS=${status}`),
+    close() {
+      clearInterval(watchdog)
+      socket?.close()
+    },
+  }
+}

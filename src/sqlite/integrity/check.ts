@@ -1,0 +1,93 @@
+/**
+ * Owns the checks of whole databases, which read everything: a list of a million proxies takes
+ * some seconds. Of the list also every index is read, because answers come from the indexes alone.
+ */
+import { Database } from 'bun:sqlite'
+import { messageOf } from '../../api/errors.ts'
+import { isDamage } from '../database.ts'
+import { ROW_COLUMNS } from '../proxies/row.ts'
+import { hashSql, isDigestRight } from './checksum.ts'
+
+const [ID, ...OTHERS] = ROW_COLUMNS.slice(0, -1)
+const WIDE = [ID ?? '', ...OTHERS] as const
+const ORDER = [ID ?? '', 'checked_at', 'ping_ms'] as const
+
+/** What each index holds. */
+const INDEXED: { [index: string]: readonly [string, ...string[]] } = {
+  proxies_by_age: WIDE,
+  proxies_by_country: WIDE,
+  proxies_by_city: [...ORDER, 'city'],
+  proxies_by_port: [...ORDER, 'id & 65535'],
+}
+
+type Row = { [column: string]: unknown }
+
+/** Problems of a database that `find` gives on one snapshot; what cannot be read is one, too. */
+function checking(db: Database, find: () => string[]): string[] {
+  try {
+    db.run('begin')
+    try {
+      return find()
+    } finally {
+      db.run('rollback')
+    }
+  } catch (error) {
+    if (isDamage(error)) return [messageOf(error)]
+    throw error
+  }
+}
+
+const row = (db: Database, sql: string): Row => db.prepare<Row, []>(sql).get() ?? {}
+
+/** What SQLite's own check finds first. */
+function structure(db: Database, pragma: 'quick_check' | 'integrity_check'): string[] {
+  const [found] = Object.values(row(db, `pragma ${pragma}(1)`)).map(String)
+  return found === undefined || found === 'ok' ? [] : [found.replaceAll('\n', ' ')]
+}
+
+const schemaOf = (db: Database): Set<string> =>
+  new Set(
+    db
+      .prepare<{ sql: string }, []>('select sql from sqlite_schema')
+      .all()
+      .map(r => r.sql),
+  )
+
+/** Whether tables, indexes and triggers are as in a new list; there may be others. */
+function isSchemaWhole(db: Database, scripts: readonly string[]): boolean {
+  const fresh = new Database(':memory:')
+  for (const script of scripts) fresh.run(script)
+  const isWhole = schemaOf(fresh).isSubsetOf(schemaOf(db))
+  fresh.close()
+  return isWhole
+}
+
+/** What is wrong with the rows or an index of the list. */
+function content(db: Database): string[] {
+  const problems = isDigestRight(db) ? [] : ['the rows do not match the digest']
+  const sums = Object.entries(INDEXED).map(([index, held]) => `sum(${hashSql(held)}) as ${index}`)
+  const ofRows = row(db, `select count(*) as n, ${sums.join(', ')} from proxies not indexed`)
+  for (const [index, held] of Object.entries(INDEXED)) {
+    const sum = `select count(*) as n, sum(${hashSql(held)}) as sum from proxies`
+    const { n, sum: ofIndex } = row(db, `${sum} indexed by ${index}`)
+    if (n === ofRows.n && ofIndex === ofRows[index]) continue
+    problems.push(`index ${index} does not match the rows`)
+  }
+  return problems
+}
+
+/** What is wrong with an open list whose schema comes from `scripts`; nothing when it is whole. */
+export const checkList = (db: Database, scripts: readonly string[]): string[] =>
+  checking(db, () => {
+    const problems = structure(db, 'quick_check')
+    if (!isSchemaWhole(db, scripts)) problems.push('the schema is not what it should be')
+    return problems.length > 0 ? problems : content(db)
+  })
+
+/** What is wrong with open keys, plans and usage; nothing when they are whole. */
+export const checkRegistry = (db: Database): string[] =>
+  checking(db, () => {
+    const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
+    const problems = structure(db, 'integrity_check')
+    return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
+  })

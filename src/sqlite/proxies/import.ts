@@ -1,0 +1,206 @@
+/**
+ * Owns writing the list: an import is one transaction, so that readers see the list as it was
+ * or as it is after (contract D2, D5). Knows nothing of file formats.
+ */
+import { type Database, SQLiteError, type Statement } from 'bun:sqlite'
+import { CommandError } from '../../api/errors.ts'
+import type { IncomingProxy } from '../../proxies/proxy.ts'
+import { DAMAGED_LIST, isDigestRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
+import { type Cities, createCities } from './cities.ts'
+import indexes from './migrations/1-indexes.sql' with { type: 'text' }
+import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './row.ts'
+
+export type ImportCounts = {
+  added: number
+  updated: number
+  unchanged: number
+  removed: number
+}
+
+/** How long an import waits for another one. */
+const WAIT_MS = 3_600_000
+
+/** An import of at least this many rows, and of this share of the list, builds the indexes anew. */
+const REINDEX_ROWS_MIN = 20_000
+const REINDEX_SHARE = 1 / 4
+/** One of this share of the list reckons its digest anew: one scan costs less than its triggers. */
+const REDIGEST_SHARE = 1 / 32
+
+/** The bits of the services a row states, after its columns. */
+const STATED = `?${ROW_COLUMNS.length + 1}`
+
+/** How a column takes a newer value; an unknown one keeps what is stored. */
+const known = (column: string, unknown: string): [string, string] => [
+  column,
+  `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
+]
+
+/** Each column beside id and checked_at, and what an update makes of it. */
+const MERGE: readonly (readonly [column: string, merged: string])[] = [
+  known('ping_ms', String(UNKNOWN_PING)),
+  ['type', 'excluded.type'],
+  known('anon', '0'),
+  known('works', String(UNKNOWN)),
+  known('speed', String(UNKNOWN)),
+  ['services', `(services & ~${STATED}) | excluded.services`],
+  known('country', '0'),
+  known('city', '0'),
+  known('ip_out', "''"),
+]
+const columns = ROW_COLUMNS.join(', ')
+
+/** Adds a row, or merges it into the stored one unless its check is older or nothing differs. */
+const upsertInto = (table: string): string => `
+  insert into ${table} (${columns}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
+  on conflict (id) do update set checked_at = excluded.checked_at,
+    ${MERGE.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
+  where excluded.checked_at > checked_at or excluded.checked_at = checked_at and
+    (${MERGE.map(([column]) => column).join(', ')}) is not (${MERGE.map(([, m]) => m).join(', ')})`
+
+const SWAP = {
+  stage: `create temp table incoming as select ${columns} from proxies limit 0`,
+  key: 'create unique index temp.incoming_by_id on incoming (id)',
+  remove: 'delete from proxies where id not in (select id from temp.incoming)',
+  copy: `insert into proxies (${columns}) select ${columns} from temp.incoming where true
+    on conflict (id) do update set
+      ${ROW_COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
+    where (${columns}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
+  drop: 'drop table if exists temp.incoming',
+} as const
+
+const INDEX_NAMES = [...indexes.matchAll(/index if not exists (\w+)/g)].map(([, name]) => name)
+
+const countRows = (db: Database, table: string): number =>
+  db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
+
+/**
+ * The city an update leaves a row with. A name that is already shown changes nothing; a new one
+ * replaces both names; an English one alone joins the default one that is stored.
+ */
+function mergedCity(cities: Cities, storedId: number, { city, cityEn }: IncomingProxy): number {
+  const stored = cities.nameOf(storedId)
+  if (cityEn !== '') return cities.idOf(city || stored.name, cityEn)
+  const isShown = city === '' || city === stored.name || city === stored.nameEn
+  return isShown ? storedId : cities.idOf(city, '')
+}
+
+/** Takes the list for writing; `waiting` is told when another import has it. */
+function lock(db: Database, waiting: () => void): void {
+  db.run('pragma busy_timeout = 0')
+  try {
+    db.run('begin immediate')
+  } catch (error) {
+    const isBusy = error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')
+    if (!isBusy) throw error
+    waiting()
+    db.run(`pragma busy_timeout = ${WAIT_MS}`)
+    db.run('begin immediate')
+  }
+}
+
+/**
+ * An import, which begins with its first row: a slow source holds nobody up before it. With
+ * `replace` the list becomes what importing the rows into an empty one would give. Nothing is
+ * visible before `commit`; `rollback` leaves the list as it was.
+ */
+export function beginImport(db: Database, replace: boolean, waiting: () => void = () => {}) {
+  let started: ReturnType<typeof startImport> | null = null
+  const start = () => {
+    started ??= startImport(db, replace, waiting)
+    return started
+  }
+  return {
+    add: (proxy: IncomingProxy): void => start().add(proxy),
+    commit: (): ImportCounts => start().commit(),
+    rollback: (): void => started?.rollback(),
+  }
+}
+
+/**
+ * The indexes and the digest of a list of `before` rows: many rows are faster written without
+ * them, and they are then made anew.
+ */
+function createUpkeep(db: Database, replace: boolean, before: number) {
+  let isDigested = true
+  let isIndexed = true
+  return {
+    /** Gives up what costs more to keep than to make anew after so many rows. */
+    prepareFor(rows: number): void {
+      if (isDigested && rows >= before * REDIGEST_SHARE) {
+        // What is damaged by now must not become whole by a new digest.
+        if (!replace && !isDigestRight(db)) throw new CommandError(DAMAGED_LIST)
+        db.run(SUSPEND)
+        isDigested = false
+      }
+      if (isIndexed && rows >= Math.max(REINDEX_ROWS_MIN, before * REINDEX_SHARE)) {
+        for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
+        isIndexed = false
+      }
+    },
+    /** Makes anew what was given up. */
+    catchUp(): void {
+      if (!isIndexed) db.run(indexes)
+      if (!isDigested) db.run(RESUME)
+    },
+  }
+}
+
+function startImport(db: Database, replace: boolean, waiting: () => void) {
+  lock(db, waiting)
+  if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
+  const table = replace ? 'temp.incoming' : 'proxies'
+  const before = countRows(db, 'proxies')
+  const upkeep = createUpkeep(db, replace, before)
+  const cities = createCities(db)
+  cities.refresh()
+  const upsert: Statement = db.prepare(upsertInto(table))
+  const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
+  let accepted = 0
+  let written = 0
+
+  /** The row of a proxy, with the city that the stored row and this one give together. */
+  function rowOf(proxy: IncomingProxy): Row {
+    const row = toRow(proxy, cities.idOf(proxy.city, proxy.cityEn))
+    const isPair = proxy.city !== '' && proxy.cityEn !== ''
+    if (isPair || row[9] === 0) return row
+    const stored = cityOf.get(row[0])?.city ?? 0
+    return stored === 0 ? row : toRow(proxy, mergedCity(cities, stored, proxy))
+  }
+
+  /** Replaces the list by the staged one. */
+  function swap(): ImportCounts {
+    upkeep.prepareFor(accepted)
+    const removed = db.run(SWAP.remove).changes
+    const changed = db.run(SWAP.copy).changes
+    const added = countRows(db, 'proxies') - (before - removed)
+    return { added, updated: changed - added, unchanged: accepted - changed, removed }
+  }
+
+  function merged(): ImportCounts {
+    const added = countRows(db, 'proxies') - before
+    return { added, updated: written - added, unchanged: accepted - written, removed: 0 }
+  }
+
+  return {
+    add(proxy: IncomingProxy): void {
+      accepted += 1
+      if (!replace) upkeep.prepareFor(accepted)
+      written += upsert.run(...rowOf(proxy), servicesToBits(proxy.servicesStated)).changes
+    },
+    commit(): ImportCounts {
+      const counts = replace ? swap() : merged()
+      upsert.finalize()
+      cityOf.finalize()
+      upkeep.catchUp()
+      db.run('commit')
+      if (replace) db.run(SWAP.drop)
+      return counts
+    },
+    rollback(): void {
+      upsert.finalize()
+      cityOf.finalize()
+      // A full disk has made SQLite roll back already.
+      if (db.inTransaction) db.run('rollback')
+    },
+  }
+}

@@ -1,0 +1,711 @@
+/**
+ * The scenarios of spec and contract, rule by rule: what is asked, when, by whom, and what the
+ * answer must and must not hold. Run in process and against the binary by `api.test.ts`.
+ */
+import type { Plan } from '../../src/access/plan.ts'
+import type { TestRow } from '../support/harness.ts'
+
+/** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
+export const ROWS: readonly TestRow[] = [
+  {
+    ip: '192.0.2.1:1080',
+    ip_out: '192.0.2.99',
+    type: 'socks5',
+    anon: 'elite',
+    speed: 500000,
+    ping: 0.532,
+    age: 10,
+    country: 'DE',
+    city: 'Берлин',
+    city_en: 'Berlin',
+    works: 97,
+    smtp: true,
+    telegram: true,
+    avito: false,
+    google: true,
+    'the service': false,
+  },
+  {
+    ip: '192.0.2.2:8080',
+    type: 'http',
+    anon: 'anonymous',
+    speed: 100,
+    ping: 0.1,
+    age: 20,
+    country: 'FR',
+    city: 'Париж',
+    city_en: 'Paris',
+    works: 95,
+    google: true,
+    'the service': true,
+  },
+  {
+    ip: '198.51.100.3:443',
+    type: 'https',
+    anon: 'transparent',
+    speed: 100000,
+    ping: 2.5,
+    age: 600,
+    country: 'RU',
+    city: 'Мышкин',
+    works: 90,
+    avito: true,
+  },
+  { ip: '203.0.113.4:4145', type: 'socks4', age: 30 },
+  { ip: '203.0.113.5:4145', type: 'socks4', age: 601, country: 'US', works: 50, ping: 0 },
+  { ip: '10.1.2.3:3128', type: 'http', age: 40, works: 99, country: 'DE', city: 'Köln' },
+  { ip: '10.1.9.9:3128', type: 'http', age: 41, works: 98, country: 'DE', ip_out: '10.1.7.7' },
+]
+
+/** Plans and keys of the scenarios; `free` sets no limit, so that filters can be asked at will. */
+const unlimited = { burst: null, daily: null, subnets: null, clients: null, count: null }
+export const PLANS: readonly Plan[] = [
+  { name: 'free', ...unlimited },
+  { name: 'two-records', ...unlimited, count: 2 },
+  { name: 'three-a-day', ...unlimited, burst: { requests: 2, seconds: 5 }, daily: 3 },
+  { name: 'two-subnets', ...unlimited, subnets: 2 },
+  { name: 'one-client', ...unlimited, clients: 1 },
+]
+
+/** Distinctive, so that a leak cannot be missed. */
+export const KEYS = {
+  free: 'canary-free-0123456789',
+  few: 'canary-few-0123456789',
+  standard: 'canary-standard-0123456789',
+  classic: 'canary-classic-0123456789',
+  daily: 'canary-daily-0123456789',
+  subnets: 'canary-subnets-0123456789',
+  clients: 'canary-clients-0123456789',
+  expiring: 'canary-expiring-0123456789',
+  revoked: 'canary-revoked-0123456789',
+  temp: 'temp_canary0123456789',
+  tempOther: 'temp_canary9876543210',
+  tempExpired: 'temp_canaryexpired',
+} as const
+
+export type Step = {
+  /** Seconds after T0; the clock may also step back. */
+  at?: number
+  path?: string
+  /** The query string, without key. */
+  query?: string
+  /** Sent as `key`; `null` sends none. */
+  key?: string | null
+  method?: string
+  headers?: { [name: string]: string }
+  status: number
+  code?: string
+  /** The whole body, or its parts. */
+  body?: string
+  contains?: readonly (string | RegExp)[]
+  forbidden?: readonly (string | RegExp)[]
+  answerHeaders?: { [name: string]: string | RegExp | null }
+}
+/** Steps without a key of their own use this scenario's. */
+export type Scenario = { name: string; key?: string | null; steps: readonly Step[] }
+
+const [DE1, FR, RU, UNKNOWN, OLD, DE2, DE3] = ROWS.map(({ ip }) => String(ip))
+
+/** A step that expects exactly these addresses, in this order, as text. */
+const lists = (query: string, ...addresses: (string | undefined)[]): Step => ({
+  query,
+  status: 200,
+  body: addresses.map(address => `${address}\n`).join(''),
+})
+const refuses = (query: string, ...contains: (string | RegExp)[]): Step => ({
+  query,
+  status: 400,
+  code: 'INVALID_PARAMETER',
+  contains,
+})
+const finds = (query: string): Step => ({ query, status: 404, code: 'PROXIES_NOT_FOUND' })
+const one = (name: string, ...steps: Step[]): Scenario => ({ name, steps })
+
+const FILTERS: readonly Scenario[] = [
+  one('4.1 all types, freshest check first, the last 600 seconds', {
+    ...lists('', DE1, FR, UNKNOWN, DE2, DE3, RU),
+  }),
+  one('4.1 type: any of the listed', lists('type=socks5,https', DE1, RU)),
+  one('A3 lists: trimmed, any case, empty items dropped, each once, merged', {
+    ...lists('type=%20SOCKS5,,socks5&type=https,', DE1, RU),
+  }),
+  one('4.1 anon', lists('anon=elite,transparent', DE1, RU), finds('anon=elite&type=http')),
+  one('4.1 ping is an inclusive maximum in milliseconds', lists('ping=532', DE1, FR), {
+    ...lists('ping=531', FR),
+  }),
+  one('4.1 speed is an inclusive minimum', lists('speed=100000', DE1, RU)),
+  one('4.1 time: kept when not older, to the second', lists('time=40', DE1, FR, UNKNOWN, DE2), {
+    ...lists('time=601', DE1, FR, UNKNOWN, DE2, DE3, RU, OLD),
+  }),
+  one(
+    'A4 the age bound moves with the clock',
+    { ...lists('', DE1, FR, UNKNOWN, DE2, DE3), at: 1 },
+    {
+      ...finds('time=0'),
+      at: 1,
+    },
+  ),
+  one('4.1 works is an inclusive minimum', lists('works=98', DE2, DE3)),
+  one('D2 an unknown value passes no filter on it', lists('works=0', DE1, FR, DE2, DE3, RU), {
+    ...lists('ping=999999999999999', DE1, FR, RU),
+  }),
+  one('4.1 country include', lists('country=fr,ru', FR, RU), lists('country=FR&cm=include', FR)),
+  one(
+    '4.1 country except keeps unknown countries',
+    lists('country=de&cm=except', FR, UNKNOWN, RU),
+    {
+      ...lists('country=de,ru&country_mode=except&cm=except', FR, UNKNOWN),
+    },
+  ),
+  one('A4 cm without country has no effect', {
+    ...lists('cm=except', DE1, FR, UNKNOWN, DE2, DE3, RU),
+  }),
+  one('A3 a country nobody has matches nothing', finds('country=zz')),
+  one('4.1 city in Russian or English', lists('city=berlin,ПАРИЖ', DE1, FR), {
+    ...lists('city=k%C3%96ln,мышкин', DE2, RU),
+  }),
+  one('A4 lang=en matches the name it shows', finds('city=Берлин&lang=en'), {
+    ...lists('city=Berlin,Мышкин&lang=en', DE1, RU),
+  }),
+  one('4.1 port', lists('port=3128', DE2, DE3)),
+  one('4.1 ip is an address with a port', lists('ip=192.0.2.1:1080', DE1), finds('ip=192.0.2.1:1')),
+  one('A4 service: all of the listed', lists('service=google', DE1, FR), {
+    ...lists('service=google,smtp', DE1),
+  }),
+  one('A5 the service may have an underscore', lists('service=the_service', FR), {
+    ...lists('service=The%20Service', FR),
+  }),
+  one('4.1 filters combine conjunctively', lists('type=http&country=de&works=99', DE2)),
+  one(
+    '4.1 count cuts after ordering; 0 and empty mean not given',
+    lists('count=2', DE1, FR),
+    {
+      ...lists('count=0&time=20', DE1, FR),
+    },
+    lists('count=&time=20', DE1, FR),
+  ),
+  one(
+    'A3 an empty value is the same as none',
+    lists('type=&works=&time=&get=&country=,', ...[DE1, FR, UNKNOWN, DE2, DE3, RU]),
+  ),
+]
+
+const BAD_VALUES: readonly Scenario[] = [
+  one('A3 names the parameter and what it accepts', {
+    ...refuses('works=101', 'works must be an integer from 0 to 100'),
+  }),
+  ...['0x10', '1e3', '5.0', '%2B5', '%205', '-1', 'abc', '1234567890123456', '٣', '5%00'].map(
+    value =>
+      one(`A3 works=${value} is no plain integer`, refuses(`works=${value}`, /^.*works must be/)),
+  ),
+  one('A3 a value out of range', refuses('port=0', 'port'), refuses('port=65536', '1 to 65535')),
+  one('A3 an unknown name gets the nearest as a hint', {
+    ...refuses('contry=de', "unknown parameter 'contry'; did you mean 'country'?"),
+  }),
+  one('A3 names are case-sensitive', refuses('Type=http', "did you mean 'type'?")),
+  one('A3 a name that holds the key is not repeated', {
+    ...refuses(`x${KEYS.free}=1`, 'unknown parameter'),
+  }),
+  one('A3 nor one that holds a key from elsewhere', {
+    key: null,
+    headers: { Authorization: `Bearer ${KEYS.free}` },
+    ...refuses(`${KEYS.free}=1`, 'unknown parameter'),
+  }),
+  one('A3 a value given twice', refuses('works=1&works=2', 'works may be given only once')),
+  one('A3 cm and country_mode that differ', refuses('cm=include&country_mode=except', 'cm')),
+  one(
+    'A3 unknown list items',
+    refuses('type=http,ftp', 'http, https, socks4, socks5'),
+    {
+      ...refuses('service=mail', 'smtp'),
+    },
+    refuses('anon=high', 'elite'),
+    refuses('get=json&fields=ip,nope', 'fields must be'),
+  ),
+  one('A3 country is two letters', refuses('country=deu', 'two-letter'), refuses('country=d1')),
+  one(
+    'A3 ip is IPv4 with a port',
+    refuses('ip=192.0.2.1', 'a.b.c.d:port'),
+    {
+      ...refuses('ip=192.0.2.256:1'),
+    },
+    refuses('ip=[::1]:80'),
+    refuses('ip=192.0.2.1:0'),
+  ),
+  one(
+    'A3 other words for flags and modes',
+    refuses('type_prefix=yes'),
+    refuses('get=xml'),
+    {
+      ...refuses('lang=de'),
+    },
+    refuses('get=json&format=map'),
+    refuses('get=json&pretty=2'),
+    refuses('cm=not&country=de'),
+  ),
+  one('A3 percent sequences that are not UTF-8', refuses('city=%FF', 'UTF-8'), refuses('%zz=1'), {
+    ...refuses('city=%', 'city'),
+  }),
+  one(
+    'A3 parameters of the other mode are ignored whatever their value',
+    {
+      ...lists('fields=nope&split_ip=9&format=x&wrap=%FF&pretty=z&wrap=1&count=1', DE1),
+    },
+    {
+      query: 'get=json&type_prefix=%FF&type_prefix=x&count=1',
+      status: 200,
+      contains: [`"${DE1}"`],
+    },
+  ),
+  one(
+    'B2 an invalid request costs no quota',
+    ...Array.from({ length: 9 }, () => ({
+      ...refuses('works=x'),
+      key: KEYS.standard,
+      at: 100_000,
+      answerHeaders: { ratelimit: /"burst";r=5;t=0, "daily";r=34560;/ },
+    })),
+  ),
+]
+
+const ACCESS: readonly Scenario[] = [
+  one(
+    '5 a missing key',
+    { key: null, status: 400, code: 'KEY_MISSING' },
+    {
+      key: '',
+      status: 400,
+      code: 'KEY_MISSING',
+    },
+  ),
+  one(
+    'A2 the key comes before the parameters',
+    {
+      key: null,
+      query: 'works=x',
+      status: 400,
+      code: 'KEY_MISSING',
+    },
+    { key: 'wrong', query: 'works=x', status: 403, code: 'INVALID_KEY' },
+  ),
+  one(
+    '5 unknown, revoked and temporary keys',
+    { key: 'wrong', status: 403, code: 'INVALID_KEY' },
+    {
+      key: KEYS.revoked,
+      status: 403,
+      code: 'INVALID_KEY',
+    },
+    { key: 'temp_unknown', status: 403, code: 'TEMP_KEY_INVALID' },
+    {
+      key: KEYS.tempExpired,
+      status: 403,
+      code: 'TEMP_KEY_INVALID',
+    },
+  ),
+  one(
+    'B1 a key ends at its expiry',
+    { key: KEYS.expiring, at: 59, status: 200 },
+    {
+      key: KEYS.expiring,
+      at: 60,
+      status: 403,
+      code: 'INVALID_KEY',
+    },
+  ),
+  one(
+    'B1 a key in the Authorization header',
+    {
+      key: null,
+      headers: { Authorization: `Bearer ${KEYS.free}` },
+      ...lists('count=1', DE1),
+    },
+    { headers: { Authorization: `Bearer ${KEYS.free}` }, ...lists('count=1', DE1) },
+    {
+      headers: { Authorization: 'Bearer other' },
+      ...refuses('', 'key'),
+    },
+    { key: null, headers: { Authorization: 'Basic eDp5' }, status: 400, code: 'KEY_MISSING' },
+  ),
+  one(
+    'B1 an Authorization header that is not one key is refused',
+    { headers: { Authorization: 'Bearer AAA, Bearer BBB' }, ...refuses('', 'Authorization') },
+    { headers: { Authorization: `Bearer ${KEYS.free} x` }, ...refuses('', 'Authorization') },
+    { headers: { Authorization: 'Bearer' }, ...lists('count=1', DE1) },
+    {
+      key: null,
+      headers: { Authorization: `Bearer ${KEYS.free}, Bearer ${KEYS.free}` },
+      ...lists('count=1', DE1),
+    },
+  ),
+  one('A3 no name that looks like a key is repeated', {
+    ...refuses('pl_0123456789=1', 'unknown parameter'),
+    forbidden: ['pl_0123456789'],
+  }),
+  one('A5 the underscore stands for a space in service and fields only', {
+    ...finds('city=the_service'),
+    forbidden: ['INVALID'],
+  }),
+  one('A3 a key given twice', refuses(`key=${KEYS.free}`, 'key may be given only once')),
+  one(
+    '8 the plan bounds count',
+    { ...lists('', DE1, FR), key: KEYS.few },
+    {
+      ...lists('count=1', DE1),
+      key: KEYS.few,
+    },
+    { ...lists('count=3', DE1, FR), key: KEYS.few },
+  ),
+]
+
+const LIMITS: readonly Scenario[] = [
+  {
+    name: 'B3 five in every five seconds, and a tight retry_after',
+    key: KEYS.standard,
+    steps: [
+      ...[0, 1, 2, 3, 4].map(at => ({ at, status: 200 })),
+      {
+        at: 4.5,
+        status: 429,
+        code: 'RATE_LIMIT_EXCEEDED',
+        contains: ['"retry_after":1'],
+        answerHeaders: {
+          'retry-after': '1',
+          'ratelimit-policy': '"burst";q=5;w=5, "daily";q=34560;w=86400',
+        },
+      },
+      { at: 4.999, status: 429, code: 'RATE_LIMIT_EXCEEDED' },
+      { at: 5, status: 200 },
+      { at: 5.5, status: 429, code: 'RATE_LIMIT_EXCEEDED' },
+      { at: 6, status: 200 },
+    ],
+  },
+  {
+    name: 'B3 a clock that steps back admits no more',
+    key: KEYS.classic,
+    steps: [
+      { at: 50, query: 'count=1', status: 200 },
+      { at: 20, query: 'count=1', status: 200 },
+      {
+        at: 21,
+        query: 'count=1',
+        status: 429,
+        code: 'RATE_LIMIT_EXCEEDED',
+        contains: ['"retry_after":34'],
+      },
+      { at: 54, query: 'count=1', status: 429, code: 'RATE_LIMIT_EXCEEDED' },
+      { at: 55, query: 'count=1', status: 200 },
+    ],
+  },
+  {
+    name: 'B6 requests a day, anew at midnight UTC',
+    key: KEYS.daily,
+    steps: [
+      { at: 0, status: 200 },
+      { at: 10, query: 'country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
+      { at: 20, status: 200, answerHeaders: { ratelimit: '"burst";r=1;t=5, "daily";r=0;t=43180' } },
+      {
+        at: 21,
+        status: 429,
+        code: 'DAILY_LIMIT_REACHED',
+        contains: ['"daily_limit":3', '"retry_after":43179'],
+        answerHeaders: { 'retry-after': '43179' },
+      },
+      { at: 43199, status: 429, code: 'DAILY_LIMIT_REACHED', contains: ['"retry_after":1'] },
+      { at: 43200, query: 'time=99999', status: 200 },
+    ],
+  },
+  {
+    name: 'B6 an answer over the subnet quota is refused whole',
+    key: KEYS.subnets,
+    steps: [
+      { query: 'country=de', status: 200 },
+      { query: 'count=2', status: 200 },
+      {
+        query: 'country=ru',
+        status: 429,
+        code: 'SUBNET_LIMIT_REACHED',
+        contains: ['"used_subnets":2', '"retry_after":43200'],
+        answerHeaders: { 'retry-after': '43200' },
+      },
+      { query: 'country=fr', status: 200 },
+      { query: 'country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
+      { at: 43200, query: 'country=ru&time=99999', status: 200 },
+    ],
+  },
+  {
+    name: 'B2 caller networks a day',
+    key: KEYS.clients,
+    steps: [
+      { headers: { 'X-Forwarded-For': '198.18.0.1' }, status: 200 },
+      { headers: { 'X-Forwarded-For': '198.18.99.1' }, status: 200 },
+      {
+        headers: { 'X-Forwarded-For': '198.19.0.1' },
+        status: 429,
+        code: 'SUBNET_LIMIT_REACHED',
+        contains: ['"used_subnets":1'],
+      },
+    ],
+  },
+  {
+    name: 'B4 demo: 2 a minute for each address, masked, works 90',
+    key: 'demo',
+    steps: [
+      {
+        at: 0,
+        headers: { 'X-Forwarded-For': '198.18.1.1' },
+        ...lists('', '192.0.0.0:1080', '192.0.0.0:8080', '10.1.0.0:3128', '198.51.0.0:443'),
+      },
+      {
+        at: 1,
+        headers: { 'X-Forwarded-For': '198.18.1.1' },
+        ...lists('ip=10.1.0.0:3128', '10.1.0.0:3128'),
+      },
+      {
+        at: 1,
+        headers: { 'X-Forwarded-For': '198.18.1.1' },
+        status: 429,
+        code: 'DEMO_LIMIT_REACHED',
+        contains: ['"retry_after":59'],
+        answerHeaders: { 'retry-after': '59' },
+      },
+      { at: 1, headers: { 'X-Forwarded-For': '198.18.1.2' }, ...finds('ip=10.1.2.3:3128') },
+      {
+        at: 60,
+        headers: { 'X-Forwarded-For': '198.18.1.1' },
+        query: 'get=json&ip=192.0.0.0:1080&wrap=1',
+        status: 200,
+        contains: ['"ip": "192.0.0.0:1080"', '"ip_out": "192.0.0.0"', '"works": 90', '"count": 50'],
+        forbidden: ['192.0.2'],
+      },
+      { at: 60, headers: { 'X-Forwarded-For': '2001:db8:1:2::1' }, status: 200 },
+      { at: 60, headers: { 'X-Forwarded-For': '2001:db8:1:2::2' }, status: 200 },
+      {
+        at: 60,
+        headers: { 'X-Forwarded-For': '2001:db8:1:2:3::3' },
+        status: 429,
+        code: 'DEMO_LIMIT_REACHED',
+      },
+      { at: 60, headers: { 'X-Forwarded-For': '2001:db8:1:3::1' }, status: 200 },
+    ],
+  },
+  {
+    name: 'B5 temp_: 2 an hour for the key and for the address, unmasked',
+    key: KEYS.temp,
+    steps: [
+      { at: 0, headers: { 'X-Forwarded-For': '198.18.2.1' }, ...lists('count=1', DE1) },
+      {
+        at: 1,
+        headers: { 'X-Forwarded-For': '198.18.2.2' },
+        query: 'get=json&wrap=1',
+        status: 200,
+        contains: ['"count": 30'],
+      },
+      {
+        at: 2,
+        headers: { 'X-Forwarded-For': '198.18.2.3' },
+        status: 429,
+        code: 'TEMP_LIMIT_REACHED',
+        contains: ['"retry_after":3598'],
+        answerHeaders: { 'retry-after': '3598' },
+      },
+      { at: 3, key: KEYS.tempOther, headers: { 'X-Forwarded-For': '198.18.2.1' }, status: 200 },
+      {
+        at: 4,
+        key: KEYS.tempOther,
+        headers: { 'X-Forwarded-For': '198.18.2.1' },
+        status: 429,
+        code: 'TEMP_LIMIT_REACHED',
+        contains: ['"retry_after":3596'],
+      },
+      { at: 5, key: KEYS.tempOther, headers: { 'X-Forwarded-For': '198.18.2.4' }, status: 200 },
+    ],
+  },
+]
+
+const DE1_JSON = `[
+  {
+    "ip": "192.0.2.1:1080",
+    "ip_out": "192.0.2.99",
+    "type": "socks5",
+    "anon": "elite",
+    "speed": 500000,
+    "ping": 0.532,
+    "timecheck": "2026-11-20 13:59:50",
+    "country": "DE",
+    "city": "Берлин",
+    "works": "97",
+    "smtp": true,
+    "telegram": true,
+    "avito": false,
+    "google": true,
+    "the service": false
+  }
+]`
+
+const OUTPUT: readonly Scenario[] = [
+  one('A7 text lines end in a newline', lists('count=1', DE1)),
+  one('4.1 type_prefix', {
+    query: 'count=2&type_prefix=1',
+    status: 200,
+    body: `socks5://${DE1}\nhttp://${FR}\n`,
+  }),
+  one('A5 a JSON record', { query: 'get=json&count=1', status: 200, body: DE1_JSON }),
+  one('A5 unknown values', {
+    query: 'get=json&ip=203.0.113.4:4145&pretty=0',
+    status: 200,
+    body:
+      '[{"ip":"203.0.113.4:4145","ip_out":"","type":"socks4","anon":"","speed":null,"ping":null,' +
+      '"timecheck":"2026-11-20 13:59:30","country":"","city":"","works":"","smtp":false,' +
+      '"telegram":false,"avito":false,"google":false,"the service":false}]',
+  }),
+  one(
+    '4.1 split_ip and fields',
+    {
+      query: 'get=json&count=1&split_ip=1&fields=port,ip,speed&pretty=0',
+      status: 200,
+      body: '[{"ip":"192.0.2.1","port":"1080","speed":500000}]',
+    },
+    {
+      query: 'get=json&count=1&fields=PORT,type&pretty=0',
+      status: 200,
+      body: '[{"type":"socks5"}]',
+    },
+    {
+      query: 'get=json&count=1&fields=the_service,ip&pretty=0',
+      status: 200,
+      body: '[{"ip":"192.0.2.1:1080","the service":false}]',
+    },
+  ),
+  one('4.1 format=object', {
+    query: 'get=json&count=1&split_ip=1&format=object&fields=type&pretty=0',
+    status: 200,
+    body: '{"192.0.2.1:1080":{"type":"socks5"}}',
+  }),
+  one(
+    '2.1 lang=en',
+    {
+      query: 'get=json&count=1&lang=en&fields=city&pretty=0',
+      status: 200,
+      body: '[{"city":"Berlin"}]',
+    },
+    {
+      query: 'get=json&country=ru&lang=en&fields=city&pretty=0',
+      status: 200,
+      body: '[{"city":"Мышкин"}]',
+    },
+  ),
+  one(
+    'A6 the envelope',
+    {
+      query: 'get=json&wrap=1&pretty=0&fields=ip&type=SOCKS5,http&country=DE&count=1',
+      status: 200,
+      body:
+        '{"status":"ok","count":1,"timestamp":"2026-11-20T12:00:00.000Z","filters":{"type":"http,socks5",' +
+        '"time":600,"country":"de","country_mode":"include","count":1,"lang":"ru"},"data":[{"ip":"192.0.2.1:1080"}]}',
+    },
+    {
+      query: 'get=json&wrap=1&pretty=0&fields=ip&ip=192.0.2.1:1080&format=object&time=15',
+      status: 200,
+      body:
+        '{"status":"ok","count":1,"timestamp":"2026-11-20T12:00:00.000Z","filters":{"time":15,' +
+        '"ip":"192.0.2.1:1080","lang":"ru"},"data":{"192.0.2.1:1080":{"ip":"192.0.2.1:1080"}}}',
+    },
+  ),
+  one(
+    'A8 inline and download differ in one header',
+    ...(['txt', 'json'] as const).flatMap(kind => [
+      { query: `get=${kind}&count=1`, status: 200, answerHeaders: { 'content-disposition': null } },
+      {
+        query: `get=${kind}.file&count=1`,
+        status: 200,
+        ...(kind === 'json' ? { body: DE1_JSON } : { body: `${DE1}\n` }),
+        answerHeaders: { 'content-disposition': `attachment; filename="proxies.${kind}"` },
+      },
+    ]),
+  ),
+  one(
+    'A8 headers of every answer',
+    ...[
+      { status: 200 },
+      { query: 'works=x', status: 400, code: 'INVALID_PARAMETER' },
+      { key: 'wrong', status: 403, code: 'INVALID_KEY' },
+      { query: 'country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
+      { method: 'PUT', status: 405, code: 'METHOD_NOT_ALLOWED' },
+    ].map(step => ({
+      ...step,
+      answerHeaders: {
+        'cache-control': 'private, no-store',
+        'referrer-policy': 'no-referrer',
+        'x-content-type-options': 'nosniff',
+        'x-request-id': /^[\w-]{33}$/,
+        'content-type':
+          step.status === 200 ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8',
+      },
+    })),
+  ),
+  one('A8 a key without windows has no RateLimit fields', {
+    status: 200,
+    answerHeaders: { ratelimit: null, 'ratelimit-policy': null },
+  }),
+]
+
+const ROUTES: readonly Scenario[] = [
+  one('A1 /api/ is /api', { ...lists('count=1', DE1), path: '/api/' }),
+  one(
+    'A1 HEAD answers and costs as GET does, without the body',
+    {
+      method: 'HEAD',
+      query: 'count=1',
+      status: 200,
+      body: '',
+      answerHeaders: { 'content-type': 'text/plain; charset=utf-8' },
+    },
+    {
+      method: 'HEAD',
+      key: 'demo',
+      headers: { 'X-Forwarded-For': '198.18.3.1' },
+      at: 0,
+      status: 200,
+    },
+    {
+      method: 'HEAD',
+      key: 'demo',
+      headers: { 'X-Forwarded-For': '198.18.3.1' },
+      at: 0,
+      status: 200,
+    },
+    {
+      key: 'demo',
+      headers: { 'X-Forwarded-For': '198.18.3.1' },
+      at: 0,
+      status: 429,
+      code: 'DEMO_LIMIT_REACHED',
+    },
+  ),
+  ...['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS'].map(method =>
+    one(
+      `A1 ${method} is not allowed`,
+      { method, status: 405, code: 'METHOD_NOT_ALLOWED', answerHeaders: { allow: 'GET, HEAD' } },
+      { method, path: '/api/', status: 405, code: 'METHOD_NOT_ALLOWED' },
+    ),
+  ),
+  ...['/', '/API', '/api/v1', '/ap', '/api%2f'].map(path =>
+    one(`A1 ${path} is not found`, { path, status: 404, code: 'NOT_FOUND' }),
+  ),
+  one(
+    'E health and readiness need no key',
+    { path: '/healthz', key: null, status: 200, body: 'ok\n' },
+    { path: '/readyz', key: null, status: 200 },
+    { path: '/healthz', method: 'POST', status: 405, code: 'METHOD_NOT_ALLOWED' },
+  ),
+]
+
+export const SCENARIOS: readonly Scenario[] = [
+  ...FILTERS,
+  ...BAD_VALUES,
+  ...ACCESS,
+  ...LIMITS,
+  ...OUTPUT,
+  ...ROUTES,
+]

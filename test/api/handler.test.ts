@@ -1,0 +1,180 @@
+/** Runs the scenarios of `cases/api.ts` on one service, in process or as the binary. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { gunzipSync } from 'node:zlib'
+import { openList, openRegistry } from '../../src/app.ts'
+import {
+  type Answer,
+  cleanUp,
+  fillList,
+  type Service,
+  startService,
+  T0,
+  temporaryDirectory,
+} from '../support/harness.ts'
+import { KEYS, PLANS, ROWS, SCENARIOS, type Step } from './handler.cases.ts'
+
+const PLAN_OF: { [name in keyof typeof KEYS]?: string } = {
+  free: 'free',
+  few: 'two-records',
+  standard: 'standard',
+  classic: 'classic',
+  daily: 'three-a-day',
+  subnets: 'two-subnets',
+  clients: 'one-client',
+  expiring: 'free',
+  revoked: 'free',
+}
+const EXPIRY: { [name in keyof typeof KEYS]?: number } = {
+  expiring: T0 + 60_000,
+  temp: T0 + 86_400_000,
+  tempOther: T0 + 86_400_000,
+  tempExpired: T0,
+}
+
+/** A data directory with the scenarios' list, plans and keys. */
+function seededDirectory(rows = ROWS): string {
+  const dir = temporaryDirectory()
+  const list = openList(dir)
+  fillList(list, rows)
+  list.close()
+  const registry = openRegistry(dir)
+  for (const plan of PLANS) registry.plans.set(plan)
+  for (const [name, key] of Object.entries(KEYS) as [keyof typeof KEYS, string][]) {
+    const plan = PLAN_OF[name] ?? null
+    const expiresAt = EXPIRY[name] ?? null
+    const { id } = registry.keys.add({ key, label: '', plan, expiresAt }, T0)
+    if (name === 'revoked') registry.keys.revoke(id, T0)
+  }
+  registry.close()
+  return dir
+}
+
+let service: Service
+beforeAll(async () => {
+  service = await startService(seededDirectory())
+})
+afterAll(cleanUp)
+
+async function ask(step: Step, on: Service = service): Promise<Answer> {
+  const { path = '/api', query = '', key = KEYS.free, method = 'GET', headers = {} } = step
+  on.setClock(step.at ?? 0)
+  const parameters = [query, key === null ? '' : `key=${key}`].filter(part => part !== '')
+  return on.request(`${path}?${parameters.join('&')}`, { method, headers })
+}
+
+/** The one shape of every error (spec 2.3). */
+function expectError(answer: Answer, step: Step): void {
+  const body = JSON.parse(answer.text)
+  const { retry_after: retryAfter } = body
+  expect(body).toMatchObject({ status: 'error', code: step.code, message: expect.any(String) })
+  expect(body.timestamp).toBe(new Date(T0 + (step.at ?? 0) * 1000).toISOString())
+  expect(Object.keys(body).slice(0, 4)).toEqual(['status', 'code', 'message', 'timestamp'])
+  expect(Number.isInteger(retryAfter) && retryAfter >= 1).toBe(answer.status === 429)
+  const waits = answer.status === 429 ? String(retryAfter) : null
+  expect(answer.headers.get('retry-after')).toBe(waits)
+}
+
+function expectAnswer(answer: Answer, step: Step): void {
+  expect({ status: answer.status, text: answer.text }).toMatchObject({ status: step.status })
+  if (step.code !== undefined) expectError(answer, step)
+  if (step.body !== undefined) expect(answer.text).toBe(step.body)
+  for (const part of step.contains ?? []) expect(answer.text).toMatch(part)
+  for (const part of step.forbidden ?? []) expect(answer.text).not.toMatch(part)
+  for (const [name, value] of Object.entries(step.answerHeaders ?? {})) {
+    const actual = answer.headers.get(name)
+    if (value === null || actual === null)
+      expect<unknown>({ [name]: actual }).toEqual({ [name]: value })
+    else expect(actual).toMatch(value)
+  }
+  for (const key of Object.values(KEYS)) expect(answer.text).not.toContain(key)
+}
+
+const escaped = (text: string): RegExp => new RegExp(text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
+
+describe('scenarios', () => {
+  for (const { name, key, steps } of SCENARIOS) {
+    test(name, async () => {
+      for (const step of steps) {
+        const own = key === undefined ? step : { key, ...step }
+        const contains = step.contains?.map(part =>
+          typeof part === 'string' ? escaped(part) : part,
+        )
+        expectAnswer(await ask(own), { ...own, ...(contains && { contains }) })
+      }
+    })
+  }
+})
+
+test('no key is ever in the output', () => {
+  for (const key of Object.values(KEYS)) expect(service.output()).not.toContain(key)
+  expect(service.output()).not.toMatch(/works=|country=/)
+})
+
+describe('compression (A8)', () => {
+  const MANY = Array.from({ length: 100 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' }))
+  let large: Service
+  beforeAll(async () => {
+    large = await startService(seededDirectory(MANY))
+  })
+  const get = (encodings: string | null, query = ''): Promise<Answer> => {
+    const headers = encodings === null ? {} : { 'Accept-Encoding': encodings }
+    return ask({ query, headers: { 'Accept-Encoding': '', ...headers }, status: 200 }, large)
+  }
+
+  const CASES: readonly (readonly [accepts: string | null, encoding: string | null])[] = [
+    [null, null],
+    ['identity', null],
+    ['br', null],
+    ['gzip', 'gzip'],
+    ['GZIP, br', 'gzip'],
+    ['gzip, zstd', 'zstd'],
+    ['zstd;q=0.5, gzip;q=0.9', 'gzip'],
+    ['gzip;q=0, *;q=0', null],
+    ['*', 'zstd'],
+    ['zstd;q=0, *', 'gzip'],
+  ]
+  for (const [accepts, encoding] of CASES) {
+    test(`accepting ${accepts} gives ${encoding ?? 'the plain body'}`, async () => {
+      const plain = await get(null)
+      const answer = await get(accepts)
+      expect(answer.headers.get('content-encoding')).toBe(encoding)
+      expect(answer.headers.get('vary')).toBe('Accept-Encoding')
+      const decoders = { gzip: gunzipSync, zstd: Bun.zstdDecompressSync }
+      const decode = encoding === null ? null : decoders[encoding as keyof typeof decoders]
+      const body = decode ? decode(answer.bytes) : answer.bytes
+      expect(Buffer.from(body).toString()).toBe(plain.text)
+    })
+  }
+
+  test('bodies under 1 KiB are sent as they are', async () => {
+    const answer = await get('gzip', 'count=5')
+    expect(answer.headers.get('content-encoding')).toBeNull()
+  })
+})
+
+describe('--errors text (A9)', () => {
+  test('the body is the message alone; status and headers stay', async () => {
+    const older = await startService(seededDirectory(), { errors: 'text' })
+    const answer = await ask({ key: null, status: 400 }, older)
+    expect(answer.status).toBe(400)
+    expect(answer.text).toMatch(/^Error: key is required/)
+    expect(answer.headers.get('content-type')).toBe('text/plain; charset=utf-8')
+    const limited = { key: 'demo', headers: { 'X-Forwarded-For': '198.18.4.1' }, status: 200 }
+    await ask(limited, older)
+    await ask(limited, older)
+    const refused = await ask(limited, older)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '60'])
+    expect(refused.text).toMatch(/^Error: /)
+  })
+})
+
+describe('--provider-service (A5)', () => {
+  test('renames the fifth service in records, fields and filters', async () => {
+    const renamed = await startService(seededDirectory(), { providerService: 'acme mail' })
+    const query = 'get=json&pretty=0&service=acme_mail&fields=ip,acme mail'
+    const answer = await ask({ query, status: 200 }, renamed)
+    expect(answer.text).toBe('[{"ip":"192.0.2.2:8080","acme mail":true}]')
+    const refused = await ask({ query: 'service=the_service', status: 400 }, renamed)
+    expect(JSON.parse(refused.text)).toMatchObject({ code: 'INVALID_PARAMETER' })
+  })
+})

@@ -1,0 +1,156 @@
+/** Holds what `doctor` looks at, what it says of each thing that can be wrong, and its exit status. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
+import { examine } from '../../src/cli/doctor-checks.ts'
+import { cleanUp, proxylist, T0, temporaryDirectory } from '../support/harness.ts'
+import { dataDirectory, KEY } from '../support/serve.ts'
+
+afterAll(cleanUp)
+
+const HEALTHY = {
+  configuration: 'every PROXYLIST_ variable is right',
+  permissions: 'directory and files are for their owner only',
+  list: 'structure, rows and indexes are as they were written',
+  'keys and usage': 'structure, rows and indexes are in order',
+  freshness: '1 of 1 proxies were checked in the last 600 s, the newest 0 s ago',
+}
+
+/** A data directory as a careful operator has it. */
+function healthy(): string {
+  const dir = dataDirectory()
+  chmodSync(dir, 0o700)
+  for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
+  return dir
+}
+
+/** What is found wrong, by check. */
+const wrongIn = (dir: string, env = {}, nowMs = T0): { [check: string]: string } =>
+  Object.fromEntries(
+    examine({ dir, env, nowMs })
+      .filter(({ ok }) => !ok)
+      .map(({ check, found }) => [check, found]),
+  )
+
+test('a healthy installation is told so', () => {
+  const findings = examine({ dir: healthy(), env: { PROXYLIST_GRACE: '5s', PATH: '/' }, nowMs: T0 })
+  expect(findings.every(({ ok }) => ok)).toBeTrue()
+  const told = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
+  expect(told).toMatchObject(HEALTHY)
+  expect(told.disk).toMatch(/^[\d,]+ MB are free; an import may take \d+ MB$/)
+})
+
+const flipLast = (file: string): void => {
+  const bytes = readFileSync(file)
+  bytes[bytes.length - 3] = (bytes.at(-3) ?? 0) ^ 4
+  writeFileSync(file, bytes)
+}
+
+type Trouble = readonly [what: string, make: (dir: string) => void, check: string, found: RegExp]
+const TROUBLES: readonly Trouble[] = [
+  [
+    'a directory for all',
+    dir => chmodSync(dir, 0o755),
+    'permissions',
+    /open to others; chmod 700$/,
+  ],
+  [
+    'a file for the group',
+    dir => chmodSync(join(dir, ACCESS_FILE), 0o640),
+    'permissions',
+    /access\.db is open to others; chmod 600$/,
+  ],
+  [
+    'no list',
+    dir => rmSync(join(dir, PROXY_FILE)),
+    'list',
+    /^there is no .*proxylist import FILE$/,
+  ],
+  ['a flipped bit', dir => flipLast(join(dir, PROXY_FILE)), 'list', /damaged|not match/],
+  ['a list cut off', dir => truncateSync(join(dir, PROXY_FILE), 5000), 'list', /damaged|malformed/],
+  ['no keys', dir => rmSync(join(dir, ACCESS_FILE)), 'keys and usage', /^there is no .*keys add$/],
+  [
+    'keys cut off',
+    dir => truncateSync(join(dir, ACCESS_FILE), 5000),
+    'keys and usage',
+    /is damaged/,
+  ],
+]
+test.each(TROUBLES)('%s is found', (_, make, check, found) => {
+  const dir = healthy()
+  make(dir)
+  expect(wrongIn(dir)[check]).toMatch(found)
+})
+
+test('a key of no plan is found', () => {
+  const dir = healthy()
+  const { db, close } = openRegistry(dir)
+  db.run('pragma foreign_keys = off')
+  db.run(`update keys set plan = 'gone'`)
+  close()
+  expect(wrongIn(dir)).toEqual({ 'keys and usage': '1 keys are of no plan' })
+})
+
+describe('freshness', () => {
+  test.each([
+    [0, {}],
+    [600, {}],
+    [601, { freshness: '0 of 1 proxies were checked in the last 600 s, the newest 601 s ago' }],
+  ])('of a list checked %d s ago', (age, wrong) => {
+    expect(wrongIn(dataDirectoryAged(age))).toEqual(wrong)
+  })
+  const dataDirectoryAged = (age: number): string => {
+    const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', age }])
+    chmodSync(dir, 0o700)
+    for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
+    return dir
+  }
+  test('of an empty list', () => {
+    const dir = dataDirectory([])
+    expect(wrongIn(dir).freshness).toMatch(/^the list is empty; fill it with: proxylist import/)
+  })
+})
+
+describe('variables of the environment', () => {
+  test.each([
+    [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is no setting; did you mean PROXYLIST_LISTEN?'],
+    [{ PROXYLIST_QUITE_OTHER: '1' }, 'PROXYLIST_QUITE_OTHER is no setting'],
+    [
+      { PROXYLIST_GRACE: 'soon' },
+      'PROXYLIST_GRACE must be a duration such as 90s, 15m, 24h or 30d',
+    ],
+    [{ PROXYLIST_KEY: 'temp_secret' }, expect.not.stringContaining('secret')],
+  ])('%p', (env, found) => {
+    expect(wrongIn(healthy(), env)).toEqual({ configuration: found as string })
+  })
+})
+
+test('the command prints a table or JSON, and its exit status tells whether all is well', async () => {
+  const dir = healthy()
+  const good = await proxylist(['doctor', '--data', dir])
+  expect(good).toMatchObject({ exitCode: 0, stderr: '' })
+  expect(good.stdout).toMatch(
+    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){5}$/,
+  )
+  chmodSync(dir, 0o755)
+  const bad = await proxylist(['doctor', '--data', dir, '--json'])
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 6 checks found something\n' })
+  const { ok, checks } = JSON.parse(bad.stdout)
+  expect(ok).toBeFalse()
+  expect(checks).toHaveLength(6)
+  expect(checks[1]).toEqual({
+    check: 'permissions',
+    ok: false,
+    found: `${dir} is open to others; chmod 700`,
+  })
+  expect(good.stdout + bad.stdout).not.toContain(KEY)
+})
+
+test('it makes nothing where there is nothing', async () => {
+  const dir = join(temporaryDirectory(), 'none')
+  const { exitCode, stdout } = await proxylist(['doctor', '--data', dir])
+  expect(exitCode).toBe(1)
+  expect(stdout).toContain('there is no ')
+  expect(() => readFileSync(dir)).toThrow('ENOENT')
+})

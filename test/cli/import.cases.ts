@@ -1,0 +1,272 @@
+/** Transcripts of `import`; see `transcript.ts` for their form. */
+
+import type { Transcript } from '../support/transcript.ts'
+
+export const BOTH = '192.0.2.1:8080\n192.0.2.2:1080\n'
+const ALL = 'get=txt&time=999999999'
+
+/** `--json` counts; what is not given is 0. */
+export const counts = (given: { [count: string]: number }): string =>
+  `${JSON.stringify({ read: 0, added: 0, updated: 0, unchanged: 0, rejected: 0, removed: 0, ...given })}\n`
+const summary = (given: { [count: string]: number }): string =>
+  `${counts(given)
+    .replace(/[{}"\n]/g, '')
+    .replaceAll(':', ' ')
+    .replaceAll(',', ', ')}\n`
+
+const TXT = '# two proxies\nhttp://192.0.2.1:8080\n\nsocks5://192.0.2.2:1080 # fast\n'
+const CSV = 'type,ip,country,city\nhttp,192.0.2.1:8080,de,"Bad ""Ems"""\nsocks5,192.0.2.2:1080,,\n'
+export const NDJSON =
+  '{"ip":"192.0.2.1:8080","type":"http"}\n{"type":"socks5","ip":"192.0.2.2","port":"1080"}\n'
+const JSON_ARRAY = `[${NDJSON.trim().replace('\n', ',')}]`
+const JSON_OBJECT = '{"192.0.2.1:8080":{"type":"http"},"192.0.2.2:1080":{"type":"socks5"}}'
+
+/** Every format, named, told by its content, from a file and from stdin. */
+export const FORMATS: readonly Transcript[] = [
+  { format: 'txt', text: TXT },
+  { format: 'csv', text: CSV },
+  { format: 'ndjson', text: NDJSON },
+  { format: 'json', text: JSON_ARRAY },
+  { format: 'json', text: JSON_OBJECT },
+  { format: 'json', text: `{"status":"ok","count":2,"data":${JSON_ARRAY}}` },
+].flatMap(({ format, text }) => {
+  const added = counts({ read: 2, added: 2 })
+  const list = { args: ['list', ALL], stdout: BOTH }
+  const shown = `${format} ${JSON.stringify(text.slice(0, 24))}…`
+  return [
+    {
+      name: `${shown} is told by its content, also when its name says nothing`,
+      files: { list: text },
+      steps: [{ args: ['import', 'list', '--json'], stdout: added }, list],
+    },
+    {
+      name: `${shown} is read from stdin with its format named`,
+      steps: [
+        { args: ['import', '-', '--format', format, '--json'], stdin: text, stdout: added },
+        list,
+      ],
+    },
+  ]
+})
+
+const BARE = '192.0.2.1:8080\n192.0.2.2:1080\n'
+const bad = (from: number, to: number): string =>
+  Array.from({ length: to - from + 1 }, (_, i) => `nonsense-${from + i}\n`).join('')
+const badLines = (from: number, to: number): string =>
+  Array.from(
+    { length: to - from + 1 },
+    (_, i) => `a.txt:${from + i}: ip must be an IPv4 address with a port, a.b.c.d:port\n`,
+  ).join('')
+
+export const ROWS: readonly Transcript[] = [
+  {
+    name: 'counts are told on stderr, in words, and stdout stays empty',
+    files: { 'a.txt': TXT },
+    steps: [{ args: ['import', 'a.txt'], stderr: summary({ read: 2, added: 2 }) }],
+  },
+  {
+    name: 'importing the same again changes nothing, a newer row updates, an older one does not',
+    files: {
+      'a.ndjson': '{"ip":"192.0.2.1:80","type":"http","checked_at":"2026-11-20T11:00:00Z"}\n',
+      'b.ndjson': '{"ip":"192.0.2.1:80","type":"https","checked_at":"2026-11-20T11:30:00Z"}\n',
+      'c.ndjson': '{"ip":"192.0.2.1:80","type":"socks4","checked_at":"2026-11-20T11:15:00Z"}\n',
+    },
+    steps: [
+      { args: ['import', 'a.ndjson', '--json'], stdout: counts({ read: 1, added: 1 }) },
+      { args: ['import', 'a.ndjson', '--json'], stdout: counts({ read: 1, unchanged: 1 }) },
+      { args: ['import', 'b.ndjson', '--json'], stdout: counts({ read: 1, updated: 1 }) },
+      { args: ['import', 'c.ndjson', '--json'], stdout: counts({ read: 1, unchanged: 1 }) },
+      { args: ['list', `type_prefix=1&${ALL}`], stdout: 'https://192.0.2.1:80\n' },
+    ],
+  },
+  {
+    name: '--type is for rows that name none; the others keep theirs',
+    files: { 'a.txt': `${BARE}socks4://192.0.2.3:4145\n` },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--type', 'https', '--json'],
+        stdout: counts({ read: 3, added: 3 }),
+      },
+      {
+        args: ['list', 'type_prefix=1'],
+        stdout: 'https://192.0.2.1:8080\nhttps://192.0.2.2:1080\nsocks4://192.0.2.3:4145\n',
+      },
+    ],
+  },
+  {
+    name: 'rows without a type are rejected when --type is missing, and --type is named',
+    files: { 'a.txt': BARE },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--json'],
+        exitCode: 1,
+        stderr: /^a\.txt:1: type .*--type.*\na\.txt:2: type .*\nproxylist: a\.txt: [^\n]+\n$/,
+      },
+    ],
+  },
+  {
+    name: 'a rejected row is named with file, line, field and reason, and the rest goes in',
+    files: {
+      'a.csv': 'ip,type,works\n192.0.2.1:80,http,50\n192.0.2.2:80,http,101\n192.0.2.3:80,ftp,\n',
+    },
+    steps: [
+      {
+        args: ['import', 'a.csv', '--json'],
+        stdout: counts({ read: 3, added: 1, rejected: 2 }),
+        stderr:
+          'a.csv:3: works must be a number from 0 to 100\n' +
+          'a.csv:4: type must be one of http, https, socks4, socks5\n',
+      },
+    ],
+  },
+  {
+    name: 'the first 20 rejected rows are named, the rest is counted',
+    files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 26)}` },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--json'],
+        stdout: counts({ read: 26, added: 1, rejected: 25 }),
+        stderr: `${badLines(2, 21)}… and 5 more rejected rows\n`,
+      },
+    ],
+  },
+  {
+    name: 'with exactly 20 rejected rows nothing is left to count',
+    files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 21)}` },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--json'],
+        stdout: counts({ read: 21, added: 1, rejected: 20 }),
+        stderr: badLines(2, 21),
+      },
+    ],
+  },
+]
+
+const OTHERS = 'http://192.0.2.3:80\nhttp://192.0.2.2:1080\n'
+
+export const WHOLE_LISTS: readonly Transcript[] = [
+  {
+    name: '--replace swaps the whole list',
+    files: { 'a.txt': TXT, 'b.txt': OTHERS },
+    steps: [
+      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
+      {
+        args: ['import', 'b.txt', '--replace', '--json'],
+        stdout: counts({ read: 2, added: 1, updated: 1, removed: 1 }),
+      },
+      { args: ['list', 'type_prefix=1'], stdout: 'http://192.0.2.2:1080\nhttp://192.0.2.3:80\n' },
+    ],
+  },
+  {
+    name: '--replace by a file that is no list keeps the list',
+    files: { 'a.txt': TXT, 'b.html': '<!doctype html><title>Not found</title>\n' },
+    steps: [
+      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
+      { args: ['import', 'b.html', '--replace'], exitCode: 1, stderr: /^proxylist: b\.html: / },
+      { args: ['list'], stdout: BOTH },
+    ],
+  },
+  {
+    name: '--strict refuses everything at the first bad row and names it',
+    files: { 'a.txt': 'http://192.0.2.1:80\nnonsense\nrubbish\n' },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--strict', '--json'],
+        exitCode: 1,
+        stderr: `proxylist: ${badLines(2, 2)}`,
+      },
+      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+    ],
+  },
+  {
+    name: 'several files become one import',
+    files: { 'a.txt': TXT, 'b.txt': OTHERS },
+    steps: [
+      {
+        args: ['import', 'a.txt', 'b.txt', '--json'],
+        stdout: counts({ read: 4, added: 3, updated: 1 }),
+      },
+    ],
+  },
+  {
+    name: 'several files and stdin go in together',
+    files: { 'a.txt': TXT },
+    steps: [
+      {
+        args: ['import', 'a.txt', '-', '--json'],
+        stdin: 'ip,type\n192.0.2.9:80,http\n',
+        stdout: counts({ read: 3, added: 3 }),
+      },
+    ],
+  },
+  {
+    name: 'of several files none goes in when one is of no known format',
+    files: { 'a.txt': TXT, 'b.bin': '\u0000\u0001\u0002' },
+    steps: [
+      { args: ['import', 'a.txt', 'b.bin'], exitCode: 1, stderr: /^proxylist: b\.bin: [^\n]+\n$/ },
+      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+    ],
+  },
+  {
+    name: 'of several files none goes in when one is missing',
+    files: { 'a.txt': TXT },
+    steps: [
+      { args: ['import', 'a.txt', 'gone.txt'], exitCode: 1, stderr: /cannot read gone\.txt/ },
+      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+    ],
+  },
+  {
+    name: 'of several files none goes in when a later one has only bad rows',
+    files: { 'a.txt': TXT, 'b.csv': 'ip,type\n192.0.2.9,http\n' },
+    steps: [
+      { args: ['import', 'a.txt', 'b.csv'], exitCode: 1, stderr: /\nproxylist: b\.csv: [^\n]+\n$/ },
+      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+    ],
+  },
+  {
+    name: 'a document that is cut off goes in not at all',
+    files: { 'a.json': JSON_ARRAY.slice(0, -1) },
+    steps: [
+      { args: ['import', 'a.json'], exitCode: 1, stderr: /^proxylist: a\.json: [^\n]+\n$/ },
+      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+    ],
+  },
+  {
+    name: 'a directory is not a file to import',
+    files: { 'sub/a.txt': TXT },
+    steps: [
+      { args: ['import', 'sub'], exitCode: 1, stderr: /^proxylist: cannot read sub: [^\n]+\n$/ },
+    ],
+  },
+  {
+    name: 'a file with the wrong --format is refused',
+    files: { 'a.txt': TXT },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--format', 'json'],
+        exitCode: 1,
+        stderr: /^proxylist: a\.txt: /,
+      },
+    ],
+  },
+  {
+    name: 'the name of the fifth service is the operator’s',
+    files: { 'a.ndjson': '{"ip":"192.0.2.1:80","type":"http","acme":true}\n' },
+    steps: [
+      {
+        args: ['import', 'a.ndjson', '--provider-service', 'acme', '--json'],
+        stdout: counts({ read: 1, added: 1 }),
+      },
+      {
+        args: [
+          'list',
+          'get=json&pretty=0&fields=ip,acme&service=acme',
+          '--provider-service',
+          'acme',
+        ],
+        stdout: '[{"ip":"192.0.2.1:80","acme":true}]',
+      },
+    ],
+  },
+]

@@ -1,0 +1,243 @@
+/**
+ * Holds what a long import shows on a terminal (contract C): how far it is, and in the end nothing
+ * of that. Rows are fed for as long as the program has not shown what is waited for, so how fast
+ * it is does not matter.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { cleanUp, program, T0, temporaryDirectory } from '../support/harness.ts'
+
+afterAll(cleanUp)
+/** Ends a test that will never end; none needs more than a few seconds. */
+setDefaultTimeout(30_000)
+
+/** Rows between two looks at the clock, as in the source. */
+const STEP = 4096
+/** So many good rows, the same each time. */
+const BLOCK = Array.from({ length: STEP }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`).join(
+  '',
+)
+const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
+
+/** What stands on a terminal after these bytes: as much of one as the program makes use of. */
+function screenOf(written: string): { lines: string[]; wraps: boolean } {
+  const rows: string[] = ['']
+  let [row, column, saved, wraps] = [0, 0, [0, 0], true]
+  const put = (text: string): void => {
+    const line = (rows[row] ?? '').padEnd(column)
+    rows[row] = line.slice(0, column) + text + line.slice(column + text.length)
+    column += text.length
+  }
+  const act: { [sequence: string]: () => void } = {
+    '\r': () => {
+      column = 0
+    },
+    '\n': () => {
+      row += 1
+      rows[row] ??= ''
+    },
+    '\x1b7': () => {
+      saved = [row, column]
+    },
+    '\x1b8': () => {
+      ;[row = 0, column = 0] = saved
+    },
+    '\x1b[1G': () => {
+      column = 0
+    },
+    '\x1b[0K': () => {
+      rows[row] = (rows[row] ?? '').slice(0, column)
+    },
+    '\x1b[2K': () => {
+      rows[row] = ''
+    },
+    '\x1b[?7l': () => {
+      wraps = false
+    },
+    '\x1b[?7h': () => {
+      wraps = true
+    },
+  }
+  for (const [piece] of written.matchAll(/\r|\n|\x1b[78]|\x1b\[[?\d]*\w|[^\r\n\x1b]+/g)) {
+    const known = act[piece]
+    if (known) known()
+    else if (piece.startsWith('\x1b')) throw new Error(`unknown ${JSON.stringify(piece)}`)
+    else put(piece)
+  }
+  return { lines: rows.map(line => line.trimEnd()).filter(line => line !== ''), wraps }
+}
+
+/** The environment of the program, its clock at T0. */
+function environment(): { [name: string]: string } {
+  const clockFile = join(temporaryDirectory(), 'clock')
+  writeFileSync(clockFile, String(T0))
+  const { PATH = '', HOME = '' } = process.env
+  return { PATH, HOME, TMPDIR: tmpdir(), TERM: 'xterm', PROXYLIST_TEST_CLOCK: clockFile }
+}
+
+const importing = (files: readonly string[], more: readonly string[] = []): string[] => [
+  ...program(),
+  ...['import', ...files, ...more, '--data', join(temporaryDirectory(), 'data')],
+]
+
+/** Starts an import on a terminal; stdin, stdout and stderr are all the terminal. */
+function onTerminal(files: readonly string[], more: readonly string[] = []) {
+  let written = ''
+  const decoder = new TextDecoder()
+  const { promise: hungUp, resolve } = Promise.withResolvers<void>()
+  const child = Bun.spawn(importing(files, more), {
+    env: environment(),
+    terminal: {
+      cols: 200, // no message is broken into two lines
+      rows: 24,
+      data: (_, bytes) => {
+        written += decoder.decode(bytes, { stream: true })
+      },
+      exit: () => resolve(),
+    },
+  })
+  return {
+    written: () => written,
+    async ended(): Promise<number> {
+      const exitCode = await child.exited
+      await hungUp
+      return exitCode
+    },
+    [Symbol.dispose]: () => child.kill('SIGKILL'),
+  }
+}
+
+/** A named pipe that the test writes rows into: `cat` does, which can be ended at any time. */
+function feeding() {
+  const pipe = join(temporaryDirectory(), 'rows.txt')
+  expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
+  const cat = Bun.spawn(['sh', '-c', 'exec cat > "$0"', pipe], { stdin: 'pipe', stderr: 'ignore' })
+  let rows = 0
+  return {
+    pipe,
+    rows: () => rows,
+    /** Resolves when the program is not more than the pipes' buffers behind. */
+    async feed(text = BLOCK): Promise<void> {
+      rows += text.split('\n').length - 1
+      cat.stdin.write(text)
+      await cat.stdin.flush()
+    },
+    async end(): Promise<void> {
+      await cat.stdin.end()
+      await cat.exited
+    },
+    [Symbol.dispose]: () => cat.kill('SIGKILL'),
+  }
+}
+type Feeding = ReturnType<typeof feeding>
+
+/** Feeds good rows until `seen` says so. */
+async function feedUntil(seen: () => boolean, ...feeds: readonly Feeding[]): Promise<void> {
+  while (!seen()) for (const { feed } of feeds) await feed()
+}
+
+/** The numbers of rows that were shown, in their order. */
+const shown = (written: string): number[] =>
+  [...written.matchAll(PROGRESS)].map(([, rows]) => Number(rows))
+
+/** A file with one block of good rows. */
+function blockFile(): string {
+  const file = join(temporaryDirectory(), 'block.txt')
+  writeFileSync(file, BLOCK)
+  return file
+}
+
+describe('a long import on a terminal', () => {
+  test('shows its progress around a message, and in the end only what there is to say', async () => {
+    using feed = feeding()
+    using terminal = onTerminal([blockFile(), feed.pipe])
+    const { written } = terminal
+    await feedUntil(() => shown(written()).length > 0, feed)
+    await feed.feed('http://10.0.0.300:80\n')
+    const message = 'ip must be an IPv4 address with a port, a.b.c.d:port'
+    await feedUntil(() => shown(written().split(message)[1] ?? '').length > 0, feed)
+    await feed.end()
+    expect(await terminal.ended()).toBe(0)
+    const badLine = Number(/rows\.txt:(\d+): ip/.exec(written())?.[1])
+    expect(badLine % STEP).toBe(1)
+    const read = STEP + feed.rows()
+    expect(screenOf(written())).toEqual({
+      lines: [
+        `${feed.pipe}:${badLine}: ${message}`,
+        `read ${read}, added ${STEP}, updated 0, unchanged ${read - STEP - 1}, rejected 1, removed 0`,
+      ],
+      wraps: true,
+    })
+  })
+
+  test('shows how much of the files is read, and rows as they grow', async () => {
+    using feed = feeding()
+    using terminal = onTerminal([blockFile(), feed.pipe])
+    await feedUntil(() => new Set(shown(terminal.written())).size >= 2, feed)
+    await feed.end()
+    expect(await terminal.ended()).toBe(0)
+    const counts = shown(terminal.written())
+    expect(counts.every(count => count % STEP === 0)).toBe(true)
+    expect(counts.toSorted((a, b) => a - b)).toEqual(counts)
+    expect(counts.at(-1)).toBeLessThanOrEqual(STEP + feed.rows())
+    expect(terminal.written()).toMatch(/importing \[=+\] 100% \| \d+ rows/)
+  })
+
+  test('shows rows alone when it cannot know how much will come', async () => {
+    using feed = feeding()
+    using terminal = onTerminal([feed.pipe])
+    await feedUntil(() => shown(terminal.written()).length > 0, feed)
+    await feed.end()
+    expect(await terminal.ended()).toBe(0)
+    expect(terminal.written()).toMatch(/importing \d+ rows/)
+    expect(terminal.written()).not.toContain('%')
+  })
+
+  test('leaves only the error of an import that fails', async () => {
+    using feed = feeding()
+    using terminal = onTerminal([feed.pipe], ['--strict'])
+    await feedUntil(() => shown(terminal.written()).length > 0, feed)
+    await feed.feed('http://10.0.0.300:80\n')
+    await feed.end()
+    expect(await terminal.ended()).toBe(1)
+    const { lines, wraps } = screenOf(terminal.written())
+    expect(lines.join('')).toMatch(
+      /^proxylist: \S+rows\.txt:\d+: ip must be [^:]+, a\.b\.c\.d:port$/,
+    )
+    expect(wraps).toBe(true)
+  })
+})
+
+describe('nothing of it is shown', () => {
+  test('on a terminal by an import of a few rows', async () => {
+    const file = join(temporaryDirectory(), 'few.txt')
+    writeFileSync(file, 'http://10.0.0.1:80\n')
+    using terminal = onTerminal([file])
+    expect(await terminal.ended()).toBe(0)
+    expect(terminal.written()).toBe(
+      'read 1, added 1, updated 0, unchanged 0, rejected 0, removed 0\r\n',
+    )
+  })
+
+  test('by a long import whose stderr is no terminal', async () => {
+    using plainFeed = feeding()
+    await using plain = Bun.spawn(importing([plainFeed.pipe]), {
+      env: environment(),
+      stderr: 'pipe',
+    })
+    // More than all buffers on the way hold: the import has begun.
+    for (let i = 0; i < 10; i++) await plainFeed.feed()
+    using feed = feeding()
+    using terminal = onTerminal([feed.pipe])
+    await feedUntil(() => shown(terminal.written()).length > 0, feed, plainFeed)
+    for (let i = 0; i < 10; i++) await plainFeed.feed()
+    await Promise.all([feed.end(), plainFeed.end()])
+    expect([await terminal.ended(), await plain.exited]).toEqual([0, 0])
+    const rows = plainFeed.rows()
+    expect(await plain.stderr.text()).toBe(
+      `read ${rows}, added ${STEP}, updated 0, unchanged ${rows - STEP}, rejected 0, removed 0\n`,
+    )
+  })
+})

@@ -1,0 +1,303 @@
+/** Transcripts of the `keys` and `plans` commands; see `transcript.ts` for their form. */
+import type { Transcript } from '../support/transcript.ts'
+
+const KEY_LINE = /^pl_[A-Za-z0-9]{32}\n$/
+const PLANS = `NAME      BURST  DAILY  SUBNETS    CLIENTS    COUNT
+classic   2/5s   34560  10         unlimited  unlimited
+standard  5/5s   34560  unlimited  unlimited  unlimited
+`
+const SMALL = 'small     2/5s   1000   10         unlimited  100\n'
+const row = (name: string, more: object): object => ({
+  name,
+  burst: '5/5s',
+  daily: 34560,
+  subnets: 'unlimited',
+  clients: 'unlimited',
+  count: 'unlimited',
+  ...more,
+})
+const CLASSIC = row('classic', { burst: '2/5s', subnets: 10 })
+const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+
+export const KEYS: readonly Transcript[] = [
+  {
+    name: 'keys add prints the key alone on stdout and everything else on stderr',
+    steps: [
+      { args: ['keys', 'add'], stdout: KEY_LINE, stderr: /^key [a-z0-9]{8} on plan standard, / },
+    ],
+  },
+  {
+    name: 'keys add takes a duration or an instant, and says when the key ends',
+    steps: [
+      ['30d', '2026-12-20T12:00:00.000Z'],
+      ['90s', '2026-11-20T12:01:30.000Z'],
+      ['2w', '2026-12-04T12:00:00.000Z'],
+      ['2027-01-31T00:00:00Z', '2027-01-31T00:00:00.000Z'],
+      ['2027-01-31T00:00:00+02:00', '2027-01-30T22:00:00.000Z'],
+      ['2027-01-31', '2027-01-31T00:00:00.000Z'],
+    ].map(([when = '', until = '']) => ({
+      args: ['keys', 'add', '--expires', when],
+      stdout: KEY_LINE,
+      stderr: new RegExp(`until ${until.replaceAll('.', '\\.')}`),
+    })),
+  },
+  {
+    name: 'keys add refuses a plan there is not, names those there are, and makes no key',
+    steps: [
+      {
+        args: ['keys', 'add', '--plan', 'gold'],
+        exitCode: 1,
+        stderr: "proxylist: there is no plan 'gold'; plans are classic, standard\n",
+      },
+      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+    ],
+  },
+  {
+    name: 'keys add takes a key of any form once',
+    steps: [
+      {
+        args: ['keys', 'add', '--key', '5f4dcc3b5aa765d6'],
+        stdout: '5f4dcc3b5aa765d6\n',
+        stderr: /./,
+      },
+      {
+        args: ['keys', 'add', '--key', '5f4dcc3b5aa765d6', '--plan', 'classic'],
+        exitCode: 1,
+        stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
+      },
+    ],
+  },
+  {
+    name: 'keys add --key - takes the key from the first line of stdin',
+    steps: [
+      ...[
+        ['one-0123456789', 'one-0123456789\n'],
+        ['two-0123456789', 'two-0123456789\r\nanother\n'],
+        ['three-0123456789', 'three-0123456789'],
+        ['four-ключ-0123456789', 'four-ключ-0123456789\n'],
+        ['x'.repeat(256), `${'x'.repeat(256)}\n${'y'.repeat(100_000)}`],
+      ].map(([key = '', stdin = '']) => ({
+        args: ['keys', 'add', '--key', '-'],
+        stdin,
+        stdout: `${key}\n`,
+        stderr: /^key [a-z0-9]{8} on plan standard, /,
+      })),
+      {
+        args: ['keys', 'add'],
+        env: { PROXYLIST_KEY: '-' },
+        stdin: 'one-0123456789\n',
+        exitCode: 1,
+        stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
+      },
+    ],
+  },
+  {
+    name: 'keys add --key - refuses what is no key, without repeating it, and makes none',
+    steps: [
+      ...['', '\n', '\nlate-0123456789\n', ' spaced-0123456789\n', 'demo\n', 'temp_0123456789\n']
+        .concat('x'.repeat(257), 'x'.repeat(100_000), 'nul-\0-0123456789\n')
+        .map(stdin => ({
+          args: ['keys', 'add', '--key', '-'],
+          stdin,
+          exitCode: 2,
+          stderr:
+            'proxylist: the key on stdin must be 1 to 256 characters without white space, ' +
+            'not demo and not starting with temp_\n',
+        })),
+      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+    ],
+  },
+  {
+    name: 'keys temp prints the key alone; it lasts a day unless --ttl says otherwise',
+    steps: [
+      {
+        args: ['keys', 'temp'],
+        stdout: /^temp_[A-Za-z0-9]{32}\n$/,
+        stderr: /until 2026-11-21T12:00:00\.000Z/,
+      },
+      {
+        args: ['keys', 'temp', '--ttl', '1h', '--label', 'trial'],
+        stdout: /^temp_[A-Za-z0-9]{32}\n$/,
+        stderr: /until 2026-11-20T13:00:00\.000Z/,
+      },
+    ],
+  },
+  {
+    name: 'keys revoke of an id there is not',
+    steps: [
+      {
+        args: ['keys', 'revoke', 'nobody00'],
+        exitCode: 1,
+        stderr: 'proxylist: there is no key with this id; see proxylist keys list\n',
+      },
+    ],
+  },
+  {
+    name: 'keys list without a key is a header, or an empty array',
+    steps: [
+      { args: ['keys', 'list'], stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL\n$/ },
+      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+    ],
+  },
+]
+
+export const PLAN_STEPS: readonly Transcript[] = [
+  {
+    name: 'plans list shows the built-in plans, as a table and as JSON',
+    steps: [
+      { args: ['plans', 'list'], stdout: PLANS },
+      { args: ['plans', 'list', '--json'], stdout: pretty([CLASSIC, row('standard', {})]) },
+    ],
+  },
+  {
+    name: 'plans set makes a plan; what is not given is as in plan standard',
+    steps: [
+      {
+        args: 'plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100'.split(' '),
+        stderr: 'plan small: burst 2/5s, daily 1000, subnets 10, clients unlimited, count 100\n',
+      },
+      { args: ['plans', 'list'], stdout: PLANS.replace('standard', `${SMALL}standard`) },
+      { args: ['plans', 'set', 'plain'], stderr: /^plan plain: burst 5\/5s, daily 34560, / },
+    ],
+  },
+  {
+    name: 'plans set changes only what is given; unlimited lifts a limit',
+    steps: [
+      {
+        args: ['plans', 'set', 'classic', '--daily', 'unlimited'],
+        stderr: /burst 2\/5s, daily unl/,
+      },
+      { args: ['plans', 'set', 'classic', '--burst', 'unlimited'], stderr: /burst unl.*daily unl/ },
+      { args: ['plans', 'set', 'classic', '--clients', '3'], stderr: /clients 3/ },
+      {
+        args: ['plans', 'list', '--json'],
+        stdout: pretty([
+          row('classic', { burst: 'unlimited', daily: 'unlimited', subnets: 10, clients: 3 }),
+          row('standard', {}),
+        ]),
+      },
+    ],
+  },
+  {
+    name: 'plans set refuses a name no option could give',
+    steps: [
+      { args: ['plans', 'set', 'Big Plan'], exitCode: 2, stderr: /^proxylist: NAME must be / },
+    ],
+  },
+  {
+    name: 'plans remove removes a plan, once',
+    steps: [
+      { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
+      { args: ['plans', 'remove', 'small'], stderr: 'plan small is removed\n' },
+      { args: ['plans', 'list'], stdout: PLANS },
+      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /there is no plan of this name/ },
+    ],
+  },
+  {
+    name: 'plans remove keeps a built-in plan and one that a key holds',
+    steps: [
+      { args: ['plans', 'remove', 'standard'], exitCode: 1, stderr: /standard is built in/ },
+      { args: ['plans', 'remove', 'classic'], exitCode: 1, stderr: /classic is built in/ },
+      { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
+      { args: ['keys', 'add', '--plan', 'small'], stdout: KEY_LINE, stderr: /on plan small/ },
+      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is held by keys \(1, / },
+      { args: ['plans', 'list'], stdout: /^small /m },
+    ],
+  },
+]
+
+const TEXT = { 'a.txt': '192.0.2.1:80\n' }
+const IMPORTED = /^\{"read":1,/
+
+/** Environment twins: flags win, and 0 is off. */
+export const TWINS: readonly Transcript[] = [
+  {
+    name: 'PROXYLIST_JSON=1 is --json, PROXYLIST_JSON=0 and an empty one are off',
+    files: TEXT,
+    steps: [
+      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '1' }, stdout: /^\[/ },
+      { args: ['plans', 'list'], env: { PROXYLIST_JSON: 'on' }, stdout: /^\[/ },
+      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '0' }, stdout: PLANS },
+      { args: ['plans', 'list'], env: { PROXYLIST_JSON: 'false' }, stdout: PLANS },
+      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '' }, stdout: PLANS },
+      { args: ['plans', 'list', '--json'], env: { PROXYLIST_JSON: '0' }, stdout: /^\[/ },
+    ],
+  },
+  {
+    name: 'the flag wins over its twin, even over a bad one',
+    files: TEXT,
+    steps: [
+      {
+        args: ['import', 'a.txt', '--type', 'http', '--json'],
+        env: { PROXYLIST_TYPE: 'ftp' },
+        stdout: IMPORTED,
+      },
+      { args: ['list', 'type_prefix=1'], stdout: 'http://192.0.2.1:80\n' },
+    ],
+  },
+  {
+    name: 'a twin gives what no flag gives',
+    files: TEXT,
+    steps: [
+      {
+        args: ['import', 'a.txt'],
+        env: { PROXYLIST_TYPE: 'socks4', PROXYLIST_JSON: '1' },
+        stdout: IMPORTED,
+      },
+      { args: ['list', 'type_prefix=1'], stdout: 'socks4://192.0.2.1:80\n' },
+      {
+        args: ['plans', 'set', 'small'],
+        env: { PROXYLIST_BURST: '1/7s', PROXYLIST_DAILY: '9', PROXYLIST_COUNT: '8' },
+        stderr: /^plan small: burst 1\/7s, daily 9, .* count 8\n$/,
+      },
+      {
+        args: ['keys', 'add'],
+        env: { PROXYLIST_PLAN: 'small', PROXYLIST_EXPIRES: '1h' },
+        stdout: KEY_LINE,
+        stderr: /on plan small, until 2026-11-20T13:00:00/,
+      },
+    ],
+  },
+  {
+    name: 'a bad twin is named, not the flag',
+    files: TEXT,
+    steps: [
+      {
+        args: ['import', 'a.txt'],
+        env: { PROXYLIST_FORMAT: 'xml' },
+        exitCode: 2,
+        stderr: /^proxylist: PROXYLIST_FORMAT must be [^\n]+\n$/,
+      },
+      {
+        args: ['plans', 'list'],
+        env: { PROXYLIST_JSON: 'perhaps' },
+        exitCode: 2,
+        stderr: /^proxylist: PROXYLIST_JSON must be [^\n]+\n$/,
+      },
+    ],
+  },
+  {
+    name: 'the data directory: --data, else PROXYLIST_DATA, else STATE_DIRECTORY, else ./data',
+    files: TEXT,
+    steps: [
+      { args: ['plans', 'set', 'a-here'], stderr: /^plan a-here/ },
+      { args: ['plans', 'set', 'a-state'], env: { STATE_DIRECTORY: 's' }, stderr: /^plan a-state/ },
+      {
+        args: ['plans', 'set', 'a-twin'],
+        env: { STATE_DIRECTORY: 's', PROXYLIST_DATA: 't' },
+        stderr: /^plan a-twin/,
+      },
+      {
+        args: ['plans', 'set', 'a-flag', '--data', 'f/deep'],
+        env: { STATE_DIRECTORY: 's', PROXYLIST_DATA: 't' },
+        stderr: /^plan a-flag/,
+      },
+      ...Object.entries({ data: 'a-here', s: 'a-state', t: 'a-twin', 'f/deep': 'a-flag' }).map(
+        ([dir, plan]) => ({
+          args: ['plans', 'list', '--data', dir],
+          stdout: new RegExp(`^NAME .*\\n${plan} .*\\nclassic .*\\nstandard .*\\n$`),
+        }),
+      ),
+    ],
+  },
+]

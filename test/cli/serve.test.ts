@@ -1,0 +1,254 @@
+/** The running server: its log, its variants, what others change, limits that outlive it. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { connect } from 'node:net'
+import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { startProgram } from '../support/program.ts'
+import { ASK, ask, dataDirectory, from, KEY } from '../support/serve.ts'
+import { RAW_REQUESTS } from './serve-raw.cases.ts'
+import './serve-listening.cases.ts'
+import './serve-shared.cases.ts'
+import { cleanUp, startChild, temporaryDirectory } from '../support/harness.ts'
+
+afterAll(cleanUp)
+
+/** Starts a server, asks it, stops it; gives all it wrote. */
+async function outputOf(
+  start: ReturnType<typeof startChild>,
+  paths: readonly (readonly [path: string, init?: RequestInit])[],
+): Promise<string> {
+  const server = await start
+  for (const [path, init] of paths) await server.request(path, init)
+  await server.stop()
+  return server.output()
+}
+
+const linesOf = (output: string): string[] =>
+  output.split('\n').filter(line => line.startsWith('{'))
+
+describe('the access log', () => {
+  test('is one JSON line a request, members in order', async () => {
+    const server = await startChild(dataDirectory())
+    const { headers, bytes } = await server.request(ASK, from('203.0.113.9'))
+    await server.request('/healthz')
+    await server.request('/api/', { method: 'HEAD', headers: { authorization: `Bearer ${KEY}` } })
+    await server.request('/api?key=demo&works=0')
+    await server.request('/api?key=nobody', { method: 'POST' })
+    await server.stop()
+    const entries = linesOf(server.output()).map(line => JSON.parse(line))
+    const id = expect.stringMatching(/^[\w-]{10,}$/)
+    const common = { time: '2026-11-20T12:00:00.000Z', id, ms: expect.any(Number) }
+    const local = {
+      ...common,
+      method: 'GET',
+      path: '/api',
+      client: '127.0.0.1',
+      key: null,
+      records: 0,
+    }
+    const key = expect.stringMatching(/^[a-z0-9]{8}$/)
+    const size = expect.any(Number)
+    expect(entries).toEqual([
+      { ...local, key, status: 200, records: 1, bytes: bytes.length, client: '203.0.113.9' },
+      { ...local, path: '/healthz', status: 200, bytes: 3 },
+      { ...local, method: 'HEAD', key, status: 200, records: 1, bytes: size },
+      { ...local, key: 'demo', status: 404, bytes: size },
+      { ...local, method: 'POST', status: 405, bytes: size },
+    ])
+    const order = 'time,id,method,path,status,key,records,bytes,ms,client'
+    for (const entry of entries) expect(Object.keys(entry).join()).toBe(order)
+    expect(entries[0].id).toBe(headers.get('x-request-id'))
+    expect(new Set(entries.map(entry => entry.id)).size).toBe(entries.length)
+  })
+
+  test('never holds a key or a query, wherever a client puts them', async () => {
+    const canary = 'CANARY0123456789'
+    const other = 'temp_CANARYabcdefgh'
+    const paths = [KEY, canary, other].flatMap(key => [
+      `/api?key=${key}`,
+      `/api?key=${key}&type=http&city=SECRETCITY`,
+      `/api?key=${key}&key=${key}`,
+      `/api?key=${KEY}&${key}=1`,
+      `/api?key=${KEY}&${key}`,
+      `/api?${key}`,
+      `/api?apikey=${key}`,
+      `/api/${key}`,
+      `/api/${key}?key=${key}`,
+      `/api/${key}/SECRETCITY`,
+      `/${key}`,
+      `/healthz?key=${key}`,
+      `/readyz/${key}`,
+    ])
+    const requests = paths.flatMap(path => [[path] as const, [path, { method: 'POST' }] as const])
+    const bearer = { headers: { authorization: `Bearer ${canary}`, referer: `http://x/${canary}` } }
+    const all = [...requests, ['/api', bearer], [`/api?key=${KEY}`, bearer]] as const
+    const output = await outputOf(startChild(dataDirectory()), all)
+    expect(linesOf(output)).toHaveLength(all.length)
+    expect(output).not.toMatch(/canary|secretcity|key=|\?|type=/i)
+    expect(output).not.toContain(KEY.slice(0, 8))
+  })
+
+  test('--log off silences it', async () => {
+    const output = await outputOf(startChild(dataDirectory(), {}, ['--log', 'off']), [[ASK]])
+    expect(output).toMatch(/^listening on http:\S+\nstopping\n$/)
+  })
+})
+
+describe('variants', () => {
+  test('--errors text answers with the message alone, status and headers stay', async () => {
+    const server = await startChild(dataDirectory(), { errors: 'text' })
+    const { status, headers, text } = await server.request('/api')
+    expect(text).toMatch(/^Error: key is required[^\n]*\n?$/)
+    expect([status, headers.get('content-type')]).toEqual([400, 'text/plain; charset=utf-8'])
+    expect(headers.get('cache-control')).toBe('private, no-store')
+    expect(await ask(server)).toBe('200 192.0.2.1:80\n')
+    await server.stop()
+  })
+
+  test('--provider-service renames the fifth service, as a member and as a value', async () => {
+    const rows = [
+      { ip: '192.0.2.1:80', type: 'http', 'the service': true },
+      { ip: '192.0.2.2:80', type: 'http' },
+    ]
+    const server = await startChild(dataDirectory(rows), { providerService: 'Acme_Mail' })
+    const json = `${ASK}&get=json&pretty=0`
+    expect(await ask(server, `${json}&service=acme+mail&fields=acme_mail`)).toBe(
+      '200 [{"acme mail":true}]',
+    )
+    expect(await ask(server, `${json}&fields=acme%20mail`)).toBe(
+      '200 [{"acme mail":true},{"acme mail":false}]',
+    )
+    expect(await ask(server, `${ASK}&service=the+service`)).toBe('400 INVALID_PARAMETER')
+    await server.stop()
+  })
+
+  const twins = {
+    PROXYLIST_LISTEN: '127.0.0.1:0',
+    PROXYLIST_ERRORS: 'text',
+    PROXYLIST_LOG: 'off',
+    PROXYLIST_PROVIDER_SERVICE: 'acme',
+    PROXYLIST_SAMPLE: '0',
+  }
+  const portOf = (line: string): string => /http:\S+/.exec(line)?.[0] ?? ''
+
+  test('every option of serve has its twin in the environment', async () => {
+    await using server = startProgram(['serve'], { ...twins, PROXYLIST_DATA: dataDirectory() })
+    const url = portOf(await server.says(/listening on .*\n/))
+    const answer = await fetch(`${url}${ASK}&get=json&fields=ip,acme&pretty=0`)
+    expect(await answer.text()).toBe('[{"ip":"192.0.2.1:80","acme":false}]')
+    expect(await (await fetch(`${url}/api`)).text()).toStartWith('Error: ')
+    server.kill('SIGTERM')
+    expect(await server.ended).toBe(0)
+    expect(server.written.stdout).toBe('')
+  })
+
+  test('flags win over the environment', async () => {
+    const args = ['serve', '--errors', 'json', '--log', 'json', '--data', dataDirectory()]
+    await using server = startProgram(args, { ...twins, PROXYLIST_DATA: '/dev/null/x' })
+    const url = portOf(await server.says(/listening on .*\n/))
+    expect(await (await fetch(`${url}/api`)).json()).toMatchObject({ code: 'KEY_MISSING' })
+    server.kill('SIGTERM')
+    expect(await server.ended).toBe(0)
+    expect(server.written.stdout).toMatch(/^\{"time"/)
+  })
+})
+
+describe('--sample', () => {
+  type Row = { ip: string; type: string; country: string; city: string; works: string }
+  let server: Awaited<ReturnType<typeof startChild>>
+  let rows: Row[]
+  let clients = 0
+  const nextClient = (): string => `10.${++clients >> 16}.${(clients >> 8) & 255}.${clients & 255}`
+  /** The demo key allows two requests a minute to a client: each asks once. */
+  const asDemo = (query: string) =>
+    server.request(`/api?key=demo&get=json${query}`, from(nextClient()))
+
+  beforeAll(async () => {
+    server = await startChild(temporaryDirectory(), {}, ['--sample'])
+    rows = JSON.parse((await asDemo('')).text)
+  })
+  afterAll(() => server.stop())
+
+  test('answers a newcomer with a full, masked list', () => {
+    expect(rows).toHaveLength(50)
+    for (const { ip, works } of rows) {
+      expect(ip).toMatch(/^\d+\.\d+\.0\.0:\d+$/)
+      expect(Number(works)).toBeGreaterThanOrEqual(90)
+    }
+    expect(server.output()).not.toMatch(/proxylist import/)
+  })
+
+  const services = SERVICES.map(service => (service === 'provider' ? 'the service' : service))
+  test.each([
+    ...TYPES.map(type => `type=${type}`),
+    ...ANONS.map(anon => `anon=${anon}`),
+    ...services.map(service => `service=${service}`),
+    'ping=1000',
+    'speed=100000',
+    'time=60',
+    'works=0',
+    'works=99',
+    'country=de',
+    'country=de&cm=except',
+    'city=Berlin',
+    'city=берлин',
+    'city=Berlin&lang=en',
+    'count=3',
+    'format=object&wrap=1&split_ip=1&fields=ip,port&pretty=0',
+  ])('shows something for %s', async query => {
+    const { status, text } = await asDemo(`&${encodeURI(query)}`)
+    expect(status).toBe(200)
+    expect(Object.keys(JSON.parse(text)).length).toBeGreaterThan(0)
+  })
+
+  test('shows something for a port and an address of its own', async () => {
+    const [row] = rows
+    const port = row?.ip.split(':')[1]
+    for (const query of [`&port=${port}`, `&ip=${row?.ip}`]) {
+      expect(JSON.parse((await asDemo(query)).text)).toContainEqual(row)
+    }
+  })
+
+  test('stays fresh while time passes', async () => {
+    server.setClock(86_400)
+    const dated = `&fields=timecheck&time=60&count=1&pretty=0`
+    let found = await asDemo(dated)
+    while (found.status === 404) found = await asDemo(dated)
+    expect(found.text).toBe('[{"timecheck":"2026-11-21 14:00:00"}]')
+  })
+})
+
+describe('requests no well-behaved client sends', () => {
+  let server: Awaited<ReturnType<typeof startChild>>
+  beforeAll(async () => {
+    server = await startChild(dataDirectory())
+  })
+  afterAll(() => server.stop())
+
+  /** Everything the server says to these bytes before it hangs up. */
+  function exchange(bytes: string): Promise<string> {
+    const { promise, resolve, reject } = Promise.withResolvers<string>()
+    const { hostname, port } = new URL(server.url)
+    const socket = connect(Number(port), hostname, () => socket.end(bytes, 'latin1'))
+    let answer = ''
+    socket.on('data', piece => {
+      answer += piece
+    })
+    socket.on('error', reject)
+    socket.on('close', () => resolve(answer))
+    return promise
+  }
+
+  test.each(RAW_REQUESTS)('%s', async (_, bytes, statuses) => {
+    const answer = await exchange(bytes)
+    const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1] ?? 0)
+    expect(statuses).toContain(status)
+    if (status === 200) expect(answer).toEndWith('\r\n\r\n192.0.2.1:80\n')
+    expect(await ask(server, '/healthz')).toBe('200 ok\n')
+  })
+
+  test('connections that end or never begin a request do no harm', async () => {
+    expect(await exchange('')).toBe('')
+    expect(await exchange('GET /api')).not.toMatch(/^HTTP\/1\.1 (?:2|5)/)
+    expect(await ask(server)).toBe('200 192.0.2.1:80\n')
+  })
+})

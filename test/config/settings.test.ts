@@ -1,0 +1,499 @@
+/**
+ * Every setting of the command line (src/config.ts): what it accepts and refuses, with the
+ * message, its default, and that flags win over the environment (contract C).
+ */
+import { describe, expect, test } from 'bun:test'
+import { BlockList } from 'node:net'
+import { CommandError } from '../../src/api/errors.ts'
+import {
+  type Environment,
+  environmentNameOf,
+  flagOf,
+  readSettings,
+  SETTINGS,
+  type SettingName,
+  serviceManager,
+  steeringVariable,
+} from '../../src/config/settings.ts'
+
+/** Accepted texts with their values, refused texts, and what the refusal says is accepted. */
+type Case = {
+  fallback: unknown
+  accepted: readonly (readonly [text: string, value: unknown])[]
+  refused: readonly string[]
+  expected: string
+}
+
+const DAY = 86_400_000
+const SWITCH: Case = {
+  fallback: false,
+  accepted: [
+    ['1', true],
+    ['true', true],
+    ['TRUE', true],
+    ['yes', true],
+    ['on', true],
+    ['0', false],
+    ['false', false],
+    ['False', false],
+    ['no', false],
+    ['off', false],
+  ],
+  refused: ['2', '-1', 'y', 'enabled', ' 1', 'constructor', '__proto__'],
+  expected: '1 or 0',
+}
+
+const durationCase = (fallback: number): Case => ({
+  fallback,
+  accepted: [
+    ['90s', 90_000],
+    ['15m', 900_000],
+    ['24h', DAY],
+    ['7d', 7 * DAY],
+    ['2w', 14 * DAY],
+    ['500ms', 500],
+  ],
+  refused: ['7', '-1s', '1.5h', '1 h', '1H', '1h30m', 'forever', '1000000000s'],
+  expected: 'a duration such as 90s, 15m, 24h or 30d',
+})
+
+const LIMIT: Case = {
+  fallback: undefined,
+  accepted: [
+    ['1', 1],
+    ['34560', 34_560],
+    ['999999999999', 999_999_999_999],
+    ['unlimited', null],
+  ],
+  refused: ['0', '01', '-1', '+1', '1.5', '1e3', '0x10', ' 1', 'Unlimited', '1000000000000'],
+  expected: 'an integer of at least 1, or unlimited',
+}
+
+const SERVER = {
+  data: {
+    fallback: './data',
+    accepted: [
+      ['/var/lib/proxylist', '/var/lib/proxylist'],
+      ['data dir', 'data dir'],
+    ],
+    refused: [],
+    expected: '',
+  },
+  listen: {
+    fallback: { hostname: '127.0.0.1', port: 8080 },
+    accepted: [
+      ['127.0.0.1:8080', { hostname: '127.0.0.1', port: 8080 }],
+      ['0.0.0.0:80', { hostname: '0.0.0.0', port: 80 }],
+      ['localhost:0', { hostname: 'localhost', port: 0 }],
+      ['[::1]:65535', { hostname: '::1', port: 65535 }],
+      [':8080', { hostname: '::', port: 8080 }],
+      ['unix:/run/proxylist.sock', { unix: '/run/proxylist.sock' }],
+      ['unix:relative.sock', { unix: 'relative.sock' }],
+    ],
+    refused: [
+      '8080',
+      ':',
+      'localhost',
+      'localhost:',
+      'localhost:http',
+      'localhost:65536',
+      'localhost:-1',
+      'localhost:0x50',
+      '::1:8080',
+      '[::1]',
+      '[localhost]:80',
+      'local host:80',
+      'http://localhost:80',
+      'unix:',
+    ],
+    expected: 'HOST:PORT, :PORT or unix:/PATH',
+  },
+  sample: SWITCH,
+  retain: durationCase(7 * DAY),
+  cacheBytes: {
+    fallback: 64 * 2 ** 20,
+    accepted: [
+      ['0', 0],
+      ['1000', 1000],
+      ['1KiB', 1024],
+      ['3GiB', 3 * 2 ** 30],
+    ],
+    refused: ['-1', '1.5MiB', '64MB', '64 MiB', 'MiB', '0x10'],
+    expected: 'a number of bytes such as 67108864 or 64MiB',
+  },
+  trustProxy: {
+    fallback: undefined,
+    accepted: [], // see "lists of trusted ranges" below
+    refused: [
+      'localhost',
+      '10.0.0.0/33',
+      '10.0.0.0/-1',
+      '10.0.0.0/',
+      '10.0.0.0/8/8',
+      '10.0.0.0/+8',
+      '10.0.0/8',
+      '/8',
+      '::1/129',
+      '[::1]',
+      '10.0.0.0/8,',
+      '10.0.0.0/8;10.0.0.1',
+      '10.0.0.0/8,,10.0.0.1',
+      '10.0.0.0/255.0.0.0',
+    ],
+    expected: 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
+  },
+  errors: {
+    fallback: 'json',
+    accepted: [
+      ['json', 'json'],
+      ['text', 'text'],
+    ],
+    refused: ['JSON', 'xml', 'json,text'],
+    expected: 'json or text',
+  },
+  log: {
+    fallback: 'json',
+    accepted: [
+      ['json', 'json'],
+      ['off', 'off'],
+    ],
+    refused: ['text', 'on', '0'],
+    expected: 'json or off',
+  },
+  grace: durationCase(10_000),
+  providerService: {
+    fallback: 'the service',
+    accepted: [
+      ['the service', 'the service'],
+      ['the_service', 'the service'],
+      ['Example', 'example'],
+      ['2captcha', '2captcha'],
+      ['mail.example-1', 'mail.example-1'],
+      ['яндекс', 'яндекс'],
+      ['a'.repeat(40), 'a'.repeat(40)],
+    ],
+    refused: [
+      ' ',
+      ' example',
+      'example ',
+      'a,b',
+      'a&b',
+      'a"b',
+      'a\nb',
+      '.a',
+      '123', // an integer-like member name would move to the front of a JSON object
+      'a'.repeat(41),
+      'smtp',
+      'Google',
+      'ip',
+      'ip_out',
+      'ip out',
+      'timecheck',
+    ],
+    expected:
+      'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field',
+  },
+} satisfies { [name: string]: Case }
+
+const OPERATOR = {
+  format: {
+    fallback: 'auto',
+    accepted: ['auto', 'txt', 'csv', 'json', 'ndjson'].map(name => [name, name] as const),
+    refused: ['xml', 'CSV', 'jsonl'],
+    expected: 'auto or txt or csv or json or ndjson',
+  },
+  type: {
+    fallback: undefined,
+    accepted: ['http', 'https', 'socks4', 'socks5'].map(name => [name, name] as const),
+    refused: ['socks', 'HTTP', 'http,https'],
+    expected: 'http or https or socks4 or socks5',
+  },
+  replace: SWITCH,
+  strict: SWITCH,
+  json: SWITCH,
+  plan: {
+    fallback: 'standard',
+    accepted: [
+      ['classic', 'classic'],
+      ['2026', '2026'],
+      ['gold.v2_x-y', 'gold.v2_x-y'],
+      ['a'.repeat(40), 'a'.repeat(40)],
+    ],
+    refused: ['Gold', 'a b', '-a', '.a', 'a/b', 'ä', 'a'.repeat(41)],
+    expected: 'a name of lower-case letters, digits, dots, dashes or underscores',
+  },
+  label: {
+    fallback: '',
+    accepted: [
+      ['Bob’s crawler, 2nd key', 'Bob’s crawler, 2nd key'],
+      ['x'.repeat(200), 'x'.repeat(200)],
+    ],
+    refused: ['a\nb', 'a\tb', 'a\u001b[31m', 'a\u0000', 'x'.repeat(201)],
+    expected: 'up to 200 printable characters',
+  },
+  expires: {
+    fallback: undefined,
+    accepted: [
+      ['30d', { inMs: 30 * DAY }],
+      ['2027-01-31T00:00:00Z', { atMs: Date.UTC(2027, 0, 31) }],
+      ['2027-01-31', { atMs: Date.UTC(2027, 0, 31) }],
+      ['2027-01-31T02:00+02:00', { atMs: Date.UTC(2027, 0, 31) }],
+    ],
+    refused: ['never', '30', 'tomorrow', '2027-06-31', '31.01.2027', '2027-01-31T25:00Z'],
+    expected: 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z',
+  },
+  key: {
+    fallback: undefined,
+    accepted: [
+      ['k', 'k'],
+      ['pl_old', 'pl_old'],
+      ['DEMO', 'DEMO'],
+      ['demo2', 'demo2'],
+      ['tmp_x', 'tmp_x'],
+      ['a/b+c==&d', 'a/b+c==&d'],
+      ['k'.repeat(256), 'k'.repeat(256)],
+    ],
+    refused: ['demo', 'temp_', 'temp_abc', 'a b', ' a', 'a\n', 'a\u0000', 'k'.repeat(257)],
+    expected: '1 to 256 characters without white space, not demo and not starting with temp_',
+  },
+  ttl: durationCase(DAY),
+  burst: {
+    fallback: undefined,
+    accepted: [
+      ['5/5s', { requests: 5, seconds: 5 }],
+      ['1/1s', { requests: 1, seconds: 1 }],
+      ['2/2000ms', { requests: 2, seconds: 2 }],
+      ['60/1m', { requests: 60, seconds: 60 }],
+      ['1000/24h', { requests: 1000, seconds: 86_400 }],
+      ['1/1d', { requests: 1, seconds: 86_400 }],
+      ['unlimited', null],
+    ],
+    refused: [
+      '5',
+      '5/',
+      '/5s',
+      '5/5',
+      '0/5s',
+      '05/5s',
+      '5.5/5s',
+      '1001/5s',
+      '5/0s',
+      '5/500ms',
+      '5/1500ms',
+      '5/25h',
+      '5/5s/5s',
+      '5 / 5s',
+    ],
+    expected: 'REQUESTS/DURATION such as 5/5s (up to 1000/24h), or unlimited',
+  },
+  daily: LIMIT,
+  subnets: LIMIT,
+  clients: LIMIT,
+  count: LIMIT,
+} satisfies { [name: string]: Case }
+
+/** Exhaustive: a setting without a case does not compile. */
+const CASES: { [name in SettingName]: Case } = { ...SERVER, ...OPERATOR }
+const NAMES = Object.keys(SETTINGS) as SettingName[] // its keys are exactly the setting names
+
+const byFlag = (name: SettingName, text: string | boolean): unknown =>
+  readSettings([name], { [name]: text }, {})[name]
+const byEnvironment = (name: SettingName, text: string, env: Environment = {}): unknown =>
+  readSettings([name], {}, { ...env, [environmentNameOf(name)]: text })[name]
+
+/** The usage error that `read` throws. */
+function refusal(read: () => unknown): CommandError {
+  let value: unknown
+  try {
+    value = read()
+  } catch (error) {
+    if (error instanceof CommandError) return error
+    throw error
+  }
+  throw new Error(`nothing was refused, but read as ${Bun.inspect(value)}`)
+}
+
+describe.each(NAMES)('the setting %s', name => {
+  const { fallback, accepted, refused, expected } = CASES[name]
+
+  test('has its default', () => {
+    expect(readSettings([name], {}, {})[name]).toEqual(fallback as never)
+  })
+
+  test('reads what it accepts, by flag and by its environment twin', () => {
+    for (const [text, value] of accepted) {
+      expect([text, byFlag(name, text)]).toEqual([text, value])
+      expect([text, byEnvironment(name, text)]).toEqual([text, value])
+    }
+  })
+
+  test('refuses everything else as wrong usage, saying who must be what', () => {
+    const flag = flagOf(name).split(' ')[0]
+    for (const text of refused) {
+      const failure = refusal(() => byFlag(name, text))
+      expect([text, failure.message]).toEqual([text, `${flag} must be ${expected}`])
+      expect(failure.exitCode).toBe(2)
+      const inEnvironment = refusal(() => byEnvironment(name, text))
+      const twin = environmentNameOf(name)
+      expect([text, inEnvironment.message]).toEqual([text, `${twin} must be ${expected}`])
+    }
+  })
+
+  test('takes its default when its environment twin is empty', () => {
+    expect(byEnvironment(name, '')).toEqual(fallback)
+  })
+})
+
+describe('where a value comes from', () => {
+  test('a flag wins over the environment, the environment over the default', () => {
+    const env = { PROXYLIST_RETAIN: '2d', PROXYLIST_DATA: '/from/environment' }
+    const names = ['retain', 'data', 'grace'] as const
+    expect(readSettings(names, { retain: '3d' }, env)).toEqual({
+      retain: 3 * DAY,
+      data: '/from/environment',
+      grace: 10_000,
+    })
+    expect(readSettings(names, {}, env).retain).toBe(2 * DAY)
+    expect(readSettings(names, {}, {}).retain).toBe(7 * DAY)
+  })
+
+  test('a good flag hides a bad environment twin, a bad flag is not mended by a good one', () => {
+    expect(readSettings(['retain'], { retain: '3d' }, { PROXYLIST_RETAIN: 'x' }).retain).toBe(
+      3 * DAY,
+    )
+    const bad = () => readSettings(['retain'], { retain: 'x' }, { PROXYLIST_RETAIN: '3d' })
+    expect(refusal(bad).message).toStartWith('--retain must be ')
+  })
+
+  test('only the named settings are read', () => {
+    const env = { PROXYLIST_RETAIN: 'nonsense', PROXYLIST_LOG: 'off' }
+    expect(readSettings(['log'], { grace: 'nonsense' }, env)).toEqual({ log: 'off' })
+  })
+
+  test('a switch given as a flag is on, and can be turned off over the environment', () => {
+    expect(byFlag('sample', true)).toBe(true)
+    const env = { PROXYLIST_SAMPLE: '1' }
+    expect(readSettings(['sample'], { sample: false }, env).sample).toBe(false)
+  })
+
+  test.each(['0', 'false', 'no', 'off', ''])('the switch PROXYLIST_STRICT=%j is off', text => {
+    expect(byEnvironment('strict', text)).toBe(false)
+  })
+
+  test('the data directory: flag, else PROXYLIST_DATA, else STATE_DIRECTORY, else ./data', () => {
+    const systemd = { STATE_DIRECTORY: '/var/lib/proxylist' }
+    const both = { ...systemd, PROXYLIST_DATA: '/srv' }
+    expect(readSettings(['data'], { data: '/flag' }, both).data).toBe('/flag')
+    expect(readSettings(['data'], {}, both).data).toBe('/srv')
+    expect(readSettings(['data'], {}, systemd).data).toBe('/var/lib/proxylist')
+    expect(readSettings(['data'], {}, { STATE_DIRECTORY: '' }).data).toBe('./data')
+    const several = { STATE_DIRECTORY: '/var/lib/a:/var/lib/b' }
+    expect(readSettings(['data'], {}, several).data).toBe('/var/lib/a')
+  })
+
+  test('a refused key is not repeated', () => {
+    const secret = 'temp_SecretSecret'
+    expect(refusal(() => byFlag('key', secret)).message).not.toContain(secret)
+    expect(refusal(() => byEnvironment('key', secret)).message).not.toContain(secret)
+  })
+})
+
+describe('the names of settings', () => {
+  test('flags are dashed and say their argument', () => {
+    expect(flagOf('trustProxy')).toBe('--trust-proxy <CIDR,…>')
+    expect(flagOf('listen')).toBe('--listen <ADDRESS>')
+    expect(flagOf('sample')).toBe('--sample')
+  })
+
+  test('environment twins are PROXYLIST_ and the flag in capitals', () => {
+    expect(environmentNameOf('data')).toBe('PROXYLIST_DATA')
+    expect(environmentNameOf('trustProxy')).toBe('PROXYLIST_TRUST_PROXY')
+    for (const name of NAMES) {
+      const flag = flagOf(name).split(' ', 1)[0] ?? ''
+      const twin = flag.slice(2).toUpperCase().replaceAll('-', '_')
+      expect(environmentNameOf(name)).toBe(`PROXYLIST_${twin}`)
+    }
+  })
+
+  test('every setting has a sentence of help', () => {
+    for (const name of NAMES) expect(SETTINGS[name].help.length).toBeGreaterThan(8)
+  })
+})
+
+describe('lists of trusted ranges', () => {
+  const ranges = [
+    ['10.0.0.0/8', ['10.0.0.0', '10.255.255.255'], ['9.255.255.255', '11.0.0.0', '::1']],
+    ['10.1.2.3', ['10.1.2.3'], ['10.1.2.2', '10.1.2.4']],
+    ['10.1.2.3/24', ['10.1.2.0', '10.1.2.255'], ['10.1.3.0']],
+    ['192.0.2.4/31', ['192.0.2.4', '192.0.2.5'], ['192.0.2.3', '192.0.2.6']],
+    ['0.0.0.0/0', ['1.2.3.4'], ['::1']],
+    ['::1', ['::1'], ['::2', '0.0.0.1']],
+    ['2001:db8::/32', ['2001:db8:ffff::1'], ['2001:db9::', '10.0.0.1']],
+    [' 10.0.0.0/8 , ::1 ', ['10.0.0.1', '::1'], ['192.0.2.1', '::2']],
+  ] as const
+
+  test.each(ranges)('%j holds %j, not %j', (text, inside, outside) => {
+    for (const given of [byFlag('trustProxy', text), byEnvironment('trustProxy', text)]) {
+      if (!(given instanceof BlockList)) throw new Error('the value is no BlockList')
+      const holds = (ip: string) => given.check(ip, ip.includes(':') ? 'ipv6' : 'ipv4')
+      expect(inside.filter(ip => !holds(ip))).toEqual([])
+      expect(outside.filter(holds)).toEqual([])
+    }
+  })
+})
+
+describe('the service manager', () => {
+  const socket = '/run/systemd/notify'
+  const pid = String(process.pid)
+  test.each([
+    [{}, null],
+    [{ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, null],
+    [{ NOTIFY_SOCKET: socket }, { socket, watchdogMs: null }],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000' },
+      { socket, watchdogMs: 30_000 },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: pid },
+      { socket, watchdogMs: 30_000 },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '1000', WATCHDOG_PID: '1' },
+      { socket, watchdogMs: null },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '0' },
+      { socket, watchdogMs: null },
+    ],
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '-5' },
+      { socket, watchdogMs: null },
+    ],
+    // A timer of such a length would fire at once, and for ever.
+    [
+      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '9'.repeat(19) },
+      { socket, watchdogMs: null },
+    ],
+  ])('of %j is %j', (env: Environment, manager) => {
+    expect(serviceManager(env)).toEqual(manager)
+  })
+})
+
+describe('a variable that steers the runtime', () => {
+  test.each([
+    'BUN_OPTIONS',
+    'BUN_BE_BUN',
+    'BUN_INSPECT',
+    'BUN_INSPECT_PRELOAD',
+    'BUN_JSC_functionOverrides',
+    'BUN_BYTECODE_ORDER_OUT',
+  ])('is %s', name => {
+    expect(steeringVariable({ PATH: '/bin', [name]: 'x' })).toBe(name)
+    expect(steeringVariable({ PATH: '/bin', [name]: '' })).toBeUndefined()
+  })
+
+  test.each(['BUN_INSTALL', 'BUN_INSTALL_BIN', 'BUN_TMPDIR', 'NODE_OPTIONS', 'MY_BUN_OPTIONS'])(
+    'is not %s',
+    name => expect(steeringVariable({ [name]: 'x' })).toBeUndefined(),
+  )
+})

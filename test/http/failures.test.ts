@@ -1,0 +1,471 @@
+/**
+ * Holds what the service does when a database is locked, refuses writes, lacks a table or is
+ * damaged, and when its own code fails (contract A9, B8, E): nobody is let in uncounted, nothing
+ * inside is shown, and afterwards all is as before.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { closeSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { createGuard } from '../../src/access/auth-throttle.ts'
+import { createAnswers } from '../../src/api/response-cache.ts'
+import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/app.ts'
+import { createService, type ServiceOptions } from '../../src/http/app.ts'
+import {
+  type Answer,
+  cleanUp,
+  type Service,
+  startChild,
+  startService,
+  T0,
+  type TestRow,
+} from '../support/harness.ts'
+import { ASK, ask, dataDirectory, from, KEY } from '../support/serve.ts'
+
+afterAll(cleanUp)
+
+const GOOD = '200 192.0.2.1:80\n'
+const TEMPORARY = 'temp_5f4dcc3b5aa765d61d8327deb882cf99'
+
+/** A data directory with `KEY` on a plan of these limits, a temporary key, and one proxy. */
+function directoryOf(limits: Parameters<typeof dataDirectory>[1] = {}): string {
+  const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', works: 95 }], limits)
+  const registry = openRegistry(dir)
+  registry.keys.add({ key: TEMPORARY, label: '', plan: null, expiresAt: null }, T0)
+  registry.close()
+  return dir
+}
+
+/** What no client may ever read: SQL, names and places of files, stacks, keys. */
+const INTERNALS = new RegExp(
+  [
+    'sqlite|TypeError|malformed|\\blocked\\b',
+    '\\b(?:select|insert|update|delete|begin|commit|pragma|table)\\b',
+    '\\.db|\\.ts\\b|/tmp|proxylist-test|\\n\\s*at ',
+    `${KEY}|${TEMPORARY}`,
+  ].join('|'),
+  'i',
+)
+
+/** The one shape of an error body (spec 2.3), and the headers of every answer (contract A8). */
+function expectError({ status, headers, text }: Answer, expected: number, code: string): void {
+  expect({ status, code: JSON.parse(text).code }).toEqual({ status: expected, code })
+  expect(JSON.parse(text)).toEqual({
+    status: 'error',
+    code,
+    message: expect.stringMatching(/^[a-z ;]{20,100}$/),
+    timestamp: new Date(T0).toISOString(),
+  })
+  expect(Object.keys(JSON.parse(text))).toEqual(['status', 'code', 'message', 'timestamp'])
+  expect(text).not.toMatch(INTERNALS)
+  expect(JSON.stringify([...headers])).not.toMatch(INTERNALS)
+  expect(headers.get('retry-after')).toBe(code === 'DB_EXECUTE_FAILED' ? '1' : null)
+  expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+  expect(headers.get('cache-control')).toBe('private, no-store')
+  expect(headers.get('x-content-type-options')).toBe('nosniff')
+  expect(headers.get('referrer-policy')).toBe('no-referrer')
+  expect(headers.get('x-request-id')).toMatch(/^[\w-]{10,}$/)
+}
+
+async function expectUnavailable(service: Service, path = ASK, init?: RequestInit): Promise<void> {
+  expectError(await service.request(path, init), 503, 'DB_EXECUTE_FAILED')
+}
+
+/** Another process's connection to a database file, and what it can do to the service. */
+function stranger(dir: string, file: string) {
+  const db = new Database(join(dir, file), { create: false, readwrite: true })
+  db.run('pragma busy_timeout = 10000')
+  const tables = db
+    .query<{ name: string }, []>(
+      "select name from sqlite_schema where type = 'table' and name not like 'sqlite_%'",
+    )
+    .all()
+    .map(({ name }) => name)
+  const all = (sql: (table: string) => string) => {
+    db.transaction(() => {
+      for (const table of tables) db.run(sql(table))
+    }).immediate()
+  }
+  const refusing = (verb: string) => (table: string) =>
+    `create trigger no_${verb}_${table} before ${verb} on ${table}
+     begin select raise(abort, 'disk /tmp/full.db is locked'); end`
+  const refused = ['insert', 'update', 'delete']
+  return {
+    lock: () => void db.run('begin immediate'),
+    unlock: () => void db.run('rollback'),
+    takeTables: () => all(table => `alter table ${table} rename to taken_${table}`),
+    giveTablesBack: () => all(table => `alter table taken_${table} rename to ${table}`),
+    refuseWrites: () => {
+      for (const verb of refused) all(refusing(verb))
+    },
+    takeWrites: () => {
+      for (const verb of refused) all(table => `drop trigger no_${verb}_${table}`)
+    },
+    close: () => db.close(true),
+  }
+}
+type Stranger = ReturnType<typeof stranger>
+
+/** Waits until a child says that a database works again. */
+async function works(service: Service): Promise<void> {
+  while (!service.output().includes('works again')) await ask(service, '/healthz')
+}
+
+/** What another process can do to `access.db`, and how it is undone. */
+const TROUBLES: readonly (readonly [what: string, begin: keyof Stranger, end: keyof Stranger])[] = [
+  ['locked', 'lock', 'unlock'],
+  ['refusing writes', 'refuseWrites', 'takeWrites'],
+  ['without its tables', 'takeTables', 'giveTablesBack'],
+]
+
+type Course = {
+  limits?: Parameters<typeof dataDirectory>[1]
+  start?: (dir: string) => Promise<Service>
+  before?: (service: Service) => Promise<void>
+  during: (service: Service) => Promise<void>
+  after?: (service: Service) => Promise<void>
+}
+
+/** One service before, during and after a trouble with `access.db`; gives what it wrote. */
+async function inTrouble(
+  begin: keyof Stranger,
+  end: keyof Stranger,
+  { limits = {}, start = startService, before, during, after }: Course,
+): Promise<string> {
+  const dir = directoryOf(limits)
+  const service = await start(dir)
+  const other = stranger(dir, ACCESS_FILE)
+  await before?.(service)
+  other[begin]()
+  await during(service)
+  other[end]()
+  await after?.(service)
+  other.close()
+  await service.stop()
+  return service.output()
+}
+
+describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
+  test('every kind of key is answered 503', async () => {
+    await inTrouble(begin, end, {
+      async during(service) {
+        await expectUnavailable(service)
+        await expectUnavailable(service, '/api?key=demo')
+        await expectUnavailable(service, `/api?key=${TEMPORARY}`)
+        await expectUnavailable(service, `${ASK}&get=json.file`)
+        await expectUnavailable(service, `${ASK}&type=socks4`) // nothing matches: it counts too
+        const { status, headers } = await service.request(ASK, { method: 'HEAD' })
+        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+      },
+      async after(service) {
+        expect(await ask(service)).toBe(GOOD)
+        expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
+        expect(await ask(service, `/api?key=${TEMPORARY}`)).toBe(GOOD)
+      },
+    })
+  })
+
+  test('nothing is charged, to no window and no day', async () => {
+    const limits = { burst: { requests: 3, seconds: 3600 }, daily: 4 }
+    const demo = (client: string) => ['/api?key=demo', from(client)] as const
+    await inTrouble(begin, end, {
+      limits,
+      async before(service) {
+        expect(await ask(service)).toBe(GOOD)
+      },
+      async during(service) {
+        await Promise.all(Array.from({ length: 5 }, () => expectUnavailable(service)))
+        await expectUnavailable(service, ...demo('203.0.113.7'))
+        await expectUnavailable(service, ...demo('203.0.113.7'))
+        await expectUnavailable(service, `/api?key=${TEMPORARY}`)
+      },
+      async after(service) {
+        const { status, headers } = await service.request(ASK)
+        expect([status, headers.get('ratelimit')]).toEqual([
+          200,
+          '"burst";r=1;t=3600, "daily";r=2;t=43200',
+        ])
+        expect(await ask(service)).toBe(GOOD)
+        expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
+        for (const [path, init] of [demo('203.0.113.7'), [`/api?key=${TEMPORARY}`] as const]) {
+          for (const _ of [1, 2]) expect(await ask(service, path, init)).toMatch(/^200 /)
+          expect(await ask(service, path, init)).toMatch(/^429 /)
+        }
+      },
+    })
+  })
+})
+
+describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) => {
+  test('/readyz says 503, /healthz 200, and both 200 when it is over', async () => {
+    await inTrouble(begin, end, {
+      start: startChild,
+      async during(service) {
+        await expectUnavailable(service, '/readyz')
+        expect(await ask(service, '/healthz')).toBe('200 ok\n')
+      },
+      async after(service) {
+        expect(await ask(service, '/readyz')).toBe('200 ready\n')
+        expect(await ask(service, '/healthz')).toBe('200 ok\n')
+      },
+    })
+  })
+
+  test('what needs no database is answered as ever', async () => {
+    await inTrouble(begin, end, {
+      async during(service) {
+        expect(await ask(service, '/api')).toBe('400 KEY_MISSING')
+        expect(await ask(service, '/nowhere')).toBe('404 NOT_FOUND')
+        expect(await ask(service, ASK, { method: 'POST' })).toBe('405 METHOD_NOT_ALLOWED')
+      },
+    })
+  })
+
+  test('the operator reads once why, the log who asked, neither the key', async () => {
+    let id = ''
+    const output = await inTrouble(begin, end, {
+      start: startChild,
+      async during(service) {
+        id = (await service.request('/api?key=demo')).headers.get('x-request-id') ?? ''
+        for (const _ of [1, 2, 3]) await service.request(ASK)
+      },
+      after: works,
+    })
+    const sentences = output.split('\n').filter(line => line.includes('access.db'))
+    expect(sentences).toEqual([
+      expect.stringMatching(/access\.db .*(?:locked|no such table).*; answering 503/),
+      expect.stringMatching(/access\.db works again$/),
+    ])
+    const entry = output.split('\n').find(line => line.startsWith('{') && line.includes(id))
+    expect(JSON.parse(entry ?? '{}')).toMatchObject({ status: 503, key: 'demo', records: 0 })
+    expect(output).not.toMatch(/k-5f4d|temp_5f/)
+  })
+
+  test('the older variant sends the message alone', async () => {
+    const older = (dir: string) => startService(dir, { errors: 'text' })
+    await inTrouble(begin, end, {
+      start: older,
+      async during(service) {
+        const { status, headers, text } = await service.request(ASK)
+        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
+        expect(text).toMatch(/^Error: [a-z ;]{20,100}$/)
+      },
+    })
+  })
+})
+
+describe('while proxies.db', () => {
+  test('is locked by an import, everything answers as ever', async () => {
+    const dir = directoryOf()
+    const service = await startChild(dir)
+    const other = stranger(dir, PROXY_FILE)
+    other.lock()
+    expect(await ask(service)).toBe(GOOD)
+    expect(await ask(service, '/readyz')).toBe('200 ready\n')
+    other.unlock()
+    other.close()
+    await service.stop()
+  })
+
+  test('lacks its tables, /api and /readyz say 503, and 200 when they are back', async () => {
+    const dir = directoryOf()
+    const service = await startChild(dir)
+    const other = stranger(dir, PROXY_FILE)
+    expect(await ask(service)).toBe(GOOD)
+    other.takeTables()
+    await expectUnavailable(service)
+    await expectUnavailable(service, `${ASK}&get=json&city=berlin`)
+    await expectUnavailable(service, '/api?key=demo')
+    await expectUnavailable(service, '/readyz')
+    expect(await ask(service, '/healthz')).toBe('200 ok\n')
+    other.giveTablesBack()
+    expect(await ask(service)).toBe(GOOD)
+    expect(await ask(service, '/readyz')).toBe('200 ready\n')
+    other.close()
+    await service.stop()
+  })
+
+  test('lacks its tables, an answer that was kept is not given for the list', async () => {
+    const dir = directoryOf()
+    const service = await startService(dir)
+    for (const _ of [1, 2]) expect(await ask(service)).toBe(GOOD)
+    const other = stranger(dir, PROXY_FILE)
+    other.takeTables()
+    await expectUnavailable(service)
+    other.close()
+    await service.stop()
+  })
+})
+
+/** Overwrites the first page of the list's rows and of each index; the schema stays whole. */
+function damage(dir: string): void {
+  const path = join(dir, PROXY_FILE)
+  const db = new Database(path)
+  const roots = db
+    .query<{ page: number }, []>(
+      "select rootpage as page from sqlite_schema where tbl_name = 'proxies' and rootpage > 0",
+    )
+    .all()
+  const { bytes } = db.query<{ bytes: number }, []>(PAGE_SIZE).get() ?? { bytes: 0 }
+  db.close(true)
+  const file = openSync(path, 'r+')
+  for (const { page } of roots) {
+    writeSync(file, Buffer.alloc(bytes, 0xff), 0, bytes, (page - 1) * bytes)
+  }
+  closeSync(file)
+}
+const PAGE_SIZE = 'select page_size as bytes from pragma_page_size'
+
+describe('a damaged proxies.db', () => {
+  const MANY: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
+    ip: `10.0.${i >> 8}.${i & 255}:80`,
+    type: 'http',
+    anon: 'elite',
+    city: `Город ${i}`,
+    works: 95,
+    age: i % 500,
+  }))
+
+  test.each([
+    ['on any service', startService],
+    ['on a child with all it does beside', startChild],
+  ])('gives 503, never what is inside, %s', async (_, start) => {
+    const dir = dataDirectory(MANY)
+    damage(dir)
+    const service = await start(dir)
+    for (const query of ['', '&get=json', '&anon=transparent', '&port=81&get=json&wrap=1']) {
+      await expectUnavailable(service, ASK + query)
+    }
+    await expectUnavailable(service, '/api?key=demo')
+    expect(await ask(service, '/healthz')).toBe('200 ok\n')
+    expect(await ask(service, '/api?key=nobody')).toBe('403 INVALID_KEY')
+    await service.stop()
+  })
+
+  test('is told to the operator', async () => {
+    const dir = dataDirectory(MANY)
+    damage(dir)
+    const service = await startChild(dir)
+    while (!service.output().includes('is damaged')) await expectUnavailable(service)
+    await expectUnavailable(service, '/readyz')
+    await service.stop()
+    expect(service.output()).toMatch(
+      /proxies\.db is damaged \(.*\): import .* --replace; answering 503/,
+    )
+  })
+})
+
+const SECRET = `SELECT * FROM keys at /tmp/access.db with ${KEY}`
+const failing = (): never => {
+  throw new TypeError(SECRET)
+}
+
+/** A service of which parts can be exchanged, and what it logged. */
+function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions>) {
+  const dir = directoryOf()
+  const registry = openRegistry(dir, true)
+  const list = openList(dir, true)
+  const said: string[] = []
+  const statuses: number[] = []
+  const { select, version: listVersion } = list.proxies
+  const provider = 'the service'
+  const whole: ServiceOptions = {
+    access: registry.access,
+    answers: createAnswers({ select, listVersion, provider, bytesMax: 2 ** 20 }),
+    provider,
+    clock: () => T0,
+    log: {
+      access: ({ status }) => void statuses.push(status),
+      say: sentence => void said.push(sentence),
+      close: async () => {},
+    },
+    errors: 'json',
+    clientAddress: () => '192.0.2.200',
+    guard: createGuard(),
+    probe: registry.usage.probe,
+  }
+  const app = createService({ ...whole, ...exchange(whole) })
+  return {
+    said,
+    statuses,
+    async request(path = ASK): Promise<Answer> {
+      const response = await app.handle(new Request(`http://127.0.0.1${path}`))
+      const bytes = await response.bytes()
+      const { status, headers } = response
+      return { status, headers, bytes, text: new TextDecoder().decode(bytes) }
+    },
+    close(): void {
+      list.close()
+      registry.close()
+    },
+  }
+}
+
+/** Parts that fail, one at a time, as only our own mistakes can. */
+const MISTAKES: readonly (readonly [string, (whole: ServiceOptions) => Partial<ServiceOptions>])[] =
+  [
+    ['answers.find', ({ answers }) => ({ answers: { ...answers, find: failing } })],
+    ['access.authenticate', ({ access }) => ({ access: { ...access, authenticate: failing } })],
+    ['access.admit', ({ access }) => ({ access: { ...access, admit: async () => failing() } })],
+    [
+      'access.charge',
+      ({ access }) => ({
+        access: { ...access, countsNetworks: () => true, charge: async () => failing() },
+      }),
+    ],
+  ]
+
+describe('a mistake of ours is a 500 that shows nothing', () => {
+  test.each(MISTAKES)('in %s', async (_, exchange) => {
+    const service = serviceWith(exchange)
+    const answer = await service.request()
+    expectError(answer, 500, 'INTERNAL_ERROR')
+    expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
+    const id = answer.headers.get('x-request-id') ?? ''
+    expect(service.said).toHaveLength(1)
+    expect(service.said[0]).toStartWith(`request ${id} failed: TypeError: ${SECRET}\n`)
+    expect(service.said[0]).toMatch(/\n\s+at failing/)
+    expect(service.statuses).toEqual([500])
+    service.close()
+  })
+
+  test('in the older variant too', async () => {
+    const service = serviceWith(({ answers }) => ({
+      answers: { ...answers, find: failing },
+      errors: 'text',
+    }))
+    const { status, text } = await service.request()
+    expect(status).toBe(500)
+    expect(text).toBe('Error: an internal error occurred; the request id identifies it')
+    service.close()
+  })
+
+  test('once; the next request is answered', async () => {
+    let mistakes = 1
+    const service = serviceWith(({ answers }) => ({
+      answers: {
+        ...answers,
+        find: (...asked) => (mistakes-- > 0 ? failing() : answers.find(...asked)),
+      },
+    }))
+    expectError(await service.request(), 500, 'INTERNAL_ERROR')
+    expect((await service.request()).text).toBe('192.0.2.1:80\n')
+    expect(service.statuses).toEqual([500, 200])
+    expect(service.said).toHaveLength(1)
+    service.close()
+  })
+
+  test.each([
+    ['a string', SECRET],
+    ['nothing', undefined],
+    ['an object', { code: 'DB_EXECUTE_FAILED', status: 200, message: SECRET }],
+  ])('also when %s is thrown', async (_, thrown) => {
+    const find = (): never => {
+      throw thrown
+    }
+    const service = serviceWith(({ answers }) => ({ answers: { ...answers, find } }))
+    expectError(await service.request(), 500, 'INTERNAL_ERROR')
+    expect(service.said).toHaveLength(1)
+    service.close()
+  })
+})

@@ -1,0 +1,101 @@
+/**
+ * The benchmark: starts the program and what it is compared with, puts load on them, and prints
+ * one Markdown table of medians and ratios beside the targets of the project.
+ *
+ *     bun test/lab/bench/bench.ts            everything, with 100,000 rows
+ *     ROWS=1000000 bun test/lab/bench/bench.ts
+ *     ONLY=repeated,open bun test/lab/bench/bench.ts
+ *
+ * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk, nginx and Node with npm where they are
+ * installed. The knobs are in `options.ts`; a minute of open loop is OPEN_SECONDS=60. Everything
+ * runs on 127.0.0.1 and in a temporary directory (some 2 GB for a million rows).
+ */
+import { existsSync } from 'node:fs'
+import { cpus, totalmem } from 'node:os'
+import { imports } from './imports.ts'
+import { open, openImport, openWhole } from './latency.ts'
+import { commandLine, type Options, type Part, readOptions } from './options.ts'
+import { stopAll, stopForGood } from './processes.ts'
+import { select } from './select.ts'
+import { start } from './start.ts'
+import { count, type Row, resultTable } from './table.ts'
+import { distinct, refused, repeated } from './throughput.ts'
+import { stuck, whole } from './whole.ts'
+import { createWorkspace, type Workspace } from './workspace.ts'
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`)
+const say = (text: string): void => void process.stderr.write(`${text}\n`)
+
+const WORK: { [P in Part]: (workspace: Workspace) => Promise<Row[]> } = {
+  select: workspace => select(workspace, print),
+  repeated,
+  distinct,
+  refused,
+  start,
+  whole,
+  stuck,
+  open,
+  'open-whole': openWhole,
+  import: imports,
+  'open-import': openImport,
+}
+
+function headline({ rows, connections, rounds, durationSeconds, generator }: Options): string {
+  const [cpu] = cpus()
+  const gigabytes = Math.round(totalmem() / 1e9)
+  const date = new Date().toISOString().slice(0, 10)
+  return [
+    `${cpu?.model.trim()}, ${cpus().length} cores, ${gigabytes} GB memory; ${date};`,
+    `Bun ${Bun.version}; \`${commandLine()}\`:`,
+    `${count(rows)} rows, ${connections} connections, medians of ${rounds} alternating rounds`,
+    `of ${durationSeconds} s, load from ${generator === 'wrk' ? 'wrk -t1' : 'the Bun client'}.`,
+  ].join(' ')
+}
+
+/** Runs the parts one after the other; one that fails becomes a line and the others go on. */
+async function runParts(workspace: Workspace): Promise<{ rows: Row[]; failed: boolean }> {
+  const rows: Row[] = []
+  let failed = false
+  for (const part of workspace.options.parts) {
+    const startMs = performance.now()
+    try {
+      rows.push(...(await WORK[part](workspace)))
+    } catch (error) {
+      failed = true
+      const message = error instanceof Error ? error.message : String(error)
+      say(`${part} failed: ${message}`)
+      rows.push({ case: part, this: 'failed', that: '', figure: '', target: '', holds: false })
+    }
+    await stopAll()
+    say(`${part}: ${Math.round((performance.now() - startMs) / 1000)} s`)
+  }
+  return { rows, failed }
+}
+
+async function main(): Promise<number> {
+  const options = readOptions()
+  if (!existsSync(options.binary)) throw new Error('dist/proxylist is missing; run make build')
+  const workspace = createWorkspace(options)
+  const end = async (): Promise<void> => {
+    await stopForGood()
+    workspace.remove()
+  }
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => void end().then(() => process.exit(130)))
+  }
+  try {
+    const { rows, failed } = await runParts(workspace)
+    print(`${headline(options)}\n`)
+    print(resultTable(rows))
+    return failed ? 1 : 0
+  } finally {
+    await end()
+  }
+}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error))
+  process.exitCode = 1
+}

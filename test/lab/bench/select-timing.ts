@@ -1,0 +1,85 @@
+/**
+ * Times single selects of the program in process, nothing cached: each variant of a filter is
+ * asked once. A script, see `runAsScript`.
+ */
+
+import { createQueryParser, splitQuery } from '../../../src/api/params.ts'
+import { type List, openList } from '../../../src/app.ts'
+import type { Filter, Proxy } from '../../../src/proxies/proxy.ts'
+import { runAsScript } from './processes.ts'
+import { SELECT_CASES, type SelectCase } from './queries.ts'
+
+export type SelectTimingInput = { data: string; loops: number }
+/**
+ * Times of one filter's variants in milliseconds; `rows`: the most its answers hold; `plan`: how
+ * SQLite reads the rows of the statements it needed, each way once.
+ */
+export type SelectTiming = { name: string; timesMs: number[]; rows: number; plan: string[] }
+
+/** The uncached select of the server. */
+type Select = (filter: Filter, masked: boolean, nowMs: number) => readonly Proxy[]
+
+/** Variants asked before the measurement, to warm up the code and the pages of the file. */
+const WARM_UP = 5
+
+/** What is too slow to be found at once is found by a thread; its time counts all the same. */
+function selectOf({ proxies: { select, selectQuickly } }: List): Select {
+  return (...asked) => selectQuickly(...asked) ?? select(...asked)
+}
+
+/** Notes every statement that is prepared on a list from now on; gives those not yet given. */
+function noteStatements({ db }: List): () => string[] {
+  let noted: string[] = []
+  const prepare = db.prepare.bind(db)
+  db.prepare = ((sql: string) => {
+    noted.push(sql)
+    return prepare(sql)
+  }) as typeof db.prepare // the same, and it takes a note
+  return () => {
+    const given = noted
+    noted = []
+    return given
+  }
+}
+
+/** How SQLite would read: `SEARCH proxies USING COVERING INDEX …`, each line once. */
+function planOf({ db }: List, statements: readonly string[]): string[] {
+  const lines = statements.flatMap(sql =>
+    db.query<{ detail: string }, []>(`explain query plan ${sql}`).all(),
+  )
+  return [...new Set(lines.map(({ detail }) => detail))]
+}
+
+function time(
+  select: Select,
+  { name, masked = false, query }: SelectCase,
+  loops: number,
+): SelectTiming {
+  const parse = createQueryParser('the service')
+  const timing: SelectTiming = { name, timesMs: [], rows: 0, plan: [] }
+  for (let i = -WARM_UP; i < loops; i += 1) {
+    const { filter } = parse(splitQuery(query(i + WARM_UP)))
+    const startMs = performance.now()
+    const { length } = select(filter, masked, Date.now())
+    const elapsedMs = performance.now() - startMs
+    if (i < 0) continue
+    timing.timesMs.push(elapsedMs)
+    timing.rows = Math.max(timing.rows, length)
+  }
+  return timing
+}
+
+function run({ data, loops }: SelectTimingInput): SelectTiming[] {
+  const [list, planned] = [openList(data, true), openList(data, true)]
+  const statements = noteStatements(planned)
+  try {
+    return SELECT_CASES.map(one => {
+      time(selectOf(planned), one, 1)
+      return { ...time(selectOf(list), one, loops), plan: planOf(planned, statements()) }
+    })
+  } finally {
+    for (const { close } of [list, planned]) close()
+  }
+}
+
+if (import.meta.main) await runAsScript(run)

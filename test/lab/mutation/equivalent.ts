@@ -1,0 +1,109 @@
+/**
+ * Owns the mutants that no test can tell from the program, because they do the same: each with its
+ * reason. A mutant is known by its source and by its line as it became. They are not counted.
+ */
+export type Equivalent = { source: string; why: string; lines: readonly string[] }
+
+export const EQUIVALENT: readonly Equivalent[] = [
+  {
+    source: 'src/access/rate-limit.ts',
+    why: 'a day of no requests in 1970 is no request of today',
+    lines: [
+      'export const NOTHING: Usage = { admissions: [], day: 1, requests: 0 }',
+      'export const NOTHING: Usage = { admissions: [], day: (-1), requests: 0 }',
+      'export const NOTHING: Usage = { admissions: [], day: 0, requests: 1 }',
+      'export const NOTHING: Usage = { admissions: [], day: 0, requests: (-1) }',
+    ],
+  },
+  {
+    source: 'src/access/rate-limit.ts',
+    why: 'every wait is rounded up to whole seconds, at least one: none is like a millisecond',
+    lines: [
+      'const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : 1',
+      'const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : (-1)',
+      'const dayWaitMs = dayFull ? (today + 1) * DAY_MS - nowMs : 1',
+      'const dayWaitMs = dayFull ? (today + 1) * DAY_MS - nowMs : (-1)',
+      'const verdict: Verdict = { refused, retryAfterSeconds: (0), gauges: [], atMs: nowMs }',
+    ],
+  },
+  {
+    source: 'src/access/rate-limit.ts',
+    why: 'its one caller waits for midnight at least, which is all that a full day waits for',
+    lines: ['judge({ ...meter }, store.read(meter.subject) ?? NOTHING, nowMs).waitMs'],
+  },
+  {
+    source: 'src/access/access.ts',
+    why: 'only a plan with a daily limit refuses a day, and every regular key has a meter',
+    lines: [
+      'const dailyLimit = caller.plan.daily ?? 1',
+      'const dailyLimit = caller.plan.daily ?? (-1)',
+      'const burstWaitMs = meter ? windowWaitMs(store, meter, nowMs) : 1',
+      'const burstWaitMs = meter ? windowWaitMs(store, meter, nowMs) : (-1)',
+    ],
+  },
+  {
+    source: 'src/sqlite/access/usage.ts',
+    why: 'reads again what is known, or what SQLite gives in this order anyway',
+    lines: [
+      "'select id, subject, at, requests, kept from admissions where id > ? ',",
+      'if (false) return',
+      'if (current === seenVersion) {}',
+    ],
+  },
+  {
+    source: 'src/api/params.ts',
+    why: 'parseAddress refuses what the pattern lets through',
+    lines: [
+      "ip: parameter('[0-9.]{7,15}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,150}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,15}:[0-9]{1,50}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,15}:[0-9]{1,5}', 'an IPv4 address with a port, a.b.c.d:port'),",
+    ],
+  },
+  {
+    source: 'src/api/params.ts',
+    why: 'a default for what is always there; the types ask for one',
+    lines: [
+      "const inHeader = bearerOf(authorization ?? 'x')",
+      "const [key = 'x', ...others] = new Set(keys.map(text => text.trim()))",
+      "function single(name: string, [text = 'x', ...more]: readonly string[]): string {",
+      'const { min = (-1), max = INTEGER_MAX } = own[name] ?? {}',
+      "const [kind, file] = (values.get ?? '').split('.')",
+    ],
+  },
+  {
+    source: 'src/api/params.ts',
+    why: 'collect() has passed over every name that is not in the schema',
+    lines: ['{ },', '{ additionalProperties: true },'],
+  },
+  {
+    source: 'src/import/formats/formats.ts',
+    why: 'a default for what is always there, a line that is not looked at, or a blank one',
+    lines: [
+      "const [, type, ip = 'x'] = /^(?:([^:/]*):\\/\\/)?(.*?)\\/?$/s.exec(entry) ?? []",
+      "const firstLine = start.split('\\n', 2)[0] ?? ''",
+      "const firstLine = start.split('\\n', 1)[0] ?? 'x'",
+      "const lines = head.split('\\n')",
+      "const lines = head.split('\\n').filter(line => line !== '')",
+      "const lines = head.split('\\n').filter(line => line.trim() !== 'x')",
+    ],
+  },
+  {
+    source: 'src/import/formats/json.ts',
+    why: 'the end of a value lies after its start, or is -1',
+    lines: ['if (end <= 0) break'],
+  },
+  {
+    source: 'src/sqlite/proxies/import.ts',
+    why: 'when indexes and digest are made anew decides how fast an import is, not what it gives',
+    lines: [
+      'const REINDEX_ROWS_MIN = 20001',
+      'const REINDEX_SHARE = 1 / 5',
+      'const REDIGEST_SHARE = 2 / 32',
+      'const REDIGEST_SHARE = 1 / (31)',
+      'let isDigested = false',
+      'if (false) {',
+      "for (const name of INDEX_NAMES) db.run('')",
+    ],
+  },
+]

@@ -1,0 +1,115 @@
+/**
+ * Owns what is wrong with an answer: the server's fault, another shape than the contract's, a key
+ * in it, or another status than the rules say. Knows nothing of connections.
+ */
+import { gunzipSync } from 'node:zlib'
+import { type ErrorCode, STATUS } from '../../../../src/api/errors.ts'
+import type { HttpAnswer } from './answers.ts'
+import { isReflected } from './keys.ts'
+
+/** What can be wrong. */
+export const FAULTS = ['fault', 'shape', 'key', 'verdict', 'probe', 'slow', 'lost'] as const
+export type Fault = (typeof FAULTS)[number]
+export type Wrong = { fault: Fault; why: string }
+
+/** Statuses that Bun gives by itself, before our code runs. */
+const BUN_STATUSES = [400, 413, 417, 431, 505]
+const ALWAYS = {
+  'cache-control': 'private, no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+}
+const JSON_TYPE = 'application/json; charset=utf-8'
+const TXT_TYPE = 'text/plain; charset=utf-8'
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
+const CONTEXT: { [member: string]: readonly string[] } = {
+  retry_after: Object.keys(STATUS).filter(code => STATUS[code as ErrorCode] === 429), // its own keys
+  daily_limit: ['DAILY_LIMIT_REACHED'],
+  used_subnets: ['SUBNET_LIMIT_REACHED'],
+}
+
+/** Answers of our code carry a request id; what Bun answers by itself does not. */
+export const isOurs = ({ headers }: HttpAnswer): boolean => headers.has('x-request-id')
+
+function bodyOf({ headers, body }: HttpAnswer): string {
+  const encoding = headers.get('content-encoding')
+  if (encoding === undefined) return body
+  const bytes = Buffer.from(body, 'latin1')
+  if (encoding === 'gzip') return gunzipSync(bytes).toString('latin1')
+  if (encoding === 'zstd') return Buffer.from(Bun.zstdDecompressSync(bytes)).toString('latin1')
+  throw new Error(`unknown encoding ${encoding}`)
+}
+
+/** What differs from spec 2.3 in the body of an error, or `null`. */
+function errorShape({ status, headers }: HttpAnswer, text: string): string | null {
+  if (headers.get('content-type') !== JSON_TYPE) return 'an error that is not JSON'
+  const body: { [member: string]: unknown } = JSON.parse(text)
+  const { status: word, code, message, timestamp, ...context } = body
+  if (word !== 'error' || typeof code !== 'string' || STATUS[code as ErrorCode] !== status) {
+    return `status ${status} with ${word} and ${code}`
+  }
+  if (typeof message !== 'string' || message === '') return 'no message'
+  if (typeof timestamp !== 'string' || !INSTANT.test(timestamp)) return `timestamp ${timestamp}`
+  const stray = Object.entries(context).find(
+    ([member, value]) => !CONTEXT[member]?.includes(code) || !/^\d+$/.test(`${value}`),
+  )
+  if (stray) return `${stray} with ${code}`
+  if (status === 429 && headers.get('retry-after') !== `${body.retry_after}`)
+    return 'no Retry-After'
+  if (status === 405 && headers.get('allow') !== 'GET, HEAD') return 'no Allow'
+  return null
+}
+
+/** What differs from contract A8 in any answer, or `null`. */
+function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null {
+  const { status, headers } = answer
+  for (const [name, value] of Object.entries(ALWAYS)) {
+    if (headers.get(name) !== value) return `${name} is ${headers.get(name)}`
+  }
+  if (isHead) return null
+  if (status !== 200) return errorShape(answer, text)
+  const type = headers.get('content-type')
+  if (type === JSON_TYPE) JSON.parse(text)
+  else if (type !== TXT_TYPE || !/^(?:[\w:/.]+\n)*$/.test(text)) return 'a text that is no list'
+  return null
+}
+
+/** What is wrong with an answer that Bun gave by itself, or `null`. */
+function judgeBuns({ status }: HttpAnswer): Wrong | null {
+  if (status === 100 || BUN_STATUSES.includes(status)) return null
+  return { fault: status >= 500 ? 'fault' : 'shape', why: `${status} without a request id` }
+}
+
+function judgeOurs(
+  answer: HttpAnswer,
+  text: string,
+  statuses: readonly number[] | null,
+  isHead: boolean,
+): Wrong | null {
+  const { status } = answer
+  const said = `${status} ${text.slice(0, 300)}`
+  if (status >= 500) return { fault: 'fault', why: said }
+  const why = shape(answer, text, isHead)
+  if (why !== null) return { fault: 'shape', why }
+  if (statuses === null || statuses.includes(status)) return null
+  return { fault: 'verdict', why: `not ${statuses.join(' or ')} but ${said}` }
+}
+
+/**
+ * The first thing that is wrong with an answer, or `null`.
+ * @param statuses those it may have; `null`: any
+ */
+export function judge(
+  answer: HttpAnswer,
+  statuses: readonly number[] | null,
+  isHead: boolean,
+): Wrong | null {
+  try {
+    const text = isHead ? '' : bodyOf(answer)
+    const head = [...answer.headers].filter(([name]) => name !== 'x-request-id').join('\n')
+    if (isReflected(text) || isReflected(head)) return { fault: 'key', why: text.slice(0, 300) }
+    return isOurs(answer) ? judgeOurs(answer, text, statuses, isHead) : judgeBuns(answer)
+  } catch (error) {
+    return { fault: 'shape', why: error instanceof Error ? error.message : String(error) }
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * Owns what the limiter is asked: kinds of keys, one for each kind of limit and some for several
+ * at once, and the requests of their customers. Requests go over the subjects of a kind in waves,
+ * so that at any time all clients of all processes meet at the same few.
+ */
+import type { Plan } from '../../../../src/access/plan.ts'
+import { between, pick } from '../part.ts'
+
+type Random = () => number
+
+type Limits = Omit<Plan, 'name'>
+const NO_LIMITS: Limits = { burst: null, daily: null, subnets: null, clients: null, count: null }
+const burst = (requests: number, seconds: number) => ({ burst: { requests, seconds } })
+
+export type Kind = {
+  name: string
+  caller: 'regular' | 'temp' | 'demo'
+  limits: Limits
+  /** Its part of all requests, in percent. */
+  share: number
+  /** Requests to each of its subjects in a whole run: keys, or addresses for demo. */
+  each: number
+}
+const regular = (name: string, share: number, each: number, limits: Partial<Limits>): Kind => ({
+  ...{ name, share, each, caller: 'regular' },
+  limits: { ...NO_LIMITS, ...limits },
+})
+
+/** Every kind of limit of contract B2 to B6. */
+export const KINDS: readonly Kind[] = [
+  regular('one', 5, 10_000, burst(1, 1)),
+  regular('five', 5, 10_000, burst(5, 5)),
+  regular('many', 5, 10_000, burst(40, 2)),
+  regular('long', 5, 2_000, burst(3, 20)),
+  regular('daily', 20, 150, { daily: 30 }),
+  regular('both', 10, 100, { ...burst(4, 2), daily: 25 }),
+  regular('subnets', 10, 80, { subnets: 6 }),
+  regular('clients', 10, 80, { clients: 3 }),
+  regular('all', 10, 100, { ...burst(10, 1), daily: 60, subnets: 8, clients: 4 }),
+  { name: 'demo', caller: 'demo', limits: NO_LIMITS, share: 10, each: 30 },
+  { name: 'temp', caller: 'temp', limits: NO_LIMITS, share: 10, each: 20 },
+]
+
+/** How many subjects a kind has in a run of so many requests. */
+export const subjectsOf = ({ share, each }: Kind, requests: number): number =>
+  Math.max(2, Math.ceil((requests * share) / 100 / each))
+
+/** The `n`-th key of a kind. */
+export const keyText = ({ name, caller }: Kind, n: number): string => {
+  if (caller === 'demo') return 'demo'
+  return `${caller === 'temp' ? 'temp' : 'pl'}_${name}_${n}`
+}
+
+/** A client address: how it may be written, and what a limit by address counts it as. */
+export type Place = { from: (random: Random) => string; bucket: string }
+
+/** The `n`-th address: IPv4, an IPv6 /64 or IPv4-mapped. */
+export function addressOf(n: number): Place {
+  const low = `${(n >> 8) & 255}.${n & 255}.7`
+  const ipv4 = `${50 + (n >> 16)}.${low}`
+  const network = `2001:db8:${(n >> 16).toString(16)}:${(n & 0xffff).toString(16)}`
+  const forms: Place[] = [
+    { from: () => ipv4, bucket: ipv4 },
+    { from: random => `${network}:1::${between(random, 1, 9)}`, bucket: `${network}::/64` },
+    { from: () => `::ffff:${ipv4}`, bucket: ipv4 },
+  ]
+  return pick(() => (n % 3) / 3, forms)
+}
+
+/** The networks that callers of keys come from; quotas count IPv4 by the /16, IPv6 by the /64. */
+export const CALLERS: readonly Place[] = Array.from({ length: 9 }, (_, n) =>
+  n % 3 === 1
+    ? {
+        from: random => `2001:db8:c:${n}:2::${between(random, 1, 9)}`,
+        bucket: `2001:db8:c:${n}::/64`,
+      }
+    : {
+        from: random => `100.${64 + n}.${between(random, 0, 255)}.1`,
+        bucket: `100.${64 + n}.0.0/16`,
+      },
+)
+
+/** The list: proxies whose port tells which /16 networks its answer shows. */
+const NETWORKS = 14
+export const PORTS = Array.from({ length: 20 }, (_, n) => 2000 + n)
+export const networksOf = (port: number): string[] =>
+  Array.from({ length: 1 + (port % 3) }, (_, n) => `20.${(port * 3 + n * 5) % NETWORKS}`)
+/** Nothing is listed at this port. */
+export const EMPTY_PORT = 1999
+
+export const listText = (): string =>
+  PORTS.flatMap(port => networksOf(port).map(network => `http://${network}.0.1:${port}\n`)).join('')
+
+/** A request, told by numbers: of which kind, subject, address (-1: none sent) and port. */
+export type Request = { kind: number; subject: number; place: number; port: number; from: string }
+
+/** Subjects of a kind that are asked for at one time, and how often a run goes over all. */
+const WAVE_WIDTH = 4
+const LAPS = 3
+
+/** A function from the progress of a run (0 to 1) to the next request. */
+export function createTraffic(requests: number, random: Random): (progress: number) => Request {
+  const pools = KINDS.map(kind => subjectsOf(kind, requests))
+  const tickets = KINDS.flatMap(({ share }, kind) => new Array<number>(share).fill(kind))
+  return progress => {
+    const kind = pick(random, tickets)
+    const pool = pools[kind] ?? 1
+    const near = (): number =>
+      (Math.floor(progress * LAPS * pool) + between(random, 0, WAVE_WIDTH - 1)) % pool
+    const subject = near()
+    const caller = KINDS[kind]?.caller
+    // demo is counted by its address alone; a temporary key meets the addresses of its neighbours.
+    const place =
+      caller === 'demo'
+        ? subject
+        : caller === 'temp'
+          ? near()
+          : between(random, 0, CALLERS.length - 1)
+    const at = caller === 'regular' ? CALLERS[place] : addressOf(place)
+    const port = random() < 0.1 ? EMPTY_PORT : pick(random, PORTS)
+    return { kind, subject, place, port, from: at?.from(random) ?? '' }
+  }
+}
+
+/** What is sent for a request; `inHeader`: with its key in a header, not in the query. */
+export function headOf({ kind, subject, port, from }: Request, inHeader: boolean): string {
+  const key = keyText(
+    pick(() => kind / KINDS.length, KINDS),
+    subject,
+  )
+  const query = `port=${port}&time=86400${inHeader ? '' : `&key=${key}`}`
+  const authorization = inHeader ? `Authorization: Bearer ${key}\r\n` : ''
+  const fields = `Host: 127.0.0.1\r\nX-Forwarded-For: ${from}\r\n${authorization}`
+  return `GET /api?${query} HTTP/1.1\r\n${fields}\r\n`
+}

@@ -1,0 +1,295 @@
+/**
+ * Holds what a backup promises: both databases as of one moment while others read and write, in
+ * one file that is there whole or not at all, and that restores to the same service.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/app.ts'
+import { backUp } from '../../../src/sqlite/backup/backup.ts'
+import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
+import { cleanUp, ROOT, startService, T0, temporaryDirectory } from '../../support/harness.ts'
+import { ASK, dataDirectory } from '../../support/serve.ts'
+import { take } from '../../support/transcript.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
+/** The commands with which the README restores `backup.tar` into `data`. */
+const [, RESTORE = ''] = /With the server stopped.*?```sh\n(.*?)```/s.exec(README) ?? []
+
+function shell(commands: string, cwd: string): void {
+  const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd })
+  // tar says more when the clock of the tests is ahead of the real one.
+  expect({ exitCode, stderr: stderr.toString() }).toMatchObject({ exitCode: 0 })
+}
+
+/** A fresh directory with `backup.tar` of a data directory. */
+async function backupOf(dir: string): Promise<string> {
+  const cwd = temporaryDirectory()
+  await take(cwd, { args: ['backup', 'backup.tar', '--data', dir], stderr: /^backup\.tar: / })
+  return cwd
+}
+
+/** Unpacks an archive of `backupOf`; gives the data directory. */
+function restored(cwd: string): string {
+  mkdirSync(join(cwd, 'data'), { mode: 0o700 })
+  shell('tar -xpf backup.tar -C data', cwd)
+  return join(cwd, 'data')
+}
+
+const ROWS = [
+  { ip: '192.0.2.1:80', type: 'http', city: 'Омск', country: 'ru' },
+  { ip: '192.0.2.2:1080', type: 'socks5', ping: 0.2, works: 97 },
+]
+
+describe('a backup', () => {
+  test('says what it holds, as a sentence and as JSON', async () => {
+    const dir = dataDirectory(ROWS)
+    const cwd = temporaryDirectory()
+    await take(cwd, {
+      args: ['backup', 'a.tar', '--data', dir],
+      stderr:
+        /^a\.tar: \d+ kB with access\.db \(1 keys, 3 plans\) and proxies\.db \(2 proxies\)\n$/,
+    })
+    const { stdout } = await take(cwd, {
+      args: ['backup', 'b.tar', '--json', '--data', dir],
+      stdout: /./,
+    })
+    const { size: bytes } = statSync(join(cwd, 'b.tar'))
+    const files = [ACCESS_FILE, PROXY_FILE]
+    const counts = { keys: 1, plans: 3, proxies: 2 }
+    expect(JSON.parse(stdout)).toEqual({ file: 'b.tar', files, bytes, ...counts })
+  })
+
+  test('is one file of its owner alone, beside nothing else, and holds the same', async () => {
+    const cwd = await backupOf(dataDirectory(ROWS))
+    expect(readdirSync(cwd)).toEqual(['backup.tar'])
+    expect(statSync(join(cwd, 'backup.tar')).mode & 0o777).toBe(0o600)
+    const data = restored(cwd)
+    expect(readdirSync(data).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
+    for (const file of readdirSync(data)) {
+      expect(statSync(join(data, file)).mode & 0o777).toBe(0o600)
+      const db = new Database(join(data, file), { readonly: true })
+      expect(db.query('pragma integrity_check').values()).toEqual([['ok']])
+      db.close()
+    }
+  })
+
+  test('leaves the data directory as it was', async () => {
+    const dir = dataDirectory(ROWS)
+    const before = readdirSync(dir)
+    await backupOf(dir)
+    expect(readdirSync(dir)).toEqual(before)
+  })
+
+  test('of keys alone, or of a list alone, holds just that', async () => {
+    const cwd = temporaryDirectory()
+    await take(cwd, { args: ['plans', 'list', '--data', 'k'], stdout: /./ })
+    await take(cwd, { args: ['list', '--data', 'l'], exitCode: 1, stderr: /no proxies/ })
+    await take(cwd, {
+      args: ['backup', 'k.tar', '--data', 'k'],
+      stderr: /kB with access\.db \(\S+ \S+ \S+ \S+\)\n$/,
+    })
+    await take(cwd, {
+      args: ['backup', 'l.tar', '--data', 'l'],
+      stderr: /kB with proxies\.db \(0 proxies\)\n$/,
+    })
+  })
+})
+
+describe('what is restored', () => {
+  const limits = { burst: { requests: 4, seconds: 3600 }, daily: 100, subnets: 50 }
+  const queries = ['', '&get=json', '&type=socks5', '&get=json&wrap=1&city=омск']
+  /** What a client sees of an answer, save the id of the request. */
+  const seen = async (service: Awaited<ReturnType<typeof startService>>, path: string) => {
+    const { status, headers, text } = await service.request(path)
+    headers.delete('x-request-id')
+    headers.delete('date')
+    return [status, text, Object.fromEntries([...headers])]
+  }
+
+  test('gives the same answers, to the same keys, with the same quota left', async () => {
+    const dir = dataDirectory(ROWS, limits)
+    const service = await startService(dir)
+    await service.request(ASK)
+    await service.request(ASK)
+    const copy = await startService(restored(await backupOf(dir)))
+    // A list that somebody else has written is checked before it is served.
+    while ((await copy.request('/readyz')).status !== 200) await Bun.sleep(10)
+    for (const query of queries) {
+      expect(await seen(copy, ASK + query)).toEqual(await seen(service, ASK + query))
+    }
+    expect((await seen(copy, ASK))[0]).toBe(429) // two before the backup, two after
+    expect(await seen(copy, '/api?key=nobody')).toEqual(await seen(service, '/api?key=nobody'))
+    await service.stop()
+    await copy.stop()
+  })
+
+  test('is as it was at the backup, whatever was in the directory, by the README’s commands', async () => {
+    const cwd = temporaryDirectory()
+    const data = ['--data', 'data']
+    await take(cwd, { args: ['import', '-', ...data], stdin: 'http://192.0.2.1:80\n', stderr: /./ })
+    await take(cwd, { args: ['keys', 'add', '--label', 'old', ...data], stdout: /./, stderr: /./ })
+    await take(cwd, { args: ['backup', 'backup.tar', ...data], stderr: /./ })
+    await take(cwd, { args: ['import', '-', ...data], stdin: 'http://192.0.2.9:80\n', stderr: /./ })
+    await take(cwd, { args: ['keys', 'add', '--label', 'new', ...data], stdout: /./, stderr: /./ })
+    // What a killed server leaves: a log that belongs to other files than those of the backup.
+    const left = openRegistry(join(cwd, 'data'))
+    left.keys.revoke(left.keys.list(T0)[0]?.id ?? '', T0)
+    const log = readFileSync(join(cwd, 'data', `${ACCESS_FILE}-wal`))
+    left.close()
+    expect(log).not.toBeEmpty()
+    for (const file of [ACCESS_FILE, PROXY_FILE])
+      writeFileSync(join(cwd, 'data', `${file}-wal`), log)
+    expect(RESTORE).toMatch(/backup\.tar/)
+    shell(RESTORE, cwd)
+    await take(cwd, { args: ['list'], stdout: '192.0.2.1:80\n' })
+    const { stdout } = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
+    expect(JSON.parse(stdout).map(({ label }: { label: string }) => label)).toEqual(['old'])
+  })
+})
+
+describe('while others work on the data', () => {
+  test('a backup waits for no writer, and holds nothing that is not committed', async () => {
+    const dir = dataDirectory(ROWS)
+    const writers = [
+      [ACCESS_FILE, "insert into plans (name) values ('half')"],
+      [PROXY_FILE, 'delete from proxies'],
+    ].map(([file = '', sql = '']) => {
+      const db = new Database(join(dir, file), { create: false, readwrite: true })
+      db.run('begin immediate')
+      db.run(sql)
+      return db
+    })
+    const data = restored(await backupOf(dir))
+    for (const db of writers) db.run('rollback')
+    for (const db of writers) db.close()
+    await take(data, {
+      args: ['list', 'type_prefix=1', '--data', data],
+      stdout: /^socks5.*\nhttp.*\n$/,
+    })
+    const plans = await take(data, { args: ['plans', 'list', '--data', data], stdout: /./ })
+    expect(plans.stdout).not.toContain('half')
+  })
+
+  test('a backup holds what is committed and still in the log', async () => {
+    const dir = dataDirectory(ROWS)
+    const db = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
+    db.run('pragma wal_autocheckpoint = 0')
+    db.run("insert into plans (name) values ('logged')")
+    const data = restored(await backupOf(dir))
+    db.close()
+    await take(data, { args: ['plans', 'list', '--data', data], stdout: /^logged /m })
+  })
+})
+
+describe('a backup that cannot be', () => {
+  const fails = async (args: readonly string[], stderr: string | RegExp) => {
+    const cwd = temporaryDirectory()
+    await take(cwd, { args: ['backup', ...args], exitCode: 1, stderr })
+    expect(readdirSync(cwd)).toEqual([])
+  }
+
+  test('because FILE exists leaves that file alone', async () => {
+    const cwd = temporaryDirectory()
+    writeFileSync(join(cwd, 'a.tar'), 'precious')
+    const step = { exitCode: 1, stderr: 'proxylist: a.tar exists already; choose another name\n' }
+    await take(cwd, { args: ['backup', 'a.tar', '--data', dataDirectory()], ...step })
+    expect(readFileSync(join(cwd, 'a.tar'), 'utf8')).toBe('precious')
+    expect(readdirSync(cwd)).toEqual(['a.tar'])
+  })
+
+  test('because there is no data makes none', () =>
+    fails(['a.tar', '--data', 'none'], 'proxylist: there is nothing to back up in none\n'))
+
+  test('because FILE lies in a directory there is not', () =>
+    fails(
+      ['no/a.tar', '--data', dataDirectory()],
+      /^proxylist: cannot write no\/a\.tar: [^\n]+\n$/,
+    ))
+
+  test.each([
+    ['is not a database', (file: string) => writeFileSync(file, 'x'.repeat(9999))],
+    [
+      'is a database of another program',
+      (file: string) => {
+        writeFileSync(file, '')
+        const db = new Database(file)
+        db.run('create table songs (title text)')
+        db.close()
+      },
+    ],
+    ['is damaged', (file: string) => writeFileSync(file, readFileSync(file).fill(255, 4096))],
+  ])('because a file %s names it and leaves nothing', async (says, damage) => {
+    for (const name of [ACCESS_FILE, PROXY_FILE]) {
+      const dir = dataDirectory()
+      damage(join(dir, name))
+      await fails(['a.tar', '--data', dir], new RegExp(`^proxylist: ${join(dir, name)} ${says}`))
+    }
+  })
+})
+
+describe('a backup shows how far it is, and ends when it is told to', () => {
+  const order = (progress: (share: number) => void, signal = new AbortController().signal) => {
+    const target = temporaryDirectory()
+    const file = join(target, 'a.tar')
+    return { target, order: { dir: dataDirectory(ROWS), file, nowMs: T0, signal, progress } }
+  }
+
+  test('from 0 to 1, never back', async () => {
+    const shares: number[] = []
+    await backUp(order(share => shares.push(share)).order)
+    expect(shares.toSorted((a, b) => a - b)).toEqual(shares)
+    expect([(shares[0] ?? -1) >= 0, shares.at(-1)]).toEqual([true, 1])
+  })
+
+  test.each([
+    ['before it begins', 'before'],
+    ['while the databases are copied', 'copying'],
+    ['while the archive is written', 'writing'],
+  ])('%s: nothing is left behind', async (_, when) => {
+    const controller = new AbortController()
+    const stop = (): void => controller.abort(new Error('enough'))
+    if (when === 'before') stop()
+    const written = (share: number) => when === 'writing' && share > 0.5 && stop()
+    const { target, order: ordered } = order(written, controller.signal)
+    const backup = backUp(ordered)
+    if (when === 'copying') stop()
+    expect(await backup.catch(String)).toBe('Error: enough')
+    expect(readdirSync(target)).toEqual([])
+  })
+})
+
+describe('the archive', () => {
+  const entry = { name: 'proxies.db', mode: 0o600, uid: 1000, gid: 1000, size: 5 }
+  const listed = (header: Buffer): string => {
+    const file = join(temporaryDirectory(), 'a.tar')
+    writeFileSync(file, header)
+    // It ends after the header, which tar tells of after it has shown what the header says.
+    const args = ['tar', '--numeric-owner', '--utc', '-tvf', file]
+    return Bun.spawnSync(args, { env: { ...process.env, LC_ALL: 'C' } }).stdout.toString()
+  }
+
+  test.each([
+    ['small numbers', {}, /^-rw------- 1000\/1000 +5 2026-11-20 12:00 proxies\.db$/m],
+    ['a file of 8 GiB', { size: 2 ** 33 }, / 8589934592 2026/],
+    ['a file of a tebibyte', { size: 2 ** 40 + 1 }, / 1099511627777 2026/],
+    ['an owner beyond 2 million', { uid: 2 ** 31 - 2 }, / 2147483646\/1000 /],
+  ])('is one that tar reads: %s', (_, more, shown) => {
+    expect(listed(tarHeader({ ...entry, ...more }, T0 / 1000))).toMatch(shown)
+  })
+
+  test('takes no name that does not fit', () => {
+    expect(() => tarHeader({ ...entry, name: 'x'.repeat(101) }, 0)).toThrow(/too long/)
+  })
+
+  test('is what Bun reads too', async () => {
+    const cwd = await backupOf(dataDirectory(ROWS))
+    const files = await new Bun.Archive(await Bun.file(join(cwd, 'backup.tar')).bytes()).files()
+    expect([...files.keys()]).toEqual([ACCESS_FILE, PROXY_FILE])
+  })
+})

@@ -1,0 +1,251 @@
+/**
+ * Holds what the server does when the files of its databases are damaged, deleted or replaced
+ * under it: 503 from the next request on, one sentence, and right answers once it is mended.
+ * What needs a full disk or another user is in `torture/faults.ts`.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import {
+  chownSync,
+  copyFileSync,
+  existsSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
+import {
+  cleanUp,
+  proxylist,
+  startChild,
+  T0,
+  type TestRow,
+  temporaryDirectory,
+} from '../support/harness.ts'
+import { startProgram } from '../support/program.ts'
+import { ASK, ask, dataDirectory } from '../support/serve.ts'
+
+afterAll(cleanUp)
+
+const ROWS: readonly TestRow[] = Array.from({ length: 400 }, (_, i) => ({
+  ip: `10.0.${i >> 8}.${i & 255}:80`,
+  type: 'http',
+  age: i % 500,
+  speed: 1000 + i,
+}))
+const QUERY = `${ASK}&count=20&get=json`
+const UNAVAILABLE = '503 DB_EXECUTE_FAILED'
+const NEW_LIST = 'http://192.0.2.9:80\n'
+const NEW_ANSWER = '200 192.0.2.9:80\n'
+
+type Child = Awaited<ReturnType<typeof startChild>>
+
+/** A server on a list, its right answer, and where the files are. */
+async function serving() {
+  const dir = dataDirectory(ROWS)
+  const server = await startChild(dir)
+  const right = await ask(server, QUERY)
+  expect(right).toStartWith('200 ')
+  return { dir, server, right, list: join(dir, PROXY_FILE), access: join(dir, ACCESS_FILE) }
+}
+
+/** Asks until the answer is this one: a server looks after its files every second. */
+async function until(server: Child, answer: string, path = ASK): Promise<void> {
+  while ((await ask(server, path)) !== answer);
+}
+
+const replaceList = (dir: string) =>
+  proxylist(['import', '-', '--replace', '--data', dir], { stdin: NEW_LIST })
+
+/** Changes a byte in the content of the last row that was written. */
+function flip(file: string): void {
+  const bytes = readFileSync(file)
+  const at = bytes.length - 3
+  bytes[at] = (bytes[at] ?? 0) ^ 4
+  writeFileSync(file, bytes)
+}
+
+const sentences = (server: Child, about: string): string[] =>
+  server
+    .output()
+    .split('\n')
+    .filter(line => !line.startsWith('{') && line.includes(about))
+
+const LIST_DAMAGES: readonly (readonly [string, (file: string) => void])[] = [
+  ['a flipped bit', flip],
+  ['a cut', file => truncateSync(file, 9000)],
+  ['nothing left of it', file => truncateSync(file, 0)],
+  ['its deletion', file => rmSync(file)],
+  [
+    'its deletion with the log',
+    file => {
+      for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true })
+    },
+  ],
+]
+
+describe.each(LIST_DAMAGES)('after %s of proxies.db', (_, damage) => {
+  test('the running server says 503 at once, and answers from a new list', async () => {
+    const { dir, server, list } = await serving()
+    damage(list)
+    expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
+    expect(await ask(server, '/healthz')).toBe('200 ok\n')
+    expect(await ask(server, '/api?key=nobody')).toBe('403 INVALID_KEY')
+    expect(await replaceList(dir)).toMatchObject({ exitCode: 0 })
+    await until(server, NEW_ANSWER)
+    expect(await ask(server, '/readyz')).toBe('200 ready\n')
+    await server.stop()
+    const said = sentences(server, PROXY_FILE)
+    expect(said.length).toBeLessThanOrEqual(5)
+    expect(said[0]).toContain('; answering 503')
+  })
+})
+
+describe('a list that is damaged before the start', () => {
+  test.each(LIST_DAMAGES.slice(0, 3))('by %s is never served', async (_, damage) => {
+    const dir = dataDirectory(ROWS)
+    damage(join(dir, PROXY_FILE))
+    const server = await startChild(dir)
+    while (sentences(server, 'is damaged').length === 0) {
+      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    }
+    expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
+    expect(await replaceList(dir)).toMatchObject({ exitCode: 0 })
+    await until(server, NEW_ANSWER)
+    await server.stop()
+    expect(sentences(server, 'is damaged')).toHaveLength(1)
+  })
+
+  test('is refused by list and import, save with --replace, which tells of it', async () => {
+    const dir = dataDirectory(ROWS)
+    flip(join(dir, PROXY_FILE))
+    const damaged = expect.stringMatching(/^proxylist: \S+ is damaged.* --replace\)?\n$/)
+    for (const args of [['list'], ['import', '-']]) {
+      const outcome = await proxylist([...args, '--data', dir], { stdin: NEW_LIST })
+      expect(outcome).toEqual({ exitCode: 1, stdout: '', stderr: damaged as never })
+    }
+    const { exitCode, stderr } = await replaceList(dir)
+    expect(exitCode).toBe(0)
+    expect(stderr).toMatch(/^\S+ is damaged.*\nread 1, added 1, /)
+    const { stdout } = await proxylist(['list', '--data', dir])
+    expect(stdout).toBe('192.0.2.9:80\n')
+  })
+
+  test('whose file time tells nothing is found by the check after the start', async () => {
+    const dir = dataDirectory(ROWS)
+    const file = join(dir, PROXY_FILE)
+    const db = new Database(file)
+    const { at } = db.query<{ at: number }, []>('select written_at as at from digest').get() ?? {
+      at: 0,
+    }
+    db.close(true)
+    flip(file)
+    utimesSync(file, at / 1000, at / 1000)
+    const server = await startChild(dir)
+    while (sentences(server, 'is damaged').length === 0) await ask(server, '/healthz')
+    expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+    await server.stop()
+  })
+})
+
+test('a list that something else has only touched is checked and served again', async () => {
+  const { server, right, list } = await serving()
+  utimesSync(list, T0 / 1000, T0 / 1000)
+  expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+  await until(server, right, QUERY)
+  await server.stop()
+  expect(sentences(server, PROXY_FILE)).toEqual([
+    expect.stringContaining('has been changed by something else; answering 503'),
+    expect.stringContaining('works again'),
+  ])
+})
+
+describe('access.db', () => {
+  const copyOf = (file: string): string => {
+    const copy = `${file}.copy`
+    const db = new Database(file)
+    db.run(`vacuum into '${copy}'`)
+    db.close()
+    return copy
+  }
+  const LOSSES: readonly (readonly [string, (file: string) => void])[] = [
+    ['deleted', file => rmSync(file)],
+    ['deleted with its log', LIST_DAMAGES[4]?.[1] ?? flip],
+    ['cut', file => truncateSync(file, 2048)],
+    ['emptied', file => truncateSync(file, 0)],
+  ]
+  test.each(LOSSES)(
+    '%s: nobody gets in uncounted, and a copy put in its place is used',
+    async (_, lose) => {
+      const { server, right, access } = await serving()
+      const copy = copyOf(access)
+      lose(access)
+      expect(await ask(server, QUERY)).toBe(UNAVAILABLE)
+      expect(await ask(server, '/readyz')).toBe(UNAVAILABLE)
+      expect(await ask(server, '/healthz')).toBe('200 ok\n')
+      renameSync(copy, access)
+      await until(server, right, QUERY)
+      expect(await ask(server, '/api?key=nobody')).toBe('403 INVALID_KEY')
+      await server.stop()
+      expect(sentences(server, ACCESS_FILE).at(-1)).toEndWith('works again')
+    },
+  )
+
+  test('of another time, put in its place, is used from then on', async () => {
+    const { server, right, access } = await serving()
+    const copy = copyOf(access)
+    copyFileSync(copy, `${copy}2`)
+    expect(await ask(server, QUERY)).toBe(right)
+    renameSync(`${copy}2`, access)
+    await until(server, right, QUERY)
+    await server.stop()
+    const db = new Database(access)
+    expect(db.query('pragma integrity_check').get()).toEqual({ integrity_check: 'ok' })
+    db.close(true)
+  })
+
+  test('that is empty is not taken for a new one', async () => {
+    const dir = dataDirectory(ROWS)
+    truncateSync(join(dir, ACCESS_FILE), 0)
+    await using program = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
+    expect(await program.ended).toBe(1)
+    expect(program.written.stderr).toMatch(/^proxylist: \S+access\.db is damaged: it is empty\n$/)
+  })
+})
+
+test('a restart finds that access.db is gone by its log, and makes no empty one', async () => {
+  const dir = dataDirectory(ROWS)
+  const registry = openRegistry(dir)
+  for (const plan of BUILT_IN_PLANS) registry.plans.set({ ...plan, daily: 7 })
+  copyFileSync(join(dir, `${ACCESS_FILE}-wal`), join(dir, 'log'))
+  registry.close()
+  renameSync(join(dir, 'log'), join(dir, `${ACCESS_FILE}-wal`))
+  rmSync(join(dir, ACCESS_FILE))
+  const { exitCode, stderr } = await proxylist(['keys', 'list', '--data', dir])
+  expect([exitCode, existsSync(join(dir, ACCESS_FILE))]).toEqual([1, false])
+  expect(stderr).toMatch(/access\.db is gone and its log is there: move a backup into its place\n$/)
+})
+
+test('what a killed import --replace has left beside the list is removed by the next', async () => {
+  const dir = temporaryDirectory()
+  const left = ['', '-wal', '-shm'].map(end => join(dir, `${PROXY_FILE}.new-99999999${end}`))
+  for (const file of left) writeFileSync(file, 'left')
+  expect((await replaceList(dir)).exitCode).toBe(0)
+  expect(left.filter(file => existsSync(file))).toEqual([])
+})
+
+test.skipIf(process.getuid?.() !== 0)('what root makes belongs to who owns the data', async () => {
+  const dir = temporaryDirectory()
+  chownSync(dir, 65534, 65534)
+  await replaceList(dir)
+  await proxylist(['keys', 'add', '--data', dir])
+  const owners = [PROXY_FILE, ACCESS_FILE].map(file => statSync(join(dir, file)).uid)
+  expect(owners).toEqual([65534, 65534])
+})

@@ -1,0 +1,621 @@
+/**
+ * Selecting from the list: every filter, the order, the count, masking, and forgetting old rows,
+ * by hand-made rows and against the same filter written as plain array code.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type List, openList } from '../../../src/app.ts'
+import {
+  ANONS,
+  type Filter,
+  type IncomingProxy,
+  LANGS,
+  type Proxy,
+  SERVICES,
+  TYPES,
+} from '../../../src/proxies/proxy.ts'
+import { beginImport } from '../../../src/sqlite/proxies/import.ts'
+import { createProxyStore } from '../../../src/sqlite/proxies/store.ts'
+import {
+  cleanUp,
+  fillList,
+  NO_FILTER,
+  T0,
+  type TestRow,
+  temporaryDirectory,
+} from '../../support/harness.ts'
+
+const NOW = T0 / 1000
+const ANY = NO_FILTER
+
+const open: List[] = []
+function listOf(rows: readonly TestRow[]): List {
+  const list = openList(null)
+  open.push(list)
+  fillList(list, rows)
+  return list
+}
+afterAll(async () => {
+  for (const list of open) list.close()
+  await cleanUp()
+})
+
+const shown = (proxies: readonly Proxy[]): string[] =>
+  proxies.map(({ ip, port }) => `${ip}:${port}`)
+type Asked = { filter?: Partial<Filter>; masked?: boolean; nowMs?: number }
+const select = (list: List, { filter = {}, masked = false, nowMs = T0 }: Asked = {}): string[] =>
+  shown(list.proxies.select({ ...ANY, ...filter }, masked, nowMs))
+
+/** Rows by a letter: the letter is their last octet, so that a selection reads as a word. */
+const LETTERS = 'abcdefghijklmnopqrstuvwxyz'
+const row = (letter: string, members: TestRow = {}): TestRow => ({
+  ip: `10.0.0.${1 + LETTERS.indexOf(letter)}:80`,
+  type: 'http',
+  ...members,
+})
+/** Which rows match, as a word of their letters in alphabetical order. */
+const word = (addresses: readonly string[]): string =>
+  addresses
+    .map(address => LETTERS[Number(/\.(\d+):/.exec(address)?.[1]) - 1])
+    .sort()
+    .join('')
+
+const MIXED: readonly TestRow[] = [
+  row('a', { type: 'http', anon: 'transparent', ping: 0.1, speed: 0, works: 0, country: 'DE' }),
+  row('b', { type: 'https', anon: 'anonymous', ping: 0.2, speed: 100, works: 50, country: 'RU' }),
+  row('c', { type: 'socks4', anon: 'elite', ping: 0.3, speed: 200, works: 99, country: 'US' }),
+  row('d', { type: 'socks5', anon: 'elite', ping: 0, speed: 201, works: 100, country: 'DE' }),
+  row('e', { type: 'http' }), // all unknown
+]
+
+const BY_FILTER: readonly (readonly [filter: Partial<Filter>, expected: string])[] = [
+  [{}, 'abcde'],
+  [{ types: ['http'] }, 'ae'],
+  [{ types: ['socks4', 'socks5'] }, 'cd'],
+  [{ types: ['http', 'https', 'socks4'] }, 'abce'],
+  [{ types: [...TYPES] }, 'abcde'],
+  [{ anons: ['transparent'] }, 'a'],
+  [{ anons: ['anonymous', 'elite'] }, 'bcd'],
+  [{ anons: [...ANONS] }, 'abcd'], // an unknown anonymity passes no filter on it
+  [{ pingMaxMs: 0 }, 'd'],
+  [{ pingMaxMs: 199 }, 'ad'],
+  [{ pingMaxMs: 200 }, 'abd'],
+  [{ pingMaxMs: 999_999_999_999_999 }, 'abcd'],
+  [{ speedMin: 0 }, 'abcd'],
+  [{ speedMin: 200 }, 'cd'],
+  [{ speedMin: 201 }, 'd'],
+  [{ speedMin: 202 }, ''],
+  [{ worksMin: 0 }, 'abcd'],
+  [{ worksMin: 99 }, 'cd'],
+  [{ worksMin: 100 }, 'd'],
+  [{ countries: ['DE'] }, 'ad'],
+  [{ countries: ['DE', 'US', 'XX'] }, 'acd'],
+  [{ countries: ['XX'] }, ''],
+  [{ countries: ['DE'], countryMode: 'except' }, 'bce'], // unknown countries are kept
+  [{ countries: ['DE', 'RU', 'US'], countryMode: 'except' }, 'e'],
+  [{ countryMode: 'except' }, 'abcde'],
+  [{ types: ['http'], worksMin: 0 }, 'a'],
+  [{ anons: ['elite'], countries: ['DE'], countryMode: 'except', pingMaxMs: 300 }, 'c'],
+]
+
+describe('a filter', () => {
+  const list = listOf(MIXED)
+  for (const [filter, expected] of BY_FILTER) {
+    test(`${JSON.stringify(filter)} gives ${expected || 'none'}`, () => {
+      expect(word(select(list, { filter }))).toBe(expected)
+    })
+  }
+})
+
+const NAMED: readonly TestRow[] = [
+  row('a', { city: 'Москва', city_en: 'Moscow' }),
+  row('b', { city: 'Пермь' }),
+  row('c', { city: 'Köln', city_en: 'Cologne' }),
+  row('d', { city: 'Straßburg', city_en: 'Strasbourg' }),
+  row('e', { city: 'İstanbul', city_en: 'Istanbul' }),
+  row('f', { city: 'Αθήνας' }),
+  row('g', { city_en: 'Paris' }),
+  row('h', {}),
+]
+const BY_CITY: readonly (readonly [city: string, ru: string, en: string])[] = [
+  ['москва', 'a', ''],
+  ['МОСКВА', 'a', ''],
+  ['moscow', 'a', 'a'],
+  ['MOSCOW', 'a', 'a'],
+  ['пермь', 'b', 'b'], // no English name: the default one is shown, and compared
+  ['köln', 'c', ''],
+  ['KÖLN', 'c', ''],
+  ['ko\u0308ln', 'c', ''], // the same letter, composed otherwise
+  ['cologne', 'c', 'c'],
+  ['STRASSBURG', 'd', ''],
+  ['straßburg', 'd', ''],
+  ['İSTANBUL', 'e', ''],
+  ['istanbul', 'e', 'e'],
+  ['ΑΘΉΝΑΣ', 'f', 'f'],
+  ['αθήνας', 'f', 'f'],
+  ['paris', 'g', 'g'],
+  ['moscow ', 'a', 'a'],
+  ['mosc', '', ''],
+  ['%', '', ''],
+]
+
+describe('a city', () => {
+  const list = listOf(NAMED)
+  for (const [city, ru, en] of BY_CITY) {
+    test(`${JSON.stringify(city)} is found by either name in ru, by the shown name in en`, () => {
+      expect(word(select(list, { filter: { cities: [city] } }))).toBe(ru)
+      expect(word(select(list, { filter: { cities: [city], lang: 'en' } }))).toBe(en)
+    })
+  }
+  test('is any of those listed', () => {
+    const cities = ['москва', 'cologne', 'nowhere', 'paris', 'пермь']
+    expect(word(select(list, { filter: { cities } }))).toBe('abcg')
+    expect(word(select(list, { filter: { cities, lang: 'en' } }))).toBe('bcg')
+  })
+})
+
+describe('services', () => {
+  const list = listOf([
+    row('a', { smtp: true, telegram: true, avito: true, google: true, 'the service': true }),
+    row('b', { smtp: true, google: true }),
+    row('c', { google: 1, smtp: 0 }),
+    row('d', { 'the service': '1' }),
+    row('e'),
+  ])
+  const cases: readonly (readonly [services: Filter['services'], expected: string])[] = [
+    [[], 'abcde'],
+    [['smtp'], 'ab'],
+    [['telegram'], 'a'],
+    [['avito'], 'a'],
+    [['google'], 'abc'],
+    [['provider'], 'ad'],
+    [['smtp', 'google'], 'ab'],
+    [['google', 'provider'], 'a'],
+    [[...SERVICES], 'a'],
+  ]
+  for (const [services, expected] of cases) {
+    test(`${services.join(' and ') || 'none'} are all required`, () => {
+      expect(word(select(list, { filter: { services } }))).toBe(expected)
+    })
+  }
+})
+
+describe('the address', () => {
+  const list = listOf([
+    { ip: '10.0.0.1:80', type: 'http' },
+    { ip: '10.0.0.1:8080', type: 'http' },
+    { ip: '10.0.0.2:80', type: 'http' },
+    { ip: '255.255.255.255:65535', type: 'http' },
+    { ip: '0.0.0.0:1', type: 'http' },
+  ])
+  const cases: readonly (readonly [filter: Partial<Filter>, expected: string[]])[] = [
+    [{ address: { ip: '10.0.0.1', port: 80 } }, ['10.0.0.1:80']],
+    [{ address: { ip: '10.0.0.1', port: 81 } }, []],
+    [{ address: { ip: '10.0.0.3', port: 80 } }, []],
+    [{ address: { ip: '255.255.255.255', port: 65535 } }, ['255.255.255.255:65535']],
+    [{ address: { ip: '0.0.0.0', port: 1 } }, ['0.0.0.0:1']],
+    [{ port: 80 }, ['10.0.0.1:80', '10.0.0.2:80']],
+    [{ port: 65535 }, ['255.255.255.255:65535']],
+    [{ port: 1 }, ['0.0.0.0:1']],
+    [{ port: 8081 }, []],
+    [{ address: { ip: '10.0.0.1', port: 80 }, port: 8080 }, []],
+  ]
+  for (const [filter, expected] of cases) {
+    test(`${JSON.stringify(filter)}`, () => {
+      expect(select(list, { filter })).toEqual(expected)
+    })
+  }
+})
+
+describe('the age of a check', () => {
+  const list = listOf([
+    row('a', { age: 0 }),
+    row('b', { age: 599 }),
+    row('c', { age: 600 }),
+    row('d', { age: 601 }),
+    row('e', { age: -300 }), // a clock ahead of ours
+  ])
+  const cases: readonly (readonly [ageMaxSeconds: number, nowMs: number, expected: string])[] = [
+    [600, T0, 'abce'],
+    [599, T0, 'abe'],
+    [601, T0, 'abcde'],
+    [0, T0, 'ae'],
+    [600, T0 - 1, 'abcde'],
+    [600, T0 + 999, 'abce'], // checks are known to the second
+    [600, T0 + 1000, 'abe'],
+    [0, T0 + 300_000, 'e'],
+    [0, T0 + 301_000, ''],
+    [999_999_999_999_999, T0, 'abcde'],
+  ]
+  for (const [ageMaxSeconds, nowMs, expected] of cases) {
+    test(`at most ${ageMaxSeconds} s, ${nowMs - T0} ms later`, () => {
+      expect(word(select(list, { filter: { ageMaxSeconds }, nowMs }))).toBe(expected)
+    })
+  }
+})
+
+const ORDERED: readonly (readonly [address: string, age: number, ping: number | null])[] = [
+  ['200.0.0.1:80', 0, 0.5],
+  ['9.0.0.1:80', 1, 0.1],
+  ['100.0.0.1:80', 1, 0.1], // a text would put this before 9.0.0.1
+  ['100.0.0.1:443', 1, 0.1],
+  ['1.0.0.1:80', 1, 0.2],
+  ['1.0.0.2:80', 1, null],
+  ['2.0.0.1:80', 1, null],
+  ['1.0.0.3:80', 2, 0],
+  ['1.0.0.4:80', 3, null],
+]
+const IN_ORDER = [
+  ...['200.0.0.1:80', '9.0.0.1:80', '100.0.0.1:80', '100.0.0.1:443', '1.0.0.1:80'],
+  ...['1.0.0.2:80', '2.0.0.1:80', '1.0.0.3:80', '1.0.0.4:80'],
+]
+
+describe('the order', () => {
+  const list = listOf(
+    ORDERED.toReversed().map(([ip, age, ping]) => ({ ip, type: 'http', age, ping })),
+  )
+  test('is freshest check, lowest ping with unknown last, numeric address', () => {
+    expect(select(list)).toEqual(IN_ORDER)
+  })
+  for (const count of [1, 2, 3, 8, 9, 10, 999_999_999_999_999]) {
+    test(`comes before count ${count}`, () => {
+      expect(select(list, { filter: { count } })).toEqual(IN_ORDER.slice(0, count))
+    })
+  }
+  test('and count come after the filters', () => {
+    const filter = { pingMaxMs: 100, count: 2 }
+    expect(select(list, { filter })).toEqual(['9.0.0.1:80', '100.0.0.1:80'])
+  })
+})
+
+describe('a record', () => {
+  test('is given back whole', () => {
+    const list = listOf([
+      {
+        ...{ ip: '185.162.7.9:8080', ip_out: '2001:db8::7', type: 'socks5', anon: 'elite' },
+        ...{ speed: 999_999_999_999_999, ping: 0.532, country: 'DE', city: 'Кёльн', age: 7 },
+        ...{ city_en: 'Cologne', works: 97, telegram: true, 'the service': true },
+      },
+    ])
+    expect(list.proxies.select(ANY, false, T0)).toEqual([
+      {
+        ...{ ip: '185.162.7.9', port: 8080, ipOut: '2001:db8::7', type: 'socks5', anon: 'elite' },
+        ...{ speed: 999_999_999_999_999, pingMs: 532, checkedAt: NOW - 7, country: 'DE' },
+        ...{ city: 'Кёльн', cityEn: 'Cologne', works: 97 },
+        services: new Set(['telegram', 'provider'] as const),
+      },
+    ])
+  })
+  test('says unknown where nothing is known', () => {
+    expect(listOf([row('a')]).proxies.select(ANY, true, T0)).toEqual([
+      {
+        ...{ ip: '10.0.0.1', port: 80, ipOut: '', type: 'http', anon: '', speed: null },
+        ...{ pingMs: null, checkedAt: NOW, country: '', city: '', cityEn: '', works: null },
+        services: new Set(),
+      },
+    ])
+  })
+  test('keeps a zero apart from an unknown', () => {
+    const list = listOf([row('a', { speed: 0, ping: 0, works: 0 })])
+    const [proxy] = list.proxies.select(ANY, false, T0)
+    expect(proxy).toMatchObject({ speed: 0, pingMs: 0, works: 0 })
+  })
+})
+
+describe('masked', () => {
+  const list = listOf([
+    { ip: '185.162.7.9:8080', type: 'http', age: 5, works: 90 },
+    { ip: '185.162.200.1:8080', type: 'socks5', age: 1, works: 50 },
+    { ip: '185.162.7.9:3128', type: 'http', age: 2, works: 90 },
+    { ip: '185.163.7.9:8080', type: 'http', age: 3, works: 90 },
+    { ip: '185.162.0.0:8080', type: 'http', age: 4, works: 90 },
+  ])
+  const cases: readonly (readonly [what: string, Partial<Filter>, expected: string[]])[] = [
+    [
+      'gives the first of those that look the same',
+      {},
+      ['185.162.200.1:8080', '185.162.7.9:3128', '185.163.7.9:8080'],
+    ],
+    ['counts what looks different', { count: 2 }, ['185.162.200.1:8080', '185.162.7.9:3128']],
+    ['counts one', { count: 1 }, ['185.162.200.1:8080']],
+    [
+      'gives the first that matches, not the first of all',
+      { worksMin: 90 },
+      ['185.162.7.9:3128', '185.163.7.9:8080', '185.162.0.0:8080'],
+    ],
+    [
+      'compares ip as it is shown',
+      { address: { ip: '185.162.0.0', port: 8080 } },
+      ['185.162.200.1:8080'],
+    ],
+    ['finds no hidden ip', { address: { ip: '185.162.7.9', port: 8080 } }, []],
+    ['finds no half-hidden ip', { address: { ip: '185.162.7.0', port: 8080 } }, []],
+    ['finds no other port', { address: { ip: '185.162.0.0', port: 8081 } }, []],
+    ['compares port', { port: 3128 }, ['185.162.7.9:3128']],
+  ]
+  for (const [what, filter, expected] of cases) {
+    test(what, () => {
+      expect(select(list, { filter, masked: true })).toEqual(expected)
+    })
+  }
+  test('and cut short, leaves the list free for the next select and for writing', () => {
+    const filter = { count: 1 }
+    const first = select(list, { filter, masked: true })
+    expect(select(list, { filter, masked: true })).toEqual(first)
+    expect(select(list)).toHaveLength(5)
+    expect(() => list.proxies.shiftChecks(0)).not.toThrow()
+    fillList(list, [{ ip: '185.162.7.9:8080', type: 'http', age: 5, works: 90 }])
+  })
+})
+
+/** 1,152 filters, no two of which can share a statement, that all admit row a of MIXED. */
+function manyShapes(): Partial<Filter>[] {
+  const types = [[], ['http'], ['http', 'https']] as const
+  const anons = [[], ['transparent'], ['transparent', 'elite'], ANONS] as const
+  const countries = [[], ['DE'], ['DE', 'FR']] as const
+  const bounds = Array.from({ length: 32 }, (_, bits) => ({
+    pingMaxMs: bits & 1 ? 100 : null,
+    speedMin: bits & 2 ? 0 : null,
+    worksMin: bits & 4 ? 0 : null,
+    port: bits & 8 ? 80 : null,
+    count: bits & 16 ? 9 : null,
+  }))
+  return bounds
+    .flatMap(filter => types.map(types => ({ ...filter, types })))
+    .flatMap(filter => anons.map(anons => ({ ...filter, anons })))
+    .flatMap(filter => countries.map(countries => ({ ...filter, countries })))
+}
+
+describe('more shapes of filters than statements are kept', () => {
+  const list = listOf(MIXED)
+  test('are all answered, again and again, and in any order', () => {
+    const filters = manyShapes()
+    expect(filters.length).toBeGreaterThan(1000)
+    const answers = filters.map(filter => word(select(list, { filter })))
+    expect(answers.every(answer => answer.startsWith('a'))).toBe(true)
+    expect(filters.map(filter => word(select(list, { filter })))).toEqual(answers)
+    const backwards = filters.toReversed().map(filter => word(select(list, { filter })))
+    expect(backwards.toReversed()).toEqual(answers)
+  })
+  test('and each means what it says', () => {
+    const rows = list.proxies.select({ ...ANY, ageMaxSeconds: NOW }, false, T0)
+    for (const filter of manyShapes()) {
+      const full = { ...ANY, ...filter }
+      expect(select(list, { filter })).toEqual(shown(model(rows, full, false, T0)))
+    }
+  })
+})
+
+describe('forgetting', () => {
+  const many = (age: number, n: number): TestRow[] =>
+    Array.from({ length: n }, (_, i) => ({
+      ip: `10.${i >> 8}.${i & 255}.200:80`,
+      type: 'http',
+      age,
+    }))
+  const all = { filter: { ageMaxSeconds: NOW } }
+
+  test('removes what was checked before the cutoff, not at it', () => {
+    const list = listOf([row('a', { age: 99 }), row('b', { age: 100 }), row('c', { age: 101 })])
+    expect(list.proxies.removeOlderThan(T0 - 100_000)).toBe(false)
+    expect(word(select(list, all))).toBe('ab')
+  })
+  test('takes a check to be as late in its second as the clock', () => {
+    const list = listOf([row('a', { age: 99 }), row('b', { age: 100 }), row('c', { age: 101 })])
+    list.proxies.removeOlderThan(T0 - 100_000 + 999)
+    expect(word(select(list, all))).toBe('ab')
+  })
+  test('works in slices, the oldest first, and says whether more may remain', () => {
+    const list = listOf([...many(1000, 2500), row('z', { age: 2000 }), row('a', { age: 10 })])
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(true)
+    const left = select(list, all)
+    expect(left).toHaveLength(502)
+    expect(left).not.toContain('10.0.0.26:80')
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(false)
+    expect(select(list, all)).toEqual(['10.0.0.1:80'])
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(false)
+  })
+  test('leaves an empty list empty', () => {
+    const list = listOf([row('a', { age: 10 })])
+    expect(list.proxies.isEmpty()).toBe(false)
+    list.proxies.removeOlderThan(T0)
+    expect(list.proxies.isEmpty()).toBe(true)
+    expect(select(list)).toEqual([])
+    expect(listOf([]).proxies.isEmpty()).toBe(true)
+  })
+  test('gives up at once while another connection imports, and works again after it', () => {
+    const dir = temporaryDirectory()
+    const [list, other] = [openList(dir, true), openList(dir)]
+    open.push(list, other)
+    fillList(list, [row('a', { age: 1000 })])
+    const target = beginImport(other.db, false)
+    const [proxy] = list.proxies.select({ ...ANY, ageMaxSeconds: 2000 }, false, T0)
+    if (proxy) target.add({ ...proxy, port: 81, servicesStated: new Set() })
+    expect(() => list.proxies.removeOlderThan(T0)).toThrow(/locked/)
+    expect(word(select(list, all))).toBe('a')
+    target.rollback()
+    list.proxies.removeOlderThan(T0)
+    expect(select(list, all)).toEqual([])
+  })
+})
+
+describe('shifting checks', () => {
+  test('moves every check by so many seconds, either way', () => {
+    const list = listOf([row('a', { age: 30 }), row('b', { age: 0 })])
+    const ages = () => list.proxies.select(ANY, false, T0).map(({ checkedAt }) => NOW - checkedAt)
+    list.proxies.shiftChecks(20)
+    expect(ages()).toEqual([-20, 10])
+    list.proxies.shiftChecks(-25)
+    expect(ages()).toEqual([5, 35])
+  })
+})
+
+/** The filter of contract A4 as plain array code. */
+function model(rows: readonly Proxy[], filter: Filter, masked: boolean, nowMs: number): Proxy[] {
+  const matching = rows.filter(
+    proxy =>
+      NUMBERS.every(admits => admits(proxy, filter)) &&
+      NAMES.every(admits => admits(proxy, filter)) &&
+      Math.floor(nowMs / 1000) - proxy.checkedAt <= filter.ageMaxSeconds &&
+      isAddressed(proxy, filter, masked),
+  )
+  const ordered = matching.sort(
+    (a, b) =>
+      b.checkedAt - a.checkedAt ||
+      (a.pingMs ?? Number.MAX_VALUE) - (b.pingMs ?? Number.MAX_VALUE) ||
+      byAddress(a, b),
+  )
+  const seen = new Set<string>()
+  const distinct = ordered.filter(proxy => {
+    const [masked] = shown([maskedByHand(proxy)])
+    if (masked === undefined || seen.has(masked)) return false
+    seen.add(masked)
+    return true
+  })
+  return (masked ? distinct : ordered).slice(0, filter.count ?? undefined)
+}
+
+type Admits = (proxy: Proxy, filter: Filter) => boolean
+const NUMBERS: readonly Admits[] = [
+  ({ pingMs }, { pingMaxMs: max }) => max === null || (pingMs !== null && pingMs <= max),
+  ({ speed }, { speedMin: min }) => min === null || (speed !== null && speed >= min),
+  ({ works }, { worksMin: min }) => min === null || (works !== null && works >= min),
+]
+const lower = (name: string): string => name.toLowerCase()
+const NAMES: readonly Admits[] = [
+  ({ type }, { types }) => types.length === 0 || types.includes(type),
+  ({ anon }, { anons }) => anons.length === 0 || (anon !== '' && anons.includes(anon)),
+  ({ country }, { countries, countryMode }) =>
+    countries.length === 0 || countries.includes(country) === (countryMode === 'include'),
+  ({ city, cityEn }, { cities, lang }) => {
+    const names = lang === 'en' ? [cityEn || city] : [city, cityEn]
+    return cities.length === 0 || names.some(name => cities.map(lower).includes(lower(name)))
+  },
+  ({ services }, filter) => filter.services.every(service => services.has(service)),
+]
+
+const maskedByHand = <P extends Pick<Proxy, 'ip'>>(proxy: P): P => ({
+  ...proxy,
+  ip: proxy.ip.replace(/\.\d+\.\d+$/, '.0.0'),
+})
+
+function isAddressed(proxy: Proxy, { port, address }: Filter, masked: boolean): boolean {
+  if (port !== null && proxy.port !== port) return false
+  const { ip } = masked ? maskedByHand(proxy) : proxy
+  return address === null || (ip === address.ip && proxy.port === address.port)
+}
+
+function byAddress(a: Proxy, b: Proxy): number {
+  const octets = ({ ip, port }: Proxy) => [...ip.split('.').map(Number), port]
+  const others = octets(b)
+  return (
+    octets(a)
+      .map((octet, i) => octet - (others[i] ?? 0))
+      .find(difference => difference !== 0) ?? 0
+  )
+}
+
+const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null })
+const unknownOr = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null, freq: 3 })
+const upTo = (max: number) => fc.integer({ min: 0, max })
+// Few values each, so that filters meet rows.
+const someIp = fc
+  .tuple(fc.constantFrom(9, 10, 100), upTo(1), upTo(2), upTo(2))
+  .map(octets => octets.join('.'))
+const somePort = fc.constantFrom(80, 443, 8080)
+const CITIES = ['Москва', 'Пермь', 'Köln', 'Paris', 'paris']
+
+const someRow = (): fc.Arbitrary<IncomingProxy> =>
+  fc.record({
+    ip: someIp,
+    port: somePort,
+    ipOut: fc.constantFrom('', '192.0.2.1'),
+    type: fc.constantFrom(...TYPES),
+    anon: fc.constantFrom('', ...ANONS),
+    speed: unknownOr(upTo(5)),
+    pingMs: unknownOr(upTo(5)),
+    checkedAt: upTo(20).map(age => NOW + 5 - age),
+    country: fc.constantFrom('', 'DE', 'FR', 'RU'),
+    city: fc.constantFrom('', ...CITIES),
+    cityEn: fc.constantFrom('', '', 'Moscow', 'Cologne', 'Paris'),
+    works: unknownOr(fc.constantFrom(0, 50, 100)),
+    services: fc.subarray([...SERVICES]).map(services => new Set(services)),
+    servicesStated: fc.constant(new Set(SERVICES)),
+  })
+
+/** A condition that is put now and then. */
+const rarely = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null, freq: 1 })
+const rareList = <T>(list: readonly T[]) =>
+  fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, fc.shuffledSubarray([...list]))
+
+const someFilter = (): fc.Arbitrary<Filter> =>
+  fc.record({
+    types: rareList(TYPES),
+    anons: rareList(ANONS),
+    pingMaxMs: rarely(upTo(6)),
+    speedMin: rarely(upTo(6)),
+    ageMaxSeconds: upTo(25),
+    worksMin: rarely(fc.constantFrom(0, 50, 51, 100)),
+    countries: rareList(['DE', 'FR', 'RU', 'US']),
+    countryMode: fc.constantFrom('include', 'except'),
+    cities: rareList([...CITIES.map(lower), 'moscow', 'cologne', 'nowhere']),
+    lang: fc.constantFrom(...LANGS),
+    port: rarely(somePort),
+    address: rarely(
+      fc.record({
+        ip: fc.oneof(
+          someIp,
+          someIp.map(ip => maskedByHand({ ip }).ip),
+        ),
+        port: somePort,
+      }),
+    ),
+    services: rareList(SERVICES),
+    count: maybe(fc.integer({ min: 1, max: 10 })),
+  })
+
+const someRows = fc.uniqueArray(someRow(), {
+  selector: ({ ip, port }) => `${ip}:${port}`,
+  minLength: 5,
+  maxLength: 40,
+})
+
+describe('property', () => {
+  test('a selection is what plain array code selects, in the same order', () => {
+    let found = 0
+    let quickly = 0
+    fc.assert(
+      fc.property(
+        someRows,
+        fc.array(fc.tuple(someFilter(), fc.boolean(), fc.integer({ min: -9000, max: 9000 })), {
+          minLength: 20,
+          maxLength: 20,
+        }),
+        (rows, requests) => {
+          const list = openList(null)
+          try {
+            const target = beginImport(list.db, false)
+            for (const row of rows) target.add(row)
+            target.commit()
+            const proxies = rows.map(({ servicesStated: _, ...proxy }) => proxy)
+            const quick = createProxyStore(list.db, 7)
+            for (const [filter, masked, ms] of requests) {
+              const expected = model(proxies, filter, masked, T0 + ms)
+              const first = quick.selectQuickly(filter, masked, T0 + ms)
+              if (first !== null) expect(first).toEqual(expected)
+              quickly += first === null ? 0 : 1
+              expect(list.proxies.select(filter, masked, T0 + ms)).toEqual(expected)
+              found += expected.length
+            }
+          } finally {
+            list.close()
+          }
+        },
+      ),
+      { numRuns: 150 },
+    )
+    expect(found).toBeGreaterThan(1000) // the filters did meet rows
+    expect(quickly).toBeGreaterThan(1000) // and many were answered from a part of the list
+    expect(quickly).toBeLessThan(150 * 20)
+  })
+})

@@ -1,0 +1,100 @@
+/** Keys that must be found nowhere but in a request, a data directory that knows them, and a search. */
+import { join } from 'node:path'
+import type { Plan } from '../../src/access/plan.ts'
+import { openList, openRegistry } from '../../src/app.ts'
+import { fillList, T0, temporaryDirectory } from './harness.ts'
+
+/** Letters and digits that look as random as those of a key, and are the same in every run. */
+const secretOf = (name: string): string =>
+  new Bun.CryptoHasher('sha256').update(name).digest('base64').replace(/[^\w]/g, 'x').slice(0, 32)
+
+const HOUR = 3_600_000
+/** What is known of each key at T0; the plan `null` is a temporary key's. */
+const STORED = {
+  good: { plan: 'free' },
+  once: { plan: 'once' },
+  daily: { plan: 'daily' },
+  narrow: { plan: 'narrow' },
+  expired: { plan: 'free', expiresAt: T0 - HOUR },
+  revoked: { plan: 'free', isRevoked: true },
+  both: { plan: 'free', expiresAt: T0 - HOUR, isRevoked: true },
+  temp_good: { plan: null, expiresAt: T0 + HOUR },
+  temp_expired: { plan: null, expiresAt: T0 - HOUR },
+  temp_revoked: { plan: null, expiresAt: T0 + HOUR, isRevoked: true },
+} as const
+type Stored = { plan: string | null; expiresAt?: number; isRevoked?: boolean }
+
+/** Every canary by name; `unknown` and `temp_unknown` are in no database. */
+export const CANARY = Object.fromEntries(
+  [...Object.keys(STORED), 'unknown', 'temp_unknown'].map(name => [
+    name,
+    (name.startsWith('temp_') ? 'temp_' : 'pl_') + secretOf(name),
+  ]),
+) as { [name in keyof typeof STORED | 'unknown' | 'temp_unknown']: string } // as listed
+export const CANARIES = Object.values(CANARY)
+
+const FREE = { burst: null, daily: null, subnets: null, clients: null, count: null }
+const PLANS: readonly Plan[] = [
+  { ...FREE, name: 'free' },
+  { ...FREE, name: 'once', burst: { requests: 1, seconds: 3600 } },
+  { ...FREE, name: 'daily', daily: 1 },
+  { ...FREE, name: 'narrow', subnets: 1 },
+]
+
+/** A data directory with a list over two /16 networks and all canaries that are known. */
+export function canaryDirectory(): string {
+  const dir = join(temporaryDirectory(), 'data')
+  const list = openList(dir)
+  fillList(list, [
+    { ip: '192.0.2.1:80', type: 'http', city: 'Омск', works: 95 },
+    { ip: '198.51.100.1:80', type: 'http', works: 95 },
+  ])
+  list.close()
+  const registry = openRegistry(dir)
+  for (const plan of PLANS) registry.plans.set(plan)
+  for (const [name, stored] of Object.entries(STORED)) {
+    const { plan, expiresAt, isRevoked = false }: Stored = stored
+    const key = CANARY[name as keyof typeof STORED] // the table's own names
+    const ends = { expiresAt: expiresAt ?? null }
+    const { id } = registry.keys.add({ key, label: name, plan, ...ends }, T0)
+    if (isRevoked) registry.keys.revoke(id, T0 - HOUR)
+  }
+  registry.close()
+  return dir
+}
+
+/** Characters of a key that a list may show: those before are not looked for. */
+const SHOWN = 8
+/** So many characters in a row of a key are a trace of it. */
+const PART = 10
+
+/** The three ways in which base64 can spell a text inside a longer one, without its unsure ends. */
+const base64Of = (text: string): string[] =>
+  [0, 1, 2].map(shift =>
+    Buffer.from(' '.repeat(shift) + text)
+      .toString('base64')
+      .slice(shift === 0 ? 0 : 4, -4),
+  )
+
+/** The ways in which a part of a key could be written, in lower case. */
+function spellingsOf(part: string): string[] {
+  const hex = Buffer.from(part).toString('hex')
+  const percent = hex.replace(/../g, '%$&')
+  return [part, hex, percent, [...part].reverse().join('')].map(text => text.toLowerCase())
+}
+
+const SPELLINGS = CANARIES.flatMap(key => {
+  const hidden = key.slice(SHOWN)
+  const parts = [...hidden].flatMap((_, at) => {
+    const part = hidden.slice(at, at + PART)
+    return part.length === PART ? [part] : []
+  })
+  return [...parts.flatMap(spellingsOf), ...base64Of(hidden).map(text => text.toLowerCase())]
+})
+
+/** What of any canary is in a text or in bytes, however it is spelled; empty when there is none. */
+export function tracesIn(content: string | Uint8Array): string[] {
+  const text = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
+  const lower = text.toLowerCase()
+  return SPELLINGS.filter(spelling => lower.includes(spelling))
+}

@@ -1,0 +1,62 @@
+/**
+ * Transcripts of the command line: what is typed, in order, and what must come of it. Each runs
+ * in a fresh working directory, where the data directory is the default `./data`.
+ */
+import { expect } from 'bun:test'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { type Outcome, proxylist, temporaryDirectory } from './harness.ts'
+
+/** One command line. `stdout` and `stderr` are compared whole, or matched. */
+export type Step = {
+  args: readonly string[]
+  stdin?: string
+  env?: { [name: string]: string }
+  /** Default 0. */
+  exitCode?: number
+  /** Default: nothing at all. */
+  stdout?: string | RegExp
+  stderr?: string | RegExp
+}
+
+export type Transcript = {
+  name: string
+  files?: { [name: string]: string }
+  steps: readonly Step[]
+}
+
+/** What no operator should have to read. */
+const NOISE = /^\s+at |SQLITE|Error:|node:|bunfs|\.ts:\d/m
+
+/** A failure is nothing on stdout, one last line on stderr, and for wrong usage no other. */
+function expectFailure({ exitCode, stdout, stderr }: Outcome): void {
+  expect(stdout).toBe('')
+  expect(stderr).toMatch(exitCode === 2 ? /^proxylist: [^\n]+\n$/ : /^proxylist: [^\n]+\n$/m)
+}
+
+function expectText(actual: string, expected: string | RegExp): void {
+  if (typeof expected === 'string') expect(actual).toBe(expected)
+  else expect(actual).toMatch(expected)
+}
+
+/** Takes a step in a directory and expects all it says. */
+export async function take(cwd: string, { args, stdin, env, ...expected }: Step): Promise<Outcome> {
+  const input = { ...(env && { env }), ...(stdin !== undefined && { stdin }) }
+  const outcome = await proxylist(args, { cwd, ...input })
+  expectText(outcome.stderr, expected.stderr ?? '')
+  expectText(outcome.stdout, expected.stdout ?? '')
+  expect(outcome.exitCode).toBe(expected.exitCode ?? 0)
+  if (outcome.exitCode !== 0) expectFailure(outcome)
+  expect(outcome.stderr).not.toMatch(NOISE)
+  return outcome
+}
+
+/** A fresh directory to work in, with files. */
+export function directoryOf(files: Transcript['files'] = {}): string {
+  const cwd = temporaryDirectory()
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(cwd, name)), { recursive: true })
+    writeFileSync(join(cwd, name), text)
+  }
+  return cwd
+}
