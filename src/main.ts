@@ -8,7 +8,7 @@ import './config/settings.ts'
 import { run } from './cli/program.ts'
 import { processEnvironment, steeringVariable, testClockFile } from './config/settings.ts'
 import { IS_COMPILED } from './config/version.ts'
-import { fileClock, systemClock } from './lib/time.ts'
+import { fileClock, systemClock } from './lib/clock.ts'
 
 // Who runs the source may debug it; the binary is what it was built to be.
 const steering = IS_COMPILED ? steeringVariable() : undefined

@@ -1,44 +1,44 @@
 /**
- * Owns how failed keys are slowed: who has sent many wrong ones waits a little for each further
- * refusal. It only ever holds a refusal back, so that no valid key can feel it. Knows nothing of
- * keys or HTTP.
+ * Owns the throttle against guessing keys by brute force: a client that has sent many wrong keys
+ * gets each further refusal late. Only refusals are delayed, so valid keys never notice. Knows
+ * nothing of keys or HTTP.
  */
-import { createLru } from '../lib/lru.ts'
+import { LRUCache } from 'lru-cache'
 import { MINUTE_MS } from '../lib/time.ts'
 
-/** So many failures of one client within the window are refused at once. */
+/** Failures of one client within the window that are refused without delay. */
 export const FAILURES_FREE = 10
 export const FAILURES_WINDOW_MS = MINUTE_MS
-/** How long each further refusal waits: short of a second, which nothing of ours takes. */
+/** Delay of each further refusal: under a second, as every answer of the service is. */
 export const FAILURE_DELAY_MS = 300
 
-/** Clients remembered; one that failed long ago is forgotten for a new one. */
+/** Clients in memory; the one that failed longest ago makes room for a new one. */
 const CLIENTS_MAX = 10_000
 /**
- * Refusals that wait at once; the one that has waited longest goes for a new one. A flood is
- * thereby held up as much as so many sockets allow, and costs no more memory than they do.
+ * Refusals that are delayed at once; the oldest is sent to make room for a new one. So a flood
+ * costs no more memory than this.
  */
-export const WAITING_MAX = 1_000
+export const DELAYED_MAX = 1_000
 
-/** Calls `go` in `ms`, not before it returns, unless the function it gives is called earlier. */
-export type Later = (go: () => void, ms: number) => () => void
+/** Calls `run` in `ms`, never at once. The function it returns cancels that. */
+export type Later = (run: () => void, ms: number) => () => void
 
-export const timerLater: Later = (go, ms) => {
-  const timer = setTimeout(go, ms)
+export const timerLater: Later = (run, ms) => {
+  const timer = setTimeout(run, ms)
   return () => clearTimeout(timer)
 }
 
-export type Guard = ReturnType<typeof createGuard>
+export type AuthThrottle = ReturnType<typeof createAuthThrottle>
 
-export function createGuard(later: Later = timerLater) {
+export function createAuthThrottle(later: Later = timerLater) {
   /** The instants of each client's last failures, at most `FAILURES_FREE`, oldest first. */
-  const failures = createLru<string, number[]>(CLIENTS_MAX)
-  /** What ends each wait, the longest wait first. */
-  const waiting = new Set<() => void>()
+  const failures = new LRUCache<string, number[]>({ max: CLIENTS_MAX })
+  /** What ends each delay, the oldest delay first. */
+  const delayed = new Set<() => void>()
   let isReleased = false
 
-  /** Notes a failure; says whether it is one too many. */
-  function isSlowed(client: string, nowMs: number): boolean {
+  /** Records a failure; says whether it is one too many. */
+  function isThrottled(client: string, nowMs: number): boolean {
     const instants = failures.get(client)
     if (instants === undefined) {
       failures.set(client, [nowMs])
@@ -49,29 +49,29 @@ export function createGuard(later: Later = timerLater) {
     return nowMs - (instants.shift() ?? nowMs) < FAILURES_WINDOW_MS
   }
 
-  function wait(): Promise<void> {
+  function delay(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const end = (): void => {
-      forget()
-      waiting.delete(end)
+      cancel()
+      delayed.delete(end)
       resolve()
     }
-    const forget = later(end, FAILURE_DELAY_MS)
-    waiting.add(end)
-    const [longest] = waiting
-    if (waiting.size > WAITING_MAX) longest?.()
+    const cancel = later(end, FAILURE_DELAY_MS)
+    delayed.add(end)
+    const [oldest] = delayed
+    if (delayed.size > DELAYED_MAX) oldest?.()
     return promise
   }
 
   return {
-    /** Notes that `client` sent a wrong key at `nowMs`; resolves when it may be told. */
+    /** Records that `client` sent a wrong key at `nowMs`; resolves when the refusal may be sent. */
     async failed(client: string, nowMs: number): Promise<void> {
-      if (isSlowed(client, nowMs) && !isReleased) await wait()
+      if (isThrottled(client, nowMs) && !isReleased) await delay()
     },
-    /** Ends every wait, and lets nobody wait from now on. */
+    /** Ends every delay, and delays nothing from now on. */
     release(): void {
       isReleased = true
-      for (const end of waiting) end()
+      for (const end of delayed) end()
     },
   }
 }

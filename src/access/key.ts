@@ -1,11 +1,28 @@
-/** Owns what a key is to its operator: what it looks like, how it is made and hashed (contract B1). */
-import { REGULAR_PREFIX, TEMP_PREFIX } from './access.ts'
+/**
+ * Owns access keys: the kinds, how a key looks, how it is made and hashed (contract B1). What a
+ * kind of key may do is in `entitlements.ts`.
+ */
+import type { Plan } from './plan.ts'
+
+export const DEMO_KEY = 'demo'
+export const TEMP_PREFIX = 'temp_'
+export const REGULAR_PREFIX = 'pl_'
+
+/** The owner of a valid key. */
+export type Caller =
+  | { kind: 'regular'; id: string; plan: Plan }
+  | { kind: 'temp'; id: string }
+  | { kind: 'demo'; id: 'demo' }
+
+/** A stored key and its owner. Times are Unix milliseconds. */
+export type KeyRecord = { caller: Caller; expiresAt: number | null; revokedAt: number | null }
 
 /** A key as an operator sees it. Times are Unix milliseconds. */
 export type ListedKey = {
   id: string
   prefix: string
   label: string
+  /** `null`: a temporary key. */
   plan: string | null
   createdAt: number
   expiresAt: number | null
@@ -28,7 +45,7 @@ const ID_LENGTH = 8
 
 /** `length` characters of `alphabet` from the operating system's random source, without bias. */
 function randomText(length: number, alphabet: string): string {
-  const fair = 256 - (256 % alphabet.length) // bytes from here on would favour the first letters
+  const fair = 256 - (256 % alphabet.length) // larger bytes would favour the first letters
   let text = ''
   while (text.length < length) {
     const bytes = crypto.getRandomValues(new Uint8Array(length))
@@ -47,6 +64,6 @@ export const newKeyId = (): string => randomText(ID_LENGTH, ALPHABET.slice(26))
 export const hashKey = (key: string): Uint8Array =>
   new Uint8Array(new Bun.CryptoHasher('sha256').update(key).digest().buffer)
 
-/** What of a key is shown in lists: enough to recognise it, never more than a third of it. */
+/** The part of a key that lists show: enough to recognise it, at most a third of it. */
 export const shownPrefix = (key: string): string =>
   key.slice(0, Math.min(8, Math.floor(key.length / 3)))

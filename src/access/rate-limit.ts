@@ -1,63 +1,60 @@
 /**
- * Owns the exact windows and daily counts (contract B3, B6): pure judgement over what a subject
- * has used, which is read and written through `UsageStore`. Knows nothing of keys or plans.
+ * Owns exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
+ * used, which is read and recorded through a `UsageLog`. Knows nothing of keys, plans or databases.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 
-/** What one subject has used: its last admissions, oldest first, and its requests of one UTC day. */
+/** Whose requests are counted together: a key, or a client address of `demo` or `temp_` keys. */
+export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: string }
+
+/** What a subject has used: its last admissions, oldest first, and its requests of one UTC day. */
 export type Usage = { admissions: number[]; day: number; requests: number }
 
-/** One admission; `requests` are those of the subject on the UTC day of `atMs`, with this one. */
-export type Admission = { atMs: number; requests: number }
+/** The usage of a subject that was never seen. */
+export const UNUSED: Usage = { admissions: [], day: 0, requests: 0 }
 
-/** A subject (a key, or a client address) and what it is held to. */
-export type Meter = {
-  subject: string
+/** What a subject is held to: at most `limit` requests in every `ms`, and a number of them a day. */
+export type LimitRule = {
+  subject: Subject
   window: { name: string; limit: number; ms: number } | null
   daily: number | null
 }
 
-/** How full one limit is, for the RateLimit header fields. `resetSeconds`: until it has more. */
-export type Gauge = {
+/** A request to be admitted by all of its rules, or by none. */
+export type Admission = { rules: readonly LimitRule[]; nowMs: number }
+
+/** How much of one limit is left, for the RateLimit header fields. */
+export type LimitStatus = {
   name: string
   quota: number
   windowSeconds: number
   remaining: number
+  /** Seconds until more is left. */
   resetSeconds: number
 }
 
-export type Verdict = {
-  refused: 'window' | 'daily' | null
-  /** The smallest whole number of seconds after which the same request is admitted, at least 1. */
-  retryAfterSeconds: number
-  gauges: Gauge[]
-  /** The instant the admission counts at (see B3 on clocks that step back). */
-  atMs: number
-}
+export type Decision =
+  /** `atMs`: the instant the request counts at (contract B3, on clocks that step back). */
+  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number }
+  /** `retryAfterSeconds`: the fewest whole seconds after which it is admitted, at least 1. */
+  | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
-export interface UsageStore {
+/** Where usage is read and recorded while admissions are decided. */
+export interface UsageLog {
+  read(subject: Subject): Usage | null
   /**
-   * Runs `work`, which is given this store, in one immediate transaction; what it wrote is durable
-   * once this returns.
+   * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. It and the
+   * `kept - 1` before it are all that counts from now on.
    */
-  transaction<T>(work: (store: UsageStore) => T): T
-  read(subject: string): Usage | null
-  /** Records an admission; it and the `kept - 1` before it are all that counts from now on. */
-  record(subject: string, admission: Admission, kept: number): void
-  /** The networks `subject` has used on `day`. */
-  networks(subject: string, day: number): ReadonlySet<string>
-  addNetworks(subject: string, day: number, networks: Iterable<string>): void
+  record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
 
-/** What a subject that was never seen has used. */
-export const NOTHING: Usage = { admissions: [], day: 0, requests: 0 }
-
-/** Whole seconds to wait for a moment that lies `ms` ahead. */
+/** Whole seconds to wait for a moment that is `ms` ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
-/** What a meter says of a request. */
+/** A rule applied to a request. */
 type Judgement = {
-  meter: Meter
+  rule: LimitRule
   nowMs: number
   /** The instant the request counts at. */
   atMs: number
@@ -66,33 +63,33 @@ type Judgement = {
   oldestMs: number
   today: number
   requests: number
-  windowFull: boolean
-  dayFull: boolean
-  /** How long the limits would still refuse. */
+  isWindowFull: boolean
+  isDayFull: boolean
+  /** How long the rule still refuses. */
   waitMs: number
 }
 
 /**
- * Judges one meter. Time is the later of the clock and the last admission, so that a clock that
+ * Applies one rule. Time is the later of the clock and the last admission, so that a clock that
  * steps back never admits more; waits are counted on the clock itself (contract B3).
  */
-function judge(meter: Meter, usage: Usage, nowMs: number): Judgement {
-  const { window, daily } = meter
+function judge(rule: LimitRule, usage: Usage, nowMs: number): Judgement {
+  const { window, daily } = rule
   const { admissions } = usage
   const atMs = Math.max(nowMs, admissions.at(-1) ?? nowMs)
   const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
   const oldestMs = admissions[admissions.length - counted] ?? atMs
   const today = utcDay(atMs)
   const requests = usage.day === today ? usage.requests : 0
-  const windowFull = window !== null && counted >= window.limit
-  const dayFull = daily !== null && requests >= daily
-  const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : 0
-  const dayWaitMs = dayFull ? (today + 1) * DAY_MS - nowMs : 0
+  const isWindowFull = window !== null && counted >= window.limit
+  const isDayFull = daily !== null && requests >= daily
+  const windowWaitMs = isWindowFull ? oldestMs + window.ms - nowMs : 0
+  const dayWaitMs = isDayFull ? (today + 1) * DAY_MS - nowMs : 0
   const waitMs = Math.max(windowWaitMs, dayWaitMs)
-  return { meter, nowMs, atMs, counted, oldestMs, today, requests, windowFull, dayFull, waitMs }
+  return { rule, nowMs, atMs, counted, oldestMs, today, requests, isWindowFull, isDayFull, waitMs }
 }
 
-/** How many of the last `limit` admissions are later than `sinceMs`; they are in order. */
+/** How many of the last `limit` admissions, which are in order, are later than `sinceMs`. */
 function countWithin(admissions: readonly number[], sinceMs: number, limit: number): number {
   const { length } = admissions
   let counted = 0
@@ -100,13 +97,13 @@ function countWithin(admissions: readonly number[], sinceMs: number, limit: numb
   return counted
 }
 
-/** Adds how full a meter's limits are; `more` is 1 when the judged request was recorded. */
-function addGauges(gauges: Gauge[], judged: Judgement, more: 0 | 1): void {
-  const { meter, counted, oldestMs, requests, today, nowMs } = judged
-  const { window, daily } = meter
+/** Adds the status of a rule's limits; `more` is 1 when the judged request was recorded. */
+function addStatus(limits: LimitStatus[], judgement: Judgement, more: 0 | 1): void {
+  const { rule, counted, oldestMs, requests, today, nowMs } = judgement
+  const { window, daily } = rule
   if (window) {
     const used = counted + more
-    gauges.push({
+    limits.push({
       name: window.name,
       quota: window.limit,
       windowSeconds: window.ms / SECOND_MS,
@@ -115,7 +112,7 @@ function addGauges(gauges: Gauge[], judged: Judgement, more: 0 | 1): void {
     })
   }
   if (daily !== null) {
-    gauges.push({
+    limits.push({
       name: 'daily',
       quota: daily,
       windowSeconds: DAY_MS / SECOND_MS,
@@ -125,44 +122,41 @@ function addGauges(gauges: Gauge[], judged: Judgement, more: 0 | 1): void {
   }
 }
 
-/** How full a meter's limits are, without using them. */
-export function gaugesOf(meter: Meter, usage: Usage, nowMs: number): Gauge[] {
-  const gauges: Gauge[] = []
-  addGauges(gauges, judge(meter, usage, nowMs), 0)
-  return gauges
+/** The status of a rule's limits, without using them. */
+export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): LimitStatus[] {
+  const limits: LimitStatus[] = []
+  addStatus(limits, judge(rule, usage, nowMs), 0)
+  return limits
 }
 
 /**
- * Judges a request against all its meters and, when every one admits it, records it in all
- * (all or nothing). Call inside `store.transaction`.
+ * Decides a request by all its rules and, when every one admits it, records it for all of them.
+ * Call it inside a transaction of the store behind `log`.
  */
-export function admitOne(store: UsageStore, meters: readonly Meter[], nowMs: number): Verdict {
+export function admit(log: UsageLog, { rules, nowMs }: Admission): Decision {
   const judgements: Judgement[] = []
-  for (const meter of meters) {
-    judgements.push(judge(meter, store.read(meter.subject) ?? NOTHING, nowMs))
+  for (const rule of rules) judgements.push(judge(rule, log.read(rule.subject) ?? UNUSED, nowMs))
+  const by = refusedBy(judgements)
+  const limits: LimitStatus[] = []
+  let latestMs = nowMs
+  let longestWaitMs = 0
+  for (const judgement of judgements) {
+    const { rule, atMs, requests, counted, waitMs } = judgement
+    addStatus(limits, judgement, by === null ? 1 : 0)
+    if (by === null) log.record(rule.subject, atMs, requests + 1, counted + 1)
+    latestMs = Math.max(latestMs, atMs)
+    longestWaitMs = Math.max(longestWaitMs, waitMs)
   }
-  const refused = refusalOf(judgements)
-  const verdict: Verdict = { refused, retryAfterSeconds: 1, gauges: [], atMs: nowMs }
-  for (const judged of judgements) {
-    addGauges(verdict.gauges, judged, refused === null ? 1 : 0)
-    if (refused === null) record(store, judged)
-    verdict.retryAfterSeconds = Math.max(verdict.retryAfterSeconds, wholeSeconds(judged.waitMs))
-    verdict.atMs = Math.max(verdict.atMs, judged.atMs)
-  }
-  return verdict
+  if (by === null) return { kind: 'admitted', limits, atMs: latestMs }
+  return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
 }
 
 /** What refuses a request; a full window comes before a full day (contract A2). */
-function refusalOf(judgements: readonly Judgement[]): Verdict['refused'] {
-  if (judgements.some(({ windowFull }) => windowFull)) return 'window'
-  return judgements.some(({ dayFull }) => dayFull) ? 'daily' : null
+function refusedBy(judgements: readonly Judgement[]): 'window' | 'daily' | null {
+  if (judgements.some(({ isWindowFull }) => isWindowFull)) return 'window'
+  return judgements.some(({ isDayFull }) => isDayFull) ? 'daily' : null
 }
 
-/** Records one more admission; of those before, the window still counts `counted`. */
-function record(store: UsageStore, { meter, atMs, counted, requests }: Judgement): void {
-  store.record(meter.subject, { atMs, requests: requests + 1 }, counted + 1)
-}
-
-/** How long a meter's window alone would still refuse, in milliseconds. */
-export const windowWaitMs = (store: UsageStore, meter: Meter, nowMs: number): number =>
-  judge({ ...meter, daily: null }, store.read(meter.subject) ?? NOTHING, nowMs).waitMs
+/** How long a rule's window alone would still refuse, in milliseconds. */
+export const windowWaitMs = (rule: LimitRule, usage: Usage, nowMs: number): number =>
+  judge({ ...rule, daily: null }, usage, nowMs).waitMs

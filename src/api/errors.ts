@@ -1,7 +1,8 @@
 /**
  * Owns the error codes of the API, their HTTP status, and the error body of spec 2.3.
- * Knows nothing of requests or databases beyond the name of SQLite's error class.
+ * Knows nothing of requests or databases.
  */
+import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 
 /** Every code a client can meet (spec 7, contract A and B) and its HTTP status. */
@@ -31,7 +32,7 @@ export type ErrorContext = {
   usedSubnets?: number
 }
 
-/** A refusal that reaches the client. The message is shown as it is: no key, SQL, path or stack. */
+/** A refusal as the client gets it. The message is sent unchanged: no key, SQL, path or stack. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
@@ -48,43 +49,10 @@ export class ApiError extends Error {
   }
 }
 
-/** A failure of the command line, shown to the operator as one line; `exitCode` 1 failed, 2 usage. */
-export class CommandError extends Error {
-  override readonly name = 'CommandError'
-  readonly exitCode: 1 | 2
-
-  constructor(message: string, exitCode: 1 | 2 = 1) {
-    super(message)
-    this.exitCode = exitCode
-  }
-}
-
-/** A database that must not be used as it is; the message says why, for the operator. */
-export class Unavailable extends Error {
-  override readonly name = 'Unavailable'
-  /** Whether the file does not hold what it should, and will not by itself. */
-  readonly isDamage: boolean
-
-  constructor(message: string, isDamage = false) {
-    super(message)
-    this.isDamage = isDamage
-  }
-}
-
-/** The message of anything thrown, for the operator. */
-export const messageOf = (thrown: unknown): string =>
-  thrown instanceof Error ? thrown.message : String(thrown)
-
-const DATABASE_FAILURES = ['SQLiteError', 'Unavailable']
-
-/** Whether SQLite (or our reading of its files) failed, as opposed to our own code. */
-export const isDatabaseFailure = (thrown: unknown): boolean =>
-  thrown instanceof Error && DATABASE_FAILURES.includes(thrown.name)
-
-/** Turns anything thrown in the request path into what the client may know of it. */
+/** What a client may know of anything thrown in the request path. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
-  if (isDatabaseFailure(thrown)) {
+  if (thrown instanceof StoreError) {
     return new ApiError('DB_EXECUTE_FAILED', 'the database did not answer; try again shortly', {
       retryAfterSeconds: 1,
     })

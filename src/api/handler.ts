@@ -1,61 +1,100 @@
 /**
  * Owns the one endpoint, `/api`: the steps of a request from top to bottom, in the order of
- * contract A2. Every refusal ends it by throwing an `ApiError`.
+ * contract A2. Knows nothing of HTTP; every request ends with an `Outcome`.
  */
-import { type Access, refusalOf, termsOf } from '../access/access.ts'
-import type { Gauge } from '../access/rate-limit.ts'
-import { ApiError } from './errors.ts'
-import { createQuestions, type Question } from './query.ts'
-import type { Answer, Answers, LargeAnswer } from './response-cache.ts'
+import type { Access } from '../access/access.ts'
+import { entitlementsOf, hasNetworkQuota } from '../access/entitlements.ts'
+import type { Caller } from '../access/key.ts'
+import type { LimitStatus } from '../access/rate-limit.ts'
+import type { Answer, AnswerStream } from './answer.ts'
+import { ApiError, toApiError } from './errors.ts'
+import type { Query, QueryReader } from './query.ts'
+import { invalidKey, networkRefusal, rateLimitRefusal } from './refusals.ts'
+import type { ResponseCache } from './response-cache.ts'
 
-/** What a request left behind, also when it was refused: for headers and the access log. */
-export type Trace = { keyId: string | null; gauges: readonly Gauge[]; records: number }
+/** A request: its key, its query string, and the client's address. */
+export type ApiRequest = { key: string; queryString: string; ip: string; nowMs: number }
 
-/** A request as the endpoint sees it. */
-export type ApiRequest = { url: string; authorization: string | null; ip: string; nowMs: number }
+/** The public id of the key and the status of its limits, as far as the request got. */
+type Known = { keyId: string | null; limits: readonly LimitStatus[] }
 
-export type ApiParts = {
-  access: Access
-  answers: Answers
-  /** What the provider's own service is called on the wire. */
-  provider: string
+export type Answered = Known & { kind: 'answered'; query: Query; answer: Answer | AnswerStream }
+/** `cause`: what was thrown, for the operator. */
+export type Refused = Known & { kind: 'refused'; error: ApiError; cause: unknown }
+export type Outcome = Answered | Refused
+
+export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Refused => ({
+  kind: 'refused',
+  keyId,
+  limits,
+  error: toApiError(cause),
+  cause,
+})
+const UNKNOWN: Known = { keyId: null, limits: [] }
+
+export type Handler = ReturnType<typeof createHandler>
+export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
+
+export function createHandler({ access, readQuery, cache }: HandlerParts) {
+  return async function handle(request: ApiRequest): Promise<Outcome> {
+    const { key, queryString, ip, nowMs } = request
+    let known = UNKNOWN
+    try {
+      const caller = access.authenticate(key, nowMs)
+      if (caller === null) return refused(invalidKey(key))
+      known = { keyId: caller.id, limits: [] }
+
+      const query = attempt(() => readQuery(queryString, key, entitlementsOf(caller)))
+      if (query instanceof ApiError) {
+        const limits = await access.limits(caller, ip, nowMs)
+        return refused(query, { keyId: caller.id, limits })
+      }
+
+      const decision = await access.admit(caller, ip, nowMs)
+      known = { keyId: caller.id, limits: decision.limits }
+      if (decision.kind === 'refused') return refused(rateLimitRefusal(caller, decision), known)
+
+      const needsSubnets = hasNetworkQuota(caller)
+      const answer = await cache.find(query, nowMs, needsSubnets)
+      if (answer === null) return refused(notFound(), known)
+      if (needsSubnets) await consume(caller, answer, { ip, nowMs, atMs: decision.atMs })
+
+      return { kind: 'answered', ...known, query, answer }
+    } catch (thrown) {
+      return refused(thrown, known)
+    }
+  }
+
+  /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; the answer is then lost. */
+  async function consume(
+    caller: Caller,
+    answer: Answer | AnswerStream,
+    at: { ip: string; nowMs: number; atMs: number },
+  ): Promise<void> {
+    try {
+      const decision = await access.consume(caller, { ...at, subnets: subnetsOf(answer) })
+      if (decision.kind === 'refused') throw networkRefusal(decision)
+    } catch (thrown) {
+      if (answer.kind === 'stream') await answer.cancel()
+      throw thrown
+    }
+  }
 }
 
-export function createApi({ access, answers, provider }: ApiParts) {
-  const read = createQuestions(provider)
+const notFound = (): ApiError => new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 
-  return async function answer(
-    { url, authorization, ip, nowMs }: ApiRequest,
-    trace: Trace,
-  ): Promise<{ question: Question; answer: Answer | LargeAnswer }> {
-    const { key, ask } = read(url, authorization)
-    const caller = access.authenticate(key, nowMs)
-    trace.keyId = caller.id
-
-    let question: Question
-    try {
-      question = ask(termsOf(caller))
-    } catch (refusal) {
-      trace.gauges = access.gauges(caller, ip, nowMs)
-      throw refusal
-    }
-
-    const verdict = await access.admit(caller, ip, nowMs)
-    trace.gauges = verdict.gauges
-    if (verdict.refused) throw refusalOf(caller, verdict)
-
-    const isCharged = access.countsNetworks(caller)
-    const found = await answers.find(question, nowMs, isCharged)
-    if (found === null) throw new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
-
-    if (isCharged) {
-      const { subnets } = found
-      await access.charge({ caller, ip, subnets, verdict }, nowMs).catch(async refusal => {
-        if ('cancel' in found) await found.cancel()
-        throw refusal
-      })
-    }
-    trace.records = found.records
-    return { question, answer: found }
+/** What `work` gives, or the `ApiError` that it throws. */
+function attempt<T>(work: () => T): T | ApiError {
+  try {
+    return work()
+  } catch (thrown) {
+    if (thrown instanceof ApiError) return thrown
+    throw thrown
   }
+}
+
+function subnetsOf(answer: Answer | AnswerStream): readonly number[] {
+  const totals = answer.kind === 'stream' ? answer.totals : answer
+  if (totals === null) throw new Error('a stream lacks the totals it was asked for')
+  return totals.subnets
 }

@@ -1,31 +1,19 @@
 /**
- * Owns the query string: its parameters, as TypeBox schemas of strings, and the one place that
- * turns strings into a typed `Filter` and `Output` (spec 4.1, contract A3 and A4).
- * Knows nothing of HTTP, keys' validity or databases.
+ * Owns the parameters of a query: their names, their TypeBox schemas (of strings), and turning
+ * strings into a typed `Filter` and `Output` (spec 4.1, contract A3 and A4).
+ * Knows nothing of HTTP, of access keys or of databases.
  */
 import { type TObject, type TString, Type } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { nearest, shownName } from '../lib/did-you-mean.ts'
-import {
-  ANONS,
-  COUNTRY_MODES,
-  DEFAULT_AGE_MAX_SECONDS,
-  type Filter,
-  fold,
-  LANGS,
-  type Output,
-  parseAddress,
-  SERVICES,
-  type Service,
-  TYPES,
-} from '../proxies/proxy.ts'
+import type { Pair } from '../lib/query-string.ts'
+import { COUNTRY_MODES, DEFAULT_AGE_MAX_SECONDS, type Filter, fold } from '../proxies/filter.ts'
+import { ANONS, LANGS, parseAddress, SERVICES, type Service, TYPES } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'
-import { memberNames } from './render.ts'
+import { memberNames, type Output } from './render.ts'
 
-/** One `name=value` of a query string; `null` where percent-decoding gives no valid UTF-8. */
-type Pair = { name: string | null; value: string | null }
-export type RawQuery = readonly Pair[]
-export type Query = { filter: Filter; output: Output }
+/** A query string, understood. */
+export type Params = { filter: Filter; output: Output }
 
 const GETS = ['txt', 'json', 'txt.file', 'json.file'] as const
 const INTEGER_MAX = 999_999_999_999_999
@@ -88,69 +76,18 @@ export function describeParameters(provider: string): { name: string; accepts: s
   }))
 }
 
-const decode = (text: string): string | null => {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return null
-  }
-}
+/** A refusal of what a client sent. */
+export const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
 
-/** Splits a query string (without its `?`) into decoded pairs, in order. Never throws. */
-export function splitQuery(text: string): RawQuery {
-  return text
-    .split('&')
-    .filter(piece => piece !== '')
-    .map(piece => {
-      const equals = piece.indexOf('=')
-      const [name, value] =
-        equals < 0 ? [piece, ''] : [piece.slice(0, equals), piece.slice(equals + 1)]
-      return { name: decode(name), value: decode(value) }
-    })
-}
-
-const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
-
-/**
- * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
- * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
- */
-export function keyOf(raw: RawQuery, authorization: string | null): string {
-  const given = raw.filter(({ name, value }) => name === 'key' && value !== '')
-  if (given.length > 1) throw invalid('key may be given only once')
-  const inQuery = given[0]?.value
-  if (inQuery === null) throw invalid('key must be valid UTF-8 in percent-encoding')
-  const inHeader = bearerOf(authorization ?? '')
-  if (inQuery !== undefined && inHeader !== undefined && inQuery !== inHeader) {
-    throw invalid('key differs between the query and the Authorization header; send it once')
-  }
-  const key = inQuery ?? inHeader
-  if (key === undefined) {
-    throw new ApiError('KEY_MISSING', 'key is required: ?key=KEY or Authorization: Bearer KEY')
-  }
-  return key
-}
-
-/**
- * The key in an Authorization header (RFC 6750), which HTTP hands over as Latin-1. Several
- * headers arrive joined by commas; other schemes are none of ours.
- */
-function bearerOf(authorization: string): string | undefined {
-  if (!/^Bearer(?: |$)/i.test(authorization)) return undefined
-  const keys = authorization.split(/, *(?=Bearer )/i).map(part => part.replace(/^Bearer */i, ''))
-  const [key = '', ...others] = new Set(keys.map(text => text.trim()))
-  if (others.length > 0 || /\s/.test(key)) {
-    throw invalid('the Authorization header must be: Bearer KEY, once')
-  }
-  if (key === '') return undefined
-  return Buffer.from(key, 'latin1').toString('utf8')
-}
-
-type Parser = (raw: RawQuery, key?: string) => Query
+/** `key`: the access key of the request, which no message may repeat. */
+type ParamsParser = (pairs: readonly Pair[], key?: string) => Params
 type Values = { [name: string]: string }
 
-/** The parser of query strings for a provider service's name; see `parseQuery` in its result. */
-export function createQueryParser(provider: string): Parser {
+/**
+ * The parser of query strings for one name of the provider's service.
+ * It throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
+ */
+export function createParamsParser(provider: string): ParamsParser {
   const { filters, txt, json } = parametersOf(provider)
   const known: { [name: string]: Parameter } = { ...filters, ...txt, ...json }
   const compile = (schema: TObject): TypeCheck<TObject> => TypeCompiler.Compile(schema)
@@ -164,12 +101,8 @@ export function createQueryParser(provider: string): Parser {
     json: { own: { ...filters, ...json }, check: compile(optional({ ...filters, ...json })) },
   }
 
-  /**
-   * @param key the access key of the request, which no message may repeat
-   * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
-   */
-  return function parseQuery(raw, key = '') {
-    const pairs = raw.filter(({ name, value }) => name !== 'key' && value !== '')
+  return function parseParams(given, key = '') {
+    const pairs = given.filter(({ name, value }) => name !== 'key' && value !== '')
     for (const { name } of pairs) refuseUnknown(name, key, known)
     const isJson = pairs.some(({ name, value }) => name === 'get' && value?.startsWith('json'))
     const { own, check } = isJson ? modes.json : modes.txt
@@ -193,8 +126,12 @@ function refuseUnknown(name: string | null, key: string, known: object): void {
 const mustBe = (name: string, own: { [name: string]: Parameter }): string =>
   `${name} must be ${own[name]?.accepts}`
 
-/** One string a parameter: lists merged and normalised, repetitions refused. */
-function collect(pairs: RawQuery, own: { [name: string]: Parameter }, provider: string): Values {
+/** One string per parameter: lists merged and normalised, repetitions refused. */
+function collect(
+  pairs: readonly Pair[],
+  own: { [name: string]: Parameter },
+  provider: string,
+): Values {
   const given = new Map<string, string[]>()
   for (const { name, value } of pairs) {
     if (name === null || !Object.hasOwn(own, name)) continue // belongs to the other output mode
@@ -279,8 +216,8 @@ function toOutput(values: Values, provider: string): Output {
   const fields = chosen(memberNames(provider), values.fields)
   return {
     kind: kind === 'json' ? 'json' : 'txt',
-    download: file !== undefined,
-    typePrefix: values.type_prefix === '1',
+    isDownload: file !== undefined,
+    hasTypePrefix: values.type_prefix === '1',
     fields: fields.length === 0 ? null : fields,
     splitIp: values.split_ip === '1',
     shape: values.format === 'object' ? 'object' : 'array',

@@ -2,16 +2,29 @@
  * Owns the written form of an answer (spec 2.1, 2.2, 4.1; contract A5–A7): proxies and output
  * options to text. Pure; knows nothing of HTTP headers or of how the proxies were found.
  */
-import { maskIp } from '../lib/ip.ts'
 import { formatInstant, formatTimecheck } from '../lib/time.ts'
+import type { Filter } from '../proxies/filter.ts'
 import {
+  addressText,
   cityIn,
-  type Filter,
+  type Endpoint,
   type Lang,
-  type Output,
   type Proxy,
   type Service,
 } from '../proxies/proxy.ts'
+
+/** How an answer is written. */
+export type Output = {
+  kind: 'txt' | 'json'
+  isDownload: boolean
+  hasTypePrefix: boolean
+  /** `null`: all members. */
+  fields: readonly string[] | null
+  splitIp: boolean
+  shape: 'array' | 'object'
+  wrap: boolean
+  pretty: boolean
+}
 
 type Value = string | number | boolean | null
 /** What of the request decides how a record looks. */
@@ -32,7 +45,7 @@ const service = (name: string, which: Service): Member => ({
 
 /** The members of a record in the order of spec 2.1. */
 const membersOf = (provider: string): Member[] => [
-  { name: 'ip', json: (proxy, { splitIp }) => plain(splitIp ? proxy.ip : addressOf(proxy)) },
+  { name: 'ip', json: (proxy, { splitIp }) => plain(splitIp ? proxy.ip : addressText(proxy)) },
   { name: 'port', isShown: ({ splitIp }) => splitIp, json: ({ port }) => `"${port}"` },
   { name: 'ip_out', json: proxy => plain(proxy.ipOut) },
   { name: 'type', json: proxy => plain(proxy.type) },
@@ -54,15 +67,6 @@ const membersOf = (provider: string): Member[] => [
 export const memberNames = (provider: string): string[] =>
   membersOf(provider).map(({ name }) => name)
 
-export const addressOf = ({ ip, port }: Pick<Proxy, 'ip' | 'port'>): string => `${ip}:${port}`
-
-/** A proxy as `demo` shows it: the last two octets of both addresses hidden (contract B4). */
-export const maskProxy = (proxy: Proxy): Proxy => ({
-  ...proxy,
-  ip: maskIp(proxy.ip),
-  ipOut: maskIp(proxy.ipOut),
-})
-
 /** The filters in effect, spelled so that they can be sent back as a query (contract A6). */
 export function describeFilter(filter: Filter, provider: string): { [name: string]: Value } {
   const services = filter.services.map(name => (name === 'provider' ? provider : name))
@@ -78,7 +82,7 @@ export function describeFilter(filter: Filter, provider: string): { [name: strin
     country_mode: filter.countries.length > 0 ? filter.countryMode : null,
     city: list(filter.cities),
     port: filter.port,
-    ip: filter.address && addressOf(filter.address),
+    ip: filter.address && addressText(filter.address),
     service: list(services),
     count: filter.count,
     lang: filter.lang,
@@ -87,21 +91,24 @@ export function describeFilter(filter: Filter, provider: string): { [name: strin
 }
 
 /**
- * How one answer is written: `head` (in two pieces when the time stands between them), the
+ * Writes the parts of one answer: `head` (in two chunks when the time stands between them), the
  * records with `separator` between them, and `tail`.
  */
-export type Writer = {
+export type Writer<T extends Endpoint> = {
   head: readonly string[]
-  record: (proxy: Proxy) => string
+  record: (proxy: T) => string
   separator: string
   tail: string
 }
 
-/** Makes writers for one name of the provider's service; `count` records will be written. */
+export type Writers = ReturnType<typeof createWriters>
+
+/** Makes writers for one name of the provider's service. */
 export function createWriters(provider: string) {
   const members = membersOf(provider)
 
-  function jsonWriter(filter: Filter, output: Output, count: number): Writer {
+  /** `count` records will be written. */
+  function json(filter: Filter, output: Output, count: number): Writer<Proxy> {
     const [newline, space] = output.pretty ? ['\n', ' '] : ['', '']
     const indent = (depth: number): string => (output.pretty ? newline + '  '.repeat(depth) : '')
     const depth = output.wrap ? 2 : 1
@@ -122,17 +129,16 @@ export function createWriters(provider: string) {
     return { ...list, head: [before, after], tail: `${list.tail}${indent(0)}}` }
   }
 
-  const txtWriter = ({ typePrefix }: Output): Writer => ({
+  const txt = ({ hasTypePrefix }: Output): Writer<Endpoint> => ({
     head: [''],
-    record: typePrefix
-      ? proxy => `${proxy.type}://${addressOf(proxy)}\n`
-      : proxy => `${addressOf(proxy)}\n`,
+    record: hasTypePrefix
+      ? proxy => `${proxy.type}://${addressText(proxy)}\n`
+      : proxy => `${addressText(proxy)}\n`,
     separator: '',
     tail: '',
   })
 
-  return (filter: Filter, output: Output, count: number): Writer =>
-    output.kind === 'json' ? jsonWriter(filter, output, count) : txtWriter(output)
+  return { json, txt }
 }
 
 /** Writes one record as `JSON.stringify` would, at its place in the document. */
@@ -142,34 +148,41 @@ function recordWriter(
   { fields, splitIp, pretty, shape }: Output,
   indent: (depth: number) => string,
   depth: number,
-): Writer['record'] {
+): Writer<Proxy>['record'] {
   const view = { lang, splitIp }
   const shown = members.filter(
     ({ name, isShown = () => true }) => isShown(view) && (fields?.includes(name) ?? true),
   )
   const colon = pretty ? ': ' : ':'
-  const pieces = shown.map(({ name, json }, i) => ({
+  const parts = shown.map(({ name, json }, i) => ({
     before: `${i === 0 ? '' : ','}${indent(depth + 1)}${JSON.stringify(name)}${colon}`,
     json,
   }))
   const close = shown.length === 0 ? '}' : `${indent(depth)}}`
   return proxy => {
-    let text = shape === 'array' ? '{' : `"${addressOf(proxy)}"${colon}{`
-    for (const { before, json } of pieces) text += before + json(proxy, view)
+    let text = shape === 'array' ? '{' : `"${addressText(proxy)}"${colon}{`
+    for (const { before, json } of parts) text += before + json(proxy, view)
     return text + close
   }
 }
 
-/** The whole answer, in two pieces when the time stands between them (the envelope's). */
-export function renderPieces(writer: Writer, proxies: readonly Proxy[]): readonly string[] {
-  const { head, record, separator, tail } = writer
+/** The whole answer, in two chunks when the time stands between them (the envelope's). */
+export function renderChunks<T extends Endpoint>(
+  { head, record, separator, tail }: Writer<T>,
+  proxies: readonly T[],
+): readonly string[] {
   const rest = proxies.map(record).join(separator) + tail
   return [...head.slice(0, -1), head.at(-1) + rest]
 }
 
-/** Writes answers for one name of the provider's service. `nowMs` dates the envelope. */
+/** Renders whole answers for one name of the provider's service. `nowMs` dates the envelope. */
 export function createRenderer(provider: string) {
-  const writerOf = createWriters(provider)
-  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string =>
-    renderPieces(writerOf(filter, output, proxies.length), proxies).join(formatInstant(nowMs))
+  const writers = createWriters(provider)
+  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string => {
+    const chunks =
+      output.kind === 'json'
+        ? renderChunks(writers.json(filter, output, proxies.length), proxies)
+        : renderChunks(writers.txt(output), proxies)
+    return chunks.join(formatInstant(nowMs))
+  }
 }

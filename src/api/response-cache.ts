@@ -1,198 +1,143 @@
 /**
- * Owns answers kept in memory, and how long each stays exactly right. With the list unchanged an
- * answer changes only when a row in it grows older than the filter allows, or when the clock
- * steps back to where a row left out was young enough. So there is no time to live to tune.
+ * Owns the response cache: answers in memory, and how long each stays exactly right. While the
+ * list is unchanged, an answer changes only when a row in it grows older than the filter allows,
+ * or when the clock steps back to where a row left out was young enough. So there is no time to
+ * live to tune.
  */
-import { subnetOf } from '../lib/ip.ts'
-import { createLru } from '../lib/lru.ts'
-import { formatInstant, toSeconds } from '../lib/time.ts'
-import type { Filter, Output, Proxy } from '../proxies/proxy.ts'
-import type { Question } from './query.ts'
-import { createWriters, maskProxy, renderPieces } from './render.ts'
+import { LRUCache } from 'lru-cache'
+import { toSeconds } from '../lib/time.ts'
+import type { ProxyReader } from '../proxies/store.ts'
+import { type Answer, type AnswerStream, createAnswerFinder, type Rendered } from './answer.ts'
+import type { Query } from './query.ts'
 
-export type Encoding = 'zstd' | 'gzip'
-
-/** One answer, ready to be sent. */
-export type Answer = {
-  records: number
-  /** The /16 networks shown. */
-  subnets: readonly number[]
-  /** The body; two pieces have the time of the response between them (the envelope's). */
-  pieces: readonly Uint8Array[]
-  /** Compressed bodies that were asked for; never of a body that holds the time. */
-  compressed: Map<Encoding, Uint8Array>
-}
-
-/** An answer too long to be held: it is sent while it is found. */
-export type LargeAnswer = {
-  /** Known only when they were needed; else 0 and empty. */
-  records: number
-  subnets: readonly number[]
-  /** Opens the body; `ended` is told what was sent, once, when it ends or is given up. */
-  open: (ended: (sent: { records: number; bytes: number }) => void) => ReadableStream<Uint8Array>
-  /** Gives up a body that was never opened. */
-  cancel: () => Promise<void>
-}
-
-/** What finds answers that would hold everybody up. */
-export type BulkAnswers = {
-  ask: (
-    question: Question,
+/** Finds answers that would keep other requests waiting. */
+export interface AnswerStreamer {
+  /** The answer whole, when it turns out small, else as a stream, with its totals if needed. */
+  stream(
+    query: Query,
     nowMs: number,
     needsTotals: boolean,
-  ) => Promise<{ small: SmallAnswer } | { large: LargeAnswer }>
+  ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
 }
 
-/** An answer as it was written, and the oldest check in it (Unix seconds). */
-export type SmallAnswer = Pick<Answer, 'records' | 'subnets' | 'pieces'> & { oldest: number }
-
-type Kept = {
-  /** `slow`: it cannot be found quickly while the list stays as it is. */
-  answer: Answer | 'slow' | null
-  listVersion: number
-  /** Unix seconds between which the answer is right, both included. */
+type Entry = {
+  /** `null`: no proxy matches. `too-large`: the answer has to be streamed. */
+  content: Answer | 'too-large' | null
+  listVersion: string
+  /** Unix seconds between which the entry is right, both included. */
   fromSeconds: number
   toSeconds: number
+  /** Memory that others hold for the answer. */
+  reservedBytes: number
 }
 
-export type AnswerParts = {
-  /** The proxies that match, or `null` when finding them would hold everybody up. */
-  select: (
-    filter: Filter,
-    masked: boolean,
-    nowMs: number,
-    detail: 'all' | 'address',
-  ) => Proxy[] | null
-  /** Asked when `select` gives `null`. */
-  bulk?: BulkAnswers
-  /** A number that changes with the list. */
-  listVersion: () => number
+export type CacheParts = {
+  reader: ProxyReader
+  /** Called when the reader finds an answer too large; `null` where it never does. */
+  streamer: AnswerStreamer | null
+  /** Name of the provider's own service. */
   provider: string
-  /** Most bytes kept; 0 keeps nothing. */
+  /** Most bytes of memory; 0 keeps nothing. */
   bytesMax: number
 }
 
-/** What keeping an answer costs beside its bytes. */
+/** What an entry takes beside its bytes. */
 const OVERHEAD_BYTES = 1024
 
-const weightOf = ({ answer }: Kept): number => {
-  if (answer === null || answer === 'slow') return OVERHEAD_BYTES
-  const bodies = [...answer.pieces, ...answer.compressed.values()]
-  return bodies.reduce(
-    (sum, { length }) => sum + length,
-    OVERHEAD_BYTES + answer.subnets.length * 8,
-  )
+function sizeOf({ content, reservedBytes }: Entry): number {
+  if (content === null || content === 'too-large') return OVERHEAD_BYTES
+  const { chunks, subnets } = content
+  const fixedBytes = OVERHEAD_BYTES + subnets.length * 8 + reservedBytes
+  return chunks.reduce((sum, { length }) => sum + length, fixedBytes)
 }
 
-const encoder = new TextEncoder()
-
-/** How much of each proxy an answer shows: bare addresses need no more than the type. */
-export const detailOf = ({ kind }: Output): 'all' | 'address' =>
-  kind === 'txt' ? 'address' : 'all'
-
-/** Writes the proxies that answer a question, as they are to be shown. */
-export function writeAnswer(
-  writerOf: ReturnType<typeof createWriters>,
-  { filter, output }: Question,
-  shown: readonly Proxy[],
-): SmallAnswer {
-  const writer = writerOf(filter, output, shown.length)
+/** The entries of the cache, looked up by query. */
+function createEntries(bytesMax: number, listVersion: () => string) {
+  const entries = new LRUCache<string, Entry>({
+    maxSize: Math.max(1, bytesMax), // an entry is larger than 1 byte, so that is none
+    sizeCalculation: sizeOf,
+  })
   return {
-    records: shown.length,
-    subnets: [...new Set(shown.map(({ ip }) => subnetOf(ip)))],
-    pieces: renderPieces(writer, shown).map(piece => encoder.encode(piece)),
-    oldest: shown.reduce((least, { checkedAt }) => Math.min(least, checkedAt), Infinity),
-  }
-}
-
-const answerOf = (found: SmallAnswer): Answer | null =>
-  found.records === 0 ? null : { ...found, compressed: new Map() }
-
-/** Keeps answers, and says which questions are slow while the list stays as it is. */
-function createShelf(bytesMax: number, listVersion: () => number) {
-  const kept = createLru<string, Kept>(bytesMax, { weightOf })
-  return {
-    /** What is kept and right at `nowMs`. */
-    find({ id }: Question, nowMs: number): Kept['answer'] | undefined {
-      const found = kept.get(id)
+    /** The entry of a query that is right at `nowMs`. */
+    lookUp({ id }: Query, nowMs: number): Entry | null {
+      const entry = entries.get(id)
+      if (entry?.listVersion !== listVersion()) return null
       const now = toSeconds(nowMs)
-      const isRight =
-        found?.listVersion === listVersion() && found.fromSeconds <= now && now <= found.toSeconds
-      return isRight ? found.answer : undefined
+      return entry.fromSeconds <= now && now <= entry.toSeconds ? entry : null
     },
-    /** Keeps an answer of the list's `version` for as long as it is right. */
-    keep({ id, filter }: Question, nowMs: number, version: number, found: SmallAnswer) {
-      const answer = answerOf(found)
-      const until = found.oldest + filter.ageMaxSeconds
-      kept.set(id, {
-        answer,
+
+    /** Stores an answer of the list's `version` for as long as it is right. */
+    store(query: Query, nowMs: number, version: string, found: Rendered): Answer | null {
+      const content = nullIfEmpty(found.answer)
+      entries.set(query.id, {
+        content,
         listVersion: version,
         fromSeconds: toSeconds(nowMs),
-        toSeconds: until,
+        toSeconds: found.oldestSeconds + query.filter.ageMaxSeconds,
+        reservedBytes: 0,
       })
-      return answer
+      return content
     },
-    markSlow({ id }: Question): void {
-      const always = { fromSeconds: -Infinity, toSeconds: Infinity }
-      kept.set(id, { answer: 'slow', listVersion: listVersion(), ...always })
+
+    /** Records that a query has to be streamed while the list stays unchanged. */
+    markTooLarge({ id }: Query, version: string): void {
+      const always = { fromSeconds: -Infinity, toSeconds: Infinity, reservedBytes: 0 }
+      entries.set(id, { content: 'too-large', listVersion: version, ...always })
     },
-    /** Keeps a compressed body with its answer. */
-    keepCompressed({ id }: Question, answer: Answer, encoding: Encoding, body: Uint8Array): void {
-      const found = kept.get(id)
-      if (found?.answer !== answer) return
-      kept.delete(id)
-      answer.compressed.set(encoding, body)
-      kept.set(id, found)
+
+    /**
+     * Reserves memory for what others hold as long as `answer` is in the cache; false when it is
+     * not any more, or when the memory would not suffice.
+     */
+    reserve({ id }: Query, answer: Answer, bytes: number): boolean {
+      const entry = entries.peek(id)
+      if (entry?.content !== answer) return false
+      const larger = { ...entry, reservedBytes: entry.reservedBytes + bytes }
+      if (sizeOf(larger) > bytesMax) return false
+      entries.set(id, larger)
+      return true
     },
   }
 }
 
-export function createAnswers({ select, bulk, listVersion, provider, bytesMax }: AnswerParts) {
-  const writerOf = createWriters(provider)
-  const shelf = createShelf(bytesMax, listVersion)
+const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? null : answer)
 
-  async function ask(question: Question, nowMs: number, needsSubnets: boolean) {
-    const version = listVersion()
-    const found = await bulk?.ask(question, nowMs, needsSubnets || question.output.wrap)
-    if (found === undefined) throw new Error('a slow question, and nobody to ask')
-    if ('large' in found) return found.large
-    // The thread may have seen a newer list than `version`: then it is not kept.
-    if (version !== listVersion()) return answerOf(found.small)
-    return shelf.keep(question, nowMs, version, found.small)
+export type ResponseCache = ReturnType<typeof createResponseCache>
+
+export function createResponseCache({ reader, streamer, provider, bytesMax }: CacheParts) {
+  const findNow = createAnswerFinder(reader, provider)
+  const entries = createEntries(bytesMax, reader.version)
+
+  async function stream(query: Query, nowMs: number, needsTotals: boolean) {
+    if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
+    const version = reader.version()
+    const found = await streamer.stream(query, nowMs, needsTotals || query.output.wrap)
+    if (found.kind === 'stream') return found
+    // The worker may have seen a newer list than `version`: then the answer is not stored.
+    if (version !== reader.version()) return nullIfEmpty(found.answer)
+    return entries.store(query, nowMs, version, found)
   }
 
   return {
     /**
-     * The answer to a question at `nowMs`; `null` when no proxy matches. At once when it is kept
-     * or quickly found, else a promise. A long answer knows its subnets only when asked to.
+     * The answer to a query at `nowMs`; `null` when no proxy matches. At once when it is cached or
+     * quickly found, else a promise. A stream knows its subnets only when they are needed.
      */
     find(
-      question: Question,
+      query: Query,
       nowMs: number,
-      needsSubnets = true,
-    ): Answer | null | Promise<Answer | LargeAnswer | null> {
-      const kept = shelf.find(question, nowMs)
-      if (kept === 'slow') return ask(question, nowMs, needsSubnets)
-      if (kept !== undefined) return kept
-      const version = listVersion()
-      const { filter, masked, output } = question
-      const proxies = select(filter, masked, nowMs, detailOf(output))
-      if (proxies === null) {
-        shelf.markSlow(question)
-        return ask(question, nowMs, needsSubnets)
+      needsSubnets: boolean,
+    ): Answer | null | Promise<Answer | AnswerStream | null> {
+      const entry = entries.lookUp(query, nowMs)
+      if (entry !== null) {
+        return entry.content === 'too-large' ? stream(query, nowMs, needsSubnets) : entry.content
       }
-      const shown = masked ? proxies.map(maskProxy) : proxies
-      return shelf.keep(question, nowMs, version, writeAnswer(writerOf, question, shown))
+      const version = reader.version()
+      const found = findNow(query, nowMs)
+      if (found !== 'too-large') return entries.store(query, nowMs, version, found)
+      entries.markTooLarge(query, version)
+      return stream(query, nowMs, needsSubnets)
     },
-    keepCompressed: shelf.keepCompressed,
+    reserve: entries.reserve,
   }
-}
-
-export type Answers = ReturnType<typeof createAnswers>
-
-/** The body of an answer at `nowMs`. */
-export function bodyOf({ pieces }: Answer, nowMs: number): Uint8Array {
-  const [first, second] = pieces
-  if (second === undefined) return first ?? new Uint8Array()
-  return Buffer.concat([first ?? '', formatInstant(nowMs), second].map(part => Buffer.from(part)))
 }

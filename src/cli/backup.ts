@@ -1,7 +1,7 @@
 /** Owns `backup`: a consistent copy of the data in one file, while the server runs. */
 
-import { CommandError } from '../api/errors.ts'
-import { type Backup, backUp } from '../sqlite/backup/backup.ts'
+import { type Backup, backUp } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
 import { command, printJson, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 

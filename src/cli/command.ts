@@ -4,7 +4,7 @@
  */
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'
-import type { Clock } from '../lib/time.ts'
+import type { Clock } from '../lib/clock.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>

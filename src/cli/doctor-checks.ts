@@ -4,43 +4,41 @@
  */
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '../api/errors.ts'
-import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../app.ts'
+import { ACCESS_FILE, listProblems, PROXY_FILE, registryProblems, tallyList } from '../app.ts'
 import { type Environment, environmentProblems } from '../config/settings.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { checkRegistry } from '../sqlite/integrity/check.ts'
-import { checkListFile } from '../sqlite/proxies/store.ts'
 
 export type Finding = { check: string; ok: boolean; found: string }
 type Result = Omit<Finding, 'check'>
 
-/** What is examined. Times are Unix milliseconds. */
-export type Patient = { dir: string; env: Environment; nowMs: number }
+/** What is examined. */
+export type Installation = { dir: string; env: Environment; clock: Clock }
 
 /** A query without `time` shows this much of the past. */
 const RECENT_MS = 600 * SECOND_MS
 /** Free space that must be left beside a second copy of the data, for imports and logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 
-const whole = (found: string): Result => ({ ok: true, found })
 const wrong = (found: string): Result => ({ ok: false, found })
-const verdict = (problems: readonly string[], fine: string): Result =>
-  problems.length === 0 ? whole(fine) : wrong(problems.join('; '))
+const finding = (problems: readonly string[], allRight: string): Result =>
+  problems.length === 0 ? { ok: true, found: allRight } : wrong(problems.join('; '))
 
 const counted = (n: number): string => n.toLocaleString('en-US')
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 
-/** The file, when it is there; else a sentence on how it comes to be. */
-function withFile(file: string, origin: string, examine: (file: string) => Result): Result {
-  return existsSync(file) ? examine(file) : wrong(`there is no ${file}; ${origin}`)
+/** Examines a file, or says how to make it. */
+function withFile(file: string, origin: string, examine: () => Result): Result {
+  return existsSync(file) ? examine() : wrong(`there is no ${file}; ${origin}`)
 }
 const IMPORT = 'fill it with: proxylist import FILE'
 const KEYS = 'make a key with: proxylist keys add'
 
-/** Everything that is looked at, in the order in which it is told. */
-const CHECKS: { [check: string]: (patient: Patient) => Result } = {
+/** Everything that is examined, in the order in which it is shown. */
+const CHECKS: { [check: string]: (installation: Installation) => Result } = {
   configuration: ({ env }) =>
-    verdict(environmentProblems(env), 'every PROXYLIST_ variable is right'),
+    finding(environmentProblems(env), 'every PROXYLIST_ variable is right'),
 
   permissions({ dir }) {
     const asked = [
@@ -53,38 +51,29 @@ const CHECKS: { [check: string]: (patient: Patient) => Result } = {
       const more = given & 0o777 & ~mode
       return more === 0 ? [] : [`${path} is open to others; chmod ${mode.toString(8)}`]
     })
-    return verdict(problems, 'directory and files are for their owner only')
+    return finding(problems, 'directory and files are for their owner only')
   },
 
-  list: ({ dir }) =>
-    withFile(join(dir, PROXY_FILE), IMPORT, file =>
-      verdict(checkListFile(file), 'structure, rows and indexes are as they were written'),
+  list: ({ dir, clock }) =>
+    withFile(join(dir, PROXY_FILE), IMPORT, () =>
+      finding(listProblems(dir, clock), 'structure, rows and indexes are as they were written'),
     ),
 
   'keys and usage': ({ dir }) =>
-    withFile(join(dir, ACCESS_FILE), KEYS, () => {
-      const { db, close } = openRegistry(dir, false, true)
-      try {
-        return verdict(checkRegistry(db), 'structure, rows and indexes are in order')
-      } finally {
-        close()
-      }
-    }),
+    withFile(join(dir, ACCESS_FILE), KEYS, () =>
+      finding(registryProblems(dir), 'structure, rows and indexes are in order'),
+    ),
 
-  freshness: ({ dir, nowMs }) =>
+  freshness: ({ dir, clock }) =>
     withFile(join(dir, PROXY_FILE), IMPORT, () => {
-      const { proxies, close } = openList(dir, false, true)
-      try {
-        const { rows, newest, recent } = proxies.tally(nowMs - RECENT_MS)
-        if (newest === null) return wrong(`the list is empty; ${IMPORT}`)
-        const age = counted(Math.max(0, Math.round(nowMs / SECOND_MS - newest)))
-        const found =
-          `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
-          `${RECENT_MS / SECOND_MS} s, the newest ${age} s ago`
-        return { ok: recent > 0, found }
-      } finally {
-        close()
-      }
+      const nowMs = clock()
+      const { rows, newest, recent } = tallyList(dir, nowMs - RECENT_MS)
+      if (newest === null) return wrong(`the list is empty; ${IMPORT}`)
+      const age = counted(Math.max(0, Math.round(nowMs / SECOND_MS - newest)))
+      const found =
+        `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
+        `${RECENT_MS / SECOND_MS} s, the newest ${age} s ago`
+      return { ok: recent > 0, found }
     }),
 
   disk({ dir }) {
@@ -99,14 +88,17 @@ const CHECKS: { [check: string]: (patient: Patient) => Result } = {
   },
 }
 
-function examineOne(check: (patient: Patient) => Result, patient: Patient): Result {
+function examineOne(
+  check: (installation: Installation) => Result,
+  installation: Installation,
+): Result {
   try {
-    return check(patient)
+    return check(installation)
   } catch (error) {
     return wrong(messageOf(error))
   }
 }
 
-/** Examines an installation; changes nothing but the seal of the list. */
-export const examine = (patient: Patient): Finding[] =>
-  Object.entries(CHECKS).map(([check, look]) => ({ check, ...examineOne(look, patient) }))
+/** Examines an installation; changes nothing but the file stamp of the list. */
+export const examine = (installation: Installation): Finding[] =>
+  Object.entries(CHECKS).map(([check, look]) => ({ check, ...examineOne(look, installation) }))

@@ -1,7 +1,7 @@
 /** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
 
-import { CommandError } from '../api/errors.ts'
 import { processEnvironment } from '../config/settings.ts'
+import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'
 
@@ -11,7 +11,7 @@ export const doctorCommand = command({
   settings: ['data', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
   async run({ settings: { data, json }, clock }) {
-    const findings = examine({ dir: data, env: processEnvironment(), nowMs: clock() })
+    const findings = examine({ dir: data, env: processEnvironment(), clock })
     const wrong = findings.filter(({ ok }) => !ok).length
     if (json) await printJson({ ok: wrong === 0, checks: findings })
     else {

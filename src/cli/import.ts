@@ -1,17 +1,18 @@
 /** Owns `import`: files into the list, with what was wrong with them on stderr. */
 import { statSync } from 'node:fs'
-import { CommandError, messageOf } from '../api/errors.ts'
-import { type List, withList, withListToReplace } from '../app.ts'
+import { withList, withListToReplace } from '../app.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 
 /** Rejected rows that are named; the rest is counted. */
 const NAMED_REJECTIONS = 20
-/** Rows between two looks at the clock. */
+/** Rows between two updates of the progress bar. */
 const PROGRESS_STEP = 4096
 const STDIN = '-'
-/** A field that is misspelled is named; what may be a key or a row is not repeated. */
+/** A misspelled field is named; what may be a key or a row is not repeated. */
 const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
 
 /** @throws CommandError naming the file when it cannot be read. */
@@ -31,7 +32,7 @@ const toSource = (file: string): Source =>
     ? { name: '(stdin)', bytes: Bun.stdin.stream() }
     : { name: file, bytes: Bun.file(file).stream() }
 
-/** Tells the operator what happens; `close` says how many rejections were not named. */
+/** Reports to the operator; `close` says how many rejections were not named. */
 function createObserver(totalBytes: number) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   const progress = createProgress(`importing ${count}`, totalBytes)
@@ -73,9 +74,9 @@ export const importCommand = command({
     yieldToServer()
     const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
     const observer = createObserver(totalBytes)
-    const importInto = async (list: List) => {
-      const target = list.beginImport(replace, () =>
-        observer.say('another import holds the list; waiting for its end'),
+    const importInto = async (list: Pick<ProxyWriter, 'begin'>) => {
+      const importTx = list.begin(replace ? 'replace' : 'merge', () =>
+        observer.say('another import has locked the list; waiting for its end'),
       )
       const defaults = { type, nowMs: clock(), provider }
       const options = { format, defaults, strict, refuseEmpty: replace }
@@ -83,21 +84,21 @@ export const importCommand = command({
         const { read, rejected } = await importSources(
           files.map(toSource),
           options,
-          target.add,
+          importTx.add,
           observer,
         )
-        const { added, updated, unchanged, removed } = target.commit()
+        const { added, updated, unchanged, removed } = await importTx.commit()
         return { read, added, updated, unchanged, rejected, removed }
       } catch (error) {
-        target.rollback()
+        await importTx.rollback()
         throw error
       } finally {
         observer.close()
       }
     }
     const summary = await (replace
-      ? withListToReplace(data, importInto, observer.say)
-      : withList(data, importInto))
+      ? withListToReplace(data, clock, importInto, observer.say)
+      : withList(data, clock, importInto))
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)

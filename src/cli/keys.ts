@@ -1,10 +1,11 @@
 /** Owns the `keys` commands: making, listing and ending access keys. */
 import { isatty } from 'node:tty'
 import { type ListedKey, newKey } from '../access/key.ts'
-import { CommandError, messageOf } from '../api/errors.ts'
 import { withRegistry } from '../app.ts'
 import { Expected, readKey } from '../config/parsers.ts'
-import { type Clock, formatInstant } from '../lib/time.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
 const FOREVER = 100 * 365 * 86_400_000

@@ -1,9 +1,11 @@
 /** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
 
-import { ApiError, CommandError } from '../api/errors.ts'
-import { createQueryParser, splitQuery } from '../api/params.ts'
+import { ApiError } from '../api/errors.ts'
+import { createParamsParser } from '../api/params.ts'
 import { createRenderer } from '../api/render.ts'
 import { withList } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
+import { splitQueryString } from '../lib/query-string.ts'
 import { command, print } from './command.ts'
 
 export const listCommand = command({
@@ -15,7 +17,9 @@ export const listCommand = command({
   async run({ settings: { data, providerService }, args: [text = ''], clock }) {
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
-    const proxies = await withList(data, list => list.proxies.select(filter, false, nowMs))
+    const proxies = await withList(data, clock, list =>
+      list.proxies.records.findAll(filter, { nowMs, addressBits: 32 }),
+    )
     if (proxies.length === 0) throw new CommandError('no proxies match the filters')
     await print(createRenderer(providerService)(proxies, filter, output, nowMs))
   },
@@ -23,7 +27,7 @@ export const listCommand = command({
 
 function parse(text: string, provider: string) {
   try {
-    return createQueryParser(provider)(splitQuery(text))
+    return createParamsParser(provider)(splitQueryString(text))
   } catch (error) {
     throw error instanceof ApiError ? new CommandError(error.message, 2) : error
   }

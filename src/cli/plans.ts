@@ -1,9 +1,8 @@
-/** Owns the `plans` commands: what a key of a plan may do. */
-
+/** Owns the `plans` commands. */
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
-import { CommandError } from '../api/errors.ts'
 import { withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
+import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
 const UNLIMITED = 'unlimited'
@@ -68,7 +67,7 @@ const setPlan = command({
 
 const removePlan = command({
   name: 'plans remove',
-  summary: 'remove a plan that no key holds',
+  summary: 'remove a plan that no key uses',
   arguments: '<name>',
   settings: ['data'],
   example: 'proxylist plans remove small',
@@ -76,12 +75,14 @@ const removePlan = command({
     if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
       throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
     }
-    const { removed, keys } = await withRegistry(data, ({ plans }) => plans.remove(name))
-    if (keys > 0)
-      throw new CommandError(
-        `plan ${name} is held by keys (${keys}, revoked ones included); it stays`,
-      )
-    if (!removed) throw new CommandError('there is no plan of this name; see proxylist plans list')
+    const removal = await withRegistry(data, ({ plans }) => plans.remove(name))
+    if (removal.kind === 'in-use') {
+      const keys = `${removal.keys}, revoked ones included`
+      throw new CommandError(`plan ${name} is used by keys (${keys}); it stays`)
+    }
+    if (removal.kind === 'unknown') {
+      throw new CommandError('there is no plan of this name; see proxylist plans list')
+    }
     say(`plan ${name} is removed`)
   },
 })

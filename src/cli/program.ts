@@ -1,6 +1,5 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
-import { CommandError, messageOf } from '../api/errors.ts'
 import {
   type Environment,
   environmentNameOf,
@@ -9,7 +8,8 @@ import {
   SETTINGS,
 } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
-import type { Clock } from '../lib/time.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'

@@ -1,6 +1,6 @@
 /** Owns how long work shows how far it is: a bar on a terminal, and nothing elsewhere. */
 import { SingleBar } from 'cli-progress'
-import { stopwatch } from '../lib/time.ts'
+import { stopwatch } from '../lib/clock.ts'
 
 /** Work shorter than this shows nothing, in milliseconds. */
 const QUIET_MS = 1000

@@ -3,8 +3,9 @@
  * text is read. Commands, `--help` and the README derive from this table.
  * The only file that reads the environment.
  */
-import { CommandError, messageOf } from '../api/errors.ts'
+
 import { nearest } from '../lib/did-you-mean.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
 import type { Manager } from '../lib/systemd.ts'
 import { TYPES } from '../proxies/proxy.ts'
 import {

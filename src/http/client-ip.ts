@@ -1,6 +1,6 @@
 /**
  * Owns which address a client has (contract B7): the socket's peer, or what trusted proxies in
- * front of the service say of it. Knows nothing of limits.
+ * front of the service say. Knows nothing of limits.
  */
 import { type BlockList, isIPv4 } from 'node:net'
 import { canonicalIp } from '../lib/ip.ts'
@@ -8,10 +8,10 @@ import { canonicalIp } from '../lib/ip.ts'
 /** Stands for a client whose address cannot be known: one on a unix socket. */
 export const LOCAL_CLIENT = 'unix'
 
-/** Stands for a peer whose address cannot be read; it is believed nothing. */
+/** Stands for a peer whose address cannot be read; nothing that it says is trusted. */
 const UNKNOWN_CLIENT = 'unknown'
 
-/** Most entries of X-Forwarded-For that are looked at, from the right. */
+/** Most entries of X-Forwarded-For that are read, from the right. */
 const HOPS_MAX = 32
 
 /** An entry of X-Forwarded-For, which may carry a port: `1.2.3.4:80`, `[2001:db8::1]:80`. */
@@ -22,12 +22,14 @@ function entryIp(entry: string): string | null {
   return canonicalIp(bracketed ?? withPort ?? bare)
 }
 
+export type ClientIp = ReturnType<typeof createClientIp>
+
 /**
  * Returns a function from the peer's address (`null` on a unix socket, which only local proxies
  * can reach and is therefore trusted) and the X-Forwarded-For header to the client's canonical
  * address: the right-most one that is not itself trusted. A malformed entry ends the search.
  */
-export function createClientAddress(trusted: BlockList | undefined) {
+export function createClientIp(trusted: BlockList | undefined) {
   const isTrusted = (ip: string): boolean =>
     trusted?.check(ip, isIPv4(ip) ? 'ipv4' : 'ipv6') ?? false
 

@@ -1,7 +1,15 @@
-/** Owns compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), and doing it. */
+/**
+ * Owns compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), compressing, and
+ * the compressed bodies in memory. These live as long as their answers are in the response cache,
+ * within its bound.
+ */
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import type { Encoding } from '../api/response-cache.ts'
+import type { Answer } from '../api/answer.ts'
+import type { Query } from '../api/query.ts'
+import type { ResponseCache } from '../api/response-cache.ts'
+
+export type Encoding = 'zstd' | 'gzip'
 
 /** Bodies below this many bytes are sent as they are (contract A8). */
 export const COMPRESS_MIN_BYTES = 1024
@@ -30,8 +38,27 @@ export function chooseEncoding(accept: string | null): Encoding | null {
   return weightOf(best) > 0 && weightOf(best) >= identity ? best : null
 }
 
-export const compress = (body: Uint8Array, encoding: Encoding): Promise<Uint8Array> =>
-  COMPRESS[encoding](body)
+/** Compresses bodies of answers, each once as long as it is in `cache`. */
+export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
+  const known = new WeakMap<Answer, Map<Encoding, Uint8Array>>()
+
+  return async (
+    query: Query,
+    answer: Answer,
+    body: Uint8Array,
+    encoding: Encoding,
+  ): Promise<Uint8Array> => {
+    const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>()
+    const found = bodies.get(encoding)
+    if (found) return found
+    const compressed = await COMPRESS[encoding](body)
+    const isRepeated = answer.chunks.length === 1 // else it holds the time, and differs each time
+    if (isRepeated && !bodies.has(encoding) && cache.reserve(query, answer, compressed.length)) {
+      known.set(answer, bodies.set(encoding, compressed))
+    }
+    return compressed
+  }
+}
 
 /** Compresses a body while it is sent. */
 export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>

@@ -1,9 +1,7 @@
 /** Owns the header fields of answers (contract A8). Constant ones are made once. */
-
-import type { Gauge } from '../access/rate-limit.ts'
-import type { Encoding } from '../api/response-cache.ts'
-import { memoized } from '../lib/memo.ts'
-import type { Output } from '../proxies/proxy.ts'
+import type { LimitStatus } from '../access/rate-limit.ts'
+import type { Output } from '../api/render.ts'
+import type { Encoding } from './compression.ts'
 
 export type HeaderFields = { [name: string]: string }
 
@@ -30,10 +28,12 @@ const CODINGS: { [C in Coding]: HeaderFields } = {
   gzip: { ...VARY, 'content-encoding': 'gzip' },
 }
 
-/** Content type, for downloads the file's name, and the coding of an answer's body. */
-const fieldsOf = memoized(({ kind, download }: Output): { [C in Coding]: HeaderFields } => {
+type ByCoding = { [C in Coding]: HeaderFields }
+
+/** Content type, and for downloads the file's name, with each coding. */
+function fieldsOf(kind: Output['kind'], isDownload: boolean): ByCoding {
   const own: HeaderFields = { 'content-type': CONTENT_TYPES[kind] }
-  if (download) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
+  if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
   const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
   return {
     fixed: coded('fixed'),
@@ -41,27 +41,30 @@ const fieldsOf = memoized(({ kind, download }: Output): { [C in Coding]: HeaderF
     zstd: coded('zstd'),
     gzip: coded('gzip'),
   }
-})
+}
 
-export const bodyHeaders = (output: Output, coding: Coding): HeaderFields =>
-  fieldsOf(output)[coding]
+const INLINE = { txt: fieldsOf('txt', false), json: fieldsOf('json', false) }
+const DOWNLOAD = { txt: fieldsOf('txt', true), json: fieldsOf('json', true) }
+
+export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
+  (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
 /** All header fields of an answer: those of every answer of the service, then its own. */
 export function completeHeaders(
   requestId: string,
-  gauges: readonly Gauge[],
+  limits: readonly LimitStatus[],
   own: HeaderFields,
 ): HeaderFields {
   const headers: HeaderFields = { ...COMMON, ...own, 'x-request-id': requestId }
-  if (gauges.length > 0) addRateLimit(headers, gauges)
+  if (limits.length > 0) addRateLimit(headers, limits)
   return headers
 }
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
-function addRateLimit(headers: HeaderFields, gauges: readonly Gauge[]): void {
+function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
   let policy = ''
   let limit = ''
-  for (const { name, quota, windowSeconds, remaining, resetSeconds } of gauges) {
+  for (const { name, quota, windowSeconds, remaining, resetSeconds } of limits) {
     const comma = policy === '' ? '' : ', '
     policy += `${comma}"${name}";q=${quota};w=${windowSeconds}`
     limit += `${comma}"${name}";r=${remaining};t=${resetSeconds}`

@@ -1,13 +1,13 @@
 /** Owns binding the service to a TCP port or a unix socket. */
 import { chmodSync, lstatSync, unlinkSync } from 'node:fs'
-import { CommandError, messageOf } from '../api/errors.ts'
 import type { Listen } from '../config/parsers.ts'
-import type { createService } from './app.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import type { HttpApp } from './app.ts'
 
 /**
- * Seconds without progress after which a connection is closed: no request, no byte taken of an
- * answer. Bun looks every 4 seconds, so it is 24 to 28 of them. A head that does not end is cut
- * after 12 whatever this says, and bytes that drip in prolong neither.
+ * Seconds without progress after which a connection is closed: no request, no byte of an answer
+ * taken. Bun checks every 4 seconds, so it is 24 to 28 of them. A request head that does not end is
+ * cut after 12 in any case; bytes that drip in extend neither.
  */
 const IDLE_TIMEOUT_SECONDS = 28
 /** No request of ours has a body. */
@@ -17,7 +17,7 @@ const REQUEST_BODY_MAX_BYTES = 1024
  * Starts listening; gives the address to show and the running server.
  * @throws CommandError when the address cannot be bound.
  */
-export async function listen(service: ReturnType<typeof createService>, where: Listen) {
+export async function listen(service: HttpApp, where: Listen) {
   if ('unix' in where) await removeStaleSocket(where.unix)
   try {
     service.listen({

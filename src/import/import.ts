@@ -2,7 +2,7 @@
  * Owns an import from end to end: files in, proxies and refusals out, in one step or not at all.
  * What becomes of a proxy is the `target`'s affair; progress and messages are the caller's.
  */
-import { CommandError, messageOf } from '../api/errors.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { detectFormat, type Format, HEAD_LENGTH, readRows } from './formats/formats.ts'
 import { knownMembers, type RawRow, type RowDefaults, readRow } from './row.ts'

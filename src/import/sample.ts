@@ -1,6 +1,6 @@
 /** Owns loading the built-in sample list, its newest check moved to now (contract D7). */
-import type { List } from '../app.ts'
 import { toSeconds } from '../lib/time.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
 import { readRow } from './row.ts'
 import { isRecord, parseJson } from './sink.ts'
 
@@ -8,7 +8,11 @@ import { isRecord, parseJson } from './sink.ts'
  * Fills `list` from NDJSON text. Ages are kept: the newest check becomes `nowMs`.
  * @throws Error when a row is bad: the sample is part of the program.
  */
-export function loadSample(list: List, ndjson: string, nowMs: number): void {
+export async function loadSample(
+  list: Pick<ProxyWriter, 'begin'>,
+  ndjson: string,
+  nowMs: number,
+): Promise<void> {
   const defaults = { type: undefined, nowMs, provider: 'the service' }
   const rows = ndjson.split('\n').map(parseJson).filter(isRecord)
   const proxies = rows.map(row => {
@@ -18,7 +22,7 @@ export function loadSample(list: List, ndjson: string, nowMs: number): void {
   })
   const newest = Math.max(...proxies.map(({ checkedAt }) => checkedAt))
   const shift = toSeconds(nowMs) - newest
-  const target = list.beginImport(false)
-  for (const proxy of proxies) target.add({ ...proxy, checkedAt: proxy.checkedAt + shift })
-  target.commit()
+  const importTx = list.begin('merge')
+  for (const proxy of proxies) importTx.add({ ...proxy, checkedAt: proxy.checkedAt + shift })
+  await importTx.commit()
 }

@@ -1,56 +1,35 @@
 /**
- * Owns what the server writes about itself: the access log on stdout (one JSON line a request)
- * and sentences on stderr. Is handed no query string, no header and no key, so it can leak none.
+ * Owns what a server writes about itself: lines on stdout, gathered over a turn of the event loop,
+ * and sentences for the operator on stderr.
  */
 
-/** One served request. */
-export type AccessEntry = {
-  time: string
-  id: string
-  method: string
-  /** A path of ours; anything else may hold a mistyped key and is not told. */
-  path: string
-  status: number
-  /** The key's public id, `null` when no known key was given. */
-  key: string | null
-  records: number
-  bytes: number
-  ms: number
-  client: string
-}
-
 export type Log = {
-  access(entry: AccessEntry): void
+  /** Writes a line, without its newline, to stdout. */
+  line(text: string): void
   /** A sentence for the operator. */
   say(sentence: string): void
-  /** Waits, for a moment at most, until everything is written. */
+  /** Waits, for two seconds at most, until everything is written. */
   close(): Promise<void>
 }
 
-/** A reader of the log that has stalled must not hold up the end. */
+/** A stalled reader of stdout must not delay the end of the process for longer. */
 const CLOSE_MS_MAX = 2_000
 
-/** No field needs escaping: each is ours, or an address, or a method that HTTP knows. */
-const lineOf = (entry: AccessEntry): string =>
-  `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
-  `"status":${entry.status},"key":${entry.key === null ? 'null' : `"${entry.key}"`},` +
-  `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"}\n`
-
-/** A log on the process's own streams; `accessLog` false keeps stdout silent. */
-export function createLog(accessLog: boolean): Log {
+/** A log on the process's own streams; with `hasLines` false stdout stays silent. */
+export function createLog({ hasLines }: { hasLines: boolean }): Log {
   const out = Bun.stdout.writer({ highWaterMark: 64 * 1024 })
   let lines = ''
   const flush = async (): Promise<void> => {
     out.write(lines)
     lines = ''
-    // A reader that went away must not stop the service.
+    // A closed stdout must not stop the service.
     await Promise.resolve(out.flush()).catch(() => {})
   }
   return {
-    access(entry) {
-      if (!accessLog) return
+    line(text) {
+      if (!hasLines) return
       if (lines === '') setImmediate(flush)
-      lines += lineOf(entry)
+      lines += `${text}\n`
     },
     say: sentence => void process.stderr.write(`${sentence}\n`),
     async close() {

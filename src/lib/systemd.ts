@@ -3,7 +3,7 @@
  * sd_notify(3)): that it is ready, alive, stopping. Bun has no datagrams on unix sockets, so libc
  * sends them. What cannot be told stops nothing.
  */
-import { messageOf } from '../api/errors.ts'
+import { messageOf } from '../lib/errors.ts'
 
 /** The service manager: its socket, a path or `@name`, and how often it wants a sign of life. */
 export type Manager = { socket: string; watchdogMs: number | null }

@@ -1,11 +1,4 @@
-/**
- * Owns the clock, the units of time and every textual form of an instant.
- * The only file that reads a clock; everything else is handed a `Clock`, so tests move time by hand.
- */
-import { readFileSync } from 'node:fs'
-
-/** Gives the current instant in Unix milliseconds. May step back: callers must not assume order. */
-export type Clock = () => number
+/** Owns the units of time and every textual form of an instant. Reads no clock. Pure. */
 
 export const SECOND_MS = 1000
 export const MINUTE_MS = 60 * SECOND_MS
@@ -15,28 +8,14 @@ export const DAY_MS = 24 * HOUR_MS
 /** `timecheck` is shown at this fixed offset from UTC, in seconds (spec 2.1: GMT+2). */
 const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 
-export const systemClock: Clock = () => Date.now()
-
-/** A clock that reads Unix milliseconds from `file` at every call. Only tests of the binary use it. */
-export const fileClock =
-  (file: string): Clock =>
-  () =>
-    Number(readFileSync(file, 'utf8'))
-
-/** Starts a monotonic stopwatch; the returned function gives the milliseconds since then. */
-export function stopwatch(): () => number {
-  const start = performance.now()
-  return () => performance.now() - start
-}
-
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
 /** Number of the UTC day an instant lies in, counted from 1970-01-01. */
 export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 
-/** Keeps the last text of a formatter: busy servers ask for the same instant again and again. */
-function remembering(format: (instant: number) => string): (instant: number) => string {
+/** Keeps the last text of a formatter: busy servers format the same instant again and again. */
+function rememberLast(format: (instant: number) => string): (instant: number) => string {
   let known = Number.NaN
   let text = ''
   return instant => {
@@ -47,10 +26,10 @@ function remembering(format: (instant: number) => string): (instant: number) => 
 }
 
 /** ISO 8601 with `Z`, milliseconds included. */
-export const formatInstant = remembering(ms => new Date(ms).toISOString())
+export const formatInstant = rememberLast(ms => new Date(ms).toISOString())
 
 /** `YYYY-MM-DD HH:MM:SS` at UTC+2, from Unix seconds. */
-export const formatTimecheck = remembering(seconds =>
+export const formatTimecheck = rememberLast(seconds =>
   new Date((seconds + TIMECHECK_OFFSET_SECONDS) * SECOND_MS)
     .toISOString()
     .slice(0, 19)

@@ -1,31 +1,56 @@
 /**
- * Owns what is shared within one turn of the event loop: group commit, and values read once.
+ * Owns what is shared within one turn of the event loop: batches of work, and values read once.
  * Knows nothing of what the work is.
  */
 
+/** A value now, or later. */
+export type Awaitable<T> = T | Promise<T>
+
 /**
  * Returns a function that queues an item and resolves to its result. All items queued in one turn
- * of the event loop are handed to `work` in one call, in order of arrival; `work` returns one
- * result an item. When `work` throws, every item of the batch is rejected with that error.
+ * of the event loop are passed to `work` in one call, in order of arrival; `work` gives one result
+ * an item, at once or later. At most one batch is in flight: what arrives meanwhile forms the next.
+ * When `work` fails, every item of the batch is rejected with that error.
  */
 export function createTurnBatch<Item, Result>(
-  work: (items: readonly Item[]) => readonly Result[],
+  work: (items: readonly Item[]) => Awaitable<readonly Result[]>,
 ): (item: Item) => Promise<Result> {
-  type Batch = { items: Item[]; results: Promise<readonly Result[]> }
+  type Batch = {
+    items: Item[]
+    results: Promise<readonly Result[]>
+    resolve: (results: Awaitable<readonly Result[]>) => void
+    reject: (error: unknown) => void
+  }
   let open: Batch | null = null
+  let isInFlight = false
 
   function openBatch(): Batch {
+    if (!isInFlight) setImmediate(run)
     const { promise: results, resolve, reject } = Promise.withResolvers<readonly Result[]>()
-    const items: Item[] = []
-    setImmediate(() => {
-      open = null
-      try {
-        resolve(work(items))
-      } catch (error) {
-        reject(error)
-      }
-    })
-    return { items, results }
+    return { items: [], results, resolve, reject }
+  }
+
+  function run(): void {
+    const batch = open
+    open = null
+    if (batch === null) return
+    try {
+      const results = work(batch.items)
+      batch.resolve(results)
+      if (results instanceof Promise) wait(results)
+    } catch (error) {
+      batch.reject(error)
+    }
+  }
+
+  /** Holds the next batch back until this one has ended, however it ends. */
+  function wait(results: Promise<unknown>): void {
+    isInFlight = true
+    const next = (): void => {
+      isInFlight = false
+      if (open !== null) setImmediate(run)
+    }
+    results.then(next, next)
   }
 
   return async item => {

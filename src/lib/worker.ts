@@ -1,8 +1,24 @@
-/** Owns starting worker threads by the path of their source file. Knows nothing of what they do. */
+/** Owns worker threads: starting them by source file, and passing errors between threads. */
 import { join } from 'node:path'
+import { StoreError } from './errors.ts'
 
 /** The folder `src/`, or in the binary, where this module is part of one file, its equivalent. */
 const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..') : import.meta.dir
 
 /** Starts the worker of `path`, relative to `src/`. The build must name it as an entry point. */
 export const startWorker = (path: string): Worker => new Worker(join(SOURCE_ROOT, path))
+
+/** An error as a message: structured clones lose all but the name and message of an error. */
+export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
+
+export function toErrorMessage(thrown: unknown): ErrorMessage {
+  const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
+  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
+  return { name, message, code, isDamage: thrown instanceof StoreError && thrown.isDamage }
+}
+
+/** The error that a message is of; its class is kept only if it is `StoreError`. */
+export const toError = ({ name, message, code, isDamage }: ErrorMessage): Error =>
+  name === 'StoreError'
+    ? new StoreError(message, { isDamage })
+    : Object.assign(new Error(message), { name, code })

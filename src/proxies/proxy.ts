@@ -1,6 +1,6 @@
 /**
- * Owns the vocabulary of the service: what a proxy is, what can be asked of a list of them, and
- * the closed lists that schema, SQL, rendering and documentation share. Knows no wire names.
+ * Owns what a proxy is, and the closed lists that schemas, SQL, rendering and documentation share.
+ * Knows no wire names.
  */
 import { isIPv4 } from 'node:net'
 
@@ -9,28 +9,26 @@ export const ANONS = ['transparent', 'anonymous', 'elite'] as const
 /** In the order of a record (spec 2.1). The provider's own service is renamed by a setting. */
 export const SERVICES = ['smtp', 'telegram', 'avito', 'google', 'provider'] as const
 export const LANGS = ['ru', 'en'] as const
-export const COUNTRY_MODES = ['include', 'except'] as const
 
 export type ProxyType = (typeof TYPES)[number]
 export type Anon = (typeof ANONS)[number]
 export type Service = (typeof SERVICES)[number]
 export type Lang = (typeof LANGS)[number]
-export type CountryMode = (typeof COUNTRY_MODES)[number]
 
 /** `a.b.c.d:port`, canonical decimal: the identity of a proxy. */
 export type Address = { ip: string; port: number }
 
+/** What an answer of bare addresses needs of a proxy. `checkedAt`: Unix seconds. */
+export type Endpoint = Address & { type: ProxyType; checkedAt: number }
+
 /** One proxy. `null`, and `''` for texts, mean unknown; services default to false. */
-export type Proxy = Address & {
+export type Proxy = Endpoint & {
   /** IPv4 or IPv6 without a port, `''` when unknown. */
   ipOut: string
-  type: ProxyType
   anon: Anon | ''
   /** Bytes per second. */
   speed: number | null
   pingMs: number | null
-  /** Unix seconds of the last successful check. */
-  checkedAt: number
   /** ISO 3166-1 alpha-2 in upper case, `''` when unknown. */
   country: string
   /** Default (Russian) name. */
@@ -42,53 +40,14 @@ export type Proxy = Address & {
   services: ReadonlySet<Service>
 }
 
-/** A proxy as a file tells it; an update leaves the services it does not state as they were. */
+/** A proxy as a file has it; an update leaves the services that it does not state unchanged. */
 export type IncomingProxy = Proxy & { servicesStated: ReadonlySet<Service> }
-
-/** What a request asks for. Empty lists and `null` put no condition. */
-export type Filter = {
-  types: readonly ProxyType[]
-  anons: readonly Anon[]
-  pingMaxMs: number | null
-  speedMin: number | null
-  ageMaxSeconds: number
-  worksMin: number | null
-  /** Upper case. */
-  countries: readonly string[]
-  countryMode: CountryMode
-  /** Lower case, as they are shown back; compared folded (see `fold`). */
-  cities: readonly string[]
-  lang: Lang
-  port: number | null
-  address: Address | null
-  /** All of these are required. */
-  services: readonly Service[]
-  /** Most records in the answer. */
-  count: number | null
-}
-
-export const DEFAULT_AGE_MAX_SECONDS = 600
-
-/** How the answer is written. */
-export type Output = {
-  kind: 'txt' | 'json'
-  download: boolean
-  typePrefix: boolean
-  /** `null`: all members. */
-  fields: readonly string[] | null
-  splitIp: boolean
-  shape: 'array' | 'object'
-  wrap: boolean
-  pretty: boolean
-}
-
-/** The form in which names are compared: case of any alphabet, and Unicode composition, folded. */
-export const fold = (name: string): string =>
-  name.trim().normalize('NFKC').toUpperCase().toLowerCase().normalize('NFKC')
 
 /** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, proxy: Pick<Proxy, 'city' | 'cityEn'>): string =>
   lang === 'en' && proxy.cityEn !== '' ? proxy.cityEn : proxy.city
+
+export const addressText = ({ ip, port }: Address): string => `${ip}:${port}`
 
 /** Reads `a.b.c.d:port`; `null` unless the address is canonical IPv4 and the port 1–65535. */
 export function parseAddress(text: string): Address | null {

@@ -1,50 +1,50 @@
 /**
- * Owns a store that may fail while the server runs: it is opened anew when that can help, and
- * the operator reads one sentence when something is wrong and one when it is over.
+ * Owns supervising a store that may fail while the server runs: it is opened again when that can
+ * help, and the operator reads one sentence when something is wrong and one when it is over.
  */
-import { isDatabaseFailure, Unavailable } from '../api/errors.ts'
+import { StoreError } from '../lib/errors.ts'
+import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
 
-export type HandleParts<Store> = {
-  /** What the store is, for sentences: the path of its file. */
-  name: string
-  /** Opens the store once more. Throws while that cannot be done. */
+export type SupervisorParts<Store> = {
+  /** The path of the store's file, for sentences. */
+  file: string
+  /** Opens the store again. Throws while that cannot be done. */
   reopen: () => Store
   close: (store: Store) => void
-  /** Throws when the store is not any more what was opened. */
-  look: (store: Store) => void
-  /** Throws when the store cannot do what it is there for. */
+  /** Throws when the store is not what was opened any more. */
+  verify: (store: Store) => void
+  /** Throws when the store cannot do its work. */
   probe: (store: Store) => void
-  /** Whether the store is of no more use after this failure. */
-  isWorn: (failure: unknown) => boolean
-  explain: (failure: unknown) => string
+  /** Called with every failure. */
+  onFailure?: (failure: unknown) => void
   say: (sentence: string) => void
 }
 
-export type Handle<Store> = {
-  /** Works with the store. @throws Unavailable while there is none, and what `work` throws. */
+export type Supervisor<Store> = {
+  /** Works with the store. @throws StoreError while it is not open or when it fails. */
   use<T>(work: (store: Store) => T): T
-  /** Looks after the store, and opens it while there is none: call it every second. */
-  tend(): void
-  /** Tells of a failure that was found elsewhere; `fail` also gives up a store it has worn. */
+  /** Verifies the store, and opens it while it is not open: call it every second. */
+  tick(): void
+  /** Reports a failure that was found elsewhere; `fail` also closes a store that it made unusable. */
   report(failure: unknown): void
   fail(failure: unknown): void
-  /** How often the store was opened: a number for each. */
+  /** How often the store was opened. */
   generation(): number
   close(): void
 }
 
-/** Holds a store, `first` or none yet. */
-export function createHandle<Store>(
+/** Supervises a store, `first` or none yet. */
+export function supervise<Store>(
   first: Store | null,
-  { name, reopen, close, look, probe, isWorn, explain, say }: HandleParts<Store>,
-): Handle<Store> {
+  { file, reopen, close, verify, probe, onFailure = () => {}, say }: SupervisorParts<Store>,
+): Supervisor<Store> {
   let store = first
   let generation = 0
   let isClosed = false
-  /** Works under way, one inside the other: only the outermost may lose its store. */
+  /** Uses under way, one inside the other: only the outermost may close the store. */
   let depth = 0
   /** What was said since the store last worked: each sentence once. */
-  const told = new Set<string>()
+  const said = new Set<string>()
 
   function drop(): void {
     const dropped = store
@@ -53,16 +53,17 @@ export function createHandle<Store>(
   }
 
   function report(failure: unknown): void {
-    const sentence = explain(failure)
+    const sentence = explain(file, failure)
     // What follows from the first failure is not news, but what we found out about it is.
-    const isNews = failure instanceof Unavailable && !told.has(sentence)
-    if (told.size === 0 || isNews) say(`${sentence}; answering 503 until that is over`)
-    told.add(sentence)
+    const isNews = failure instanceof StoreError && !said.has(sentence)
+    if (said.size === 0 || isNews) say(`${sentence}; answering 503 until that is over`)
+    said.add(sentence)
   }
 
   function fail(failure: unknown): void {
     report(failure)
-    if (isWorn(failure)) drop()
+    onFailure(failure)
+    if (isUnusable(failure)) drop()
   }
 
   function open(): Store {
@@ -75,26 +76,27 @@ export function createHandle<Store>(
     report,
     fail,
     use(work) {
-      if (store === null) throw new Unavailable(`${name} is not open`)
+      if (store === null) throw new StoreError(`${file} is not open`)
       depth += 1
       try {
         return work(store)
       } catch (failure) {
-        if (depth === 1 && isDatabaseFailure(failure)) fail(failure)
-        throw failure
+        if (depth > 1) throw failure
+        if (isStoreFailure(failure)) fail(failure)
+        throw toStoreError(file, failure)
       } finally {
         depth -= 1
       }
     },
-    tend() {
+    tick() {
       if (isClosed) return
       try {
         store ??= open()
-        look(store)
-        if (told.size === 0) return
+        verify(store)
+        if (said.size === 0) return
         probe(store)
-        told.clear()
-        say(`${name} works again`)
+        said.clear()
+        say(`${file} works again`)
       } catch (failure) {
         fail(failure)
       }

@@ -1,66 +1,72 @@
 /**
- * Owns what has been used: the log of admissions and the sets of networks, in access.db.
- * What they mean is in `limits.ts`.
+ * Owns usage in SQLite: the table of admissions and the sets of networks. The decisions are made
+ * in `access/rate-limit.ts` and `access/network-quota.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import type { Admission, Usage, UsageStore } from '../../access/rate-limit.ts'
+import { consume, type NetworkLog } from '../../access/network-quota.ts'
+import { admit, type Subject, UNUSED, type Usage, type UsageLog } from '../../access/rate-limit.ts'
+import type { UsageStore } from '../../access/store.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
-import { dataVersionOf, type OpenOptions, openDatabase } from '../database.ts'
-import schema from './migrations/1-keys-plans-usage.sql' with { type: 'text' }
+import { dataVersionOf } from '../database.ts'
 
-/** Rows a sweep looks at, and networks it removes, at a time: no request waits long for it. */
-const SWEEP_SLICE = 10_000
+/** Rows that a prune looks at, and networks it removes, at a time: no request waits long for it. */
+const PRUNE_SLICE = 10_000
 const REMOVE_SLICE = 2_000
-/** Usage is forgotten this long after the last admission: longer than any window. */
+/** Usage is removed this long after the last admission: longer than any window. */
 const KEEP_MS = 2 * DAY_MS
 /** Client addresses are many, and their windows an hour at most. */
 const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
-/** Every admission dirties a page of the log's end: small pages keep commits small. */
-const PAGE_BYTES = 1024
-
-type AccessFileOptions = Pick<OpenOptions, 'serving' | 'again'>
-
-export const openAccessFile = (file: string, options: AccessFileOptions = {}): Database =>
-  openDatabase(file, { holds: 'access', schema: [schema], pageBytes: PAGE_BYTES, ...options })
-
-/** Rows that may be in the log though nothing counts them any more. */
+/** Rows that may be in the table though no rule counts them any more. */
 const OBSOLETE_MAX = 512
 
-type LogRow = [id: number, subject: string, at: number, requests: number, kept: number]
+type AdmissionRow = [
+  id: number,
+  kind: Subject['kind'],
+  subjectId: string,
+  at: number,
+  requests: number,
+  kept: number,
+]
 
-/** What is known of a subject: its usage, and the log rows its admissions stand in. */
+/** What is known of a subject: its usage, and the ids of the rows of its admissions. */
 type Known = { usage: Usage; ids: number[] }
+type KnownByKind = { readonly [kind in Subject['kind']]: Map<string, Known> }
 
-function beginKnowing(known: Map<string, Known>, subject: string): Known {
-  const fresh = { usage: { admissions: [], day: 0, requests: 0 }, ids: [] }
-  known.set(subject, fresh)
-  return fresh
-}
+const admissionStatements = (db: Database) => ({
+  selectNew: db.prepare<AdmissionRow, [number]>(
+    `select id, subject_kind, subject_id, at, requests, kept from admissions
+     where id > ? order by id`,
+  ),
+  insert: db.prepare<never, AdmissionRow>(
+    `insert into admissions (id, subject_kind, subject_id, at, requests, kept)
+     values (?, ?, ?, ?, ?, ?)`,
+  ),
+  remove: db.prepare<never, [string]>(
+    'delete from admissions where id in (select value from json_each(?))',
+  ),
+})
 
 /**
- * The log of admissions, and its content by subject in memory. What other processes append is
- * read before every transaction, so memory is never behind.
+ * The table of admissions, and its content by subject in memory. What other processes append is
+ * read at the begin of every transaction, so memory is never behind.
  */
-function createAdmissionLog(db: Database) {
-  const known = new Map<string, Known>()
+function createAdmissionTable(db: Database) {
+  const known: KnownByKind = { key: new Map(), demo: new Map(), temp: new Map() }
   let lastId = 0
   let seenVersion: number | null = null // null: not read yet
   const version = dataVersionOf(db)
-  const selectNew = db.prepare<LogRow, [number]>(
-    'select id, subject, at, requests, kept from admissions where id > ? order by id',
-  )
-  const insert = db.prepare<never, LogRow>(
-    'insert into admissions (id, subject, at, requests, kept) values (?, ?, ?, ?, ?)',
-  )
-  const remove = db.prepare<never, [string]>(
-    'delete from admissions where id in (select value from json_each(?))',
-  )
+  const { selectNew, insert, remove } = admissionStatements(db)
   let obsolete: number[] = []
 
-  /** Takes a row into what is known. */
-  function apply([id, subject, at, requests, kept]: LogRow, isOwn: boolean): void {
-    const { usage, ids } = known.get(subject) ?? beginKnowing(known, subject)
+  /** Takes a row into memory. */
+  function apply([id, kind, subjectId, at, requests, kept]: AdmissionRow, isOwn: boolean): void {
+    let entry = known[kind].get(subjectId)
+    if (entry === undefined) {
+      entry = { usage: { admissions: [], day: 0, requests: 0 }, ids: [] }
+      known[kind].set(subjectId, entry)
+    }
+    const { usage, ids } = entry
     usage.admissions.push(at)
     usage.day = utcDay(at)
     usage.requests = requests
@@ -74,66 +80,71 @@ function createAdmissionLog(db: Database) {
   }
 
   return {
-    /** Whether the log was read at all; the first time takes long when it is long. */
+    /** Whether the table was read at all; the first time takes long when it is long. */
     isRead: (): boolean => seenVersion !== null,
     /** Reads what others have appended. */
     catchUp(): void {
       const current = version()
       if (current === seenVersion) return
-      for (const row of selectNew.values(lastId) as LogRow[]) apply(row, false) // untyped
+      for (const row of selectNew.values(lastId) as AdmissionRow[]) apply(row, false) // untyped
       seenVersion = current
     },
-    /** Forgets subjects that the sweep at `timeMs` has removed. */
+    /** Forgets subjects that a prune at `timeMs` has removed from the table. */
     forgetBefore(timeMs: number): void {
-      for (const [subject, { usage }] of known) {
-        const keptMs = subject.startsWith('key:') ? KEEP_MS : KEEP_ADDRESSES_MS
-        if ((usage.admissions.at(-1) ?? 0) < timeMs - keptMs) known.delete(subject)
+      for (const [kind, subjects] of Object.entries(known)) {
+        const keptMs = kind === 'key' ? KEEP_MS : KEEP_ADDRESSES_MS
+        for (const [id, { usage }] of subjects) {
+          if ((usage.admissions.at(-1) ?? 0) < timeMs - keptMs) subjects.delete(id)
+        }
       }
     },
-    /** Forgets what was read, to read it all again. */
+    /** Forgets what was read, so that all of it is read again. */
     reset(): void {
-      known.clear()
+      for (const subjects of Object.values(known)) subjects.clear()
       obsolete = []
       lastId = 0
       seenVersion = null
     },
-    read: (subject: string): Usage | null => known.get(subject)?.usage ?? null,
+    read: ({ kind, id }: Subject): Usage | null => known[kind].get(id)?.usage ?? null,
     /** Appends an admission; rows of the subject before the last `kept` become obsolete. */
-    append(subject: string, { atMs, requests }: Admission, kept: number): void {
-      const row: LogRow = [++lastId, subject, atMs, requests, kept]
+    record({ kind, id }: Subject, atMs: number, requests: number, kept: number): void {
+      const row: AdmissionRow = [++lastId, kind, id, atMs, requests, kept]
       insert.run(...row)
       apply(row, true)
     },
-    /** Removes rows that no subject counts any more, many at a time; until then they do no harm. */
-    tidy(): void {
+    /** Removes obsolete rows, many at a time; until then they do no harm. */
+    removeObsolete(): void {
       if (obsolete.length < OBSOLETE_MAX) return
       remove.run(JSON.stringify(obsolete))
       obsolete = []
     },
-  }
+  } satisfies UsageLog & { [method: string]: unknown }
 }
 
-/** Reads and writes the table `networks`. */
-function createNetworkTable(db: Database): Pick<UsageStore, 'networks' | 'addNetworks'> {
-  const select = db.prepare<{ network: string }, [string, number]>(
-    'select network from networks where subject = ? and day = ?',
+/** The table of networks. */
+function createNetworkTable(db: Database): NetworkLog {
+  const select = db.prepare<{ network: string }, [string, string, string, number]>(
+    `select network from networks
+     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
   )
-  const insert = db.prepare<never, [string, number, string]>(
-    'insert or ignore into networks (subject, day, network) values (?, ?, ?)',
+  const insert = db.prepare<never, [string, string, string, number, string]>(
+    `insert or ignore into networks (subject_kind, subject_id, network_set, day, network)
+     values (?, ?, ?, ?, ?)`,
   )
   return {
-    networks: (subject, day) => new Set(select.all(subject, day).map(({ network }) => network)),
-    addNetworks(subject, day, added): void {
-      for (const network of added) insert.run(subject, day, network)
+    networks: ({ kind, id }, set, day) =>
+      new Set(select.all(kind, id, set, day).map(({ network }) => network)),
+    addNetworks({ kind, id }, set, day, networks) {
+      for (const network of networks) insert.run(kind, id, set, day, network)
     },
   }
 }
 
 /**
- * Forgets, slice by slice, what no limit looks at any more. A clock that runs ahead of every
+ * Removes, slice by slice, what no limit counts any more. A clock that runs ahead of every
  * admission removes nothing: it may step back, and quota must not come back with it.
  */
-function createSweep(db: Database) {
+function createPrune(db: Database) {
   const lastAdmission = db.prepare<{ at: number | null }, []>(
     'select max(at) as at from (select at from admissions order by id desc limit 1000)',
   )
@@ -141,78 +152,72 @@ function createSweep(db: Database) {
     'select id from admissions where id > ? order by id limit 1 offset ?',
   )
   const deleteAdmissions = db.prepare<never, [number, number, number, number]>(
-    // The last row stays, so that its id is never given again.
+    // The last row stays, so that its id is never used again.
     `delete from admissions where id > ?1 and id <= ?2 and id < (select max(id) from admissions)
-       and (at < ?3 or at < ?4 and subject not like 'key:%')`,
+       and (at < ?3 or at < ?4 and subject_kind <> 'key')`,
   )
   const deleteNetworks = db.prepare<never, [number, number]>(
-    `delete from networks where (subject, day, network) in
-       (select subject, day, network from networks where day < ? limit ?)`,
+    `delete from networks where (subject_kind, subject_id, network_set, day, network) in
+       (select subject_kind, subject_id, network_set, day, network from networks where day < ? limit ?)`,
   )
-  let sweptId = 0 // the log is looked at up to here; 0: from its beginning
+  let prunedId = 0 // rows up to here were looked at; 0: none
   return (nowMs: number): { timeMs: number; mayRemain: boolean } => {
     const timeMs = Math.min(nowMs, lastAdmission.get()?.at ?? 0)
     const cutoffMs = timeMs - KEEP_MS
-    const endId = sliceEnd.get(sweptId, SWEEP_SLICE)?.id ?? null
+    const endId = sliceEnd.get(prunedId, PRUNE_SLICE)?.id ?? null
     const toId = endId ?? Number.MAX_SAFE_INTEGER
-    deleteAdmissions.run(sweptId, toId, cutoffMs, timeMs - KEEP_ADDRESSES_MS)
-    sweptId = endId ?? 0
+    deleteAdmissions.run(prunedId, toId, cutoffMs, timeMs - KEEP_ADDRESSES_MS)
+    prunedId = endId ?? 0
     const { changes } = deleteNetworks.run(utcDay(cutoffMs), REMOVE_SLICE)
     return { timeMs, mayRemain: endId !== null || changes === REMOVE_SLICE }
   }
 }
 
-/** The store of usage. */
+/** The usage of an open database. Every method answers at once. */
 export function createUsageStore(db: Database) {
-  const log = createAdmissionLog(db)
-  const sweep = createSweep(db)
+  const admissions = createAdmissionTable(db)
+  const log: UsageLog & NetworkLog = { ...admissions, ...createNetworkTable(db) }
+  const prune = createPrune(db)
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
-  const removeProbe = db.prepare("delete from networks where subject = 'probe'")
+  const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
+  const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
 
-  let isInTransaction = false
-  const store: UsageStore = {
-    ...createNetworkTable(db),
-    transaction(work) {
-      if (!log.isRead()) log.catchUp() // not under the lock, at which other servers would wait
-      begin.run()
-      isInTransaction = true
-      try {
-        log.catchUp()
-        const result = work(store)
-        log.tidy()
-        commit.run()
-        return result
-      } catch (error) {
-        log.reset()
-        if (db.inTransaction) rollback.run()
-        throw error
-      } finally {
-        isInTransaction = false
-      }
-    },
-    read(subject): Usage | null {
-      if (!isInTransaction) log.catchUp()
-      return log.read(subject)
-    },
-    record: log.append,
+  /** Runs `work` in one transaction; what it wrote is durable once this returns. */
+  function inTransaction<T>(work: () => T): T {
+    if (!admissions.isRead()) admissions.catchUp() // not under the lock, where others would wait
+    begin.run()
+    try {
+      admissions.catchUp()
+      const result = work()
+      admissions.removeObsolete()
+      commit.run()
+      return result
+    } catch (error) {
+      admissions.reset()
+      if (db.inTransaction) rollback.run()
+      throw error
+    }
   }
 
   return {
-    ...store,
-    /** Forgets up to a slice of what no limit looks at any more; says whether more may remain. */
-    removeStale(nowMs: number): boolean {
-      const { timeMs, mayRemain } = sweep(nowMs)
-      if (!mayRemain) log.forgetBefore(timeMs)
+    admit: batch => inTransaction(() => batch.map(admission => admit(log, admission))),
+    consume: batch => inTransaction(() => batch.map(consumption => consume(log, consumption))),
+    peek(batch) {
+      admissions.catchUp()
+      return batch.map(subject => admissions.read(subject) ?? UNUSED)
+    },
+    prune(nowMs) {
+      const { timeMs, mayRemain } = prune(nowMs)
+      if (!mayRemain) admissions.forgetBefore(timeMs)
       return mayRemain
     },
-    /** Commits a write that changes nothing that counts. @throws when usage cannot be written. */
-    probe(): void {
-      store.transaction(() => {
-        removeProbe.run() // what is there already would not be written
-        store.addNetworks('probe', 0, ['probe'])
-      })
-    },
-  }
+    /** Commits a write that changes nothing that counts. */
+    probe: () =>
+      inTransaction(() => {
+        removeProbe.run() // a row that is there already would not be written
+        writeProbe.run()
+      }),
+  } satisfies UsageStore
 }

@@ -14,10 +14,10 @@ import {
   statSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { CommandError, messageOf } from '../../api/errors.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../app.ts'
+import { CommandError, messageOf } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { startWorker } from '../../lib/worker.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../stores.ts'
 import type { Copy, Counts } from './copy.ts'
 import { writeTar } from './tar.ts'
 

@@ -3,8 +3,9 @@
  * holding anybody up.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { CommandError } from '../../api/errors.ts'
-import { APPLICATION_IDS, explain } from '../database.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { explain } from '../errors.ts'
+import { APPLICATION_IDS } from '../migrate.ts'
 
 /** A database file, what it holds, and where its copy goes (a file that is not there yet). */
 export type Copy = { holds: keyof typeof APPLICATION_IDS; file: string; to: string }

@@ -1,6 +1,6 @@
 /** The thread that copies databases, so that the main one can show how far it is. */
 
-import { messageOf } from '../../api/errors.ts'
+import { messageOf } from '../../lib/errors.ts'
 import type { FromBackupThread } from './backup.ts'
 import { type Copy, copyDatabase } from './copy.ts'
 

@@ -1,12 +1,12 @@
 /**
- * Owns the checks of whole databases, which read everything: a list of a million proxies takes
- * some seconds. Of the list also every index is read, because answers come from the indexes alone.
+ * Owns the integrity checks of databases, which read everything: a list of a million proxies takes
+ * some seconds. Every index of the list is read too, because answers come from the indexes alone.
  */
 import { Database } from 'bun:sqlite'
-import { messageOf } from '../../api/errors.ts'
-import { isDamage } from '../database.ts'
+import { messageOf } from '../../lib/errors.ts'
+import { isDamage } from '../errors.ts'
 import { ROW_COLUMNS } from '../proxies/row.ts'
-import { hashSql, isDigestRight } from './checksum.ts'
+import { hashSql, isChecksumRight } from './checksum.ts'
 
 const [ID, ...OTHERS] = ROW_COLUMNS.slice(0, -1)
 const WIDE = [ID ?? '', ...OTHERS] as const
@@ -22,8 +22,8 @@ const INDEXED: { [index: string]: readonly [string, ...string[]] } = {
 
 type Row = { [column: string]: unknown }
 
-/** Problems of a database that `find` gives on one snapshot; what cannot be read is one, too. */
-function checking(db: Database, find: () => string[]): string[] {
+/** The problems that `find` gives on one snapshot; what cannot be read is one, too. */
+function onSnapshot(db: Database, find: () => string[]): string[] {
   try {
     db.run('begin')
     try {
@@ -39,8 +39,8 @@ function checking(db: Database, find: () => string[]): string[] {
 
 const row = (db: Database, sql: string): Row => db.prepare<Row, []>(sql).get() ?? {}
 
-/** What SQLite's own check finds first. */
-function structure(db: Database, pragma: 'quick_check' | 'integrity_check'): string[] {
+/** The first problem that SQLite's own check finds. */
+function structureProblems(db: Database, pragma: 'quick_check' | 'integrity_check'): string[] {
   const [found] = Object.values(row(db, `pragma ${pragma}(1)`)).map(String)
   return found === undefined || found === 'ok' ? [] : [found.replaceAll('\n', ' ')]
 }
@@ -54,17 +54,17 @@ const schemaOf = (db: Database): Set<string> =>
   )
 
 /** Whether tables, indexes and triggers are as in a new list; there may be others. */
-function isSchemaWhole(db: Database, scripts: readonly string[]): boolean {
+function isSchemaIntact(db: Database, scripts: readonly string[]): boolean {
   const fresh = new Database(':memory:')
   for (const script of scripts) fresh.run(script)
-  const isWhole = schemaOf(fresh).isSubsetOf(schemaOf(db))
+  const isIntact = schemaOf(fresh).isSubsetOf(schemaOf(db))
   fresh.close()
-  return isWhole
+  return isIntact
 }
 
-/** What is wrong with the rows or an index of the list. */
-function content(db: Database): string[] {
-  const problems = isDigestRight(db) ? [] : ['the rows do not match the digest']
+/** The problems of the rows and the indexes of the list. */
+function contentProblems(db: Database): string[] {
+  const problems = isChecksumRight(db) ? [] : ['the rows do not match the checksum']
   const sums = Object.entries(INDEXED).map(([index, held]) => `sum(${hashSql(held)}) as ${index}`)
   const ofRows = row(db, `select count(*) as n, ${sums.join(', ')} from proxies not indexed`)
   for (const [index, held] of Object.entries(INDEXED)) {
@@ -76,18 +76,18 @@ function content(db: Database): string[] {
   return problems
 }
 
-/** What is wrong with an open list whose schema comes from `scripts`; nothing when it is whole. */
+/** The problems of an open list whose schema comes from `scripts`; none when it is intact. */
 export const checkList = (db: Database, scripts: readonly string[]): string[] =>
-  checking(db, () => {
-    const problems = structure(db, 'quick_check')
-    if (!isSchemaWhole(db, scripts)) problems.push('the schema is not what it should be')
-    return problems.length > 0 ? problems : content(db)
+  onSnapshot(db, () => {
+    const problems = structureProblems(db, 'quick_check')
+    if (!isSchemaIntact(db, scripts)) problems.push('the schema is not what it should be')
+    return problems.length > 0 ? problems : contentProblems(db)
   })
 
-/** What is wrong with open keys, plans and usage; nothing when they are whole. */
+/** The problems of open keys, plans and usage; none when they are intact. */
 export const checkRegistry = (db: Database): string[] =>
-  checking(db, () => {
+  onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
-    const problems = structure(db, 'integrity_check')
+    const problems = structureProblems(db, 'integrity_check')
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })

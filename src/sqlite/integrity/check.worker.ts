@@ -1,19 +1,22 @@
-/** The thread that checks the list while the server answers, and that seals it or takes its seal. */
-import { messageOf } from '../../api/errors.ts'
+/** The worker that checks the list while the server answers, and stamps it or takes its stamp. */
+import { systemClock } from '../../lib/clock.ts'
+import { messageOf } from '../../lib/errors.ts'
 import { checkListFile } from '../proxies/store.ts'
-import { type Mark, markOf } from './file-stamp.ts'
+import { type Fingerprint, fingerprintOf } from './file-stamp.ts'
 
-/** What is wrong with the list, and of which files; or why that cannot be told now. */
-export type Checked = { problems: readonly string[]; mark: Mark | null } | { failed: string }
+/** What is wrong with the list, and of which file; or why that cannot be found out now. */
+export type Checked =
+  | { kind: 'checked'; problems: readonly string[]; fingerprint: Fingerprint | null }
+  | { kind: 'failed'; message: string }
 
 declare const self: Worker
 
 function check(file: string): Checked {
   try {
-    const mark = markOf(file)
-    return { problems: checkListFile(file), mark }
+    const fingerprint = fingerprintOf(file)
+    return { kind: 'checked', problems: checkListFile(file, systemClock), fingerprint }
   } catch (error) {
-    return { failed: messageOf(error) }
+    return { kind: 'failed', message: messageOf(error) }
   }
 }
 

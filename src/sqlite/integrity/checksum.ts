@@ -1,17 +1,17 @@
 /**
- * Owns the digest of the list: numbers that change with any bit of a row. SQLite's own check
- * looks at the structure of a file only. Triggers keep the digest right, whoever changes a row.
+ * Owns the checksum of the list: numbers that change with any bit of a row. SQLite's own check
+ * reads the structure of a file only. Triggers keep the checksum right, no matter who changes a row.
  */
 import type { Database } from 'bun:sqlite'
 import { ROW_COLUMNS } from '../proxies/row.ts'
 
-/** All arithmetic stays below 2^63, where SQLite would go on in floating point. */
+/** All arithmetic stays below 2^63, where SQLite would continue in floating point. */
 const PRIME = 2 ** 31 - 1
 const BASE = 1_000_003
 
 /**
- * A number of some values, the first of them different in every row. A product, because a sum
- * would not see two changes that make up for each other.
+ * SQL for a number of some values, the first of them different in every row. A product, because a
+ * sum would not see two changes that cancel each other out.
  */
 export function hashSql([first, ...others]: readonly [string, ...string[]]): string {
   const start = `${first} % ${PRIME}`
@@ -20,21 +20,21 @@ export function hashSql([first, ...others]: readonly [string, ...string[]]): str
 }
 
 /** Seven bytes of a text as a number: their hexadecimal digits, read as JSON. */
-const pieceSql = (text: string, start: number | string): string =>
+const sevenBytesSql = (text: string, start: number | string): string =>
   `(('0x0' || hex(substr(cast(${text} as blob), ${start}, 7))) ->> '$')`
 
 /** A number of a text of any length. */
 const textSql = (text: string): string => `(
-  with recursive pieces (start, sum) as (
+  with recursive parts (start, sum) as (
     select 1, octet_length(${text}) union all
-    select start + 7, (sum * ${BASE} + ${pieceSql(text, 'start')}) % ${PRIME}
-    from pieces where start <= octet_length(${text})
-  ) select sum from pieces order by start desc limit 1)`
+    select start + 7, (sum * ${BASE} + ${sevenBytesSql(text, 'start')}) % ${PRIME}
+    from parts where start <= octet_length(${text})
+  ) select sum from parts order by start desc limit 1)`
 
-/** A number of an IPv6 address, which has up to 45 characters: many times faster. */
+/** A number of an IPv6 address, which has up to 45 characters: many times faster than `textSql`. */
 const addressSql = (text: string): string =>
   [1, 8, 15, 22, 29, 36, 43].reduce(
-    (sum, start) => `((${sum}) * ${BASE} + ${pieceSql(text, start)}) % ${PRIME}`,
+    (sum, start) => `((${sum}) * ${BASE} + ${sevenBytesSql(text, start)}) % ${PRIME}`,
     `octet_length(${text})`,
   )
 
@@ -50,58 +50,64 @@ function proxyHash(row = ''): string {
 const cityHash = (row = ''): string =>
   hashSql([`${row}id`, textSql(`${row}name`), textSql(`${row}name_en`)])
 
-const NOW_MS = `cast(unixepoch('subsec') * 1000 as integer)`
-
-/** What the tables hold, as the digest would have it. */
-const DIGEST_OF_TABLES = `
-  select count(*) as rows, coalesce(sum(${proxyHash()}), 0) as sum,
+/** What the checksum of the tables should be. */
+const COMPUTED = `
+  select count(*) as rows, coalesce(sum(${proxyHash()}), 0) as proxies,
     (select coalesce(sum(${cityHash()}), 0) from cities) as cities
   from proxies not indexed`
 
-/** Whether the tables hold what the digest says. */
-export function isDigestRight(db: Database): boolean {
+/** Whether the tables hold what the checksum says. Reads every row. */
+export function isChecksumRight(db: Database): boolean {
   const read = (sql: string) => JSON.stringify(db.prepare(sql).get())
-  return read('select rows, sum, cities from digest') === read(DIGEST_OF_TABLES)
+  return read('select rows, proxies, cities from checksum') === read(COMPUTED)
 }
 
 export const DAMAGED_LIST = 'the list is damaged; import the whole list with --replace'
 
-const TABLES = { proxies: ['sum', proxyHash], cities: ['cities', cityHash] } as const
+const HASHES = { proxies: proxyHash, cities: cityHash } as const
 const EVENTS = [
   ['insert', 'new.', ''],
   ['delete', '', 'old.'],
   ['update', 'new.', 'old.'],
 ] as const
 
-/** The trigger that follows one kind of change of one table. */
-function triggerSql(table: keyof typeof TABLES, [event, added, removed]: (typeof EVENTS)[number]) {
-  const [sum, hash] = TABLES[table]
+/**
+ * The trigger that follows one kind of change of one table. It moves `stamped_at` on, so that other
+ * processes see that the list was changed by SQL and not by a write to its file (`file-stamp.ts`).
+ */
+function triggerSql(table: keyof typeof HASHES, [event, added, removed]: (typeof EVENTS)[number]) {
+  const hash = HASHES[table]
   const rows = Number(added !== '') - Number(removed !== '')
-  return `create trigger if not exists ${table}_${event} after ${event} on ${table} begin
-    update digest set written_at = ${NOW_MS},
+  return `create trigger ${table}_${event} after ${event} on ${table} begin
+    update checksum set stamped_at = stamped_at + 1,
       rows = rows + ${table === 'proxies' ? rows : 0},
-      ${sum} = ${sum} + ${added && hash(added)} ${removed && `- ${hash(removed)}`};
+      ${table} = ${table} + ${added && hash(added)} ${removed && `- ${hash(removed)}`};
   end;`
 }
 
-/** Writes the digest of the tables as they are. */
-const RENEW = `
-  delete from digest;
-  insert into digest select rows, sum, cities, ${NOW_MS} from (${DIGEST_OF_TABLES});`
+const createTriggers = (table: keyof typeof HASHES): string =>
+  EVENTS.map(event => triggerSql(table, event)).join('\n')
+const dropTriggers = (table: keyof typeof HASHES): string =>
+  EVENTS.map(([event]) => `drop trigger ${table}_${event};`).join('\n')
 
-/** The second version of the schema: the digest, and what keeps it. */
-export const DIGEST_SCHEMA = `
--- One row: how many proxies, the sums of the hashes of proxies and of cities, and when (Unix ms).
-create table digest (
+/** The third version of the schema: takes over the table `digest` of the second. */
+export const CHECKSUM_SCHEMA = `
+${dropTriggers('proxies')}
+${dropTriggers('cities')}
+-- One row: number of proxies, sums of the hashes of proxies and of cities, and the file stamp.
+create table checksum (
   rows integer not null,
-  sum integer not null,
+  proxies integer not null,
   cities integer not null,
-  written_at integer not null
+  stamped_at integer not null        -- Unix milliseconds, see file-stamp.ts
 ) strict;
-${RENEW}
-${EVENTS.map(event => triggerSql('cities', event)).join('\n')}
-${EVENTS.map(event => triggerSql('proxies', event)).join('\n')}`
+insert into checksum select rows, sum, cities, written_at from digest;
+drop table digest;
+${createTriggers('cities')}
+${createTriggers('proxies')}`
 
-/** Lets many rows be written without their digest; `RESUME` reckons it anew from the tables. */
-export const SUSPEND = EVENTS.map(([event]) => `drop trigger proxies_${event};`).join('\n')
-export const RESUME = `${RENEW}\n${EVENTS.map(event => triggerSql('proxies', event)).join('\n')}`
+/** Lets many rows be written without the checksum; `RESUME` computes it again from the tables. */
+export const SUSPEND = dropTriggers('proxies')
+export const RESUME = `
+  update checksum set (rows, proxies, cities) = (${COMPUTED}), stamped_at = stamped_at + 1;
+  ${createTriggers('proxies')}`

@@ -1,76 +1,77 @@
 /**
- * Owns the seal of the list: how a file that only we have written is told from one that anything
- * else has changed. Whoever changes the list gives its file, in the end, the modification time
- * that the list holds in `digest.written_at`; any other write to the file gives it another.
+ * Owns the file stamp of the list, which tells a file that only we have written from one that
+ * anything else has changed. After each change of the list its file gets the modification time
+ * that the list holds in `checksum.stamped_at`; any other write to the file gives it another.
  */
 import { constants, type Database } from 'bun:sqlite'
 import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
-import { messageOf, Unavailable } from '../../api/errors.ts'
+import { messageOf, StoreError } from '../../lib/errors.ts'
+import { walOf } from '../database-files.ts'
 
-/** Milliseconds a seal waits for readers of the log, which is to be emptied into the file. */
-const EMPTY_LOG_MS = 250
+/** Milliseconds to wait for readers of the WAL before it is emptied into the file. */
+const EMPTY_WAL_MS = 250
 
 /** What tells one state of a database's files from another. */
-export type Mark = { inode: number; logInode: number; size: number; modifiedMs: number }
+export type Fingerprint = { inode: number; walInode: number; size: number; modifiedMs: number }
 
-/** What the file system says of a file, `undefined` when there is none. @throws Unavailable. */
+/** What the file system says of a file, `undefined` when there is none. @throws StoreError. */
 function statOf(file: string): Stats | undefined {
   try {
     return statSync(file, { throwIfNoEntry: false })
   } catch (error) {
-    throw new Unavailable(`${file} cannot be looked at (${messageOf(error)})`)
+    throw new StoreError(`${file} cannot be examined (${messageOf(error)})`)
   }
 }
 
-/** The state of the files, `null` when there is none. @throws Unavailable when it cannot be told. */
-export function markOf(file: string): Mark | null {
+/** The state of the files, `null` when there is none. @throws StoreError when it cannot be read. */
+export function fingerprintOf(file: string): Fingerprint | null {
   const found = statOf(file)
   if (found === undefined) return null
-  const log = statOf(`${file}-wal`)
   const { ino: inode, size, mtimeMs } = found
-  return { inode, logInode: log?.ino ?? 0, size, modifiedMs: Math.round(mtimeMs) }
+  const walInode = statOf(walOf(file))?.ino ?? 0
+  return { inode, walInode, size, modifiedMs: Math.round(mtimeMs) }
 }
 
 /** The size of a database's write-ahead log in bytes. */
-export const logBytes = (file: string): number => statOf(`${file}-wal`)?.size ?? 0
+export const walBytes = (file: string): number => statOf(walOf(file))?.size ?? 0
 
-/** Whether two marks are of the same files, with the same content where they tell. */
-export const isSameMark = (a: Mark | null, b: Mark | null): boolean =>
+/** Whether two fingerprints are of the same file with the same content, as far as they show. */
+export const isSameFile = (a: Fingerprint | null, b: Fingerprint | null): boolean =>
   a?.inode === b?.inode && a?.size === b?.size && a?.modifiedMs === b?.modifiedMs
 
-/** When the list was last written, in Unix milliseconds; read at every call. */
-const createWrittenAt = (db: Database): (() => number) => {
-  const read = db.prepare<{ at: number }, []>('select written_at as at from digest')
+/** The stamp that the list holds, in Unix milliseconds; read at every call. */
+const createStampedAt = (db: Database): (() => number) => {
+  const read = db.prepare<{ at: number }, []>('select stamped_at as at from checksum')
   return () => read.get()?.at ?? 0
 }
 
-/** Whether nothing but us has written the file since the list was last known to be whole. */
-export function isSealed(db: Database, file: string): boolean {
-  return markOf(file)?.modifiedMs === createWrittenAt(db)()
-}
+/** Whether only we have written the file since the list was last known to be intact. */
+export const isStamped = (db: Database, file: string): boolean =>
+  fingerprintOf(file)?.modifiedMs === createStampedAt(db)()
 
 /**
- * Vouches for the list as it is: empties the log into the file where that is possible, and seals
- * it. Other processes are told before the file changes.
+ * Stamps the file of a list that is intact: empties the WAL into it where that is possible, and
+ * gives it the time. The new stamp is committed before the file changes, so that other processes
+ * know it by then.
  */
-export function seal(db: Database, file: string): void {
+export function stamp(db: Database, file: string, nowMs: number): void {
   try {
-    db.run(`pragma busy_timeout = ${EMPTY_LOG_MS}`)
-    db.run(`update digest set written_at = cast(unixepoch('subsec') * 1000 as integer)`)
+    db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
+    db.run('update checksum set stamped_at = max(?, stamped_at + 1)', [nowMs])
     db.run('pragma wal_checkpoint(truncate)')
   } catch {
-    // A full disk or another writer: what the log holds will reach the file another time.
+    // A full disk or another writer: the content of the WAL reaches the file another time.
   }
-  setTime(file, createWrittenAt(db)())
+  setTime(file, createStampedAt(db)())
 }
 
-/** Takes the seal off a list that proved damaged. */
-export const breakSeal = (file: string): void =>
-  setTime(file, (markOf(file)?.modifiedMs ?? 0) + 1000)
+/** Takes the stamp from a list that proved damaged. */
+export const removeStamp = (file: string): void =>
+  setTime(file, (fingerprintOf(file)?.modifiedMs ?? 0) + 1000)
 
-/** Empties the log of a list; one that was sealed stays so. */
-export function emptyLog(db: Database, file: string): void {
-  if (isSealed(db, file)) seal(db, file)
+/** Empties the WAL of a list into its file; one that was stamped stays so. */
+export function emptyWal(db: Database, file: string, nowMs: number): void {
+  if (isStamped(db, file)) stamp(db, file, nowMs)
   else db.run('pragma wal_checkpoint(truncate)')
 }
 
@@ -78,66 +79,66 @@ function setTime(file: string, ms: number): void {
   try {
     utimesSync(file, ms / 1000, ms / 1000)
   } catch {
-    // Not ours, or read-only: without a seal the list is checked at the next start.
+    // Not our file, or read-only: without a stamp the list is checked at the next start.
   }
 }
 
 /**
  * Closes a database that may no longer be the one at its place: then the file there must not get
- * its log, nor lose its own.
+ * its WAL, nor lose its own.
  */
-export function closeWherever(db: Database, file: string, opened: Mark | null): void {
+export function closeSafely(db: Database, file: string, opened: Fingerprint | null): void {
   try {
     closeAt(db, file, opened)
   } catch {
-    // Where the files cannot even be looked at there is nothing to protect.
+    // Where the files cannot even be examined there is nothing to protect.
   }
 }
 
-function closeAt(db: Database, file: string, opened: Mark | null): void {
-  const isInPlace = markOf(file)?.inode === opened?.inode
+function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
+  const isInPlace = fingerprintOf(file)?.inode === opened?.inode
   if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
   try {
     db.close(true)
   } catch {
     // What cannot be written any more is lost with the file.
   }
-  const log = `${file}-wal`
-  const isOurs = statSync(log, { throwIfNoEntry: false })?.ino === opened?.logInode
-  if (!isInPlace && isOurs) for (const left of [log, `${file}-shm`]) rmSync(left, { force: true })
+  const wal = walOf(file)
+  const isOurs = statSync(wal, { throwIfNoEntry: false })?.ino === opened?.walInode
+  if (!isInPlace && isOurs) for (const left of [wal, `${file}-shm`]) rmSync(left, { force: true })
 }
 
-/** @throws Unavailable when the files at this place are not those that `opened` is of. */
-export function requireInPlace(file: string, opened: Mark | null): Mark {
-  const found = markOf(file)
-  if (found === null) throw new Unavailable(`${file} is gone`)
-  const isSame = found.inode === opened?.inode && found.logInode === opened.logInode
-  if (!isSame) throw new Unavailable(`${file} or its log has been replaced`)
-  if (found.size < opened.size) throw new Unavailable(`${file} has been cut`)
+/** @throws StoreError when the files at this place are not those that `opened` is of. */
+export function requireInPlace(file: string, opened: Fingerprint | null): Fingerprint {
+  const found = fingerprintOf(file)
+  if (found === null) throw new StoreError(`${file} is missing`)
+  const isSame = found.inode === opened?.inode && found.walInode === opened.walInode
+  if (!isSame) throw new StoreError(`${file} or its WAL was replaced`)
+  if (found.size < opened.size) throw new StoreError(`${file} was truncated`)
   return found
 }
 
 /**
- * Watches a list that is whole now. `look` throws `Unavailable` when its file was removed,
- * replaced, or changed by anything but a process of ours; `isUnsealed` says whether a process
- * of ours has changed it and not sealed it yet.
+ * Watches a list that is intact now. `verify` throws `StoreError` when its file was removed,
+ * replaced, or changed by anything but a process of ours; `isUnstamped` says whether a process of
+ * ours has changed it and not stamped it yet.
  */
-export function createWatch(db: Database, file: string) {
-  const writtenAt = createWrittenAt(db)
-  let known = { mark: markOf(file), writtenAt: writtenAt() }
-  let isUnsealed = false
+export function watchFile(db: Database, file: string) {
+  const stampedAt = createStampedAt(db)
+  let known = { fingerprint: fingerprintOf(file), stampedAt: stampedAt() }
+  let isUnstamped = false
 
   return {
-    look(): void {
-      const mark = requireInPlace(file, known.mark)
-      if (isSameMark(mark, known.mark)) return
-      const now = writtenAt()
-      isUnsealed = mark.modifiedMs !== now
-      if (!isUnsealed) known = { mark, writtenAt: now }
-      else if (now === known.writtenAt) {
-        throw new Unavailable(`${file} has been changed by something else`)
+    verify(): void {
+      const fingerprint = requireInPlace(file, known.fingerprint)
+      if (isSameFile(fingerprint, known.fingerprint)) return
+      const at = stampedAt()
+      isUnstamped = fingerprint.modifiedMs !== at
+      if (!isUnstamped) known = { fingerprint, stampedAt: at }
+      else if (at === known.stampedAt) {
+        throw new StoreError(`${file} was changed by something else`)
       }
     },
-    isUnsealed: (): boolean => isUnsealed,
+    isUnstamped: (): boolean => isUnstamped,
   }
 }

@@ -1,13 +1,14 @@
-/** Owns the names of cities: ids for rows, names for answers, and ids for a filter's words. */
+/** Owns the names of cities: ids for rows, names for answers, and ids for the names in a filter. */
 import type { Database } from 'bun:sqlite'
-import { fold, type Lang } from '../../proxies/proxy.ts'
+import { fold } from '../../proxies/filter.ts'
+import type { Lang } from '../../proxies/proxy.ts'
 import type { CityName } from './row.ts'
 
 const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 
 type CityRow = { id: number; name: string; name_en: string }
 
-/** The names in memory; ids a row may hold that are not known yet are read when asked for. */
+/** The names in memory; names of ids that are not in memory yet are read when needed. */
 export function createCities(db: Database) {
   const names = new Map<number, CityName>()
   /** Ids by folded name: all names, and the ones that `lang=en` shows. */
@@ -45,9 +46,9 @@ export function createCities(db: Database) {
   return {
     refresh,
     nameOf,
-    /** The cities that any of these names means in `lang` (contract A4). */
-    idsMatching(words: readonly string[], lang: Lang): number[] {
-      const found = words.flatMap(word => [...(matching[lang].get(fold(word)) ?? [])])
+    /** The ids of the cities that these names mean in `lang` (contract A4). */
+    idsMatching(searched: readonly string[], lang: Lang): number[] {
+      const found = searched.flatMap(name => [...(matching[lang].get(fold(name)) ?? [])])
       return [...new Set(found)].sort((a, b) => a - b)
     },
     /** The id of a pair of names, which is stored when it is new. Call inside a transaction. */

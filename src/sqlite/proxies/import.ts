@@ -1,41 +1,35 @@
 /**
  * Owns writing the list: an import is one transaction, so that readers see the list as it was
- * or as it is after (contract D2, D5). Knows nothing of file formats.
+ * before or as it is after (contract D2, D5). Knows nothing of file formats.
  */
 import { type Database, SQLiteError, type Statement } from 'bun:sqlite'
-import { CommandError } from '../../api/errors.ts'
+import { CommandError } from '../../lib/errors.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
-import { DAMAGED_LIST, isDigestRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
+import type { ImportCounts, ImportMode } from '../../proxies/store.ts'
+import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type Cities, createCities } from './cities.ts'
 import indexes from './migrations/1-indexes.sql' with { type: 'text' }
 import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './row.ts'
 
-export type ImportCounts = {
-  added: number
-  updated: number
-  unchanged: number
-  removed: number
-}
-
 /** How long an import waits for another one. */
 const WAIT_MS = 3_600_000
 
-/** An import of at least this many rows, and of this share of the list, builds the indexes anew. */
+/** An import of at least this many rows, and of this share of the list, builds the indexes again. */
 const REINDEX_ROWS_MIN = 20_000
 const REINDEX_SHARE = 1 / 4
-/** One of this share of the list reckons its digest anew: one scan costs less than its triggers. */
-const REDIGEST_SHARE = 1 / 32
+/** One of this share of the list computes the checksum again: a scan costs less than triggers. */
+const RECHECKSUM_SHARE = 1 / 32
 
 /** The bits of the services a row states, after its columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
 
-/** How a column takes a newer value; an unknown one keeps what is stored. */
+/** A column and its merged value; an unknown one keeps what is stored. */
 const known = (column: string, unknown: string): [string, string] => [
   column,
   `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
 ]
 
-/** Each column beside id and checked_at, and what an update makes of it. */
+/** Each column beside id and checked_at, with its value after an update. */
 const MERGE: readonly (readonly [column: string, merged: string])[] = [
   known('ping_ms', String(UNKNOWN_PING)),
   ['type', 'excluded.type'],
@@ -47,24 +41,24 @@ const MERGE: readonly (readonly [column: string, merged: string])[] = [
   known('city', '0'),
   known('ip_out', "''"),
 ]
-const columns = ROW_COLUMNS.join(', ')
+const COLUMNS = ROW_COLUMNS.join(', ')
 
-/** Adds a row, or merges it into the stored one unless its check is older or nothing differs. */
+/** Adds a row, or merges it into the stored one, unless its check is older or nothing differs. */
 const upsertInto = (table: string): string => `
-  insert into ${table} (${columns}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
+  insert into ${table} (${COLUMNS}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   on conflict (id) do update set checked_at = excluded.checked_at,
     ${MERGE.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
   where excluded.checked_at > checked_at or excluded.checked_at = checked_at and
     (${MERGE.map(([column]) => column).join(', ')}) is not (${MERGE.map(([, m]) => m).join(', ')})`
 
 const SWAP = {
-  stage: `create temp table incoming as select ${columns} from proxies limit 0`,
+  stage: `create temp table incoming as select ${COLUMNS} from proxies limit 0`,
   key: 'create unique index temp.incoming_by_id on incoming (id)',
   remove: 'delete from proxies where id not in (select id from temp.incoming)',
-  copy: `insert into proxies (${columns}) select ${columns} from temp.incoming where true
+  copy: `insert into proxies (${COLUMNS}) select ${COLUMNS} from temp.incoming where true
     on conflict (id) do update set
       ${ROW_COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
-    where (${columns}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
+    where (${COLUMNS}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
   drop: 'drop table if exists temp.incoming',
 } as const
 
@@ -74,8 +68,8 @@ const countRows = (db: Database, table: string): number =>
   db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
 
 /**
- * The city an update leaves a row with. A name that is already shown changes nothing; a new one
- * replaces both names; an English one alone joins the default one that is stored.
+ * The city of a row after an update. A name that is already shown changes nothing; a new one
+ * replaces both names; an English one alone is added to the stored default one.
  */
 function mergedCity(cities: Cities, storedId: number, { city, cityEn }: IncomingProxy): number {
   const stored = cities.nameOf(storedId)
@@ -84,29 +78,29 @@ function mergedCity(cities: Cities, storedId: number, { city, cityEn }: Incoming
   return isShown ? storedId : cities.idOf(city, '')
 }
 
-/** Takes the list for writing; `waiting` is told when another import has it. */
-function lock(db: Database, waiting: () => void): void {
+/** Locks the list for writing; `onWait` is called when another import has locked it. */
+function lock(db: Database, onWait: () => void): void {
   db.run('pragma busy_timeout = 0')
   try {
     db.run('begin immediate')
   } catch (error) {
     const isBusy = error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')
     if (!isBusy) throw error
-    waiting()
+    onWait()
     db.run(`pragma busy_timeout = ${WAIT_MS}`)
     db.run('begin immediate')
   }
 }
 
 /**
- * An import, which begins with its first row: a slow source holds nobody up before it. With
- * `replace` the list becomes what importing the rows into an empty one would give. Nothing is
- * visible before `commit`; `rollback` leaves the list as it was.
+ * An import, which begins with its first row: a slow source blocks nobody before it. With `replace`
+ * the list becomes what importing the rows into an empty one would give. Nothing is visible before
+ * `commit`; `rollback` leaves the list as it was.
  */
-export function beginImport(db: Database, replace: boolean, waiting: () => void = () => {}) {
+export function beginImport(db: Database, mode: ImportMode, onWait: () => void = () => {}) {
   let started: ReturnType<typeof startImport> | null = null
   const start = () => {
-    started ??= startImport(db, replace, waiting)
+    started ??= startImport(db, mode, onWait)
     return started
   }
   return {
@@ -117,40 +111,41 @@ export function beginImport(db: Database, replace: boolean, waiting: () => void 
 }
 
 /**
- * The indexes and the digest of a list of `before` rows: many rows are faster written without
- * them, and they are then made anew.
+ * The indexes and the checksum of a list of `before` rows: many rows are written faster without
+ * them, and these are then built again.
  */
-function createUpkeep(db: Database, replace: boolean, before: number) {
-  let isDigested = true
-  let isIndexed = true
+function createUpkeep(db: Database, mode: ImportMode, before: number) {
+  let hasChecksum = true
+  let hasIndexes = true
   return {
-    /** Gives up what costs more to keep than to make anew after so many rows. */
+    /** Drops what costs more to maintain than to build again after so many rows. */
     prepareFor(rows: number): void {
-      if (isDigested && rows >= before * REDIGEST_SHARE) {
-        // What is damaged by now must not become whole by a new digest.
-        if (!replace && !isDigestRight(db)) throw new CommandError(DAMAGED_LIST)
+      if (hasChecksum && rows >= before * RECHECKSUM_SHARE) {
+        // A list that is damaged by now must not look intact through a new checksum.
+        if (mode === 'merge' && !isChecksumRight(db)) throw new CommandError(DAMAGED_LIST)
         db.run(SUSPEND)
-        isDigested = false
+        hasChecksum = false
       }
-      if (isIndexed && rows >= Math.max(REINDEX_ROWS_MIN, before * REINDEX_SHARE)) {
+      if (hasIndexes && rows >= Math.max(REINDEX_ROWS_MIN, before * REINDEX_SHARE)) {
         for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
-        isIndexed = false
+        hasIndexes = false
       }
     },
-    /** Makes anew what was given up. */
-    catchUp(): void {
-      if (!isIndexed) db.run(indexes)
-      if (!isDigested) db.run(RESUME)
+    /** Builds again what was dropped. */
+    restore(): void {
+      if (!hasIndexes) db.run(indexes)
+      if (!hasChecksum) db.run(RESUME)
     },
   }
 }
 
-function startImport(db: Database, replace: boolean, waiting: () => void) {
-  lock(db, waiting)
-  if (replace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
-  const table = replace ? 'temp.incoming' : 'proxies'
+function startImport(db: Database, mode: ImportMode, onWait: () => void) {
+  lock(db, onWait)
+  const isReplace = mode === 'replace'
+  if (isReplace) for (const sql of [SWAP.drop, SWAP.stage, SWAP.key]) db.run(sql)
+  const table = isReplace ? 'temp.incoming' : 'proxies'
   const before = countRows(db, 'proxies')
-  const upkeep = createUpkeep(db, replace, before)
+  const upkeep = createUpkeep(db, mode, before)
   const cities = createCities(db)
   cities.refresh()
   const upsert: Statement = db.prepare(upsertInto(table))
@@ -181,25 +176,28 @@ function startImport(db: Database, replace: boolean, waiting: () => void) {
     return { added, updated: written - added, unchanged: accepted - written, removed: 0 }
   }
 
+  function finalize(): void {
+    upsert.finalize()
+    cityOf.finalize()
+  }
+
   return {
     add(proxy: IncomingProxy): void {
       accepted += 1
-      if (!replace) upkeep.prepareFor(accepted)
+      if (!isReplace) upkeep.prepareFor(accepted)
       written += upsert.run(...rowOf(proxy), servicesToBits(proxy.servicesStated)).changes
     },
     commit(): ImportCounts {
-      const counts = replace ? swap() : merged()
-      upsert.finalize()
-      cityOf.finalize()
-      upkeep.catchUp()
+      const counts = isReplace ? swap() : merged()
+      finalize()
+      upkeep.restore()
       db.run('commit')
-      if (replace) db.run(SWAP.drop)
+      if (isReplace) db.run(SWAP.drop)
       return counts
     },
     rollback(): void {
-      upsert.finalize()
-      cityOf.finalize()
-      // A full disk has made SQLite roll back already.
+      finalize()
+      // On a full disk SQLite has rolled back already.
       if (db.inTransaction) db.run('rollback')
     },
   }

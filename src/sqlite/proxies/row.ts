@@ -3,6 +3,7 @@ import { isIPv4 } from 'node:net'
 import {
   type Address,
   ANONS,
+  type Endpoint,
   type IncomingProxy,
   type Proxy,
   SERVICES,
@@ -43,12 +44,16 @@ export type Row = [
   ipOut: number | string,
 ]
 
-/** What an answer of bare addresses needs; every wide index holds it. */
-export const BRIEF_COLUMNS = ROW_COLUMNS.slice(0, 4)
-/** A row that may end after these. */
-type BriefRow = [...Head, ...Partial<Tail>]
-type Head = [id: number, checkedAt: number, pingMs: number, type: number]
-type Tail = Row extends [...Head, ...infer Rest] ? Rest : never
+/** The columns of an endpoint; every wide index holds them. */
+export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
+/** What of a row is always read. */
+export type EndpointRow = readonly [
+  id: number,
+  checkedAt: number,
+  pingMs: number,
+  type: number,
+  ...unknown[],
+]
 
 /** Default and English name of a city, by its id in a row. */
 export type CityName = { name: string; nameEn: string }
@@ -63,8 +68,13 @@ const numberToIp = (bits: number): string =>
 /** The address as one integer below 2^48: IPv4 as 32 bits, then the port as 16. */
 export const idOf = ({ ip, port }: Address): number => ipToNumber(ip) * 65536 + port
 
-/** Clears the last two octets of the address in an id: what `demo` shows. */
-export const MASKED_ID = 0xffff0000ffff
+/** An endpoint from the first columns of its row. */
+export const endpointOf = ([id, checkedAt, , type]: EndpointRow): Endpoint => ({
+  ip: numberToIp(Math.floor(id / 65536)),
+  port: id % 65536,
+  type: TYPES[type] ?? 'http',
+  checkedAt,
+})
 
 /** Two upper-case letters as one number; 0 for `''`. */
 export const countryToNumber = (country: string): number =>
@@ -83,10 +93,9 @@ const SERVICE_SETS = Array.from(
   (_, bits) => new Set(SERVICES.filter((_, bit) => bits & (1 << bit))),
 )
 
-/** A proxy from its row; of a row that ends after the type (`BRIEF_COLUMNS`) the rest is unknown. */
-export function fromRow(row: BriefRow, cityOf: (id: number) => CityName): Proxy {
-  const [id, checkedAt, pingMs, type, anon = 0, works = UNKNOWN, speed = UNKNOWN] = row
-  const { 7: services = 0, 8: country = 0, 9: city = 0, 10: ipOut = '' } = row
+/** A proxy from its row. */
+export function proxyOf(row: Row, cityOf: (id: number) => CityName): Proxy {
+  const [id, checkedAt, pingMs, type, anon, works, speed, services, country, city, ipOut] = row
   const { name, nameEn } = cityOf(city)
   return {
     ip: numberToIp(Math.floor(id / 65536)),

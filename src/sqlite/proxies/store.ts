@@ -1,18 +1,27 @@
 /**
- * Owns the list of proxies in SQLite as a whole: its file, its version, forgetting what is too
- * old. Selecting from it is in `select.ts`, writing it in `importer.ts`.
+ * Owns the list of proxies in SQLite as a whole: its file, its schema, its version, and removing
+ * what is too old. Selecting is in `select.ts`, writing in `import.ts`.
  */
 import type { Database } from 'bun:sqlite'
+import type { Clock } from '../../lib/clock.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import type { Filter, Proxy } from '../../proxies/proxy.ts'
 import { dataVersionOf, type OpenOptions, openDatabase } from '../database.ts'
 import { checkList } from '../integrity/check.ts'
-import { DIGEST_SCHEMA } from '../integrity/checksum.ts'
-import { breakSeal, isSameMark, isSealed, markOf, seal } from '../integrity/file-stamp.ts'
+import { CHECKSUM_SCHEMA } from '../integrity/checksum.ts'
+import {
+  fingerprintOf,
+  isSameFile,
+  isStamped,
+  removeStamp,
+  stamp,
+} from '../integrity/file-stamp.ts'
+import { schemaVersion } from '../migrate.ts'
 import indexes from './migrations/1-indexes.sql' with { type: 'text' }
-import schema from './migrations/1-list.sql' with { type: 'text' }
-import { createSelect, type Detail, SCAN_MAX } from './select.ts'
+import list from './migrations/1-list.sql' with { type: 'text' }
+import digest from './migrations/2-digest.sql' with { type: 'text' }
+import { SCAN_MAX } from './quick-select.ts'
+import { createSelect } from './select.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000
@@ -21,43 +30,62 @@ const REMOVE_SLICE = 2_000
 const CHECK_CACHE_KIB = 4 * 1024
 
 /** The scripts of the schema, version by version. */
-export const PROXY_SCHEMA = [schema + indexes, DIGEST_SCHEMA]
+export const LIST_SCHEMA = [list + indexes, digest, CHECKSUM_SCHEMA]
 
-type ProxyFileOptions = Pick<OpenOptions, 'serving' | 'again' | 'cacheKib'>
+type ListFileOptions = Pick<OpenOptions, 'isServer' | 'mustExist' | 'cacheKib'>
 
-export const openProxyFile = (file: string, options: ProxyFileOptions = {}): Database =>
-  openDatabase(file, { holds: 'proxies', schema: PROXY_SCHEMA, made: seal, ...options })
+/** Opens the list in `file`. A list that is new, or was intact before its migration, is stamped. */
+export function openListFile(file: string, clock: Clock, options: ListFileOptions = {}): Database {
+  const onMigrate = (db: Database, migrated: string) => {
+    const isIntact = migrated !== ':memory:' && wasIntact(db, migrated)
+    return () => {
+      if (isIntact) stamp(db, migrated, clock())
+    }
+  }
+  return openDatabase(file, { holds: 'proxies', scripts: LIST_SCHEMA, onMigrate, ...options })
+}
+
+/** Whether a list of an earlier schema is empty, or known to be intact. */
+function wasIntact(db: Database, file: string): boolean {
+  const version = schemaVersion(db)
+  if (version !== 2) return version === 0
+  const { at } = db.query<{ at: number }, []>('select written_at as at from digest').get() ?? {}
+  return fingerprintOf(file)?.modifiedMs === at
+}
 
 /**
- * What is wrong with the list in `file`; nothing when it is whole, and then it is sealed, unless
- * the file has changed meanwhile. A check of a million rows takes some seconds.
- * @throws Unavailable when it cannot be opened.
+ * The problems of the list in `file`; none when it is intact, and then it is stamped, unless the
+ * file has changed meanwhile. A check of a million rows takes some seconds.
+ * @throws StoreError when it cannot be opened.
  */
-export function checkListFile(file: string): string[] {
-  const db = openProxyFile(file, { serving: true, again: true, cacheKib: CHECK_CACHE_KIB })
+export function checkListFile(file: string, clock: Clock): string[] {
+  const options = { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB }
+  const db = openListFile(file, clock, options)
   try {
-    const before = markOf(file)
-    const wasSealed = isSealed(db, file)
-    const problems = checkList(db, PROXY_SCHEMA)
-    if (problems.length > 0) breakSeal(file)
-    // Who has changed a sealed list meanwhile seals it again, and must not be disturbed.
-    else if (!wasSealed && isSameMark(before, markOf(file))) seal(db, file)
+    const before = fingerprintOf(file)
+    const wasStamped = isStamped(db, file)
+    const problems = checkList(db, LIST_SCHEMA)
+    if (problems.length > 0) removeStamp(file)
+    // A process that has changed a stamped list meanwhile stamps it itself: do not disturb it.
+    else if (!wasStamped && isSameFile(before, fingerprintOf(file))) stamp(db, file, clock())
     return problems
   } finally {
     db.close(true)
   }
 }
 
-/** Counts of rows, and the newest check in Unix seconds. */
+/** Number of rows, the newest check in Unix seconds, and the rows checked recently. */
 export type Tally = { rows: number; newest: number | null; recent: number }
 
-/** Selects from, and thins out, an open list. */
-export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
+export type ListStore = ReturnType<typeof createListStore>
+
+/** Selects from an open list, and removes from it. */
+export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const removeOlder = db.prepare<never, [number, number]>(
     'delete from proxies where id in ' +
       '(select id from proxies where checked_at < ? order by checked_at limit ?)',
   )
-  // SQLite tells of other connections' commits only; what this one changes is counted beside.
+  // SQLite reports commits of other connections only; changes of this one are counted separately.
   const othersVersion = oncePerTurn(dataVersionOf(db))
   let seenVersion = othersVersion()
   let changes = 0
@@ -67,10 +95,9 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
        count(case when checked_at >= ? then 1 end) as recent from proxies`,
   )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
+  const select = createSelect(db, scanMax)
 
-  const { select, selectQuickly, each } = createSelect(db, scanMax)
-
-  /** A number that changes with the list, whoever changes it. */
+  /** A number that changes whenever the list does. */
   function version(): number {
     if (othersVersion() !== seenVersion) changes += 1
     seenVersion = othersVersion()
@@ -78,17 +105,10 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
   }
 
   return {
-    select,
-    each,
+    ...select,
     version,
-    selectQuickly: (
-      filter: Filter,
-      masked: boolean,
-      nowMs: number,
-      detail: Detail = 'all',
-    ): Proxy[] | null => selectQuickly(filter, masked, nowMs, version(), detail),
 
-    /** Tells that this very connection has changed the list. */
+    /** Records that this very connection has changed the list. */
     noteChange: (): void => {
       changes += 1
     },
@@ -97,12 +117,11 @@ export function createProxyStore(db: Database, scanMax = SCAN_MAX) {
     tally: (sinceMs: number): Tally =>
       tally.get(toSeconds(sinceMs)) ?? { rows: 0, newest: null, recent: 0 },
 
-    /** Whether the list holds nothing. */
     isEmpty: (): boolean => any.get() === null,
 
     /**
      * Removes up to a slice of rows checked before `cutoffMs`; says whether more may remain.
-     * Throws at once, without waiting, when an import holds the list.
+     * Throws at once, without waiting, when an import has locked the list.
      */
     removeOlderThan(cutoffMs: number): boolean {
       const { timeout } = busyTimeout.get() ?? { timeout: 0 }

@@ -1,71 +1,71 @@
 /**
- * Owns the server's side of bulk answers: starts their thread when it is first needed, and turns
- * its messages into answers and streams. Pieces are asked for one by one, as fast as the client
- * takes them, so a long answer takes the memory of a piece or two.
+ * Owns streaming: the server's side of the worker that finds and renders answers too large for the
+ * main thread. Chunks are pulled one by one, as fast as the client takes them, so a stream takes
+ * the memory of a chunk or two.
  */
-
+import type { AnswerStream, Rendered, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
-import type { Question } from '../../api/query.ts'
-import type { BulkAnswers, LargeAnswer, SmallAnswer } from '../../api/response-cache.ts'
-import { stopwatch } from '../../lib/time.ts'
-import { startWorker } from '../../lib/worker.ts'
+import type { Query } from '../../api/query.ts'
+import type { AnswerStreamer } from '../../api/response-cache.ts'
+import { stopwatch } from '../../lib/clock.ts'
+import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
+import { toStoreError } from '../errors.ts'
 
-/** What the thread works with from its start. */
-export type BulkSetUp = { file: string; provider: string; log: LogBound }
+/** What the worker is started with. */
+export type StreamSetup = { file: string; provider: string; walBound: WalBound }
 
 /**
- * How far long answers may keep the list's write-ahead log from being emptied: while it is larger
- * than `bytesMax`, those older than `oldMs` are given up, and none begins beside another.
+ * How far streams may keep the list's write-ahead log from being emptied: while it is larger than
+ * `bytesMax`, streams older than `oldMs` are ended, and none begins beside another.
  */
-export type LogBound = { bytesMax: number; oldMs: number }
-export const LOG_BOUND: LogBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
+export type WalBound = { bytesMax: number; oldMs: number }
+export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
 
-export type ToThread =
-  | { kind: 'ask'; id: number; question: Question; nowMs: number; needsTotals: boolean }
-  /** Asks for the next piece of an answer; `cancel` for none any more. */
+export type ToWorker =
+  | ({ kind: 'setup' } & StreamSetup)
+  | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
+  /** Asks for the next chunk of a stream, or ends it. */
   | { kind: 'pull' | 'cancel'; id: number }
 
-export type FromThread =
-  /** A whole answer that took long to find; no pieces when nothing matches. */
-  | { kind: 'small'; id: number; small: SmallAnswer }
-  /** A long answer begins; totals are 0 and empty unless they were needed. */
-  | { kind: 'large'; id: number; records: number; subnets: readonly number[] }
-  /** A long answer would keep the log from being emptied. */
+export type FromWorker =
+  /** A whole answer that took long to find. */
+  | { kind: 'rendered'; id: number; rendered: Rendered }
+  /** A stream begins; `totals` if they were needed. */
+  | { kind: 'begun'; id: number; totals: Totals | null }
+  /** The stream would keep the WAL from being emptied. */
   | { kind: 'refused'; id: number }
-  | { kind: 'piece'; id: number; bytes: Uint8Array<ArrayBuffer> }
+  | { kind: 'chunk'; id: number; bytes: Uint8Array<ArrayBuffer> }
   | { kind: 'end'; id: number; records: number }
-  | { kind: 'failed'; id: number; name: string; message: string; code: string }
+  | { kind: 'failed'; id: number; error: ErrorMessage }
 
-/** Long answers under way at once; each holds a snapshot of the list. Further ones are refused. */
+/** Streams under way at once; each holds a snapshot of the list. Further ones are refused. */
 const STREAMS_MAX = 64
 /** A client that takes longer for its answer is cut off, in milliseconds. */
 const STREAM_MS_MAX = 600_000
-/** Questions before the thread at once: so many a piece of an answer may have to wait for. */
-const ASKS_MAX = 4
-/** A question that has waited longer for its turn is refused, before its connection counts as idle. */
+/** Queries before the worker at once: a chunk of a stream may have to wait for so many. */
+const FINDS_MAX = 4
+/** A query that has waited longer is refused, before its connection counts as idle. */
 const WAIT_MS_MAX = 20_000
 
-type Waiting = { resolve: (message: FromThread) => void; reject: (error: Error) => void }
-
-/** An error of the thread, as the error it was. */
-const revived = ({ name, message, code }: { name: string; message: string; code: string }): Error =>
-  Object.assign(new Error(message), { name, code })
+type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
+type Request = Exclude<ToWorker, { kind: 'setup' }>
 
 /**
- * Exchanges messages with the thread: one reply for each message. Replies about an answer come in
- * the order of its messages, so that a `cancel` does not take the reply of a `pull` before it.
+ * Exchanges messages with the worker, which is started when it is first needed: one reply for each
+ * message. Replies on a stream come in the order of its messages, so that a `cancel` does not take
+ * the reply of a `pull` before it.
  */
-function createExchange(setUp: BulkSetUp) {
+function createExchange(setup: StreamSetup) {
   const waiting = new Map<number, Waiting[]>()
   let worker: Worker | null = null
 
   function start(): Worker {
     const fresh = startWorker('sqlite/proxies/stream.worker.ts')
-    fresh.onmessage = ({ data }: MessageEvent<FromThread>) => {
+    fresh.onmessage = ({ data }: MessageEvent<FromWorker>) => {
       const waiters = waiting.get(data.id) ?? []
       const waiter = waiters.shift()
       if (waiters.length === 0) waiting.delete(data.id)
-      if (data.kind === 'failed') waiter?.reject(revived(data))
+      if (data.kind === 'failed') waiter?.reject(toError(data.error))
       else waiter?.resolve(data)
     }
     fresh.onerror = ({ message }) => {
@@ -73,15 +73,15 @@ function createExchange(setUp: BulkSetUp) {
       worker = null
       const all = [...waiting.values()].flat()
       waiting.clear()
-      for (const { reject } of all) reject(new Error(`bulk answers: ${message}`))
+      for (const { reject } of all) reject(new Error(`the stream worker failed: ${message}`))
     }
     fresh.unref()
-    fresh.postMessage(setUp)
+    fresh.postMessage({ kind: 'setup', ...setup } satisfies ToWorker)
     return fresh
   }
 
   return {
-    send(message: ToThread): Promise<FromThread> {
+    send(message: Request): Promise<FromWorker> {
       worker ??= start()
       worker.postMessage(message)
       return new Promise((resolve, reject) => {
@@ -97,32 +97,34 @@ function createExchange(setUp: BulkSetUp) {
   }
 }
 
-export type BulkWatch = {
+/** What a stream depends on. */
+export type StreamGuard = {
   /** Throws when the list must not be shown any more. */
-  look: () => void
-  /** Told of an answer that could not be found, or broke off on its way. */
-  failed: (error: unknown) => void
+  verify: () => void
+  /** Called with the failure of an answer that could not be found, or broke off. */
+  onFailure: (error: unknown) => void
 }
 
-/** Exchanges messages of which the reply shows the list; the answer ends when it fails. */
-function watched(
+/** Exchanges messages whose reply shows the list; the stream ends when it fails. */
+function guardedBy(
+  { verify, onFailure }: StreamGuard,
   { send }: ReturnType<typeof createExchange>,
-  { look, failed }: BulkWatch,
-): (message: ToThread) => Promise<FromThread> {
+  file: string,
+): (message: Request) => Promise<FromWorker> {
   return async message => {
     try {
       const reply = await send(message)
-      look()
+      verify()
       return reply
     } catch (error) {
-      failed(error)
+      onFailure(error)
       await send({ kind: 'cancel', id: message.id }).catch(() => {})
-      throw error
+      throw toStoreError(file, error)
     }
   }
 }
 
-/** Runs at most so many works at a time; further ones wait for their turn. */
+/** Runs at most `most` pieces of work at a time; further ones wait for their turn. */
 function createTurns(most: number) {
   const waiting: (() => void)[] = []
   let running = 0
@@ -144,21 +146,21 @@ const refuse = (message: string): never => {
 }
 
 /**
- * Bulk answers from the list in `file`. Few questions are put to the thread at a time, so that
- * pieces of answers under way come between.
+ * Streams answers from the list in `file`. Only a few queries are before the worker at a time, so
+ * that chunks of streams under way come between.
  */
-export function createBulk(
-  setUp: BulkSetUp,
-  watch: BulkWatch,
+export function createStreamer(
+  setup: StreamSetup,
+  guard: StreamGuard,
   waitMsMax = WAIT_MS_MAX,
-): BulkAnswers & { close(): void } {
-  const exchange = createExchange(setUp)
-  const show = watched(exchange, watch)
-  const inTurn = createTurns(ASKS_MAX)
+): AnswerStreamer & { close(): void } {
+  const exchange = createExchange(setup)
+  const request = guardedBy(guard, exchange, setup.file)
+  const inTurn = createTurns(FINDS_MAX)
   let lastId = 0
   let open = 0
 
-  function largeAnswer(id: number, totals: Pick<LargeAnswer, 'records' | 'subnets'>): LargeAnswer {
+  function begin(id: number, totals: Totals | null): AnswerStream {
     open += 1
     const timer = setTimeout(() => void cancel(), STREAM_MS_MAX)
     let isOver = false
@@ -173,31 +175,32 @@ export function createBulk(
       if (finish()) await exchange.send({ kind: 'cancel', id }).catch(() => {})
     }
     return {
-      ...totals,
+      kind: 'stream',
+      totals,
       cancel,
-      open(ended) {
+      open(onEnd: (sent: Sent) => void) {
         let bytes = 0
-        const stop = (records: number): void => {
+        const end = (records: number): void => {
           finish()
-          ended({ records, bytes })
+          onEnd({ records, bytes })
         }
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-          // After a cancel the thread knows of no such answer, and says so.
-          const message = await show({ kind: 'pull', id }).catch((error: unknown) => {
-            stop(0)
+          // After a cancel the worker knows of no such stream, and says so.
+          const message = await request({ kind: 'pull', id }).catch((error: unknown) => {
+            end(0)
             throw error
           })
-          if (message.kind === 'piece') {
+          if (message.kind === 'chunk') {
             bytes += message.bytes.length
             controller.enqueue(message.bytes)
           } else if (message.kind === 'end') {
-            stop(message.records)
+            end(message.records)
             controller.close()
           }
         }
         const abandon = async (): Promise<void> => {
           await cancel()
-          ended({ records: 0, bytes })
+          onEnd({ records: 0, bytes })
         }
         return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
       },
@@ -205,19 +208,19 @@ export function createBulk(
   }
 
   return {
-    async ask(question: Question, nowMs: number, needsTotals: boolean) {
+    async stream(query, nowMs, needsTotals) {
       const id = ++lastId
       const waitedMs = stopwatch()
-      const first = await inTurn(async () => {
+      const reply = await inTurn(async () => {
         if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
-        return show({ kind: 'ask', id, question, nowMs, needsTotals })
+        return request({ kind: 'find', id, query, nowMs, needsTotals })
       })
-      if (first.kind === 'small') return { small: first.small }
-      if (first.kind === 'refused') refuse('older long answers must end first')
-      if (first.kind !== 'large') throw new Error(`bulk answers: unexpected ${first.kind}`)
-      const large = largeAnswer(id, first)
-      if (open <= STREAMS_MAX) return { large }
-      await large.cancel()
+      if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
+      if (reply.kind === 'refused') refuse('older long answers must end first')
+      if (reply.kind !== 'begun') throw new Error(`the stream worker sent ${reply.kind}`)
+      const stream = begin(id, reply.totals)
+      if (open <= STREAMS_MAX) return stream
+      await stream.cancel()
       return refuse('too many long answers are under way; ask for fewer')
     },
     close: exchange.close,

@@ -1,30 +1,33 @@
 /**
- * The thread that finds and writes bulk answers, so that nobody else waits for them. Each answer
- * reads through a connection of its own: one snapshot of the list from first row to last.
+ * The worker that finds and renders answers too large for the main thread. Each answer reads
+ * through a connection of its own: one snapshot of the list from first row to last.
  */
-
-import { createWriters, maskProxy } from '../../api/render.ts'
-import { detailOf, writeAnswer } from '../../api/response-cache.ts'
+import { type Rendered, renderAnswer, type Totals } from '../../api/answer.ts'
+import type { Query } from '../../api/query.ts'
+import { createWriters, type Writer, type Writers } from '../../api/render.ts'
+import { stopwatch, systemClock } from '../../lib/clock.ts'
 import { subnetOf } from '../../lib/ip.ts'
-import { formatInstant, stopwatch } from '../../lib/time.ts'
-import type { Proxy } from '../../proxies/proxy.ts'
-import { emptyLog, isSameMark, logBytes, markOf } from '../integrity/file-stamp.ts'
+import { formatInstant } from '../../lib/time.ts'
+import { toErrorMessage } from '../../lib/worker.ts'
+import { maskEndpoint, maskProxy } from '../../proxies/mask.ts'
+import type { Endpoint } from '../../proxies/proxy.ts'
+import { emptyWal, fingerprintOf, isSameFile, walBytes } from '../integrity/file-stamp.ts'
 import { QUICK_RECORDS_MAX } from './select.ts'
-import { createProxyStore, openProxyFile } from './store.ts'
-import type { BulkSetUp, FromThread, LogBound, ToThread } from './stream.ts'
+import { createListStore, type ListStore, openListFile } from './store.ts'
+import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
 
 declare const self: Worker
 
-/** A piece of a long answer is about this long. */
-const PIECE_CHARACTERS = 256 * 1024
+/** A chunk of a stream is about this long. */
+const CHUNK_CHARACTERS = 256 * 1024
 
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
 const CACHE_KIB = 512
-/** Connections kept when they are not used. */
+/** Connections kept while they are not used. */
 const IDLE_MAX = 4
 
-type Ask = Extract<ToThread, { kind: 'ask' }>
-/** A long answer under way: gives its next piece, `null` after the last. */
+type Find = Extract<ToWorker, { kind: 'find' }>
+/** A stream under way: gives its next chunk, `null` after the last. */
 type Stream = {
   next: () => string | null
   records: () => number
@@ -35,24 +38,29 @@ type Stream = {
 
 const streams = new Map<number, Stream>()
 const encoder = new TextEncoder()
-const reply = (message: FromThread, transfer: ArrayBuffer[] = []): void =>
+const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
 
 /** Joins rows that were read already and the rest of them. */
-function* chain(first: readonly Proxy[], rest: Iterator<Proxy>): Generator<Proxy> {
+function* chain<T>(first: readonly T[], rest: Iterator<T>): Generator<T> {
   yield* first
   for (let row = rest.next(); !row.done; row = rest.next()) yield row.value
 }
 
-/** Writes rows piece by piece. */
-function createStream(rows: Iterator<Proxy>, writer: Writer, nowMs: number, close: () => void) {
+/** Renders rows chunk by chunk. */
+function createStream<T extends Endpoint>(
+  rows: Iterator<T>,
+  writer: Writer<T>,
+  nowMs: number,
+  close: () => void,
+): Stream {
   let text = writer.head.join(formatInstant(nowMs))
   let records = 0
   let isOver = false
   return {
-    next(): string | null {
+    next() {
       if (isOver) return null
-      while (text.length < PIECE_CHARACTERS) {
+      while (text.length < CHUNK_CHARACTERS) {
         const row = rows.next()
         if (row.done) {
           isOver = true
@@ -62,20 +70,19 @@ function createStream(rows: Iterator<Proxy>, writer: Writer, nowMs: number, clos
         text += (records === 0 ? '' : writer.separator) + writer.record(row.value)
         records += 1
       }
-      const piece = text
+      const chunk = text
       text = ''
-      return piece
+      return chunk
     },
     records: () => records,
     ageMs: stopwatch(),
     close,
   }
 }
-type Writer = ReturnType<ReturnType<typeof createWriters>>
 
-/** Up to `most` rows, read from the beginning. */
-function take(rows: Iterator<Proxy>, most: number): Proxy[] {
-  const taken: Proxy[] = []
+/** Up to `most` rows from the beginning. */
+function take<T>(rows: Iterator<T>, most: number): T[] {
+  const taken: T[] = []
   while (taken.length < most) {
     const row = rows.next()
     if (row.done) break
@@ -84,10 +91,10 @@ function take(rows: Iterator<Proxy>, most: number): Proxy[] {
   return taken
 }
 
-function totalsOf(rows: Iterable<Proxy>): { records: number; subnets: number[] } {
+function totalsOf(endpoints: Iterable<Endpoint>): Totals {
   let records = 0
   const subnets = new Set<number>()
-  for (const { ip } of rows) {
+  for (const { ip } of endpoints) {
     records += 1
     subnets.add(subnetOf(ip))
   }
@@ -95,9 +102,10 @@ function totalsOf(rows: Iterable<Proxy>): { records: number; subnets: number[] }
 }
 
 function openConnection(file: string) {
-  const mark = markOf(file)
-  const db = openProxyFile(file, { serving: true, again: true, cacheKib: CACHE_KIB })
-  return { mark, db, store: createProxyStore(db) }
+  const fingerprint = fingerprintOf(file)
+  const options = { isServer: true, mustExist: true, cacheKib: CACHE_KIB }
+  const db = openListFile(file, systemClock, options)
+  return { fingerprint, db, store: createListStore(db) }
 }
 type Connection = ReturnType<typeof openConnection>
 
@@ -109,12 +117,13 @@ function createPool(file: string) {
   let idle: Connection[] = []
   return {
     take(): Connection {
-      const now = markOf(file)
-      for (const { db } of idle.filter(({ mark }) => !isSameMark(mark, now))) db.close()
-      idle = idle.filter(({ mark }) => isSameMark(mark, now))
+      const now = fingerprintOf(file)
+      for (const { db } of idle.filter(({ fingerprint }) => !isSameFile(fingerprint, now)))
+        db.close()
+      idle = idle.filter(({ fingerprint }) => isSameFile(fingerprint, now))
       return idle.pop() ?? openConnection(file)
     },
-    /** Ends the snapshot first: it would keep the write-ahead log from being emptied. */
+    /** Ends the snapshot first: it would keep the WAL from being emptied. */
     give(connection: Connection): void {
       if (connection.db.inTransaction) connection.db.run('rollback')
       if (idle.length < IDLE_MAX) idle.push(connection)
@@ -123,51 +132,63 @@ function createPool(file: string) {
   }
 }
 
-/** Keeps the log of the list within `log`, as far as long answers are what it grows for. */
-function boundLog(file: string, log: LogBound) {
-  const isLarge = (): boolean => logBytes(file) > log.bytesMax
+/** Keeps the WAL of the list within its bound, as far as streams are what it grows for. */
+function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
+  const isLarge = (): boolean => walBytes(file) > bytesMax
 
-  /** Ends answers that have kept it from being emptied for too long. */
-  function giveUpOld(): void {
+  /** Ends streams that have kept it from being emptied for too long. */
+  function endOld(): void {
     if (!isLarge()) return
     for (const [id, { ageMs, close }] of streams) {
-      if (ageMs() < log.oldMs) continue
+      if (ageMs() < oldMs) continue
       streams.delete(id)
       close()
     }
   }
 
   return {
-    giveUpOld,
-    /** Empties it when it is large, unless somebody reads an old state of the list or writes. */
+    endOld,
+    /** Empties it when it is large, unless a stream reads an old state of the list. */
     empty({ db }: Connection): void {
-      giveUpOld()
-      if (streams.size === 0 && isLarge()) emptyLog(db, file)
+      endOld()
+      if (streams.size === 0 && isLarge()) emptyWal(db, file, systemClock())
     },
-    /** Whether one more long answer may begin. */
+    /** Whether one more stream may begin. */
     hasRoom: (): boolean => streams.size === 0 || !isLarge(),
   }
 }
 
-function createThread({ file, provider, log }: BulkSetUp) {
-  const writerOf = createWriters(provider)
-  const pool = createPool(file)
-  const { giveUpOld, empty, hasRoom } = boundLog(file, log)
+/** All of a masked answer: `demo` gets few records, though finding them may take long. */
+function findMasked(
+  store: ListStore,
+  writers: Writers,
+  { filter, output }: Query,
+  nowMs: number,
+): Rendered {
+  const options = { nowMs, addressBits: 16 } as const
+  if (output.kind === 'txt') {
+    const found = store.endpoints.findAll(filter, options)
+    return renderAnswer(writers.txt(output), found.map(maskEndpoint))
+  }
+  const found = store.records.findAll(filter, options)
+  return renderAnswer(writers.json(filter, output, found.length), found.map(maskProxy))
+}
 
-  /** Answers at once when the answer is small; else begins a stream, which keeps the connection. */
-  function begin(connection: Connection, asked: Ask): 'done' | 'begun' {
-    const { id, question, nowMs, needsTotals } = asked
-    const { filter, output, masked } = question
-    const { db, store } = connection
-    db.run('begin') // one snapshot for everything below
-    const found = masked
-      ? store.select(filter, masked, nowMs)
-      : store.each(filter, nowMs, false, detailOf(output))
-    const rows = found[Symbol.iterator]()
+function createWorker({ file, provider, walBound }: StreamSetup) {
+  const writers = createWriters(provider)
+  const pool = createPool(file)
+  const { endOld, empty, hasRoom } = boundWal(file, walBound)
+
+  /** Renders `rows` whole when they are few, else begins a stream, which keeps the connection. */
+  function begin<T extends Endpoint>(
+    connection: Connection,
+    { id, query, nowMs, needsTotals }: Find,
+    rows: Iterator<T>,
+    writerFor: (count: number) => Writer<T>,
+  ): 'done' | 'begun' {
     const first = take(rows, QUICK_RECORDS_MAX + 1)
     if (first.length <= QUICK_RECORDS_MAX) {
-      const shown = masked ? first.map(maskProxy) : first
-      reply({ kind: 'small', id, small: writeAnswer(writerOf, question, shown) })
+      reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
       return 'done'
     }
     if (!hasRoom()) {
@@ -175,64 +196,80 @@ function createThread({ file, provider, log }: BulkSetUp) {
       reply({ kind: 'refused', id })
       return 'done'
     }
-    const none = { records: 0, subnets: [] }
-    const totals = needsTotals ? totalsOf(store.each(filter, nowMs, false, 'address')) : none
-    const writer = writerOf(filter, output, totals.records || first.length)
+    const { store } = connection
+    const totals = needsTotals ? totalsOf(store.endpoints.each(query.filter, nowMs)) : null
+    const writer = writerFor(totals?.records ?? first.length)
     const close = (): void => {
       rows.return?.(undefined)
       pool.give(connection)
     }
     streams.set(id, createStream(chain(first, rows), writer, nowMs, close))
-    reply({ kind: 'large', id, ...totals })
+    reply({ kind: 'begun', id, totals })
     return 'begun'
   }
 
-  function ask(asked: Ask): void {
+  function answer(connection: Connection, message: Find): 'done' | 'begun' {
+    const { id, query, nowMs } = message
+    const { filter, output, addressBits } = query
+    const { db, store } = connection
+    db.run('begin') // one snapshot for everything below
+    if (addressBits === 16) {
+      reply({ kind: 'rendered', id, rendered: findMasked(store, writers, query, nowMs) })
+      return 'done'
+    }
+    return output.kind === 'txt'
+      ? begin(connection, message, store.endpoints.each(filter, nowMs), () => writers.txt(output))
+      : begin(connection, message, store.records.each(filter, nowMs), count =>
+          writers.json(filter, output, count),
+        )
+  }
+
+  function find(message: Find): void {
     const connection = pool.take()
     let isKept = false
     try {
       empty(connection)
-      isKept = begin(connection, asked) === 'begun'
+      isKept = answer(connection, message) === 'begun'
     } finally {
       if (!isKept) pool.give(connection)
     }
   }
 
-  function pull(id: number): void {
-    giveUpOld()
-    const stream = streams.get(id)
-    if (stream === undefined) throw new Error('the answer is not under way any more')
-    const piece = stream.next()
-    if (piece === null) return end(id)
-    const bytes = encoder.encode(piece)
-    reply({ kind: 'piece', id, bytes }, [bytes.buffer])
-  }
-
-  function end(id: number): void {
-    const stream = streams.get(id)
-    streams.delete(id)
-    stream?.close()
-    reply({ kind: 'end', id, records: stream?.records() ?? 0 })
-  }
-
-  return { ask, pull, cancel: end }
+  return { find, endOld }
 }
 
-let thread: ReturnType<typeof createThread> | null = null
+/** Sends the next chunk of a stream. */
+function pull(id: number): void {
+  worker?.endOld()
+  const stream = streams.get(id)
+  if (stream === undefined) throw new Error('the stream has ended already')
+  const chunk = stream.next()
+  if (chunk === null) return end(id)
+  const bytes = encoder.encode(chunk)
+  reply({ kind: 'chunk', id, bytes }, [bytes.buffer])
+}
 
-self.onmessage = ({ data }: MessageEvent<BulkSetUp | ToThread>) => {
-  if ('file' in data) {
-    thread = createThread(data)
+function end(id: number): void {
+  const stream = streams.get(id)
+  streams.delete(id)
+  stream?.close()
+  reply({ kind: 'end', id, records: stream?.records() ?? 0 })
+}
+
+let worker: ReturnType<typeof createWorker> | null = null
+
+self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
+  if (data.kind === 'setup') {
+    worker = createWorker(data)
     return
   }
   try {
-    if (data.kind === 'ask') thread?.ask(data)
-    else thread?.[data.kind](data.id)
+    if (data.kind === 'find') worker?.find(data)
+    else if (data.kind === 'pull') pull(data.id)
+    else end(data.id)
   } catch (error) {
     streams.get(data.id)?.close()
     streams.delete(data.id)
-    const { name, message } = error instanceof Error ? error : new Error(String(error))
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    reply({ kind: 'failed', id: data.id, name, message, code })
+    reply({ kind: 'failed', id: data.id, error: toErrorMessage(error) })
   }
 }

@@ -1,29 +1,30 @@
 /**
- * Owns how a filter becomes conditions in SQL, and which index finds its rows in the order of
+ * Owns turning a filter into SQL: its conditions, and which index finds its rows in the order of
  * the answer. What the filters mean is in the contract, A4.
  */
 
 import { toSeconds } from '../../lib/time.ts'
-import { ANONS, type Filter, TYPES } from '../../proxies/proxy.ts'
-import { countryToNumber, idOf, MASKED_ID, servicesToBits } from './row.ts'
+import type { Filter } from '../../proxies/filter.ts'
+import { ANONS, TYPES } from '../../proxies/proxy.ts'
+import { countryToNumber, idOf, servicesToBits } from './row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }
 
-/** Where to look: an index, and for each branch the exact value that leads to its part of it. */
+/** How rows are found: an index, and the exact value that leads to each branch of it. */
 export type Path = { index: string | null; branches: readonly Condition[] }
 
 /** What a filter asks of SQLite. */
 export type Search = {
   path: Path
-  /** Oldest check, Unix seconds; every index but the primary key is in order of it. */
+  /** The oldest check, Unix seconds; every index but the primary key is ordered by it. */
   since: Condition
-  /** What remains to be judged row by row, and the same with what the path has decided. */
-  rest: readonly Condition[]
+  /** All other conditions, and those of them that the path has not decided yet. */
   all: readonly Condition[]
+  rest: readonly Condition[]
 }
 
-/** Values that are looked up apart and merged; more of them are judged row by row. */
+/** Most values that get a branch each; more of them are compared row by row. */
 const BRANCHES_MAX = 4
 
 const equals = (expression: string, value: Bound): Condition => ({
@@ -41,8 +42,11 @@ function oneOf(column: string, values: readonly Bound[], not = ''): Condition {
 /** No column holds it: an empty list matches nothing. */
 const UNUSED = -2
 
-/** Every condition a filter puts, by what it is on; absent filters put none. */
-function conditionsOf(filter: Filter, masked: boolean, cityIds: readonly number[]) {
+/** Keeps the first two octets of the address in an id, and the port. */
+const ADDRESS_16 = 0xffff0000ffff
+
+/** Every condition of a filter, by what it is on; absent filters have none. */
+function conditionsOf(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]) {
   const { types, anons, pingMaxMs, speedMin, worksMin, countries, services, address } = filter
   const bits = servicesToBits(new Set(services))
   const except = filter.countryMode === 'except' ? 'not ' : ''
@@ -66,7 +70,8 @@ function conditionsOf(filter: Filter, masked: boolean, cityIds: readonly number[
     country: has(countries) && oneOf('country', countries.map(countryToNumber), except),
     city: has(filter.cities) && oneOf('city', cityIds),
     port: filter.port !== null && equals('id & 65535', filter.port),
-    address: address !== null && equals(masked ? `id & ${MASKED_ID}` : 'id', idOf(address)),
+    address:
+      address !== null && equals(addressBits === 16 ? `id & ${ADDRESS_16}` : 'id', idOf(address)),
     services: bits > 0 && { sql: 'services & ? = ?', values: [bits, bits] },
   }
 }
@@ -74,10 +79,10 @@ function conditionsOf(filter: Filter, masked: boolean, cityIds: readonly number[
 type Conditions = ReturnType<typeof conditionsOf>
 type Choice = Path & { decides: keyof Conditions | null }
 
-/** The most exact way to the rows of a filter. */
-function choosePath(filter: Filter, masked: boolean, cityIds: readonly number[]): Choice {
+/** The most selective path to the rows of a filter. */
+function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]): Choice {
   const { address, port, countries } = filter
-  if (address !== null && !masked) {
+  if (address !== null && addressBits === 32) {
     return { index: null, branches: [equals('id', idOf(address))], decides: 'address' }
   }
   if (filter.cities.length > 0 && cityIds.length <= BRANCHES_MAX) {
@@ -97,15 +102,15 @@ function choosePath(filter: Filter, masked: boolean, cityIds: readonly number[])
   return { index: 'proxies_by_age', branches: [{ sql: 'true', values: [] }], decides: null }
 }
 
-/** `masked`: an address is compared as `demo` shows it, without the last two octets. */
+/** What a filter asks of SQLite. With `addressBits` 16, addresses are compared by two octets. */
 export function searchOf(
   filter: Filter,
-  masked: boolean,
+  addressBits: 32 | 16,
   cityIds: readonly number[],
   nowMs: number,
 ): Search {
-  const conditions = conditionsOf(filter, masked, cityIds)
-  const { decides, ...path } = choosePath(filter, masked, cityIds)
+  const conditions = conditionsOf(filter, addressBits, cityIds)
+  const { decides, ...path } = choosePath(filter, addressBits, cityIds)
   const all = Object.values(conditions).filter(condition => condition !== false)
   const decided = decides === null ? false : conditions[decides]
   return {

@@ -1,0 +1,73 @@
+/**
+ * Owns the daily quotas of unique networks (contract B2, B6): of the proxies served and of the
+ * callers. Pure decisions; the sets are read and extended through a `NetworkLog`.
+ */
+import { DAY_MS, utcDay } from '../lib/time.ts'
+import {
+  type LimitRule,
+  type Subject,
+  UNUSED,
+  type UsageLog,
+  wholeSeconds,
+  windowWaitMs,
+} from './rate-limit.ts'
+
+/** Which set of networks: of the proxies served, or of the callers. */
+export type NetworkSet = 'served' | 'callers'
+
+/** The networks that an answer takes from the quotas of its key. */
+export type Consumption = {
+  subject: Subject
+  /** Most networks a UTC day; `null` is unlimited. */
+  quotas: { readonly [S in NetworkSet]: number | null }
+  networks: { readonly [S in NetworkSet]: readonly string[] }
+  /** The rule that admitted the request, because a retry must pass it too. */
+  rule: LimitRule
+  /** The instant the request counts at, and the clock. */
+  atMs: number
+  nowMs: number
+}
+
+export type NetworkDecision =
+  | { kind: 'consumed' }
+  | {
+      kind: 'refused'
+      set: NetworkSet
+      quota: number
+      /** Networks of the day before this answer, and those that it would add. */
+      used: number
+      added: number
+      retryAfterSeconds: number
+    }
+
+/** Where the sets of networks are read and extended while a consumption is decided. */
+export interface NetworkLog {
+  networks(subject: Subject, set: NetworkSet, day: number): ReadonlySet<string>
+  addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
+}
+
+const SETS: readonly NetworkSet[] = ['served', 'callers']
+
+/**
+ * Adds an answer's networks to the sets of the day, or refuses it and adds nothing. Call it inside
+ * a transaction of the store behind `log`.
+ */
+export function consume(log: NetworkLog & UsageLog, consumption: Consumption): NetworkDecision {
+  const { subject, quotas, networks, rule, atMs, nowMs } = consumption
+  const day = utcDay(atMs)
+  const additions: { set: NetworkSet; added: ReadonlySet<string> }[] = []
+  for (const set of SETS) {
+    const quota = quotas[set]
+    if (quota === null) continue
+    const used = log.networks(subject, set, day)
+    const added = new Set(networks[set].filter(network => !used.has(network)))
+    if (used.size + added.size > quota) {
+      const windowMs = windowWaitMs(rule, log.read(rule.subject) ?? UNUSED, nowMs)
+      const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
+      return { kind: 'refused', set, quota, used: used.size, added: added.size, retryAfterSeconds }
+    }
+    additions.push({ set, added })
+  }
+  for (const { set, added } of additions) log.addNetworks(subject, set, day, added)
+  return { kind: 'consumed' }
+}

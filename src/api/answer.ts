@@ -1,0 +1,79 @@
+/**
+ * Owns what an answer is: a rendered one, ready to be sent, or a stream that is rendered while it
+ * is sent. What it looks like is in `render.ts`.
+ */
+import { subnetOf } from '../lib/ip.ts'
+import { formatInstant } from '../lib/time.ts'
+import { maskEndpoint, maskProxy } from '../proxies/mask.ts'
+import type { Endpoint } from '../proxies/proxy.ts'
+import type { ProxyReader } from '../proxies/store.ts'
+import type { Query } from './query.ts'
+import { createWriters, renderChunks, type Writer } from './render.ts'
+
+/** Number of records, and the /16 networks shown. */
+export type Totals = { records: number; subnets: readonly number[] }
+
+/** One answer, ready to be sent. */
+export type Answer = Totals & {
+  kind: 'answer'
+  /** The body; between two chunks stands the time of the response (the envelope's). */
+  chunks: readonly Uint8Array[]
+}
+
+/** An answer as it was rendered. `oldestSeconds`: its oldest check, Unix seconds. */
+export type Rendered = { answer: Answer; oldestSeconds: number }
+
+/** What was sent of a stream until it ended. */
+export type Sent = { records: number; bytes: number }
+
+/** An answer too large to be held: it is rendered while it is sent. */
+export type AnswerStream = {
+  kind: 'stream'
+  /** Known only when asked for. */
+  totals: Totals | null
+  /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
+  open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
+  /** Ends a stream whose body was not opened. */
+  cancel: () => Promise<void>
+}
+
+const encoder = new TextEncoder()
+
+/** Renders all proxies of an answer, masked already where they have to be. */
+export function renderAnswer<T extends Endpoint>(writer: Writer<T>, shown: readonly T[]): Rendered {
+  const answer: Answer = {
+    kind: 'answer',
+    records: shown.length,
+    subnets: [...new Set(shown.map(({ ip }) => subnetOf(ip)))],
+    chunks: renderChunks(writer, shown).map(text => encoder.encode(text)),
+  }
+  const oldestSeconds = shown.reduce((least, { checkedAt }) => Math.min(least, checkedAt), Infinity)
+  return { answer, oldestSeconds }
+}
+
+/** Finds and renders answers for one name of the provider's service. */
+export function createAnswerFinder(reader: ProxyReader, provider: string) {
+  const writers = createWriters(provider)
+
+  /** The answer to a query, also when it has no record; `too-large` as the reader says. */
+  return ({ filter, output, addressBits }: Query, nowMs: number): Rendered | 'too-large' => {
+    const isMasked = addressBits === 16
+    const options = { nowMs, addressBits }
+    if (output.kind === 'txt') {
+      const found = reader.findEndpoints(filter, options)
+      if (found === 'too-large') return found
+      return renderAnswer(writers.txt(output), isMasked ? found.map(maskEndpoint) : found)
+    }
+    const found = reader.find(filter, options)
+    if (found === 'too-large') return found
+    const writer = writers.json(filter, output, found.length)
+    return renderAnswer(writer, isMasked ? found.map(maskProxy) : found)
+  }
+}
+
+/** The body of an answer at `nowMs`. */
+export function bodyOf({ chunks }: Answer, nowMs: number): Uint8Array {
+  const [first = new Uint8Array(), second] = chunks
+  if (second === undefined) return first
+  return Buffer.concat([first, Buffer.from(formatInstant(nowMs)), second])
+}

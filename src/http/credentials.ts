@@ -1,0 +1,87 @@
+/**
+ * Owns reading the access key of a request, from its URL (spec 5) or from the header
+ * `Authorization: Bearer` (RFC 6750). Whether a key is valid is decided in `access/`.
+ */
+import { LRUCache } from 'lru-cache'
+import { ApiError } from '../api/errors.ts'
+import { invalid } from '../api/params.ts'
+import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
+
+/** A request's key and its query string, which may still hold the key. */
+export type Credentials = { key: string; queryString: string }
+
+/** URLs in memory, with what was read of them; longer ones are read each time. */
+const URLS_MAX = 30_000
+const URL_LENGTH_MAX = 512
+
+const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
+/** Whether a query string may hold another key, perhaps with its name percent-encoded. */
+const MAY_HOLD_KEY = /key=|%6b|%65|%79/i
+
+export type CredentialReader = ReturnType<typeof createCredentialReader>
+
+/** Reads credentials. Programs poll with the same URL, so those that were valid are remembered. */
+export function createCredentialReader() {
+  const known = new LRUCache<string, Credentials>({ max: URLS_MAX })
+
+  return {
+    /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice. */
+    read(url: string, authorization: string | null): Credentials {
+      if (authorization !== null) return readBoth(queryStringOf(url), authorization)
+      return known.get(url) ?? readUrl(queryStringOf(url))
+    },
+    /** Remembers the credentials of a URL, which has proved valid and had no header beside it. */
+    remember(url: string, credentials: Credentials): void {
+      if (url.length <= URL_LENGTH_MAX && !known.has(url)) known.set(url, credentials)
+    },
+  }
+}
+
+/** Reads a URL alone; a plain key that stands there once is cut out, so that queries are alike. */
+function readUrl(text: string): Credentials {
+  const match = PLAIN_KEY.exec(text)
+  if (match === null) return readBoth(text, null)
+  const [whole, key = ''] = match
+  const rest = `${text.slice(0, match.index)}&${text.slice(match.index + whole.length)}`
+  return MAY_HOLD_KEY.test(rest) ? readBoth(text, null) : { key, queryString: rest }
+}
+
+const readBoth = (queryString: string, authorization: string | null): Credentials => ({
+  key: keyOf(splitQueryString(queryString), authorization),
+  queryString,
+})
+
+/**
+ * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
+ * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
+ */
+export function keyOf(pairs: readonly Pair[], authorization: string | null): string {
+  const given = pairs.filter(({ name, value }) => name === 'key' && value !== '')
+  if (given.length > 1) throw invalid('key may be given only once')
+  const inQuery = given[0]?.value
+  if (inQuery === null) throw invalid('key must be valid UTF-8 in percent-encoding')
+  const inHeader = bearerOf(authorization ?? '')
+  if (inQuery !== undefined && inHeader !== undefined && inQuery !== inHeader) {
+    throw invalid('key differs between the query and the Authorization header; send it once')
+  }
+  const key = inQuery ?? inHeader
+  if (key === undefined) {
+    throw new ApiError('KEY_MISSING', 'key is required: ?key=KEY or Authorization: Bearer KEY')
+  }
+  return key
+}
+
+/**
+ * The key in an Authorization header, which HTTP hands over as Latin-1. Several headers arrive
+ * joined by commas; other schemes are ignored.
+ */
+function bearerOf(authorization: string): string | undefined {
+  if (!/^Bearer(?: |$)/i.test(authorization)) return undefined
+  const keys = authorization.split(/, *(?=Bearer )/i).map(part => part.replace(/^Bearer */i, ''))
+  const [key = '', ...others] = new Set(keys.map(text => text.trim()))
+  if (others.length > 0 || /\s/.test(key)) {
+    throw invalid('the Authorization header must be: Bearer KEY, once')
+  }
+  if (key === '') return undefined
+  return Buffer.from(key, 'latin1').toString('utf8')
+}

@@ -1,0 +1,59 @@
+/** Owns what routes give: a status, header fields and a body, before they become a `Response`. */
+import type { LimitStatus } from '../access/rate-limit.ts'
+import type { Sent } from '../api/answer.ts'
+import { errorBody } from '../api/errors.ts'
+import type { Refused } from '../api/handler.ts'
+import { CONTENT_TYPES, type HeaderFields } from './headers.ts'
+
+export type Body =
+  | { kind: 'whole'; content: string | Uint8Array }
+  /** A body that is rendered while it is sent; `sent` resolves when it ends. */
+  | { kind: 'stream'; stream: ReadableStream<Uint8Array>; sent: Promise<Sent> }
+  /** What HEAD leaves out of a stream, whose length is not known. */
+  | { kind: 'unsent-stream' }
+
+export type Reply = {
+  kind: 'reply'
+  status: number
+  headers: HeaderFields
+  body: Body
+  /** The public id of the key and the status of its limits, where there is a known key. */
+  keyId: string | null
+  limits: readonly LimitStatus[]
+  records: number
+}
+
+export const METHODS: readonly string[] = ['GET', 'HEAD']
+
+export const plainText = (content: string): Reply => ({
+  kind: 'reply',
+  status: 200,
+  headers: { 'content-type': CONTENT_TYPES.txt },
+  body: { kind: 'whole', content },
+  keyId: null,
+  limits: [],
+  records: 0,
+})
+
+/** A refusal as the client gets it: JSON (spec 2.3), or the text of the older variant. */
+export function errorReply(
+  { error, keyId, limits }: Refused,
+  form: 'json' | 'text',
+  nowMs: number,
+): Reply {
+  const { retryAfterSeconds } = error.context
+  const isText = form === 'text'
+  const headers: HeaderFields = { 'content-type': CONTENT_TYPES[isText ? 'txt' : 'json'] }
+  if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
+  if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')
+  const content = isText ? `Error: ${error.message}` : errorBody(error, nowMs)
+  const body = { kind: 'whole', content } as const
+  return { kind: 'reply', status: error.status, headers, body, keyId, limits, records: 0 }
+}
+
+/** Length of a whole body in bytes; 0 for streams, whose length is not known. */
+export function lengthOf(body: Body): number {
+  if (body.kind !== 'whole') return 0
+  const { content } = body
+  return typeof content === 'string' ? Buffer.byteLength(content) : content.length
+}

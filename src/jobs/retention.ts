@@ -1,0 +1,19 @@
+/** Owns retention: removing proxies that were not checked for long, and usage that counts no more. */
+import type { UsageStore } from '../access/store.ts'
+import type { Clock } from '../lib/clock.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
+import { type Job, repeatInSlices } from './runner.ts'
+
+const EVERY_MS = MINUTE_MS
+
+/** Removes proxies last checked longer than `retainMs` ago. */
+export const retainProxies = (
+  list: Pick<ProxyWriter, 'removeOlderThan'>,
+  retainMs: number,
+  clock: Clock,
+): Job => repeatInSlices(() => list.removeOlderThan(clock() - retainMs), EVERY_MS)
+
+/** Removes usage that no limit counts any more. */
+export const pruneUsage = (usage: Pick<UsageStore, 'prune'>, clock: Clock): Job =>
+  repeatInSlices(() => usage.prune(clock()), EVERY_MS)

@@ -1,0 +1,22 @@
+/**
+ * Owns reading clocks. The only file that does: everything else is given a `Clock`, so that tests
+ * move time by hand. SQL's clock functions are not used either.
+ */
+import { readFileSync } from 'node:fs'
+
+/** Gives the current instant in Unix milliseconds. May step back: callers must not assume order. */
+export type Clock = () => number
+
+export const systemClock: Clock = () => Date.now()
+
+/** A clock that reads Unix milliseconds from `file` at every call. Only tests of the binary use it. */
+export const fileClock =
+  (file: string): Clock =>
+  () =>
+    Number(readFileSync(file, 'utf8'))
+
+/** Starts a monotonic stopwatch; the returned function gives the milliseconds since then. */
+export function stopwatch(): () => number {
+  const start = performance.now()
+  return () => performance.now() - start
+}

@@ -1,0 +1,31 @@
+/** Owns taking a query string apart (URL Standard, application/x-www-form-urlencoded). Pure. */
+
+/** One `name=value` of a query string; `null` where percent-decoding gives no valid UTF-8. */
+export type Pair = { name: string | null; value: string | null }
+
+const decode = (text: string): string | null => {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return null
+  }
+}
+
+/** The query string of a request target or URL, from the first `?` (it may be a bare path). */
+export function queryStringOf(url: string): string {
+  const mark = url.indexOf('?')
+  return mark < 0 ? '' : url.slice(mark + 1)
+}
+
+/** Splits a query string (without its `?`) into decoded pairs, in order. Never throws. */
+export function splitQueryString(text: string): readonly Pair[] {
+  return text
+    .split('&')
+    .filter(part => part !== '')
+    .map(part => {
+      const equals = part.indexOf('=')
+      const [name, value] =
+        equals < 0 ? [part, ''] : [part.slice(0, equals), part.slice(equals + 1)]
+      return { name: decode(name), value: decode(value) }
+    })
+}

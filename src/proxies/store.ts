@@ -1,0 +1,46 @@
+/**
+ * Owns the ports of this folder: what the rules ask of a store of proxies. A store's failures are
+ * `StoreError`s.
+ */
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Filter } from './filter.ts'
+import type { Endpoint, IncomingProxy, Proxy } from './proxy.ts'
+
+export type FindOptions = {
+  nowMs: number
+  /**
+   * How much of an address counts. With 16, the first two octets and the port: the `ip` filter
+   * compares these, and of proxies that agree in them only the first is found.
+   */
+  addressBits: 32 | 16
+}
+
+/** Finds proxies: freshest check first, then lowest ping, then address; at most `filter.count`. */
+export interface ProxyReader {
+  /** A text that changes whenever the list does. */
+  version(): string
+  /** The proxies that match; `too-large` when finding them would keep other requests waiting. */
+  find(filter: Filter, options: FindOptions): Proxy[] | 'too-large'
+  /** The same of bare addresses, which is cheaper. */
+  findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | 'too-large'
+  isEmpty(): boolean
+}
+
+export type ImportCounts = { added: number; updated: number; unchanged: number; removed: number }
+
+/** An import under way. Nothing is visible before `commit`; `rollback` leaves the list as it was. */
+export interface ImportTx {
+  add(proxy: IncomingProxy): void
+  commit(): Awaitable<ImportCounts>
+  rollback(): Awaitable<void>
+}
+
+/** `merge` adds and updates, `replace` swaps the whole list. */
+export type ImportMode = 'merge' | 'replace'
+
+export interface ProxyWriter {
+  /** Begins an import; `onWait` is called when another import has to end first. */
+  begin(mode: ImportMode, onWait?: () => void): ImportTx
+  /** Removes a slice of rows checked before `cutoffMs`; says whether more may remain. */
+  removeOlderThan(cutoffMs: number): Awaitable<boolean>
+}

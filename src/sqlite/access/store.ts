@@ -1,0 +1,14 @@
+/** Owns the file of keys, plans and usage: opening it, and its schema. */
+import type { Database } from 'bun:sqlite'
+import { type OpenMode, openDatabase } from '../database.ts'
+import keysPlansUsage from './migrations/1-keys-plans-usage.sql' with { type: 'text' }
+import subjects from './migrations/2-subjects.sql' with { type: 'text' }
+
+/** Every admission changes a page at the end of its table: small pages keep commits small. */
+const PAGE_BYTES = 1024
+
+/** The scripts of the schema, version by version. */
+export const ACCESS_SCHEMA = [keysPlansUsage, subjects]
+
+export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
+  openDatabase(file, { holds: 'access', scripts: ACCESS_SCHEMA, pageBytes: PAGE_BYTES, ...mode })

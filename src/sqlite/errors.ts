@@ -1,0 +1,58 @@
+/** Owns the failures of SQLite: recognising them, what they mean, and sentences for the operator. */
+import { SQLiteError } from 'bun:sqlite'
+import { dirname } from 'node:path'
+import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
+
+const EXPLANATIONS: { [code: string]: string } = {
+  SQLITE_NOTADB: 'is not a database',
+  SQLITE_CORRUPT:
+    'is damaged: restore a backup (a list can also be imported again, with --replace)',
+  SQLITE_CANTOPEN: 'cannot be opened or created (is the directory writable?)',
+  SQLITE_READONLY: 'cannot be written (read-only file or directory)',
+  SQLITE_PERM: 'cannot be opened (permission denied)',
+  SQLITE_BUSY: 'is locked by another process',
+  SQLITE_FULL: 'cannot be written (the disk is full)',
+  SQLITE_IOERR: 'cannot be read or written (input/output error)',
+}
+
+const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
+/** Failures after which the connection cannot be used any more; a new one may work. */
+const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
+/** Failures that neither time nor a new connection ends. */
+const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
+
+/** SQLite's code of a failure, perhaps of another thread, as in `SQLITE_BUSY`; else `''`. */
+export const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : ''
+
+/** Whether SQLite, or our reading of its files, failed, as opposed to our own code. */
+export const isStoreFailure = (error: unknown): boolean =>
+  error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
+
+/** Whether a file does not hold what it should. */
+export const isDamage = (error: unknown): boolean =>
+  error instanceof StoreError ? error.isDamage : DAMAGE.test(codeOf(error))
+
+/** Whether a database must be opened again after this failure. */
+export const isUnusable = (error: unknown): boolean =>
+  error instanceof StoreError || UNUSABLE.test(codeOf(error))
+
+/** Whether opening fails in a way that an operator has to end. */
+export const isLasting = (error: unknown): boolean =>
+  !isStoreFailure(error) || LASTING.test(codeOf(error))
+
+/** What went wrong with a database file, as a sentence that begins with its name. */
+export function explain(file: string, error: unknown): string {
+  if (error instanceof StoreError || error instanceof CommandError) return error.message
+  if (!isStoreFailure(error)) {
+    return `cannot use the data directory ${dirname(file)}: ${messageOf(error)}`
+  }
+  const code = Object.keys(EXPLANATIONS).find(name => codeOf(error).startsWith(name))
+  return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${messageOf(error)})`}`
+}
+
+/** The failure of a store as the rest of the program knows it; any other failure unchanged. */
+export function toStoreError(file: string, error: unknown): unknown {
+  if (error instanceof StoreError || !isStoreFailure(error)) return error
+  return new StoreError(explain(file, error), { isDamage: isDamage(error), cause: error })
+}

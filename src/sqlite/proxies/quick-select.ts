@@ -1,0 +1,106 @@
+/**
+ * Owns quick selects: those that read a bounded part of an index, and give up where that does not
+ * suffice. So no request keeps the others waiting for more than some milliseconds.
+ */
+import { LRUCache } from 'lru-cache'
+import { type Columns, fullSql, indexedBy, joined, ORDER, type Reader, valuesOf } from './reader.ts'
+import { type EndpointRow, ROW_COLUMNS } from './row.ts'
+import type { Condition, Search } from './where.ts'
+
+/** Index entries that a quick select may read in each branch: a few milliseconds. */
+export const SCAN_MAX = 20_000
+/** Branches whose horizon is kept in memory. */
+const HORIZONS_MAX = 10_000
+
+/** What every index but the narrow ones holds, and so all that conditions are about. */
+const INDEXED = ROW_COLUMNS.filter(column => column !== 'ip_out').join(', ')
+
+/** Those that match among the first entries of a branch; its order is that of the index. */
+const firstSql = (
+  columns: Columns,
+  index: string | null,
+  branch: readonly Condition[],
+  rest: readonly Condition[],
+): string =>
+  `select ${columns.map(column => `p.${column}`).join(', ')} from (
+     select id from (
+       select ${INDEXED} from proxies ${indexedBy(index)} where ${joined(branch)}
+       order by ${ORDER} limit ?
+     ) where ${joined(rest)} limit ?
+   ) found cross join proxies p on p.id = found.id`
+
+/** The check time of the entry of a branch at which a quick select stops. */
+const horizonSql = (index: string, branch: Condition): string =>
+  `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
+   order by ${ORDER} limit 1 offset ?`
+
+/** The order of `ORDER`; an unknown ping is stored as the largest. */
+const inOrder = ([idA, checkA, pingA]: EndpointRow, [idB, checkB, pingB]: EndpointRow): number =>
+  checkB - checkA || pingA - pingB || idA - idB
+
+/**
+ * The check times at which quick selects stop: the one of entry `scanMax` of each branch, kept until
+ * the list changes.
+ */
+function createHorizons(read: Reader, scanMax: number) {
+  const horizons = new LRUCache<string, number>({ max: HORIZONS_MAX })
+  let horizonsVersion = 0
+
+  /** Checks of this second and before lie beyond what a quick select of a branch reads. */
+  return function horizonOf(index: string | null, branch: Condition, version: number): number {
+    if (index === null) return -Infinity
+    if (version !== horizonsVersion) horizons.clear()
+    horizonsVersion = version
+    const key = `${index} ${branch.values}`
+    const known = horizons.get(key)
+    if (known !== undefined) return known
+    const values = [...branch.values, scanMax]
+    const horizon = read.number(horizonSql(index, branch), values) ?? -Infinity
+    horizons.set(key, horizon)
+    return horizon
+  }
+}
+
+/** Selects that read a bounded part of the list. */
+export function createQuickSelect(read: Reader, scanMax: number) {
+  const horizonOf = createHorizons(read, scanMax)
+
+  /** Up to `most` matches of a branch; `null` when it would have to read too much. */
+  function selectBranch<R extends EndpointRow>(
+    { path, since, rest }: Search,
+    branch: Condition,
+    most: number,
+    columns: Columns,
+    version: number,
+  ): R[] | null {
+    const oldest = Number(since.values[0])
+    const horizon = horizonOf(path.index, branch, version)
+    const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
+    const near = [branch, nearest, ...rest]
+    const found = read.all<R>(fullSql(columns, near, path.index), [...valuesOf(near), most])
+    if (found.length === most || horizon < oldest) return found
+    // Many rows may have been checked in the very second of the horizon.
+    const whole = [branch, since]
+    const values = [...valuesOf(whole), scanMax, ...valuesOf(rest), most]
+    const first = read.all<R>(firstSql(columns, path.index, whole, rest), values)
+    return first.length === most ? first : null
+  }
+
+  /** Up to `most` matches of all branches, in order. */
+  return <R extends EndpointRow>(
+    search: Search,
+    most: number,
+    columns: Columns,
+    version: number,
+  ): R[] | null => {
+    const { branches } = search.path
+    const found: R[] = []
+    for (const branch of branches) {
+      const part = selectBranch<R>(search, branch, most, columns, version)
+      if (part === null) return null
+      if (branches.length === 1) return part
+      found.push(...part)
+    }
+    return found.sort(inOrder).slice(0, most)
+  }
+}

@@ -1,0 +1,74 @@
+/** Owns running select statements on the list, each prepared once, and the SQL they share. */
+import type { Database, Statement } from 'bun:sqlite'
+import { LRUCache } from 'lru-cache'
+import type { Filter } from '../../proxies/filter.ts'
+import type { FindOptions } from '../../proxies/store.ts'
+import { createCities } from './cities.ts'
+import type { EndpointRow } from './row.ts'
+import { type Bound, type Condition, type Search, searchOf } from './where.ts'
+
+/** Prepared statements kept; each takes about 11 KB. */
+const STATEMENTS_MAX = 500
+export type Columns = readonly string[]
+
+/** The order of answers. */
+export const ORDER = 'checked_at desc, ping_ms, id'
+export const joined = (conditions: readonly Condition[]): string =>
+  conditions.map(({ sql }) => sql).join(' and ') || 'true'
+export const valuesOf = (conditions: readonly Condition[]): Bound[] =>
+  conditions.flatMap(({ values }) => values)
+export const indexedBy = (index: string | null): string =>
+  index === null ? '' : `indexed by ${index}`
+
+/** Every row that matches, in order. */
+export const fullSql = (
+  columns: Columns,
+  conditions: readonly Condition[],
+  index: string | null = null,
+): string =>
+  `select ${columns.join(', ')} from proxies ${indexedBy(index)} where ${joined(conditions)}
+   order by ${ORDER} limit ?`
+
+/** Runs statements, one prepared statement for each combination of filters present. */
+export function createReader(db: Database) {
+  const statements = new LRUCache<string, Statement<EndpointRow, Bound[]>>({
+    max: STATEMENTS_MAX,
+    dispose: statement => statement.finalize(),
+  })
+  const cities = createCities(db)
+
+  function prepared(sql: string): Statement<EndpointRow, Bound[]> {
+    const known = statements.get(sql)
+    if (known) return known
+    const statement = db.prepare<EndpointRow, Bound[]>(sql)
+    statements.set(sql, statement)
+    return statement
+  }
+
+  return {
+    cityOf: cities.nameOf,
+    /** What a filter asks of SQLite. */
+    search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
+      if (filter.cities.length > 0) cities.refresh()
+      const cityIds = cities.idsMatching(filter.cities, filter.lang)
+      return searchOf(filter, addressBits, cityIds, nowMs)
+    },
+    all: <R extends EndpointRow>(sql: string, values: readonly Bound[]): R[] =>
+      prepared(sql).values(...values) as unknown as R[], // values() is untyped
+    /** The first number of the first row. */
+    number: (sql: string, values: readonly Bound[]): number | undefined =>
+      (prepared(sql).values(...values) as unknown as number[][])[0]?.[0],
+    /** Rows one by one; a statement of its own, because other selects run meanwhile. */
+    *each<R extends EndpointRow>(sql: string, values: readonly Bound[]): Generator<R> {
+      const statement = db.prepare<EndpointRow, Bound[]>(sql)
+      try {
+        for (const row of statement.iterate(...values)) {
+          yield Object.values(row) as unknown as R // iterate() gives objects in column order
+        }
+      } finally {
+        statement.finalize()
+      }
+    },
+  }
+}
+export type Reader = ReturnType<typeof createReader>

@@ -1,0 +1,230 @@
+/**
+ * Owns the list as the server holds it: supervised, used only while its file is in place and known
+ * to be intact, and checked in a worker where that is not known.
+ */
+import { join } from 'node:path'
+import type { AnswerStreamer } from '../api/response-cache.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import { oncePerTurn } from '../lib/turn-batch.ts'
+import { startWorker } from '../lib/worker.ts'
+import type { ProxyReader } from '../proxies/store.ts'
+import { isDamage, isStoreFailure } from './errors.ts'
+import type { Checked } from './integrity/check.worker.ts'
+import {
+  closeSafely,
+  emptyWal,
+  type Fingerprint,
+  fingerprintOf,
+  isSameFile,
+  isStamped,
+  removeStamp,
+  walBytes,
+  watchFile,
+} from './integrity/file-stamp.ts'
+import { createStreamer, WAL_BOUND } from './proxies/stream.ts'
+import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
+import { supervise } from './supervise.ts'
+
+type Say = (sentence: string) => void
+
+/** The list is checked this often even when nothing indicates a change, in calls of `tick`. */
+const CHECK_EVERY = 3600
+/** The first check leaves the processor to the start of the server. */
+const FIRST_CHECK = 10
+/** Calls of `tick` for which another process may leave its change of the list unstamped. */
+const UNSTAMPED_MAX = 10
+
+/** Checks the list in `file` in a worker, one check at a time. */
+function createChecker(file: string, onChecked: (checked: Checked) => void) {
+  let worker: Worker | null = null
+  const end = (checked: Checked): void => {
+    worker?.terminate()
+    worker = null
+    onChecked(checked)
+  }
+  return {
+    start(): void {
+      if (worker !== null) return
+      worker = startWorker('sqlite/integrity/check.worker.ts')
+      worker.onmessage = ({ data }: MessageEvent<Checked>) => end(data)
+      worker.onerror = ({ message }) => end({ kind: 'failed', message })
+      worker.unref()
+      worker.postMessage(file)
+    },
+    close: (): void => void worker?.terminate(),
+  }
+}
+
+/** The list in `dir`, supervised, and the check that decides whether it may be used. */
+function superviseList(dir: string, clock: Clock, say: Say) {
+  const file = join(dir, PROXY_FILE)
+  /** Why the list may not be used until its file changes, or a check finds it intact. */
+  let damage: { failure: StoreError; fingerprint: Fingerprint | null } | null = null
+  let doubt: StoreError | null = null
+  /** The file as a check has found it intact: not every file system keeps a stamp. */
+  let intact: Fingerprint | null = null
+
+  const checker = createChecker(file, checked => {
+    if (checked.kind === 'failed') return say(`${file} could not be checked: ${checked.message}`)
+    doubt = null
+    intact = checked.fingerprint
+    if (checked.problems.length > 0) {
+      const failure = damagedList(file, checked.problems)
+      damage = { failure, fingerprint: fingerprintOf(file) }
+      supervisor.fail(failure)
+    }
+    supervisor.tick()
+  })
+
+  function open(mustExist: boolean) {
+    if (damage && isSameFile(damage.fingerprint, fingerprintOf(file))) throw damage.failure
+    const list = openList(dir, { clock, isServer: true, mustExist })
+    const opened = { ...list, fingerprint: fingerprintOf(file), watch: watchFile(list.db, file) }
+    const isIntact = isStamped(list.db, file) || (intact && isSameFile(intact, opened.fingerprint))
+    if (isIntact) return { ...opened, verify: oncePerTurn(opened.watch.verify) }
+    list.close()
+    doubt ??= new StoreError(`${file} was not closed properly and is being checked`)
+    checker.start()
+    throw doubt
+  }
+  function openFirst(): ReturnType<typeof open> | null {
+    try {
+      return open(false)
+    } catch (failure) {
+      if (!isStoreFailure(failure)) throw failure
+      return null // the first tick says why
+    }
+  }
+  const supervisor = supervise(openFirst(), {
+    file,
+    reopen: () => open(true),
+    close({ db, fingerprint }) {
+      try {
+        if (walBytes(file) > 0 && isStamped(db, file)) emptyWal(db, file, clock())
+      } catch {
+        // It is closed because it fails.
+      }
+      closeSafely(db, file, fingerprint)
+    },
+    verify: ({ watch }) => watch.verify(),
+    probe: ({ proxies }) => void proxies.isEmpty(),
+    onFailure(failure) {
+      if (failure instanceof StoreError) doubt ??= failure
+      if (isDamage(failure)) removeStamp(file)
+    },
+    say,
+  })
+  return { ...supervisor, check: checker.start, closeChecker: checker.close }
+}
+
+/** What the server does with a list, beside reading it. */
+export type ServerList = ProxyReader & {
+  /** Streams answers that reading finds too large; `null` where it finds none so. */
+  streamer: AnswerStreamer | null
+  tick(): void
+  close(): void
+}
+
+/** The list in `dir`; `tick` is to be called every second. */
+export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
+  const supervised = superviseList(dir, clock, say)
+  const { use, generation, check } = supervised
+  const versionText = createVersionText()
+  let ticks = 0
+  let unstampedTicks = 0
+  let isSwept = true
+
+  const streamer = createStreamer(
+    { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
+    {
+      /** Throws unless the list is intact, as far as that shows at once. */
+      verify: () => use(({ verify }) => verify()),
+      onFailure(failure) {
+        if (isDamage(failure)) supervised.fail(failure)
+        else if (isStoreFailure(failure)) supervised.report(failure)
+        else say(`a long answer broke off: ${messageOf(failure)}`)
+      },
+    },
+  )
+
+  const list: ServerList = {
+    streamer,
+    version: () =>
+      use(({ verify, proxies }) => {
+        verify()
+        return versionText(generation(), proxies.version())
+      }),
+    find: (filter, options) =>
+      use(
+        ({ proxies }) =>
+          proxies.records.findQuickly(filter, options, proxies.version()) ?? 'too-large',
+      ),
+    findEndpoints: (filter, options) =>
+      use(
+        ({ proxies }) =>
+          proxies.endpoints.findQuickly(filter, options, proxies.version()) ?? 'too-large',
+      ),
+    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    tick() {
+      supervised.tick()
+      if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
+      try {
+        unstampedTicks = use(({ watch }) => watch.isUnstamped()) ? unstampedTicks + 1 : 0
+      } catch {
+        unstampedTicks = 0 // there is no list at the moment
+      }
+      if (unstampedTicks > UNSTAMPED_MAX) check()
+    },
+    close() {
+      streamer.close()
+      supervised.closeChecker()
+      supervised.close()
+    },
+  }
+  return {
+    ...list,
+    /** Removes a slice of rows checked before `cutoffMs`; says whether more may remain. */
+    removeOlderThan: (cutoffMs: number): boolean =>
+      use(({ proxies, settle }) => {
+        try {
+          const before = proxies.version()
+          const mayRemain = proxies.removeOlderThan(cutoffMs)
+          isSwept &&= proxies.version() === before
+          if (mayRemain || isSwept) return mayRemain
+          settle()
+          isSwept = true
+        } catch (failure) {
+          if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
+        }
+        return false
+      }),
+  }
+}
+
+/** Gives the version of a list as a text, the same one as long as it does not change. */
+function createVersionText() {
+  let known = { generation: -1, changes: -1, text: '' }
+  return (generation: number, changes: number): string => {
+    if (known.generation !== generation || known.changes !== changes) {
+      known = { generation, changes, text: `${generation}.${changes}` }
+    }
+    return known.text
+  }
+}
+
+/** A list in memory, which nothing but this process can change or damage; selects are never cut. */
+export function openMemoryList() {
+  const list: List = openList(null)
+  const { proxies } = list
+  return {
+    list,
+    streamer: null,
+    version: () => String(proxies.version()),
+    find: proxies.records.findAll,
+    findEndpoints: proxies.endpoints.findAll,
+    isEmpty: proxies.isEmpty,
+    tick() {},
+    close: list.close,
+  } satisfies ServerList & { list: List }
+}

@@ -1,0 +1,65 @@
+/**
+ * Owns keys, plans and usage as the server holds them: supervised, and used only while their file
+ * is in place.
+ */
+import { join } from 'node:path'
+import type { KeyReader, UsageStore } from '../access/store.ts'
+import { oncePerTurn } from '../lib/turn-batch.ts'
+import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-stamp.ts'
+import { ACCESS_FILE, openRegistry } from './stores.ts'
+import { supervise } from './supervise.ts'
+
+/**
+ * Keys, plans and usage in `dir`; `tick` is to be called every second.
+ * @throws what `openRegistry` throws when they cannot be opened at first.
+ */
+export function openServerRegistry(dir: string, say: (sentence: string) => void) {
+  const file = join(dir, ACCESS_FILE)
+  const open = (mustExist: boolean) => ({
+    ...openRegistry(dir, { isServer: true, mustExist }),
+    fingerprint: fingerprintOf(file),
+  })
+  type Opened = ReturnType<typeof open>
+  const { use, tick, close } = supervise(open(false), {
+    file,
+    reopen: () => open(true),
+    close: ({ db, fingerprint }: Opened) => closeSafely(db, file, fingerprint),
+    verify: ({ fingerprint }) => void requireInPlace(file, fingerprint),
+    probe: ({ usage }) => usage.probe(),
+    say,
+  })
+  /** Writes to the open file; what was written to one that was removed does not count. */
+  const write = <T>(work: (usage: Opened['usage']) => T): T =>
+    use(({ usage, fingerprint }) => {
+      const result = work(usage)
+      requireInPlace(file, fingerprint)
+      return result
+    })
+  /** What writing fails with: tried once for all probes of a turn, because it may wait. */
+  const probeOnce = oncePerTurn((): unknown => {
+    try {
+      write(usage => usage.probe())
+      return null
+    } catch (failure) {
+      return failure
+    }
+  })
+  const keys: KeyReader = { find: key => use(registry => registry.keys.find(key)) }
+  const usage: UsageStore = {
+    admit: batch => write(store => store.admit(batch)),
+    consume: batch => write(store => store.consume(batch)),
+    peek: batch => use(registry => registry.usage.peek(batch)),
+    prune: nowMs => use(registry => registry.usage.prune(nowMs)),
+    probe() {
+      const failure = probeOnce()
+      if (failure !== null) throw failure
+    },
+  }
+  return {
+    keys,
+    usage,
+    hasKeys: (nowMs: number): boolean => use(registry => registry.keys.list(nowMs).length > 0),
+    tick,
+    close,
+  }
+}

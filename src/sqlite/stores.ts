@@ -1,0 +1,197 @@
+/**
+ * Owns the two databases of a data directory as a command uses them: opened, worked with, closed.
+ * How a server holds them is in `server-stores.ts`.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Registry } from '../access/store.ts'
+import { type Clock, systemClock } from '../lib/clock.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
+import type { ImportMode, ImportTx } from '../proxies/store.ts'
+import { createKeyStore } from './access/keys.ts'
+import { createPlanStore, seedPlans } from './access/plans.ts'
+import { openAccessFile } from './access/store.ts'
+import { createUsageStore } from './access/usage.ts'
+import type { OpenMode } from './database.ts'
+import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
+import { explain, isDamage, isStoreFailure } from './errors.ts'
+import { checkRegistry } from './integrity/check.ts'
+import { isStamped, removeStamp, stamp } from './integrity/file-stamp.ts'
+import { beginImport } from './proxies/import.ts'
+import { checkListFile, createListStore, openListFile, type Tally } from './proxies/store.ts'
+
+export const PROXY_FILE = 'proxies.db'
+export const ACCESS_FILE = 'access.db'
+
+type ListMode = OpenMode & {
+  /** Dates the file stamp. */
+  clock?: Clock
+  /** Another file than that of the data directory. */
+  file?: string
+}
+
+/** Opens the list of proxies in `dir`, or one in memory when `dir` is null. */
+export function openList(
+  dir: string | null,
+  { clock = systemClock, file = join(dir ?? '', PROXY_FILE), ...mode }: ListMode = {},
+) {
+  const db = openListFile(dir === null ? ':memory:' : file, clock, mode)
+  const proxies = createListStore(db)
+  /** Stamps the list after its last change; a list in memory has no file. */
+  const settle = (): void => {
+    proxies.noteChange()
+    if (dir !== null) stamp(db, file, clock())
+  }
+  return {
+    db,
+    file,
+    proxies,
+    settle,
+    begin(mode: ImportMode, onWait?: () => void): ImportTx {
+      const { add, commit, rollback } = beginImport(db, mode, onWait)
+      const commitAndSettle = () => {
+        const counts = commit()
+        settle()
+        return counts
+      }
+      return { add, commit: commitAndSettle, rollback }
+    },
+    close: () => db.close(true),
+  }
+}
+
+/** Opens keys, plans and usage in `dir`. */
+export function openRegistry(dir: string, mode: OpenMode = {}) {
+  const db = openAccessFile(join(dir, ACCESS_FILE), mode)
+  if (!mode.mustExist) seedPlans(db)
+  return {
+    db,
+    keys: createKeyStore(db),
+    plans: createPlanStore(db),
+    usage: createUsageStore(db),
+    close: () => db.close(true),
+  } satisfies Registry & { [member: string]: unknown }
+}
+
+export type List = ReturnType<typeof openList>
+export type OpenRegistry = ReturnType<typeof openRegistry>
+
+/** The error for a list that is not what was imported. */
+export const damagedList = (file: string, problems: readonly string[]): StoreError =>
+  new StoreError(
+    `${file} is damaged (${problems.join('; ')}): import the whole list again, with --replace`,
+    { isDamage: true },
+  )
+
+/** Opens a list that is known to be intact; reads all of it where that is not known yet. */
+function openIntactList(dir: string, clock: Clock): List {
+  const list = openList(dir, { clock })
+  if (isStamped(list.db, list.file)) return list
+  list.close()
+  const problems = checkListFile(list.file, clock)
+  if (problems.length > 0) throw damagedList(list.file, problems)
+  return openList(dir, { clock })
+}
+
+/** Works with the list in `dir` and closes it; a failing database becomes a `CommandError`. */
+export const withList = <T>(
+  dir: string,
+  clock: Clock,
+  work: (list: List) => T | Promise<T>,
+): Promise<T> =>
+  withResource(
+    join(dir, PROXY_FILE),
+    () => openIntactList(dir, clock),
+    async list => {
+      try {
+        return await work(list)
+      } catch (error) {
+        if (isDamage(error)) removeStamp(list.file) // it looked intact
+        throw error
+      }
+    },
+  )
+
+/** Whether there is a list that rows can be put into; `onDamage` hears why a damaged one is not. */
+function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => void): boolean {
+  const file = join(dir, PROXY_FILE)
+  if (!existsSync(file)) return false
+  try {
+    openIntactList(dir, clock).close()
+    return true
+  } catch (error) {
+    if (!isDamage(error)) throw error
+    onDamage(explain(file, error))
+    return false
+  }
+}
+
+/**
+ * Works with a list whose rows are all to be replaced. Where there is none that can be used, a
+ * new one takes its place at the end, so that a server never sees it empty.
+ */
+export async function withListToReplace<T>(
+  dir: string,
+  clock: Clock,
+  work: (list: List) => T | Promise<T>,
+  onDamage: (sentence: string) => void,
+): Promise<T> {
+  if (isUsable(dir, clock, onDamage)) return withList(dir, clock, work)
+  const file = join(dir, PROXY_FILE)
+  const fresh = freshFile(file)
+  try {
+    const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
+    moveDatabase(fresh, file)
+    return result
+  } finally {
+    removeDatabase(fresh)
+  }
+}
+
+/** Works with keys, plans and usage in `dir`, as `withList` does with the list. */
+export const withRegistry = <T>(
+  dir: string,
+  work: (registry: OpenRegistry) => T | Promise<T>,
+): Promise<T> => withResource(join(dir, ACCESS_FILE), () => openRegistry(dir), work)
+
+/** Opens, works and closes; a failing database becomes a `CommandError` about `file`. */
+export async function withResource<R extends { close(): void }, T>(
+  file: string,
+  open: () => R,
+  work: (resource: R) => T | Promise<T>,
+): Promise<T> {
+  try {
+    const resource = open()
+    try {
+      return await work(resource)
+    } finally {
+      resource.close()
+    }
+  } catch (error) {
+    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
+  }
+}
+
+/** The problems of the list in `dir`; none when it is intact. Reads all of it. */
+export const listProblems = (dir: string, clock: Clock): string[] =>
+  checkListFile(join(dir, PROXY_FILE), clock)
+
+/** The problems of keys, plans and usage in `dir`; none when they are intact. */
+export function registryProblems(dir: string): string[] {
+  const { db, close } = openRegistry(dir, { mustExist: true })
+  try {
+    return checkRegistry(db)
+  } finally {
+    close()
+  }
+}
+
+/** The number of proxies in `dir`, and of those checked since `sinceMs`. */
+export function tallyList(dir: string, sinceMs: number): Tally {
+  const { proxies, close } = openList(dir, { mustExist: true })
+  try {
+    return proxies.tally(sinceMs)
+  } finally {
+    close()
+  }
+}
