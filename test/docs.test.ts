@@ -2,7 +2,7 @@
  * Holds the documentation to the code: README.md has every parameter, error, member, command,
  * option, limit and threshold, its examples show what the program prints, and its links lead somewhere.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Caller, DEMO_KEY, metersOf, TEMP_PREFIX, termsOf } from '../src/access/access.ts'
@@ -165,11 +165,14 @@ function shownBelow(command: string): string {
   return lines
 }
 
-describe('the examples of the server that `make run` starts', async () => {
+describe('the examples of the server that `make run` starts', () => {
   const [, url = ''] = /^\$ curl '([^']*)'$/m.exec(README) ?? []
   const [, refused = ''] = /\$ curl 'http:\/\/[^/]*([^']*)'( +# .*third.*)\n/.exec(README) ?? []
-  const server = startChild(temporaryDirectory(), {}, ['--sample'])
-  const ask = async (path: string): Promise<string> => (await (await server).request(path)).text
+  let server: Awaited<ReturnType<typeof startChild>>
+  beforeAll(async () => {
+    server = await startChild(temporaryDirectory(), {}, ['--sample'])
+  })
+  const ask = async (path: string): Promise<string> => (await server.request(path)).text
 
   test('ask where it listens, with the key demo', () => {
     const run = /^run:.*\n\t.* serve (.*)$/m.exec(readFileSync(join(ROOT, 'Makefile'), 'utf8'))
