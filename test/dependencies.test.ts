@@ -1,12 +1,12 @@
-/** Holds that the README's list of dependencies is the truth, also of what the binary holds. */
+/** Holds src/README.md to the packages that package.json names and the binary holds. */
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { dependencies, devDependencies } from '../package.json'
 import { BINARY, ROOT } from './support/harness.ts'
 
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
-const [, SECTION = ''] = /\n## Dependencies\n(.*?)\n## /s.exec(README) ?? []
+const README = readFileSync(join(ROOT, 'src/README.md'), 'utf8')
+const [, SECTION = ''] = /\n## Dependencies\n(.*?)(?:\n## |$)/s.exec(README) ?? []
 const ROWS = [...SECTION.matchAll(/^\| `(\S+)` \| ([^|]+) \| ([^|]+) \|$/gm)].map(
   ([, name = '', use = '', why = '']) => ({ name, use, by: /^brought by `(\S+)`$/.exec(why)?.[1] }),
 )
@@ -16,7 +16,7 @@ const LISTED = ROWS.map(({ name }) => name).sort()
 const installed = (name: string): { dependencies?: { [name: string]: string } } =>
   JSON.parse(readFileSync(join(ROOT, 'node_modules', name, 'package.json'), 'utf8'))
 
-describe('the README’s list of dependencies', () => {
+describe('the list of dependencies in src/README.md', () => {
   test('has what package.json has, and says what each is for', () => {
     const direct = ROWS.filter(({ by }) => by === undefined).map(({ name }) => name)
     expect(direct.sort()).toEqual(Object.keys(dependencies).sort())

@@ -1,0 +1,264 @@
+/**
+ * Holds the documentation to the code: README.md has every parameter, error, member, command,
+ * option, limit and threshold, its examples show what the program prints, and its links lead somewhere.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Caller, DEMO_KEY, metersOf, TEMP_PREFIX, termsOf } from '../src/access/access.ts'
+import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/access/auth-throttle.ts'
+import { BUILT_IN_PLANS, type Plan } from '../src/access/plan.ts'
+import { STATUS } from '../src/api/errors.ts'
+import { describeParameters } from '../src/api/params.ts'
+import { memberNames } from '../src/api/render.ts'
+import { COMMANDS } from '../src/cli/program.ts'
+import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { cleanUp, proxylist, ROOT, startChild, temporaryDirectory } from './support/harness.ts'
+
+afterAll(cleanUp)
+
+const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'README.md'), 'utf8')
+const README = readmeOf('.')
+
+describe('README.md', () => {
+  test('has its sections in the order in which a reader needs them', () => {
+    expect([...README.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual([
+      'Try it',
+      'Run it with your own list',
+      'Install',
+      'API',
+      'Commands and settings',
+      'Import',
+      'Operate',
+      'Five figures',
+      'More',
+    ])
+  })
+
+  for (const { name, accepts } of describeParameters('the service')) {
+    test(`parameter ${name} and what it accepts`, () => {
+      expect(README).toContain(`| \`${name}\` | ${accepts} |`)
+    })
+  }
+  for (const [errorCode, status] of Object.entries(STATUS)) {
+    test(`error ${errorCode}`, () => expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
+  }
+  for (const name of memberNames('the service')) {
+    test(`record member ${name}`, () => expect(README).toContain(`| \`${name}\` |`))
+  }
+})
+
+/** The rows of the README's table with this header, as cells. */
+function tableOf(...header: readonly string[]): string[][] {
+  const [, rest = ''] = README.split(`\n| ${header.join(' | ')} |\n`)
+  const [table = ''] = rest.split('\n\n')
+  const [, ...rows] = table.split('\n')
+  return rows.map(row =>
+    row
+      .slice(1, -1)
+      .split('|')
+      .map(cell => cell.trim()),
+  )
+}
+
+const quoted = (text: string): string => `\`${text}\``
+/** A flag without its argument: `--listen`. */
+const bareFlag = (name: SettingName): string => flagOf(name).replace(/ .*/, '')
+
+describe('the README’s table of commands', () => {
+  const rows = tableOf('command', 'what it does', 'options, beside `--data`')
+
+  for (const { name, arguments: given, summary, settings } of COMMANDS) {
+    test(`has ${name}, what it does and its options`, () => {
+      const usage = quoted(given === undefined ? name : `${name} ${given}`)
+      const options = settings.filter(setting => setting !== 'data').map(bareFlag)
+      expect(rows).toContainEqual([usage, summary, options.map(quoted).join(' ')])
+    })
+  }
+  test('has no other command', () => expect(rows).toHaveLength(COMMANDS.length))
+
+  test('takes `--data` for granted, which all have that touch it', () => {
+    const without = COMMANDS.filter(({ settings }) => !settings.includes('data'))
+    expect(without.map(({ name }) => name)).toEqual(['systemd-unit', 'version'])
+  })
+})
+
+describe('the README’s table of options', () => {
+  const rows = tableOf('option', 'environment', 'default', 'meaning')
+  const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
+
+  for (const name of names) {
+    test(`has ${flagOf(name)}, its environment twin, default and help`, () => {
+      const { fallback = '', help }: { fallback?: string; help: string } = SETTINGS[name]
+      const twin = quoted(environmentNameOf(name))
+      expect(rows).toContainEqual([quoted(flagOf(name)), twin, fallback, help])
+    })
+  }
+  test('has no other option', () => expect(rows).toHaveLength(names.length))
+})
+
+const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
+const TEMPORARY: Caller = { kind: 'temp', id: '' }
+
+/** A plan's row of the table of limits. */
+function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[] {
+  const number = (limit: number | null) => limit?.toLocaleString('en-US') ?? 'unlimited'
+  const also = [
+    subnets !== null && `${number(subnets)} unique /16 networks a day`,
+    clients !== null && `${number(clients)} unique caller networks a day`,
+  ]
+  return [
+    `plan ${quoted(name)}`,
+    burst === null ? 'unlimited' : `${burst.requests} in ${burst.seconds} s`,
+    number(daily),
+    number(count),
+    also.filter(text => text !== false).join('; '),
+  ]
+}
+
+/** The one window that all of a caller's meters have: `2 in 60 s`. */
+function windowOf(caller: Caller): string {
+  const windows = metersOf(caller, '192.0.2.1').map(
+    ({ window }) => `${window?.limit} in ${(window?.ms ?? 0) / 1000} s`,
+  )
+  return [...new Set(windows)].join(' or ')
+}
+
+describe('the README’s table of limits', () => {
+  const rows = tableOf('key', 'burst', 'a day', 'records', 'also')
+  const demo = termsOf(DEMO)
+  const expected = [
+    ...BUILT_IN_PLANS.map(planRow),
+    [
+      quoted(DEMO_KEY),
+      `${windowOf(DEMO)} for each client address`,
+      '',
+      `${demo.countMax}`,
+      `last two octets are 0; \`works\` is ${demo.worksDefault} when not given`,
+    ],
+    [
+      quoted(`${TEMP_PREFIX}…`),
+      `${windowOf(TEMPORARY)} for the key, and for each client address`,
+      '',
+      `${termsOf(TEMPORARY).countMax}`,
+      'expires',
+    ],
+  ]
+  for (const row of expected) {
+    test(`has ${row[0]}`, () => expect(rows).toContainEqual(row))
+  }
+  test('has no other key', () => expect(rows).toHaveLength(expected.length))
+
+  test('is followed by how wrong keys are slowed', () => {
+    const seconds = FAILURES_WINDOW_MS / 1000
+    expect(README.replaceAll('\n', ' ')).toContain(
+      `After ${FAILURES_FREE} wrong keys from one client address within ${seconds} s, ` +
+        `each further 403 to it comes ${FAILURE_DELAY_MS} ms later`,
+    )
+  })
+})
+
+/** The lines that README.md shows below a command typed at a prompt. */
+function shownBelow(command: string): string {
+  const [, rest = ''] = README.split(`\n$ ${command}\n`)
+  const [lines = ''] = rest.split(/^(?:\$ |```)/m)
+  return lines
+}
+
+describe('the examples of the server that `make run` starts', () => {
+  const [, url = ''] = /^\$ curl '([^']*)'$/m.exec(README) ?? []
+  const [, refused = ''] = /\$ curl 'http:\/\/[^/]*([^']*)'( +# .*third.*)\n/.exec(README) ?? []
+  let server: Awaited<ReturnType<typeof startChild>>
+  beforeAll(async () => {
+    server = await startChild(temporaryDirectory(), {}, ['--sample'])
+  })
+  const ask = async (path: string): Promise<string> => (await server.request(path)).text
+
+  test('ask where it listens, with the key demo', () => {
+    const run = /^run:.*\n\t.* serve (.*)$/m.exec(readFileSync(join(ROOT, 'Makefile'), 'utf8'))
+    expect(run?.[1]).toStartWith('--sample')
+    expect(url).toStartWith(`http://${SETTINGS.listen.fallback}/api?`)
+    expect(new URL(url).searchParams.get('key')).toBe(DEMO_KEY)
+  })
+
+  test('show what the sample list answers', async () => {
+    const { pathname, search } = new URL(url)
+    const shown = shownBelow(`curl '${url}'`)
+    expect(shown).not.toBeEmpty()
+    expect(await ask(pathname + search)).toBe(shown)
+  })
+
+  test('show how it refuses the third request within a minute', async () => {
+    const [, shown = ''] = README.split(/# .*third.*\n/)
+    await ask(refused)
+    const seen = JSON.parse(await ask(refused))
+    const { timestamp, ...rest } = JSON.parse(shown.split('\n')[0] ?? '')
+    expect({ ...rest, timestamp: seen.timestamp }).toEqual(seen)
+    expect(new Date(timestamp).toJSON()).toBe(timestamp)
+  })
+})
+
+describe('the example of an own list', () => {
+  const cwd = temporaryDirectory()
+  const [, csv = ''] = /cat >my\.csv <<'END'\n(.*?)END\n/s.exec(README) ?? []
+  writeFileSync(join(cwd, 'my.csv'), csv)
+  /** A command's output on both streams, and what README.md shows of it, as `form` leaves it. */
+  async function expectShown(args: string, form: (text: string) => string): Promise<void> {
+    const words = [...args.matchAll(/"([^"]*)"|(\S+)/g)].map(([, text, word]) => text ?? word ?? '')
+    const { stdout, stderr } = await proxylist(words, { cwd })
+    const shown = shownBelow(`./proxylist ${args}`)
+    expect(shown).not.toBeEmpty()
+    expect(form(stderr + stdout)).toBe(form(shown))
+  }
+  const withoutNumbers = (text: string): string => text.replace(/\d[\d,]*/g, 'N')
+
+  test('shows what import says', () => expectShown('import my.csv', text => text))
+  test('shows what keys add says', () =>
+    expectShown('keys add --label "first customer"', text =>
+      text.replace(/^key \w{8} /m, 'key ID ').replace(/\bpl_\w{32}\b/, 'KEY'),
+    ))
+  test('shows what serve says', () =>
+    expect(shownBelow('./proxylist serve')).toBe(
+      `listening on http://${SETTINGS.listen.fallback}\n`,
+    ))
+  test('shows what doctor says', () => expectShown('doctor', withoutNumbers))
+  test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))
+
+  test('shows the record that was imported', async () => {
+    const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(README) ?? []
+    const { stdout } = await proxylist(['list', query], { cwd })
+    const withoutTime = (text: string): string => text.trim().replace(/(?<="timecheck": )".*"/, '')
+    expect(withoutTime(json)).toBe(withoutTime(stdout))
+  })
+})
+
+test('nginx passes requests to where the server listens', () => {
+  expect(README).toContain(`proxy_pass http://${SETTINGS.listen.fallback};`)
+})
+
+test('the five figures are those of test/README.md', () => {
+  const rows = tableOf('what', 'figure', 'how it was measured')
+  expect(rows).toHaveLength(5)
+  const evidence = readmeOf('test')
+  for (const [, figure = ''] of rows) {
+    const numbers = figure.match(/\d[\d.,]+\d/g) ?? []
+    expect(numbers).not.toBeEmpty()
+    for (const number of numbers) expect(evidence).toContain(number)
+  }
+})
+
+test('test/README.md has every folder of test/', () => {
+  const folders = readdirSync(join(ROOT, 'test'), { withFileTypes: true }).filter(entry =>
+    entry.isDirectory(),
+  )
+  for (const { name } of folders) expect(readmeOf('test')).toContain(`| \`${name}/\` | `)
+})
+
+describe.each(['.', 'src', 'test'])('links of %s/README.md', folder => {
+  const links = [...readmeOf(folder).matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(
+    ([, path = '']) => path,
+  )
+  test('lead to files that are there', () => {
+    expect(links.filter(path => !existsSync(join(ROOT, folder, path)))).toEqual([])
+  })
+})
