@@ -1,7 +1,7 @@
 /** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
 
 import { CommandError } from '../api/errors.ts'
-import { processEnvironment } from '../config/settings.ts'
+import { processEnvironment } from '../config/environment.ts'
 import { command, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'
 
