@@ -5,7 +5,8 @@
  */
 import { type TObject, type TString, Type } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import { nearest, shownName } from '../lib/did-you-mean.ts'
+import { nearest } from '../lib/did-you-mean.ts'
+import { shownName } from '../lib/redact.ts'
 import {
   ANONS,
   COUNTRY_MODES,
