@@ -11,7 +11,7 @@ READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
+  api/handler bootstrap cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
   lab/torture/fuzz lib/systemd secrets sqlite/backup/backup sqlite/faults)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000

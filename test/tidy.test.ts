@@ -27,8 +27,8 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, home: readonly s
   ['commander', /from 'commander/, ['cli/']],
   ['TypeBox', /from '@sinclair\/typebox/, ['api/params.ts']],
   ['the clock', /Date\.now\(|new Date\(|performance\.now\(/, ['lib/time.ts']],
-  ['the environment', /process\.env|Bun\.env|import\.meta\.env/, ['config/settings.ts']],
-  ['the end of the process', /process\.exit\(/, ['main.ts']],
+  ['the environment', /process\.env|Bun\.env|import\.meta\.env/, ['config/environment.ts']],
+  ['the end of the process', /process\.exit\(/, ['main.ts', 'bootstrap.ts']],
   [
     'wire names',
     /'(?:cm|split_ip|timecheck|type_prefix|country_mode|ip_out)'|\b(?:split_ip|type_prefix|country_mode)\b/,

@@ -5,8 +5,9 @@
  */
 import { type TObject, type TString, Type } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
-import { nearest, shownName } from '../lib/did-you-mean.ts'
+import { nearest } from '../lib/did-you-mean.ts'
 import type { Pair } from '../lib/query-string.ts'
+import { shownName } from '../lib/redact.ts'
 import { COUNTRY_MODES, DEFAULT_AGE_MAX_SECONDS, type Filter, fold } from '../proxies/filter.ts'
 import { ANONS, LANGS, parseAddress, SERVICES, type Service, TYPES } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'

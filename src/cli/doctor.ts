@@ -1,6 +1,6 @@
 /** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
 
-import { processEnvironment } from '../config/settings.ts'
+import { processEnvironment } from '../config/environment.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'

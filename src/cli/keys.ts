@@ -51,7 +51,7 @@ const addKey = command({
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   async run({ settings: { data, plan, label, expires, key: given }, clock }) {
     const nowMs = clock()
-    const atMs = expires && ('inMs' in expires ? nowMs + expires.inMs : expires.atMs)
+    const atMs = expires && (expires.kind === 'in' ? nowMs + expires.ms : expires.ms)
     const expiresAt = atMs === undefined ? null : ending(atMs, nowMs, '--expires')
     const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
     const { id, isNew } = await withRegistry(data, ({ keys, plans }) => {

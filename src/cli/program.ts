@@ -1,12 +1,7 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
-import {
-  type Environment,
-  environmentNameOf,
-  flagOf,
-  readSettings,
-  SETTINGS,
-} from '../config/settings.ts'
+import type { Environment } from '../config/environment.ts'
+import { environmentNameOf, flagOf, readSettings, SETTINGS } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'

@@ -10,7 +10,8 @@ import {
   PROXY_FILE,
   withResource,
 } from '../app.ts'
-import { type Settings, serviceManager } from '../config/settings.ts'
+import { serviceManager } from '../config/environment.ts'
+import type { Settings } from '../config/settings.ts'
 import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, repeat } from '../jobs/runner.ts'
 import { keepSampleFresh } from '../jobs/sample-refresh.ts'

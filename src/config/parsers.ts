@@ -1,17 +1,19 @@
 /**
- * Owns how the text of an option is read: each reader gives a value, or says what it accepts.
- * Which option uses which reader is in `config.ts`.
+ * Owns parsing the text of an option: each parser returns a value, or throws `Expected`, which
+ * says what it accepts. Which option uses which parser is in `settings.ts`.
  */
 import { BlockList, isIP } from 'node:net'
 import { memberNames } from '../api/render.ts'
 import { parseDuration, parseInstant } from '../lib/time.ts'
 
 /** Where the server listens. Port 0 takes a free one. */
-export type Listen = { unix: string } | { hostname: string; port: number }
+export type Listen =
+  | { kind: 'unix'; path: string }
+  | { kind: 'tcp'; hostname: string; port: number }
 /** `null` is unlimited. */
 type Limit = number | null
 
-/** A text is not what an option accepts; the message says what is. */
+/** An option does not accept a text. The message says what it does accept. */
 export class Expected extends Error {}
 const expect = (what: string): never => {
   throw new Expected(what)
@@ -52,7 +54,7 @@ export const readLimit = (given: string): Limit => {
   return /^[1-9]\d{0,11}$/.test(given) ? Number(given) : expect(INTEGER)
 }
 
-/** Most requests a burst window may hold: its log is read at every request. */
+/** Most requests in a burst window: all of its times are read at every request. */
 const BURST_REQUESTS_MAX = 1_000
 export const readBurst = (given: string): { requests: number; seconds: number } | null => {
   const accepted = `REQUESTS/DURATION such as 5/5s (up to ${BURST_REQUESTS_MAX}/24h), or unlimited`
@@ -72,12 +74,12 @@ const LISTEN = 'HOST:PORT, :PORT or unix:/PATH'
 export const readListen = (given: string): Listen => {
   if (given.startsWith('unix:')) {
     const path = given.slice('unix:'.length)
-    return path === '' ? expect(LISTEN) : { unix: path }
+    return path === '' ? expect(LISTEN) : { kind: 'unix', path }
   }
   const match = /^(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]*)):(\d{1,5})$/.exec(given)
   const port = Number(match?.[3])
   if (!match || port > 65535) return expect(LISTEN)
-  return { hostname: match[1] ?? (match[2] || '::'), port }
+  return { kind: 'tcp', hostname: match[1] ?? (match[2] || '::'), port }
 }
 
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
@@ -105,12 +107,12 @@ export const readServiceName = (given: string): string => {
 }
 
 export const EXPIRY = 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z'
-/** An expiry: milliseconds from now, or the instant itself. */
-export type Expiry = { inMs: number } | { atMs: number }
+/** An expiry: `in` so many milliseconds from now, or `at` an instant in Unix milliseconds. */
+export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number }
 export const readExpiry = (given: string): Expiry => {
-  const inMs = parseDuration(given)
-  if (inMs !== null) return { inMs }
-  return { atMs: parseInstant(given) ?? expect(EXPIRY) }
+  const durationMs = parseDuration(given)
+  if (durationMs !== null) return { kind: 'in', ms: durationMs }
+  return { kind: 'at', ms: parseInstant(given) ?? expect(EXPIRY) }
 }
 
 export const readPlanName = (given: string): string =>
@@ -118,7 +120,7 @@ export const readPlanName = (given: string): string =>
     ? given
     : expect('a name of lower-case letters, digits, dots, dashes or underscores')
 
-/** Refuses what no client could send as a key, or what means another kind of key. */
+/** Rejects what no client could send as a key, and what means another kind of key. */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
   const reserved = given === 'demo' || given.startsWith('temp_')

@@ -1,13 +1,13 @@
 /**
- * Owns every option of the command line: flag, environment twin, default, unit, help and how its
- * text is read. Commands, `--help` and the README derive from this table.
- * The only file that reads the environment.
+ * Owns the table of every option of the command line: flag, environment variable, default, unit,
+ * help and parser. Commands, `--help` and the README derive from it. How a text is parsed is in
+ * `parsers.ts`; the environment of the process is in `environment.ts`.
  */
 
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import type { Manager } from '../lib/systemd.ts'
 import { TYPES } from '../proxies/proxy.ts'
+import { type Environment, TEST_CLOCK } from './environment.ts'
 import {
   EXPIRY,
   Expected,
@@ -27,15 +27,13 @@ import {
   readSwitch,
 } from './parsers.ts'
 
-export type Environment = { readonly [name: string]: string | undefined }
-
 /** One option. `value` names its argument; an option without one is a switch. */
 type Setting<T, Sure extends boolean = boolean> = {
   value?: string
   help: string
-  /** The text used when neither flag nor environment says anything; absent: `undefined`. */
+  /** The text used when neither flag nor environment gives one; without it: `undefined`. */
   fallback?: string
-  /** Reads the text. @throws Error saying what is accepted. */
+  /** Parses the text. @throws Expected saying what is accepted. */
   read: (text: string) => T
   /** Whether there is always a value: a fallback, or off for a switch. */
   sure: Sure
@@ -67,12 +65,12 @@ export const SETTINGS = {
   retain: setting({
     value: 'DURATION',
     fallback: '7d',
-    help: 'forget proxies last checked longer ago than this',
+    help: 'delete proxies last checked longer ago than this',
     read: readDurationMs,
   }),
   trustProxy: optional({
     value: 'CIDR,…',
-    help: 'believe X-Forwarded-For from these addresses',
+    help: 'trust X-Forwarded-For from these addresses',
     read: readRanges,
   }),
   errors: setting({
@@ -96,7 +94,7 @@ export const SETTINGS = {
   cacheBytes: setting({
     value: 'SIZE',
     fallback: '64MiB',
-    help: 'memory for answers that are kept ready, such as 64MiB; 0 keeps none',
+    help: 'memory for the response cache, such as 64MiB; 0 turns it off',
     read: readBytes,
   }),
   providerService: setting({
@@ -113,11 +111,11 @@ export const SETTINGS = {
   }),
   type: optional({
     value: 'TYPE',
-    help: `type of rows that name none: ${TYPES.join(', ')}`,
+    help: `type of rows without one: ${TYPES.join(', ')}`,
     read: readOneOf(TYPES),
   }),
-  replace: setting({ help: 'swap the whole list for the files, in one step', read: readSwitch }),
-  strict: setting({ help: 'refuse everything at the first bad row', read: readSwitch }),
+  replace: setting({ help: 'replace the whole list by the files, in one step', read: readSwitch }),
+  strict: setting({ help: 'reject everything at the first bad row', read: readSwitch }),
   json: setting({ help: 'print JSON', read: readSwitch }),
   plan: setting({
     value: 'NAME',
@@ -138,13 +136,13 @@ export const SETTINGS = {
   }),
   key: optional({
     value: 'VALUE',
-    help: 'use this key instead of a new random one; - reads it from stdin, for the process list shows a VALUE',
+    help: 'use this key instead of a new random one; - reads it from stdin, because the process list shows VALUE',
     read: readKey,
   }),
   ttl: setting({
     value: 'DURATION',
     fallback: '24h',
-    help: 'how long the temporary key is in force',
+    help: 'how long the temporary key is valid',
     read: readDurationMs,
   }),
   burst: optional({
@@ -191,16 +189,16 @@ export const flagOf = (name: SettingName): string => {
 export const environmentNameOf = (name: SettingName): string =>
   `PROXYLIST_${dashed(name).toUpperCase().replaceAll('-', '_')}`
 
-/** Where systemd wants the state kept (it may name several), else a folder here. */
+/** The directory systemd names for state (the first, if several), else a folder here. */
 const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
   directories?.split(':')[0] || './data'
 
-/** The text a setting was given: by flag, else by its environment twin, else its fallback. */
+/** The text of a setting: from its flag, else its environment variable, else its fallback. */
 function givenText(name: SettingName, flag: string | boolean | undefined, env: Environment) {
   const { fallback, value }: Setting<unknown> = SETTINGS[name]
   if (flag !== undefined) return { from: `--${dashed(name)}`, given: String(flag) }
-  const twin = environmentNameOf(name)
-  if (env[twin]) return { from: twin, given: env[twin] }
+  const variable = environmentNameOf(name)
+  if (env[variable]) return { from: variable, given: env[variable] }
   if (name === 'data') return { from: 'default', given: stateDirectory(env) }
   return { from: 'default', given: value === undefined ? '0' : fallback }
 }
@@ -224,23 +222,22 @@ export function readSettings<N extends SettingName>(
       throw new CommandError(`${from} must be ${error.message}`, 2)
     }
   })
-  return Object.fromEntries(entries) as Settings<N> // the table's types say what each read gives
+  return Object.fromEntries(entries) as Settings<N> // the types of the table say what each parser returns
 }
 
 const PREFIX = 'PROXYLIST_'
-/** Tests of the binary move its clock by writing Unix milliseconds to the file this names. */
-const TEST_CLOCK = `${PREFIX}TEST_CLOCK`
 
-/** What is wrong with the variables of the environment that are meant for this program. */
+/** What is wrong with the environment variables of this program, as sentences. */
 export function environmentProblems(env: Environment): string[] {
   const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
-  const twins = new Map(names.map(name => [environmentNameOf(name), name]))
+  const byVariable = new Map(names.map(name => [environmentNameOf(name), name]))
   return Object.keys(env)
     .filter(variable => variable.startsWith(PREFIX) && variable !== TEST_CLOCK && env[variable])
     .flatMap(variable => {
-      const name = twins.get(variable)
-      if (name === undefined)
-        return [`${variable} is no setting${hint(variable, [...twins.keys()])}`]
+      const name = byVariable.get(variable)
+      if (name === undefined) {
+        return [`${variable} is not a setting${hint(variable, [...byVariable.keys()])}`]
+      }
       try {
         readSettings([name], {}, env)
         return []
@@ -257,27 +254,3 @@ const hint = (variable: string, known: readonly string[]): string => {
   )
   return near === null ? '' : `; did you mean ${near.toUpperCase()}?`
 }
-
-/** The process's environment. */
-export const processEnvironment = (): Environment => process.env
-
-export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
-
-/** The service manager that started the process, as systemd tells it; `null` when none did. */
-export function serviceManager(env: Environment = process.env): Manager | null {
-  const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: usec = '', WATCHDOG_PID: pid } = env
-  if (!socket) return null
-  const isMeant = /^[1-9]\d{0,11}$/.test(usec) && (pid === undefined || pid === String(process.pid))
-  return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
-}
-
-/** What Bun's own variables may be set to other than by who wants to steer it: by shells, images. */
-const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
-
-/** A variable by which the runtime inside the binary is given other code, options or a debugger. */
-export const steeringVariable = (env: Environment = process.env): string | undefined =>
-  Object.keys(env).find(name => STEERING.test(name) && env[name])
-
-// Elysia reads this when it is loaded and would otherwise run in its development mode, which
-// answers with internals. This file is imported before it.
-Bun.env.NODE_ENV ??= 'production'

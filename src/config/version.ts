@@ -1,10 +1,10 @@
-/** Owns what the program says of its own build. */
+/** Owns what the program knows about its own build. */
 import { version } from '../../package.json'
 
 declare const BUILD_COMMIT: string | undefined
 
 export const VERSION = version
 export const IS_COMPILED = typeof BUILD_COMMIT === 'string'
-/** The commit a binary was built from; running from source has none. */
+/** The commit a binary was built from; `source` when the source is run. */
 export const COMMIT = typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : 'source'
 export const BUN_VERSION = Bun.version

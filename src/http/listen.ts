@@ -18,11 +18,11 @@ const REQUEST_BODY_MAX_BYTES = 1024
  * @throws CommandError when the address cannot be bound.
  */
 export async function listen(service: HttpApp, where: Listen) {
-  if ('unix' in where) await removeStaleSocket(where.unix)
+  if (where.kind === 'unix') await removeStaleSocket(where.path)
   try {
     service.listen({
       // Bun's types know of idleTimeout on ports alone; unix sockets have it as well.
-      ...(where as Extract<Listen, { port: number }>),
+      ...(addressOf(where) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
       maxRequestBodySize: REQUEST_BODY_MAX_BYTES,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
@@ -33,13 +33,17 @@ export async function listen(service: HttpApp, where: Listen) {
   }
   const { server } = service
   if (!server) throw new CommandError(`cannot listen on ${show(where)}`)
-  if ('unix' in where) chmodSync(where.unix, 0o660)
-  const at = 'unix' in where ? where : { ...where, port: server.port ?? where.port }
+  if (where.kind === 'unix') chmodSync(where.path, 0o660)
+  const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
   return { server, shown: show(at) }
 }
 
+/** The address as `Bun.serve` takes it. */
+const addressOf = (where: Listen) =>
+  where.kind === 'unix' ? { unix: where.path } : { hostname: where.hostname, port: where.port }
+
 function show(where: Listen): string {
-  if ('unix' in where) return `unix:${where.unix}`
+  if (where.kind === 'unix') return `unix:${where.path}`
   const { hostname, port } = where
   return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }

@@ -1,38 +1,38 @@
 /**
- * Owns an import from end to end: files in, proxies and refusals out, in one step or not at all.
- * What becomes of a proxy is the `target`'s affair; progress and messages are the caller's.
+ * Owns an import from end to end: files in, proxies and rejected rows out. What happens to a proxy,
+ * and undoing it when an import fails, is up to the caller; so are progress and messages.
  */
 import { CommandError, messageOf } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { detectFormat, type Format, HEAD_LENGTH, readRows } from './formats/formats.ts'
 import { knownMembers, type RawRow, type RowDefaults, readRow } from './row.ts'
-import { UnusableFile } from './sink.ts'
+import { type Chunks, UnusableFile } from './sink.ts'
 
-/** A file, or anything else that gives bytes. `name` is for messages. */
+/** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
 
 export type ImportOptions = {
   format: Format | 'auto'
   defaults: RowDefaults
-  /** Whether the first bad row refuses everything. */
+  /** Whether the first bad row rejects everything. */
   strict: boolean
-  /** Whether a file without anything in it is refused: it would empty the list. */
+  /** Whether a file without rows is rejected, because it would empty the list. */
   refuseEmpty?: boolean
 }
 
-/** Where an import tells what happens. */
+/** Where an import reports what happens. */
 export type ImportObserver = {
-  /** A row was read, of `bytes` bytes read so far in all sources. */
+  /** A row was read; `rows` and `bytes` are the sums so far, over all sources. */
   progress(rows: number, bytes: number): void
   rejected(file: string, line: number, field: string, reason: string): void
-  /** A member no record has was passed over; told once a name. */
+  /** A member that no record has was ignored; reported once per name. */
   ignored(file: string, line: number, member: string): void
 }
 
 type Totals = { read: number; rejected: number }
 
-/** The text of a source, piece by piece. @throws UnusableFile when it is not UTF-8. */
-async function* textOf({ bytes }: Source, count: (bytes: number) => void): AsyncIterable<string> {
+/** The text of a source in chunks. @throws UnusableFile when it is not UTF-8. */
+async function* textOf({ bytes }: Source, count: (bytes: number) => void): Chunks {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const decode = (chunk?: Uint8Array): string => {
     try {
@@ -53,25 +53,25 @@ async function* textOf({ bytes }: Source, count: (bytes: number) => void): Async
   yield decode()
 }
 
-/** Reads far enough ahead to tell the format, and gives the text whole again. */
-async function peek(text: AsyncIterable<string>) {
-  const iterator = text[Symbol.asyncIterator]()
+/** Reads ahead far enough to detect the format; `all` is the complete text, head included. */
+async function peek(chunks: Chunks) {
+  const iterator = chunks[Symbol.asyncIterator]()
   let head = ''
-  let isWhole = false
-  while (head.length < HEAD_LENGTH && !isWhole) {
+  let isComplete = false
+  while (head.length < HEAD_LENGTH && !isComplete) {
     const { value, done } = await iterator.next()
-    if (done) isWhole = true
+    if (done) isComplete = true
     else head += value
   }
-  async function* again(): AsyncIterable<string> {
+  async function* all(): Chunks {
     yield head
-    if (!isWhole) yield* { [Symbol.asyncIterator]: () => iterator }
+    if (!isComplete) yield* { [Symbol.asyncIterator]: () => iterator }
   }
-  return { head, isWhole, text: again() }
+  return { head, isComplete, all: all() }
 }
 
 /**
- * Reads all sources and hands every good row to `add`. Bad rows are told and passed over.
+ * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped.
  * @throws CommandError when a source is of no known format, when all of its rows are bad, or
  *   with `strict` at the first bad row. The caller then undoes what `add` did.
  */
@@ -86,7 +86,7 @@ export async function importSources(
   const totals: Totals = { read: 0, rejected: 0 }
   let bytes = 0
 
-  function refuse(file: string, line: number, field: string, reason: string): void {
+  function reject(file: string, line: number, field: string, reason: string): void {
     totals.read += 1
     totals.rejected += 1
     if (options.strict) throw new CommandError(`${file}:${line}: ${field} ${reason}`)
@@ -100,7 +100,7 @@ export async function importSources(
       observer.ignored(file, line, member)
     }
     const result = readRow(row, options.defaults, listedAs)
-    if (!result.ok) return refuse(file, line, result.field, result.reason)
+    if (!result.ok) return reject(file, line, result.field, result.reason)
     totals.read += 1
     add(result.proxy)
     observer.progress(totals.read, bytes)
@@ -108,24 +108,24 @@ export async function importSources(
 
   for (const source of sources) {
     const before = { ...totals }
-    let saysEmpty = false // a JSON document that holds no record says so
+    let statesEmpty = false // a JSON document without records states that it has none
     const count = (more: number): void => {
       bytes += more
     }
     try {
-      const { head, isWhole, text } = await peek(textOf(source, count))
-      const format = options.format === 'auto' ? detectFormat(head, isWhole) : options.format
-      saysEmpty = format === 'json'
-      await readRows(format, text, {
+      const { head, isComplete, all } = await peek(textOf(source, count))
+      const format = options.format === 'auto' ? detectFormat(head, isComplete) : options.format
+      statesEmpty = format === 'json'
+      await readRows(format, all, {
         row: (line, row, listedAs) => take(source.name, line, row, listedAs),
-        bad: (line, field, reason) => refuse(source.name, line, field, reason),
+        bad: (line, field, reason) => reject(source.name, line, field, reason),
       })
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${source.name}: ${error.message}; nothing was imported`)
     }
     const read = totals.read - before.read
-    if (read === 0 && options.refuseEmpty && !saysEmpty) {
+    if (read === 0 && options.refuseEmpty && !statesEmpty) {
       throw new CommandError(`${source.name} is empty, and --replace would remove the whole list`)
     }
     if (read > 0 && totals.rejected - before.rejected === read) {

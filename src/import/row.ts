@@ -1,8 +1,7 @@
 /**
- * Owns what a row of an imported file may say (contract D2): members to a proxy, or the reason
- * why not. Pure; knows nothing of file formats or of what is stored.
+ * Owns reading a row of an imported file (contract D2): its members become a proxy, or the reason
+ * why they do not. Pure; knows nothing of file formats or of what is stored.
  */
-
 import { memberNames } from '../api/render.ts'
 import { canonicalIp } from '../lib/ip.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
@@ -21,13 +20,13 @@ import {
 /** A row's members as the format gives them: strings from CSV, any JSON value from JSON. */
 export type RawRow = { readonly [member: string]: unknown }
 
-/** What holds for every row of an import. */
+/** What applies to every row of an import. */
 export type RowDefaults = {
-  /** Type of rows that name none. */
+  /** Type of rows without one. */
   type: ProxyType | undefined
   /** The time of the import, Unix milliseconds. */
   nowMs: number
-  /** What the provider's own service is called. */
+  /** Name of the provider's own service. */
   provider: string
 }
 
@@ -35,7 +34,7 @@ export type RowResult =
   | { ok: true; proxy: IncomingProxy }
   | { ok: false; field: string; reason: string }
 
-/** A check may lie this far in the future, for clocks that differ. */
+/** A check may be this far in the future, because clocks differ. */
 const FUTURE_SECONDS_MAX = 300
 const CITY_LENGTH_MAX = 200
 
@@ -150,7 +149,7 @@ function flagOf(value: unknown, field: string): boolean {
   return FLAGS.get(word) ?? bad(field, 'must be true or false')
 }
 
-/** The services a row grants, and those it says anything of. */
+/** The services a row sets to true, and those it states at all. */
 function servicesOf(row: RawRow, provider: string) {
   const granted = new Set<Service>()
   const statedServices = new Set<Service>()
@@ -165,18 +164,18 @@ function servicesOf(row: RawRow, provider: string) {
   return { services: granted, servicesStated: statedServices }
 }
 
-/** The provider's service may be written with an underscore for the space. */
+/** The provider's service may be written with underscores instead of spaces. */
 const providerMember = (row: RawRow, provider: string): string =>
   row[provider] === undefined ? provider.replaceAll(' ', '_') : provider
 
-/** Every member name a row may have; anything else is passed over. */
+/** Every member name a row may have; all others are ignored. */
 export const knownMembers = (provider: string): ReadonlySet<string> =>
   new Set([...memberNames(provider), provider.replaceAll(' ', '_'), 'city_en', 'checked_at'])
 
 const INTEGER_MAX = 999_999_999_999_999
 
 /**
- * Reads one row. `listedAs` is the key of a JSON object whose value the row is.
+ * Reads one row. `listedAs` is its key when the row is a value of a JSON object.
  * Ping (seconds) is rounded to milliseconds, speed to bytes a second, works down to a percent.
  */
 export function readRow(row: RawRow, defaults: RowDefaults, listedAs?: string): RowResult {

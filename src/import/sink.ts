@@ -1,13 +1,24 @@
-/** Owns what the readers of all formats share: where rows go, and giving a whole file up. */
+/**
+ * Owns what the readers of all formats share: where rows go, how JSON records are recognised, and
+ * the error for a file that cannot be used. Knows no format.
+ */
 import type { RawRow } from './row.ts'
 
-/** Takes rows as they are found. Lines are counted from 1. */
+/** Receives rows in file order. Lines are counted from 1. */
 export type RowSink = {
+  /** A row; `listedAs` is its key when it is a value of a JSON object. */
   row(line: number, row: RawRow, listedAs?: string): void
+  /** Something that is not a row. */
   bad(line: number, field: string, reason: string): void
 }
 
-/** The whole file cannot be what it should be; the message says why, without the file's name. */
+/** A file as decoded chunks, cut anywhere. */
+export type Chunks = AsyncIterable<string>
+
+/** Finds the rows of one format. @throws UnusableFile when the text is not of that format. */
+export type Reader = (chunks: Chunks, sink: RowSink) => Promise<void>
+
+/** The file as a whole cannot be used. The message says why, without the file's name. */
 export class UnusableFile extends Error {}
 
 /** Longest line, and longest JSON record, in characters. */
@@ -16,7 +27,7 @@ export const RECORD_LENGTH_MAX = 1024 * 1024
 export const isRecord = (value: unknown): value is RawRow =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The value of a JSON text, `undefined` when it is not one. */
+/** The value of a JSON text, or `undefined` when the text is not valid JSON. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)

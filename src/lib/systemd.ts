@@ -1,15 +1,18 @@
 /**
- * Owns what the server tells the service manager that started it (systemd's notify protocol,
- * sd_notify(3)): that it is ready, alive, stopping. Bun has no datagrams on unix sockets, so libc
- * sends them. What cannot be told stops nothing.
+ * Owns notifying the service manager that started the process (sd_notify(3)): that it is ready,
+ * alive, stopping. Bun cannot send datagrams on unix sockets, so libc does. A failure to notify
+ * stops nothing.
  */
-import { messageOf } from '../lib/errors.ts'
+import { messageOf } from './errors.ts'
 
-/** The service manager: its socket, a path or `@name`, and how often it wants a sign of life. */
+/**
+ * The service manager: its socket, a path or `@name`, and the time after which it takes a silent
+ * process for dead (`null`: never).
+ */
 export type Manager = { socket: string; watchdogMs: number | null }
 
 export type Notifier = {
-  /** The server answers; from now on the manager hears from it as often as it wants. */
+  /** The process is ready. Starts the watchdog, which notifies twice in every `watchdogMs`. */
   ready(status: string): void
   stopping(status: string): void
   close(): void
@@ -20,13 +23,13 @@ const SOCK_DGRAM = 2
 const SOCK_CLOEXEC = 0x80000
 const MSG_DONTWAIT = 0x40
 const MSG_NOSIGNAL = 0x4000
-/** Room for a name in Linux's `sockaddr_un`, in bytes. */
+/** Size of `sun_path` in Linux's `sockaddr_un` (unix(7)), in bytes. */
 const NAME_BYTES_MAX = 108
 
-/** A `sockaddr_un`; an abstract name begins with a zero byte, a path ends with one. */
+/** A `sockaddr_un`. An abstract name begins with a zero byte, a path ends with one. */
 function addressOf(socket: string): Uint8Array {
   const isAbstract = socket.startsWith('@')
-  if (!isAbstract && !socket.startsWith('/')) throw new Error('it names no unix socket')
+  if (!isAbstract && !socket.startsWith('/')) throw new Error('it is not a unix socket')
   const name = Buffer.from(isAbstract ? `\0${socket.slice(1)}` : `${socket}\0`)
   if (name.length > NAME_BYTES_MAX) throw new Error('its name is too long')
   const address = Buffer.alloc(2 + name.length)
@@ -35,10 +38,10 @@ function addressOf(socket: string): Uint8Array {
   return address
 }
 
-/** Opens a datagram socket; `send` throws when the manager does not take a message. */
+/** Opens a datagram socket. `send` throws when the manager does not accept a message. */
 async function openSocket(socket: string) {
   const to = addressOf(socket)
-  // Loaded only here: few processes have a service manager.
+  // Loaded only when needed: few processes have a service manager.
   const { dlopen } = await import('bun:ffi')
   const { symbols } = dlopen('libc.so.6', {
     socket: { args: ['int', 'int', 'int'], returns: 'int' },
@@ -46,21 +49,21 @@ async function openSocket(socket: string) {
     close: { args: ['int'], returns: 'int' },
   })
   const fd = symbols.socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)
-  if (fd < 0) throw new Error('no socket could be made')
+  if (fd < 0) throw new Error('no socket could be created')
   return {
     send(message: string): void {
       const bytes = Buffer.from(message)
       const flags = MSG_DONTWAIT | MSG_NOSIGNAL
       const sent = Number(symbols.sendto(fd, bytes, bytes.length, flags, to, to.length))
-      if (sent !== bytes.length) throw new Error('a message was not taken')
+      if (sent !== bytes.length) throw new Error('a message was not accepted')
     },
     close: (): void => void symbols.close(fd),
   }
 }
 
 /**
- * A notifier for `manager`; one that does nothing without a manager. `say` is told of the first
- * failure, and of no other.
+ * A notifier for `manager`; without one, it does nothing. `say` is called once, at the first
+ * failure.
  */
 export async function createNotifier(
   manager: Manager | null,
@@ -69,11 +72,12 @@ export async function createNotifier(
   if (manager === null) return { ready() {}, stopping() {}, close() {} }
   let hasFailed = false
   const failed = (error: unknown): void => {
-    if (!hasFailed) say(`the service manager at NOTIFY_SOCKET hears nothing: ${messageOf(error)}`)
+    const reason = messageOf(error)
+    if (!hasFailed) say(`cannot notify the service manager at NOTIFY_SOCKET: ${reason}`)
     hasFailed = true
   }
   const socket = await openSocket(manager.socket).catch(failed)
-  const tell = (...lines: string[]): void => {
+  const notify = (...lines: string[]): void => {
     try {
       socket?.send(lines.join('\n'))
     } catch (error) {
@@ -83,11 +87,11 @@ export async function createNotifier(
   let watchdog: Timer | undefined
   return {
     ready(status) {
-      tell('READY=1', `STATUS=${status}`)
+      notify('READY=1', `STATUS=${status}`)
       const { watchdogMs } = manager
-      if (watchdogMs !== null) watchdog = setInterval(() => tell('WATCHDOG=1'), watchdogMs / 2)
+      if (watchdogMs !== null) watchdog = setInterval(() => notify('WATCHDOG=1'), watchdogMs / 2)
     },
-    stopping: status => tell('STOPPING=1', `STATUS=${status}`),
+    stopping: status => notify('STOPPING=1', `STATUS=${status}`),
     close() {
       clearInterval(watchdog)
       socket?.close()

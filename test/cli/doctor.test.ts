@@ -114,8 +114,8 @@ describe('freshness', () => {
 
 describe('variables of the environment', () => {
   test.each([
-    [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is no setting; did you mean PROXYLIST_LISTEN?'],
-    [{ PROXYLIST_QUITE_OTHER: '1' }, 'PROXYLIST_QUITE_OTHER is no setting'],
+    [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is not a setting; did you mean PROXYLIST_LISTEN?'],
+    [{ PROXYLIST_QUITE_OTHER: '1' }, 'PROXYLIST_QUITE_OTHER is not a setting'],
     [
       { PROXYLIST_GRACE: 'soon' },
       'PROXYLIST_GRACE must be a duration such as 90s, 15m, 24h or 30d',

@@ -1,7 +1,7 @@
 /**
- * Holds what a long import shows on a terminal (contract C): how far it is, and in the end nothing
- * of that. Rows are fed for as long as the program has not shown what is waited for, so how fast
- * it is does not matter.
+ * Holds what a long import shows on a terminal (contract C): its progress, and no trace of it at
+ * the end. Rows are fed until the program shows what the test waits for, so its speed does not
+ * matter.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
@@ -10,18 +10,18 @@ import { join } from 'node:path'
 import { cleanUp, program, T0, temporaryDirectory } from '../support/harness.ts'
 
 afterAll(cleanUp)
-/** Ends a test that will never end; none needs more than a few seconds. */
+/** Ends a test that hangs; none needs more than a few seconds. */
 setDefaultTimeout(30_000)
 
 /** Rows between two looks at the clock, as in the source. */
 const STEP = 4096
-/** So many good rows, the same each time. */
+/** That many good rows, always the same. */
 const BLOCK = Array.from({ length: STEP }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`).join(
   '',
 )
 const PROGRESS = /importing (?:\[[^\]\s]+\] \d+% \| )?(\d+) rows/g
 
-/** What stands on a terminal after these bytes: as much of one as the program makes use of. */
+/** What a terminal shows after these bytes. Knows only the sequences that the program uses. */
 function screenOf(written: string): { lines: string[]; wraps: boolean } {
   const rows: string[] = ['']
   let [row, column, saved, wraps] = [0, 0, [0, 0], true]
@@ -60,11 +60,11 @@ function screenOf(written: string): { lines: string[]; wraps: boolean } {
       wraps = true
     },
   }
-  for (const [piece] of written.matchAll(/\r|\n|\x1b[78]|\x1b\[[?\d]*\w|[^\r\n\x1b]+/g)) {
-    const known = act[piece]
+  for (const [token] of written.matchAll(/\r|\n|\x1b[78]|\x1b\[[?\d]*\w|[^\r\n\x1b]+/g)) {
+    const known = act[token]
     if (known) known()
-    else if (piece.startsWith('\x1b')) throw new Error(`unknown ${JSON.stringify(piece)}`)
-    else put(piece)
+    else if (token.startsWith('\x1b')) throw new Error(`unknown ${JSON.stringify(token)}`)
+    else put(token)
   }
   return { lines: rows.map(line => line.trimEnd()).filter(line => line !== ''), wraps }
 }
@@ -109,7 +109,7 @@ function onTerminal(files: readonly string[], more: readonly string[] = []) {
   }
 }
 
-/** A named pipe that the test writes rows into: `cat` does, which can be ended at any time. */
+/** A named pipe into which the test writes rows, through a `cat` that can be ended at any time. */
 function feeding() {
   const pipe = join(temporaryDirectory(), 'rows.txt')
   expect(Bun.spawnSync(['mkfifo', pipe]).exitCode).toBe(0)
@@ -118,7 +118,7 @@ function feeding() {
   return {
     pipe,
     rows: () => rows,
-    /** Resolves when the program is not more than the pipes' buffers behind. */
+    /** Resolves when the program is behind by the buffers of the pipes at most. */
     async feed(text = BLOCK): Promise<void> {
       rows += text.split('\n').length - 1
       cat.stdin.write(text)
@@ -133,12 +133,12 @@ function feeding() {
 }
 type Feeding = ReturnType<typeof feeding>
 
-/** Feeds good rows until `seen` says so. */
+/** Feeds good rows until `seen` returns true. */
 async function feedUntil(seen: () => boolean, ...feeds: readonly Feeding[]): Promise<void> {
   while (!seen()) for (const { feed } of feeds) await feed()
 }
 
-/** The numbers of rows that were shown, in their order. */
+/** The numbers of rows that were shown, in order. */
 const shown = (written: string): number[] =>
   [...written.matchAll(PROGRESS)].map(([, rows]) => Number(rows))
 
@@ -150,7 +150,7 @@ function blockFile(): string {
 }
 
 describe('a long import on a terminal', () => {
-  test('shows its progress around a message, and in the end only what there is to say', async () => {
+  test('shows its progress before and after a message, and only messages at the end', async () => {
     using feed = feeding()
     using terminal = onTerminal([blockFile(), feed.pipe])
     const { written } = terminal
@@ -172,7 +172,7 @@ describe('a long import on a terminal', () => {
     })
   })
 
-  test('shows how much of the files is read, and rows as they grow', async () => {
+  test('shows how much of the files is read, and the growing number of rows', async () => {
     using feed = feeding()
     using terminal = onTerminal([blockFile(), feed.pipe])
     await feedUntil(() => new Set(shown(terminal.written())).size >= 2, feed)
@@ -185,7 +185,7 @@ describe('a long import on a terminal', () => {
     expect(terminal.written()).toMatch(/importing \[=+\] 100% \| \d+ rows/)
   })
 
-  test('shows rows alone when it cannot know how much will come', async () => {
+  test('shows only rows when the size of the input is unknown', async () => {
     using feed = feeding()
     using terminal = onTerminal([feed.pipe])
     await feedUntil(() => shown(terminal.written()).length > 0, feed)
@@ -195,7 +195,7 @@ describe('a long import on a terminal', () => {
     expect(terminal.written()).not.toContain('%')
   })
 
-  test('leaves only the error of an import that fails', async () => {
+  test('shows only the error at the end of an import that fails', async () => {
     using feed = feeding()
     using terminal = onTerminal([feed.pipe], ['--strict'])
     await feedUntil(() => shown(terminal.written()).length > 0, feed)
@@ -210,8 +210,8 @@ describe('a long import on a terminal', () => {
   })
 })
 
-describe('nothing of it is shown', () => {
-  test('on a terminal by an import of a few rows', async () => {
+describe('no progress is shown', () => {
+  test('on a terminal, by an import of a few rows', async () => {
     const file = join(temporaryDirectory(), 'few.txt')
     writeFileSync(file, 'http://10.0.0.1:80\n')
     using terminal = onTerminal([file])
@@ -221,13 +221,13 @@ describe('nothing of it is shown', () => {
     )
   })
 
-  test('by a long import whose stderr is no terminal', async () => {
+  test('by a long import whose stderr is not a terminal', async () => {
     using plainFeed = feeding()
     await using plain = Bun.spawn(importing([plainFeed.pipe]), {
       env: environment(),
       stderr: 'pipe',
     })
-    // More than all buffers on the way hold: the import has begun.
+    // More than all buffers in between hold, so the import has started.
     for (let i = 0; i < 10; i++) await plainFeed.feed()
     using feed = feeding()
     using terminal = onTerminal([feed.pipe])

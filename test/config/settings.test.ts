@@ -1,22 +1,20 @@
 /**
- * Every setting of the command line (src/config.ts): what it accepts and refuses, with the
- * message, its default, and that flags win over the environment (contract C).
+ * Every setting of the command line: what it accepts and rejects, with the message, its default,
+ * and that flags win over the environment (contract C).
  */
 import { describe, expect, test } from 'bun:test'
 import { BlockList } from 'node:net'
 import { CommandError } from '../../src/api/errors.ts'
+import type { Environment } from '../../src/config/environment.ts'
 import {
-  type Environment,
   environmentNameOf,
   flagOf,
   readSettings,
   SETTINGS,
   type SettingName,
-  serviceManager,
-  steeringVariable,
 } from '../../src/config/settings.ts'
 
-/** Accepted texts with their values, refused texts, and what the refusal says is accepted. */
+/** Accepted texts with their values, rejected texts, and what the message says is accepted. */
 type Case = {
   fallback: unknown
   accepted: readonly (readonly [text: string, value: unknown])[]
@@ -80,15 +78,15 @@ const SERVER = {
     expected: '',
   },
   listen: {
-    fallback: { hostname: '127.0.0.1', port: 8080 },
+    fallback: { kind: 'tcp', hostname: '127.0.0.1', port: 8080 },
     accepted: [
-      ['127.0.0.1:8080', { hostname: '127.0.0.1', port: 8080 }],
-      ['0.0.0.0:80', { hostname: '0.0.0.0', port: 80 }],
-      ['localhost:0', { hostname: 'localhost', port: 0 }],
-      ['[::1]:65535', { hostname: '::1', port: 65535 }],
-      [':8080', { hostname: '::', port: 8080 }],
-      ['unix:/run/proxylist.sock', { unix: '/run/proxylist.sock' }],
-      ['unix:relative.sock', { unix: 'relative.sock' }],
+      ['127.0.0.1:8080', { kind: 'tcp', hostname: '127.0.0.1', port: 8080 }],
+      ['0.0.0.0:80', { kind: 'tcp', hostname: '0.0.0.0', port: 80 }],
+      ['localhost:0', { kind: 'tcp', hostname: 'localhost', port: 0 }],
+      ['[::1]:65535', { kind: 'tcp', hostname: '::1', port: 65535 }],
+      [':8080', { kind: 'tcp', hostname: '::', port: 8080 }],
+      ['unix:/run/proxylist.sock', { kind: 'unix', path: '/run/proxylist.sock' }],
+      ['unix:relative.sock', { kind: 'unix', path: 'relative.sock' }],
     ],
     refused: [
       '8080',
@@ -234,10 +232,10 @@ const OPERATOR = {
   expires: {
     fallback: undefined,
     accepted: [
-      ['30d', { inMs: 30 * DAY }],
-      ['2027-01-31T00:00:00Z', { atMs: Date.UTC(2027, 0, 31) }],
-      ['2027-01-31', { atMs: Date.UTC(2027, 0, 31) }],
-      ['2027-01-31T02:00+02:00', { atMs: Date.UTC(2027, 0, 31) }],
+      ['30d', { kind: 'in', ms: 30 * DAY }],
+      ['2027-01-31T00:00:00Z', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
+      ['2027-01-31', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
+      ['2027-01-31T02:00+02:00', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
     ],
     refused: ['never', '30', 'tomorrow', '2027-06-31', '31.01.2027', '2027-01-31T25:00Z'],
     expected: 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z',
@@ -310,7 +308,7 @@ function refusal(read: () => unknown): CommandError {
     if (error instanceof CommandError) return error
     throw error
   }
-  throw new Error(`nothing was refused, but read as ${Bun.inspect(value)}`)
+  throw new Error(`nothing was rejected, but read as ${Bun.inspect(value)}`)
 }
 
 describe.each(NAMES)('the setting %s', name => {
@@ -320,26 +318,26 @@ describe.each(NAMES)('the setting %s', name => {
     expect(readSettings([name], {}, {})[name]).toEqual(fallback as never)
   })
 
-  test('reads what it accepts, by flag and by its environment twin', () => {
+  test('reads what it accepts, by flag and by environment variable', () => {
     for (const [text, value] of accepted) {
       expect([text, byFlag(name, text)]).toEqual([text, value])
       expect([text, byEnvironment(name, text)]).toEqual([text, value])
     }
   })
 
-  test('refuses everything else as wrong usage, saying who must be what', () => {
+  test('rejects everything else as wrong usage, saying which option must be what', () => {
     const flag = flagOf(name).split(' ')[0]
     for (const text of refused) {
       const failure = refusal(() => byFlag(name, text))
       expect([text, failure.message]).toEqual([text, `${flag} must be ${expected}`])
       expect(failure.exitCode).toBe(2)
       const inEnvironment = refusal(() => byEnvironment(name, text))
-      const twin = environmentNameOf(name)
-      expect([text, inEnvironment.message]).toEqual([text, `${twin} must be ${expected}`])
+      const variable = environmentNameOf(name)
+      expect([text, inEnvironment.message]).toEqual([text, `${variable} must be ${expected}`])
     }
   })
 
-  test('takes its default when its environment twin is empty', () => {
+  test('has its default when its environment variable is empty', () => {
     expect(byEnvironment(name, '')).toEqual(fallback)
   })
 })
@@ -357,7 +355,7 @@ describe('where a value comes from', () => {
     expect(readSettings(names, {}, {}).retain).toBe(7 * DAY)
   })
 
-  test('a good flag hides a bad environment twin, a bad flag is not mended by a good one', () => {
+  test('a good flag hides a bad variable, a good variable does not hide a bad flag', () => {
     expect(readSettings(['retain'], { retain: '3d' }, { PROXYLIST_RETAIN: 'x' }).retain).toBe(
       3 * DAY,
     )
@@ -391,7 +389,7 @@ describe('where a value comes from', () => {
     expect(readSettings(['data'], {}, several).data).toBe('/var/lib/a')
   })
 
-  test('a refused key is not repeated', () => {
+  test('a rejected key is not repeated', () => {
     const secret = 'temp_SecretSecret'
     expect(refusal(() => byFlag('key', secret)).message).not.toContain(secret)
     expect(refusal(() => byEnvironment('key', secret)).message).not.toContain(secret)
@@ -405,13 +403,13 @@ describe('the names of settings', () => {
     expect(flagOf('sample')).toBe('--sample')
   })
 
-  test('environment twins are PROXYLIST_ and the flag in capitals', () => {
+  test('environment variables are PROXYLIST_ and the flag in capitals', () => {
     expect(environmentNameOf('data')).toBe('PROXYLIST_DATA')
     expect(environmentNameOf('trustProxy')).toBe('PROXYLIST_TRUST_PROXY')
     for (const name of NAMES) {
       const flag = flagOf(name).split(' ', 1)[0] ?? ''
-      const twin = flag.slice(2).toUpperCase().replaceAll('-', '_')
-      expect(environmentNameOf(name)).toBe(`PROXYLIST_${twin}`)
+      const variable = flag.slice(2).toUpperCase().replaceAll('-', '_')
+      expect(environmentNameOf(name)).toBe(`PROXYLIST_${variable}`)
     }
   })
 
@@ -440,60 +438,4 @@ describe('lists of trusted ranges', () => {
       expect(outside.filter(holds)).toEqual([])
     }
   })
-})
-
-describe('the service manager', () => {
-  const socket = '/run/systemd/notify'
-  const pid = String(process.pid)
-  test.each([
-    [{}, null],
-    [{ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, null],
-    [{ NOTIFY_SOCKET: socket }, { socket, watchdogMs: null }],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000' },
-      { socket, watchdogMs: 30_000 },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '30000000', WATCHDOG_PID: pid },
-      { socket, watchdogMs: 30_000 },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '1000', WATCHDOG_PID: '1' },
-      { socket, watchdogMs: null },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '0' },
-      { socket, watchdogMs: null },
-    ],
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '-5' },
-      { socket, watchdogMs: null },
-    ],
-    // A timer of such a length would fire at once, and for ever.
-    [
-      { NOTIFY_SOCKET: socket, WATCHDOG_USEC: '9'.repeat(19) },
-      { socket, watchdogMs: null },
-    ],
-  ])('of %j is %j', (env: Environment, manager) => {
-    expect(serviceManager(env)).toEqual(manager)
-  })
-})
-
-describe('a variable that steers the runtime', () => {
-  test.each([
-    'BUN_OPTIONS',
-    'BUN_BE_BUN',
-    'BUN_INSPECT',
-    'BUN_INSPECT_PRELOAD',
-    'BUN_JSC_functionOverrides',
-    'BUN_BYTECODE_ORDER_OUT',
-  ])('is %s', name => {
-    expect(steeringVariable({ PATH: '/bin', [name]: 'x' })).toBe(name)
-    expect(steeringVariable({ PATH: '/bin', [name]: '' })).toBeUndefined()
-  })
-
-  test.each(['BUN_INSTALL', 'BUN_INSTALL_BIN', 'BUN_TMPDIR', 'NODE_OPTIONS', 'MY_BUN_OPTIONS'])(
-    'is not %s',
-    name => expect(steeringVariable({ [name]: 'x' })).toBeUndefined(),
-  )
 })

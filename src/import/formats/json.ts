@@ -1,13 +1,23 @@
 /**
  * Owns finding the records of one JSON document as the API writes it: an array, an object by
- * address, or the envelope around either. Walks the outer structure itself and hands each record
+ * address, or the envelope around either. Walks the outer structure itself and passes each record
  * to `JSON.parse`, so that a document of any size takes the memory of one record.
  */
-import { isRecord, parseJson, RECORD_LENGTH_MAX, type RowSink, UnusableFile } from '../sink.ts'
+import {
+  isRecord,
+  parseJson,
+  RECORD_LENGTH_MAX,
+  type Reader,
+  type RowSink,
+  UnusableFile,
+} from '../sink.ts'
+
+/** Whether the text starts with an array or an object. */
+export const isJson = (head: string): boolean => /^[[{]/.test(head)
 
 type Container = 'array' | 'object'
 
-/** What may come next in the outer structure, and what each punctuation mark then leads to. */
+/** What may come next in the outer structure, and where each structural character then leads. */
 const GRAMMAR = {
   '[ or {': { '[': 'open', '{': 'open' },
   value: {},
@@ -22,11 +32,11 @@ const GRAMMAR = {
 type Expect = keyof typeof GRAMMAR
 type Step = Expect | 'open' | 'close' | undefined
 
-/** The member of the envelope that holds the records, and those that are passed over. */
+/** The member of the envelope that holds the records, and those that are ignored. */
 const DATA = 'data'
 const ENVELOPE = ['status', 'count', 'timestamp', 'filters']
 
-/** A string (perhaps cut off by the end of the text), or a bracket. */
+/** A string (perhaps truncated by the end of the text), or a bracket. */
 const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:(?<closed>")|\\?$)|[{}[\]]/gs
 const AFTER_SCALAR = /[\s,}\]]/g
 const DEPTH: { [bracket: string]: number } = { '{': 1, '[': 1, '}': -1, ']': -1 }
@@ -43,8 +53,8 @@ function endOfValue(text: string, from: number): number {
     const match = STRING_OR_BRACKET.exec(text)
     if (match === null) return -1
     const [token] = match
-    const isCutOff = token.startsWith('"') && match.groups?.closed === undefined
-    if (isCutOff) return -1
+    const isTruncated = token.startsWith('"') && match.groups?.closed === undefined
+    if (isTruncated) return -1
     depth += DEPTH[token] ?? 0
     if (depth === 0) return STRING_OR_BRACKET.lastIndex
   }
@@ -52,7 +62,7 @@ function endOfValue(text: string, from: number): number {
 
 const NEWLINE = 10
 
-/** Newlines in a part of the text; it looks at nothing beyond the part. */
+/** Newlines between two positions of the text; reads nothing beyond them. */
 function countLines(text: string, from: number, to: number): number {
   let lines = 0
   for (let at = from; at < to; at++) if (text.charCodeAt(at) === NEWLINE) lines += 1
@@ -60,18 +70,18 @@ function countLines(text: string, from: number, to: number): number {
 }
 
 /**
- * Hands every record of a JSON document to `sink`, with the key it is listed under if any.
- * @throws UnusableFile when the document is not JSON, is cut off, or is not a list of proxies.
+ * Passes every record of a JSON document to `sink`, with its key when it is listed under one.
+ * @throws UnusableFile when the document is not JSON, is truncated, or is not a list of proxies.
  */
-export async function readJson(pieces: AsyncIterable<string>, sink: RowSink): Promise<void> {
+export const readJson: Reader = async (chunks, sink) => {
   const outline = createOutline(sink)
   let text = ''
   let line = 1
-  for await (const piece of pieces) {
-    text += piece
+  for await (const chunk of chunks) {
+    text += chunk
     let at = 0
     for (;;) {
-      const start = text.slice(at).search(/\S/) // of what is left of this piece
+      const start = text.slice(at).search(/\S/) // in what is left of this chunk
       if (start < 0) break
       const end = outline.isValue(text.charAt(at + start))
         ? endOfValue(text, at + start)
@@ -88,14 +98,14 @@ export async function readJson(pieces: AsyncIterable<string>, sink: RowSink): Pr
   outline.end(text.trim() !== '')
 }
 
-/** Refuses an object that is neither the envelope nor a list by address. */
+/** @throws UnusableFile when an object is neither the envelope nor a list by address. */
 function checkMember(key: string, value: unknown, line: number): void {
   if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
   if (ENVELOPE.includes(key)) return
   throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
 }
 
-/** Follows the outer structure, one mark or whole value at a time. */
+/** Follows the outer structure, one structural character or complete value at a time. */
 function createOutline(sink: RowSink) {
   const containers: Container[] = []
   let expect: Expect = '[ or {'
@@ -103,16 +113,16 @@ function createOutline(sink: RowSink) {
   let members = 0
   let hasData = false
 
-  /** Whether the value to come is a member of the envelope and not a record. */
+  /** Whether the next value is a member of the envelope and not a record. */
   const inEnvelope = (): boolean =>
     containers.length === 1 && containers[0] === 'object' && !key.includes(':')
   const isDataNext = (char: string): boolean =>
     expect === 'value' && inEnvelope() && key === DATA && /[[{]/.test(char)
 
-  function open(mark: string): void {
+  function open(bracket: string): void {
     hasData ||= containers.length > 0
-    containers.push(mark === '{' ? 'object' : 'array')
-    expect = mark === '{' ? 'key or }' : 'value or ]'
+    containers.push(bracket === '{' ? 'object' : 'array')
+    expect = bracket === '{' ? 'key or }' : 'value or ]'
   }
 
   function afterValue(): void {
@@ -120,13 +130,13 @@ function createOutline(sink: RowSink) {
     expect = inside === undefined ? 'end of file' : inside === 'array' ? ', or ]' : ', or }'
   }
 
-  function takeMark(mark: string, line: number): void {
-    const grammar: { readonly [mark: string]: Step } = GRAMMAR[expect]
-    const next = isDataNext(mark) ? 'open' : grammar[mark]
+  function takeStructural(char: string, line: number): void {
+    const grammar: { readonly [char: string]: Step } = GRAMMAR[expect]
+    const next = isDataNext(char) ? 'open' : grammar[char]
     if (next === undefined) {
       throw new UnusableFile(`line ${line}: not a JSON list of proxies, expected ${expect}`)
     }
-    if (next === 'open') return open(mark)
+    if (next === 'open') return open(char)
     if (next !== 'close') expect = next
     else {
       containers.pop()
@@ -141,14 +151,14 @@ function createOutline(sink: RowSink) {
   }
 
   return {
-    /** Whether a value or key, rather than a punctuation mark, starts with this character. */
+    /** Whether this character starts a value or key, and is not structural. */
     isValue: (char: string): boolean =>
       (expect.startsWith('value') && !/[\]},:]/.test(char) && !isDataNext(char)) ||
       (expect.startsWith('key') && char === '"'),
 
     take(source: string, line: number): void {
-      const isMark = source.length === 1 && !this.isValue(source)
-      if (isMark) return takeMark(source, line)
+      const isStructural = source.length === 1 && !this.isValue(source)
+      if (isStructural) return takeStructural(source, line)
       const parsed = parseJson(source)
       if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON`)
       if (expect.startsWith('key')) return takeKey(parsed)
@@ -160,7 +170,7 @@ function createOutline(sink: RowSink) {
     },
 
     end(hasMore: boolean): void {
-      if (expect !== 'end of file' || hasMore) throw new UnusableFile('is cut off, or not JSON')
+      if (expect !== 'end of file' || hasMore) throw new UnusableFile('is truncated, or not JSON')
       if (members > 0 && !key.includes(':') && !hasData) throw new UnusableFile('holds no proxies')
     },
   }

@@ -1,59 +1,59 @@
 /**
- * Owns copying a database file while others read and write it: one snapshot, compacted, without
- * holding anybody up.
+ * Owns copying databases in a worker, so that the main thread can show progress and be aborted.
+ * What the worker does is in `copy.worker.ts`.
  */
-import { Database, SQLiteError } from 'bun:sqlite'
+import { statSync } from 'node:fs'
 import { CommandError } from '../../lib/errors.ts'
-import { explain } from '../errors.ts'
-import { APPLICATION_IDS } from '../migrate.ts'
+import { startWorker } from '../../lib/worker.ts'
+import type { APPLICATION_IDS } from '../migrate.ts'
 
-/** A database file, what it holds, and where its copy goes (a file that is not there yet). */
+/** A database file, what it holds, and the file to copy it to, which must not exist. */
 export type Copy = { holds: keyof typeof APPLICATION_IDS; file: string; to: string }
 
 /** Rows of the tables that an operator knows. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
-const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
+/** What the worker sends once, at its end. */
+export type CopyResult =
+  | { kind: 'done'; counts: Partial<Counts> }
+  | { kind: 'failed'; message: string }
 
-/** How long to wait for a lock, in milliseconds: readers wait for next to nobody. */
-const BUSY_MS = 10_000
+/** How often the size of the copies is read for the progress, in milliseconds. */
+const PROGRESS_EVERY_MS = 100
 
-/** Failures that are the source's; all others are of the copy. */
-const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
+/** The size of a file in bytes; 0 when there is none. */
+export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
-/** Copies a database; gives the rows of its tables. @throws CommandError naming the file at fault. */
-export function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
-  const source = openedAs(file)
+/**
+ * Copies databases, and counts the rows of the copies. `progress` is called with the share that
+ * is done, from 0 to 1.
+ * @throws CommandError naming the file that failed, or the reason of `signal`.
+ */
+export async function copyDatabases(
+  copies: readonly Copy[],
+  signal: AbortSignal,
+  progress: (share: number) => void,
+): Promise<Partial<Counts>> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<Partial<Counts>>()
+  const worker = startWorker('sqlite/backup/copy.worker.ts')
+  worker.onmessage = ({ data }: MessageEvent<CopyResult>) => {
+    if (data.kind === 'done') resolve(data.counts)
+    else reject(new CommandError(data.message))
+  }
+  worker.onerror = ({ message }) => reject(new Error(message))
+  const abort = (): void => reject(signal.reason)
+  signal.addEventListener('abort', abort)
+  const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(`${file}-wal`), 1)
+  const timer = setInterval(() => {
+    progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
+  }, PROGRESS_EVERY_MS)
+  worker.postMessage(copies)
   try {
-    source.run(`pragma busy_timeout = ${BUSY_MS}`)
-    refuseOther(source, file, APPLICATION_IDS[holds])
-    source.run('vacuum into ?', [to])
-  } catch (error) {
-    if (!(error instanceof SQLiteError)) throw error
-    throw new CommandError(explain(OF_SOURCE.test(error.code ?? '') ? file : to, error))
+    return await promise
   } finally {
-    source.close()
+    clearInterval(timer)
+    signal.removeEventListener('abort', abort)
+    worker.terminate()
   }
-  const copy = openedAs(to)
-  try {
-    const count = (table: string) =>
-      copy.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
-    return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))
-  } finally {
-    copy.close()
-  }
-}
-
-/** Opens a file that is there, and changes nothing in it. */
-function openedAs(file: string): Database {
-  try {
-    return new Database(file, { create: false, readwrite: true, strict: true })
-  } catch (error) {
-    throw new CommandError(explain(file, error))
-  }
-}
-
-function refuseOther(db: Database, file: string, applicationId: number): void {
-  const id = db.query<{ application_id: number }, []>('pragma application_id').get()?.application_id
-  if (id !== applicationId) throw new CommandError(`${file} is a database of another program`)
 }

@@ -1,17 +1,67 @@
-/** The thread that copies databases, so that the main one can show how far it is. */
-
-import { messageOf } from '../../lib/errors.ts'
-import type { FromBackupThread } from './backup.ts'
-import { type Copy, copyDatabase } from './copy.ts'
+/**
+ * Owns copying a database file while others read and write it: one snapshot, compacted, without
+ * blocking anyone. Runs in a worker that `copy.ts` starts.
+ */
+import { Database, SQLiteError } from 'bun:sqlite'
+import { CommandError, messageOf } from '../../lib/errors.ts'
+import { explain } from '../errors.ts'
+import { APPLICATION_IDS } from '../migrate.ts'
+import type { Copy, CopyResult, Counts } from './copy.ts'
 
 declare const self: Worker
 
-self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) => {
-  let message: FromBackupThread
+/** The tables of each database whose rows are counted. */
+const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
+
+/** How long to wait for a lock, in milliseconds. Readers hardly ever wait. */
+const BUSY_MS = 10_000
+
+/** Errors whose cause is the source; all others concern the copy. */
+const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
+
+/** Copies a database; returns the rows of its tables. @throws CommandError naming the bad file. */
+function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
+  const source = openExisting(file)
   try {
-    message = { counts: Object.assign({}, ...copies.map(copyDatabase)) }
+    source.run(`pragma busy_timeout = ${BUSY_MS}`)
+    checkApplicationId(source, file, APPLICATION_IDS[holds])
+    source.run('vacuum into ?', [to])
   } catch (error) {
-    message = { failure: messageOf(error) }
+    if (!(error instanceof SQLiteError)) throw error
+    throw new CommandError(explain(OF_SOURCE.test(error.code ?? '') ? file : to, error))
+  } finally {
+    source.close()
   }
-  self.postMessage(message)
+  const copy = openExisting(to)
+  try {
+    const count = (table: string) =>
+      copy.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
+    return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))
+  } finally {
+    copy.close()
+  }
+}
+
+/** Opens a file that exists, without changing anything in it. */
+function openExisting(file: string): Database {
+  try {
+    return new Database(file, { create: false, readwrite: true, strict: true })
+  } catch (error) {
+    throw new CommandError(explain(file, error))
+  }
+}
+
+function checkApplicationId(db: Database, file: string, expected: number): void {
+  const id = db.query<{ application_id: number }, []>('pragma application_id').get()?.application_id
+  if (id !== expected) throw new CommandError(`${file} is a database of another program`)
+}
+
+self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) => {
+  let result: CopyResult
+  try {
+    result = { kind: 'done', counts: Object.assign({}, ...copies.map(copyDatabase)) }
+  } catch (error) {
+    result = { kind: 'failed', message: messageOf(error) }
+  }
+  self.postMessage(result)
 }

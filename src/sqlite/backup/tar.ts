@@ -1,18 +1,23 @@
 /**
- * Owns writing a tar archive (POSIX ustar) of a few files of any size, piece by piece: Bun's own
- * archives are made in memory. Knows nothing of what the files hold.
+ * Owns writing a tar archive (POSIX ustar) of a few files of any size in constant memory. Knows
+ * nothing of what the files hold.
+ *
+ * Not Bun's own archives: they are built in memory. Not tar-stream 3.2.2: it writes an owner above
+ * 262143 as 262143 and a time after 2038 as another year, without an error, and brings four other
+ * packages into the binary.
  */
 import { open, stat } from 'node:fs/promises'
 
-/** A file to put into an archive, under a name of up to 100 bytes. Owner by number. */
+/** A file to put into an archive, under a name of up to 100 bytes. The owner is given by number. */
 export type TarEntry = { file: string; name: string; mode: number; uid: number; gid: number }
 
 const BLOCK_BYTES = 512
+/** Where each number is in a header, and how many bytes it has. */
 const NUMBER_FIELDS = { mode: [100, 8], uid: [108, 8], gid: [116, 8], size: [124, 12] } as const
 const MTIME_FIELD = [136, 12] as const
 const CHECKSUM_AT = 148
 
-/** Octal digits and a zero byte; a number too large for that in binary, marked by the first bit. */
+/** Octal digits and a zero byte. A number too large for that is binary (base-256, as GNU tar's). */
 function writeNumber(header: Buffer, value: number, [at, length]: readonly [number, number]): void {
   const octal = value.toString(8)
   if (octal.length < length) {
@@ -23,7 +28,7 @@ function writeNumber(header: Buffer, value: number, [at, length]: readonly [numb
   header[at] = 0x80
 }
 
-/** The block before a file's content. `size` in bytes, `mtimeSeconds` in Unix seconds. */
+/** The block before the content of a file. `size` in bytes, `mtimeSeconds` in Unix seconds. */
 export function tarHeader(
   { name, ...numbers }: Omit<TarEntry, 'file'> & { size: number },
   mtimeSeconds: number,
@@ -35,17 +40,18 @@ export function tarHeader(
     writeNumber(header, numbers[field as keyof typeof NUMBER_FIELDS], place) // the table's own names
   }
   writeNumber(header, mtimeSeconds, MTIME_FIELD)
-  header.write('0', 156) // a plain file
+  header.write('0', 156) // a regular file
   header.write('ustar\x0000', 257)
-  header.write(' '.repeat(8), CHECKSUM_AT) // the sum counts its own field as blanks
+  header.write(' '.repeat(8), CHECKSUM_AT) // the sum counts its own field as spaces
   const sum = header.reduce((total, byte) => total + byte, 0)
   header.write(`${sum.toString(8).padStart(6, '0')}\0 `, CHECKSUM_AT)
   return header
 }
 
 /**
- * Writes the archive `to`, which must not be there yet, readable by its owner only, and waits
- * until it is on the disk. `wrote` is told of the bytes of content as they are written.
+ * Writes the archive `to`, which must not exist, readable by its owner only, and waits until it is
+ * on the disk. `wrote` is called with the bytes of content as they are written; what it throws
+ * ends the archive.
  */
 export async function writeTar(
   to: string,
@@ -58,13 +64,13 @@ export async function writeTar(
     for (const entry of entries) {
       const { size } = await stat(entry.file)
       await out.writeFile(tarHeader({ ...entry, size }, mtimeSeconds))
-      for await (const piece of Bun.file(entry.file).stream()) {
-        await out.writeFile(piece)
-        wrote(piece.length)
+      for await (const chunk of Bun.file(entry.file).stream()) {
+        await out.writeFile(chunk)
+        wrote(chunk.length)
       }
       await out.writeFile(Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES))
     }
-    await out.writeFile(Buffer.alloc(2 * BLOCK_BYTES)) // the end
+    await out.writeFile(Buffer.alloc(2 * BLOCK_BYTES)) // the end of the archive
     await out.sync()
   } finally {
     await out.close()

@@ -77,12 +77,22 @@ export const EQUIVALENT: readonly Equivalent[] = [
     lines: ['{ },', '{ additionalProperties: true },'],
   },
   {
-    source: 'src/import/formats/formats.ts',
-    why: 'a default for what is always there, a line that is not looked at, or a blank one',
+    source: 'src/import/formats/txt.ts',
+    why: 'a default for what is always there',
+    lines: ["const [, type, ip = 'x'] = /^(?:([^:/]*):\\/\\/)?(.*?)\\/?$/s.exec(entry) ?? []"],
+  },
+  {
+    source: 'src/import/formats/csv.ts',
+    why: 'a default for what is always there, or a line that is not read',
     lines: [
-      "const [, type, ip = 'x'] = /^(?:([^:/]*):\\/\\/)?(.*?)\\/?$/s.exec(entry) ?? []",
-      "const firstLine = start.split('\\n', 2)[0] ?? ''",
-      "const firstLine = start.split('\\n', 1)[0] ?? 'x'",
+      "const firstLine = head.split('\\n', 2)[0] ?? ''",
+      "const firstLine = head.split('\\n', 1)[0] ?? 'x'",
+    ],
+  },
+  {
+    source: 'src/import/formats/ndjson.ts',
+    why: 'a blank line is no record either',
+    lines: [
       "const lines = head.split('\\n')",
       "const lines = head.split('\\n').filter(line => line !== '')",
       "const lines = head.split('\\n').filter(line => line.trim() !== 'x')",

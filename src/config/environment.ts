@@ -1,0 +1,42 @@
+/**
+ * Owns the environment of the process: the only file that reads or writes it. Which settings its
+ * variables stand for is in `settings.ts`. Imports nothing at run time, because `bootstrap.ts`
+ * needs it before anything else is loaded.
+ */
+import type { Manager } from '../lib/systemd.ts'
+
+export type Environment = { readonly [name: string]: string | undefined }
+
+export const processEnvironment = (): Environment => process.env
+
+/**
+ * Makes production the default. Elysia reads NODE_ENV when it is loaded, and without it runs in
+ * its development mode, which puts internals into responses.
+ */
+export function setDefaultNodeEnv(): void {
+  // Not process.env.NODE_ENV, which the build replaces by its value.
+  Bun.env.NODE_ENV ??= 'production'
+}
+
+/** Tests of the binary set its clock by writing Unix milliseconds to the file this names. */
+export const TEST_CLOCK = 'PROXYLIST_TEST_CLOCK'
+
+export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
+
+/**
+ * The service manager that started the process (sd_notify(3), sd_watchdog_enabled(3)), or `null`.
+ * A watchdog that is meant for another process, or is not a number of microseconds, is ignored.
+ */
+export function serviceManager(env: Environment = process.env): Manager | null {
+  const { NOTIFY_SOCKET: socket, WATCHDOG_USEC: usec = '', WATCHDOG_PID: pid } = env
+  if (!socket) return null
+  const isMeant = /^[1-9]\d{0,11}$/.test(usec) && (pid === undefined || pid === String(process.pid))
+  return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
+}
+
+/** All of Bun's own variables but those that shells and container images set for other reasons. */
+const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
+
+/** A variable that gives the runtime in the binary other code or options, or a debugger. */
+export const steeringVariable = (env: Environment = process.env): string | undefined =>
+  Object.keys(env).find(name => STEERING.test(name) && env[name])

@@ -1,0 +1,86 @@
+/** Owns CSV (RFC 4180): a header of member names, then one row per record. */
+import { Readable } from 'node:stream'
+import Papa from 'papaparse'
+import { type Chunks, RECORD_LENGTH_MAX, type Reader, type RowSink, UnusableFile } from '../sink.ts'
+
+/** Fixed, because Papa would guess them for each file. A trailing CR is trimmed later. */
+const SYNTAX = { delimiter: ',', newline: '\n' } as const
+
+/** The member of each column. */
+const columnsOf = (cells: readonly string[]): string[] =>
+  cells.map(cell => cell.trim().toLowerCase())
+
+/** Whether the first line is a header with a column `ip`. */
+export function isCsv(head: string): boolean {
+  const firstLine = head.split('\n', 1)[0] ?? ''
+  const [cells = []] = Papa.parse<string[]>(firstLine, SYNTAX).data
+  return columnsOf(cells).includes('ip')
+}
+
+export const readCsv: Reader = (chunks, sink) =>
+  new Promise((resolve, reject) => {
+    const records = createRecords(sink)
+    const source = Readable.from(records.bounded(chunks))
+    source.on('error', reject)
+    Papa.parse<string[]>(source, {
+      ...SYNTAX,
+      step: ({ data, errors: [error] }, parser) => {
+        try {
+          if (error?.type === 'Quotes') records.fail(error.message)
+          records.take(data)
+        } catch (thrown) {
+          reject(thrown) // first: abort() completes at once
+          parser.abort()
+        }
+      },
+      complete: () => resolve(),
+      error: reject,
+    })
+  })
+
+/** Turns the records that Papa finds into rows, and counts their lines. */
+function createRecords(sink: RowSink) {
+  let columns: readonly string[] | null = null
+  let line = 1
+  let pendingLength = 0
+
+  const fail = (message: string): never => {
+    throw new UnusableFile(`line ${line}: ${message}`)
+  }
+
+  return {
+    /** Rejects the file at the current line. */
+    fail,
+
+    take(cells: string[]): void {
+      const start = line
+      pendingLength = 0
+      line += cells.reduce((lines, cell) => lines + cell.split('\n').length - 1, 1)
+      if (cells.every(cell => cell.trim() === '')) return
+      if (columns !== null) return takeCells(start, cells, columns, sink)
+      columns = columnsOf(cells)
+      if (!columns.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
+    },
+
+    /** The same chunks. An open quote makes the rest of the file one cell: ends before memory does. */
+    async *bounded(chunks: Chunks): Chunks {
+      for await (const chunk of chunks) {
+        if (pendingLength > RECORD_LENGTH_MAX) fail('too long')
+        pendingLength += chunk.length
+        yield chunk
+      }
+    },
+  }
+}
+
+function takeCells(
+  line: number,
+  cells: readonly string[],
+  columns: readonly string[],
+  sink: RowSink,
+): void {
+  if (cells.length !== columns.length) {
+    return sink.bad(line, 'row', `has ${cells.length} columns, the header has ${columns.length}`)
+  }
+  sink.row(line, Object.fromEntries(columns.map((name, i) => [name, cells[i]])))
+}

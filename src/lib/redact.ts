@@ -1,0 +1,16 @@
+/** Owns hiding what may be a key in what a message repeats. Pure. */
+
+/** An unknown name is shown up to this many characters, unless it is close to a known one. */
+const NAME_SHOWN_MAX = 9
+
+/**
+ * An unknown name as a message may repeat it: quoted, after a space. A name that contains the key,
+ * or looks like a key (a slip such as `?key=K&K`, or a key split by a raw `&`), is shown in part or
+ * not at all (`''`).
+ */
+export function shownName(name: string, key: string, isNearlyKnown: boolean): string {
+  const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)
+  if (!/^[\w.-]{1,40}$/.test(name) || holdsKey) return ''
+  const isComplete = isNearlyKnown || name.length <= NAME_SHOWN_MAX
+  return ` '${isComplete ? name : `${name.slice(0, NAME_SHOWN_MAX)}…`}'`
+}

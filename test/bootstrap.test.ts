@@ -1,0 +1,109 @@
+/**
+ * Holds what happens before the rest of the program is loaded: NODE_ENV has its default when Elysia
+ * reads it, and the binary refuses variables that steer the runtime.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BINARY, cleanUp, proxylist, ROOT, temporaryDirectory } from './support/harness.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+/** Reports every read of an unset NODE_ENV, until it is set; a preload hides itself afterwards. */
+const PROBE = `
+delete process.env.BUN_OPTIONS
+const report = what => process.stderr.write(\`NODE_ENV is \${what}\\n\`)
+const unset = new Proxy({}, {
+  get: (_, name) => (name === 'NODE_ENV' ? void report('read') : undefined),
+  set(_, name, value, env) {
+    Object.setPrototypeOf(env, Object.prototype)
+    if (name === 'NODE_ENV') report(\`set to \${value}\`)
+    env[name] = value
+    return true
+  },
+})
+Object.setPrototypeOf(process.env, unset)
+`
+
+function probe(): string {
+  const file = join(temporaryDirectory(), 'probe.js')
+  writeFileSync(file, PROBE)
+  return file
+}
+
+describe('NODE_ENV', () => {
+  test('has its default before Elysia reads it', async () => {
+    const { exitCode, stderr } = await proxylist(['version'], {
+      env: { BUN_OPTIONS: `--preload=${probe()}` },
+    })
+    // One read, by the assignment of the default. Elysia's would be another.
+    expect(stderr).toBe('NODE_ENV is read\nNODE_ENV is set to production\n')
+    expect(exitCode).toBe(0)
+  })
+
+  test('is read by Elysia when it is loaded', () => {
+    const args = [process.execPath, '--preload', probe(), '-e', "import 'elysia'"]
+    const { stderr } = Bun.spawnSync(args, { cwd: ROOT, env: {} })
+    expect(stderr.toString()).toBe('NODE_ENV is read\n')
+  })
+
+  test('has its default because bootstrap.ts is the first import of main.ts', () => {
+    const [first] = /^import .*/m.exec(readFileSync(join(ROOT, 'src/main.ts'), 'utf8')) ?? []
+    expect(first).toBe("import './bootstrap.ts'")
+  })
+})
+
+/** Options of the runtime, and debuggers. */
+const STEERING = {
+  BUN_OPTIONS: '--smol',
+  BUN_INSPECT: '127.0.0.1:0',
+  BUN_INSPECT_CONNECT_TO: 'ws://127.0.0.1:9',
+  BUN_INSPECT_NOTIFY: 'unix:///nonexistent',
+  BUN_JSC_useJIT: '0',
+  BUN_CONFIG_VERBOSE_FETCH: 'curl',
+  BUN_FEATURE_FLAG_DISABLE_IPV6: '1',
+}
+
+if (BINARY !== undefined) {
+  describe('the binary refuses to be steered', () => {
+    test.each(Object.entries(STEERING))('by %s', async (name, value) => {
+      const { exitCode, stdout, stderr } = await proxylist(['version'], { env: { [name]: value } })
+      expect([exitCode, stdout]).toEqual([2, ''])
+      expect(stderr).toBe(
+        `proxylist: ${name} would steer the runtime inside; start it without: env -u ${name} proxylist …\n`,
+      )
+    })
+
+    test.each(['BUN_OPTIONS', 'BUN_INSPECT_PRELOAD'])(
+      'by code named in %s, although the runtime loads it before ours',
+      async name => {
+        const loud = join(temporaryDirectory(), 'loud.ts')
+        writeFileSync(loud, "process.stderr.write('loud\\n')")
+        const value = name === 'BUN_OPTIONS' ? `--preload=${loud}` : loud
+        const { exitCode, stdout, stderr } = await proxylist(['version'], {
+          env: { [name]: value },
+        })
+        expect([exitCode, stdout]).toEqual([2, ''])
+        expect(stderr).toStartWith(`loud\nproxylist: ${name} would steer`)
+      },
+    )
+
+    test('but cannot refuse BUN_BE_BUN, which makes the file plain Bun, as the README says', async () => {
+      const { stdout } = await proxylist(['--version'], { env: { BUN_BE_BUN: '1' } })
+      expect(stdout).toBe(`${Bun.version}\n`)
+    })
+
+    test.each([
+      ['BUN_INSTALL', '/root/.bun'],
+      ['BUN_INSTALL_BIN', '/usr/local/bin'],
+      ['BUN_RUNTIME_TRANSPILER_CACHE_PATH', '0'],
+      ['BUN_OPTIONS', ''],
+      ['NODE_OPTIONS', '--inspect'],
+    ])('and ignores %s=%s, which does not steer it', async (name, value) => {
+      const { exitCode, stderr } = await proxylist(['version'], { env: { [name]: value } })
+      expect([exitCode, stderr]).toEqual([0, ''])
+    })
+  })
+}

@@ -1,0 +1,343 @@
+/**
+ * Recognising the format of a file, and finding its rows in every format, however the chunks are
+ * cut: what each reader gives, and which texts it rejects as a whole.
+ */
+import { describe, expect, test } from 'bun:test'
+import { detectFormat, type Format, readRows } from '../../../src/import/formats/formats.ts'
+import type { RawRow } from '../../../src/import/row.ts'
+import { UnusableFile } from '../../../src/import/sink.ts'
+import { chunksOf, type Found, found } from './found.ts'
+
+const DETECTED: readonly (readonly [head: string, format: Format])[] = [
+  ['1.2.3.4:80\n', 'txt'],
+  ['http://1.2.3.4:80', 'txt'],
+  ['# only a comment', 'txt'],
+  ['', 'txt'],
+  ['\n\n  \n', 'txt'],
+  ['# ip,type\nsocks5://1.2.3.4:80\n', 'txt'],
+  ['rubbish\n1.2.3.4:80\n', 'txt'],
+  ['ip,type\n1.2.3.4:80,http\n', 'csv'],
+  ['ip\n1.2.3.4:80\n', 'csv'],
+  ['Type , IP\r\nhttp,1.2.3.4:80\r\n', 'csv'],
+  ['\n\nip,port,type\n', 'csv'],
+  ['"ip","type"\n"1.2.3.4:80","http"\n', 'csv'],
+  ['"the ""note""",type,"ip"\nx,http,1.2.3.4:80\n', 'csv'],
+  ['[]', 'json'],
+  ['  \n[{"ip":"1.2.3.4:80"}]', 'json'],
+  ['{}', 'json'],
+  ['{\n  "1.2.3.4:80": {}\n}', 'json'],
+  ['{"1.2.3.4:80":{"ip":"1.2.3.4:80","type":"http"}}', 'json'],
+  ['{"status":"ok","count":0,"data":[]}', 'json'],
+  ['{"status":"ok","count":0,"data":[{"ip":"1.2.3', 'json'],
+  ['{\n  "status": "ok",', 'json'],
+  ['{"ip":"1.2.3.4:80","type":"http"}\n{"ip":"1.2.3.5:80","type":"http"}\n', 'ndjson'],
+  ['{"ip":"1.2.3.4:80"}', 'ndjson'],
+  ['{"type":"http","ip":"1.2.3.4:80"}\r\n', 'ndjson'],
+  ['\n{"ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
+  ['{"city":"x","ip":"1.2.3.4:80","type":"http"}\n', 'ndjson'],
+  ['{"ip":"1.2.3.4:80","speed":None}\n{"ip":"1.2.3.5:80"}\n', 'ndjson'],
+]
+const UNDETECTED = [
+  '<!doctype html>\n<html>',
+  'please come back later',
+  'address,type\n1.2.3.4:80,http\n',
+  '1.2.3.4\n5.6.7.8\n',
+  '"1.2.3.4:80"',
+  'null',
+  '42',
+  'http://1.2.3.4:80\0',
+]
+
+describe('the format of a file', () => {
+  for (const [head, format] of DETECTED) {
+    test(`${JSON.stringify(head)} is ${format}`, () => {
+      expect(detectFormat(head, true)).toBe(format)
+    })
+  }
+  for (const head of UNDETECTED) {
+    test(`${JSON.stringify(head)} is none`, () => {
+      expect(() => detectFormat(head, true)).toThrow(UnusableFile)
+    })
+  }
+  test('is judged by complete lines when only the beginning is known', () => {
+    expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false)).toBe('txt')
+    expect(() => detectFormat('rubbish\n1.2.3.4:80', false)).toThrow(UnusableFile)
+    expect(detectFormat('rubbish\n1.2.3.4:80', true)).toBe('txt')
+    expect(detectFormat('rubbish\n1.2.3.4:80\nnot ye', false)).toBe('txt')
+  })
+})
+
+type Lines = readonly (readonly [line: number, row: RawRow | string])[]
+const FILES: readonly (readonly [what: string, format: Format, text: string, rows: Lines])[] = [
+  ['nothing', 'txt', '', []],
+  ['a line without newline', 'txt', '1.2.3.4:80', [[1, { ip: '1.2.3.4:80' }]]],
+  [
+    'comments, blanks and prefixes',
+    'txt',
+    '# list\n\n http://1.2.3.4:80/ # fast\n\t\n1.2.3.5:80#x\n#end',
+    [
+      [3, { type: 'http', ip: '1.2.3.4:80' }],
+      [5, { ip: '1.2.3.5:80' }],
+    ],
+  ],
+  [
+    'carriage returns',
+    'txt',
+    'socks5://1.2.3.4:80\r\n\r\n1.2.3.5:80\r\n',
+    [
+      [1, { type: 'socks5', ip: '1.2.3.4:80' }],
+      [3, { ip: '1.2.3.5:80' }],
+    ],
+  ],
+  ['a strange line', 'txt', 'what is this\n', [[1, { ip: 'what is this' }]]],
+  ['nothing', 'ndjson', '', []],
+  [
+    'records, blanks and bad lines',
+    'ndjson',
+    '{"ip":"a"}\r\n\n  {"ip":"b"}  \n{"ip":\n[1]\n"x"\n{"ip":"c"}',
+    [
+      [1, { ip: 'a' }],
+      [3, { ip: 'b' }],
+      [4, 'row'],
+      [5, 'row'],
+      [6, 'row'],
+      [7, { ip: 'c' }],
+    ],
+  ],
+  ['nothing', 'csv', '', []],
+  ['a header alone', 'csv', 'ip,type\n', []],
+  ['one column', 'csv', 'ip\n1.2.3.4:80', [[2, { ip: '1.2.3.4:80' }]]],
+  [
+    'quotes, commas and newlines in cells',
+    'csv',
+    ' IP ,Type,note\n"a","http","x, ""y"",\nz"\n\nb,https,\n',
+    [
+      [2, { ip: 'a', type: 'http', note: 'x, "y",\nz' }],
+      [5, { ip: 'b', type: 'https', note: '' }],
+    ],
+  ],
+  [
+    'short and long rows',
+    'csv',
+    'ip,type\na\nb,http\nc,http,x\n,\nd,http',
+    [
+      [2, 'row'],
+      [3, { ip: 'b', type: 'http' }],
+      [4, 'row'],
+      [6, { ip: 'd', type: 'http' }],
+    ],
+  ],
+  [
+    'semicolons that do not separate',
+    'csv',
+    'ip,type,city\na,http,x;y;z,more\nb,http,x;y;z\nc,http,x;y;z,more\nd,http,x;y;z\n',
+    [
+      [2, 'row'],
+      [3, { ip: 'b', type: 'http', city: 'x;y;z' }],
+      [4, 'row'],
+      [5, { ip: 'd', type: 'http', city: 'x;y;z' }],
+    ],
+  ],
+  ['an empty array', 'json', ' [ ] \n', []],
+  ['an empty object', 'json', '{}', []],
+  ['an empty envelope', 'json', '{"status":"ok","count":0,"filters":{"a":[{}]},"data":[]}', []],
+  ['an empty envelope of objects', 'json', '{"status":"ok","count":0,"data":{}}', []],
+  [
+    'an array with values that are not records',
+    'json',
+    '[\n{"ip":"a"},\n1, "x"\n,null,[{"ip":"b"}],\n\n{\n"ip":"c"\n}, {"ip":"d"}]',
+    [
+      [2, { ip: 'a' }],
+      [3, 'row'],
+      [3, 'row'],
+      [4, 'row'],
+      [4, 'row'],
+      [6, { ip: 'c' }],
+      [8, { ip: 'd' }],
+    ],
+  ],
+]
+
+const isRow = (item: Found) => 'row' in item
+const linesOf = (items: readonly Found[]) =>
+  items.map(item => [item.line, 'row' in item ? { ...item.row } : item.bad])
+
+describe('rows of a file', () => {
+  for (const [what, format, text, rows] of FILES) {
+    test(`${format}: ${what}`, async () => {
+      expect(linesOf(await found(format, text))).toEqual(rows.map(([line, row]) => [line, row]))
+    })
+  }
+  for (const [text, what] of [
+    ['ip,type\r\na,http\r\nb,"http"\r\nc,https', 'throughout'],
+    ['ip,type\na,http\r\nb,"http"\r\nc,https', 'after the first line'],
+    ['ip,type\r\na,http\nb,"http"\r\nc,https', 'on some lines'],
+  ] as const) {
+    test(`csv: carriage returns ${what}`, async () => {
+      const rows = (await found('csv', text)).filter(isRow)
+      const trimmed = rows.map(({ line, row }) => [line, row.ip, String(row.type).trim()])
+      expect(trimmed).toEqual([
+        [2, 'a', 'http'],
+        [3, 'b', 'http'],
+        [4, 'c', 'https'],
+      ])
+    })
+  }
+  test('csv: a row of the wrong length says both lengths', async () => {
+    const reason = 'has 1 columns, the header has 2'
+    expect(await found('csv', 'ip,type\na\n')).toEqual([{ line: 2, bad: 'row', reason }])
+  })
+  test('json: a member of an object comes with its key', async () => {
+    const rows = await found('json', '{"1.2.3.4:80":{"type":"http"},"1.2.3.5:80":{}}')
+    expect(rows).toEqual([
+      { line: 1, row: { type: 'http' }, listedAs: '1.2.3.4:80' },
+      { line: 1, row: {}, listedAs: '1.2.3.5:80' },
+    ])
+  })
+  test('json: members of the envelope are not rows, in whatever order', async () => {
+    const rows = await found('json', '{"data":[{"ip":"a"}],"filters":{"data":[1]},"count":1}')
+    expect(rows).toEqual([{ line: 1, row: { ip: 'a' } }])
+  })
+})
+
+const RECORDS = [
+  { ip: '185.162.7.9:8080', type: 'http', city: 'Берлин 🌍', ping: 0.5, speed: null, smtp: true },
+  { ip: '203.0.113.7:1080', type: 'socks5', city: 'a}"b]\\"{c\\', works: '97', filters: {} },
+  { ip: '10.0.0.1:3128', type: 'https', note: 'x, "y"\nz\r\n', data: [{ ip: '[' }] },
+]
+const BY_ADDRESS = Object.fromEntries(RECORDS.map(record => [record.ip, record]))
+const envelope = (data: unknown) => ({
+  ...{ status: 'ok', count: 3, timestamp: '2026-11-20T12:00:00.000Z' },
+  ...{ filters: { time: 600, city: 'data": [ \\"}' }, data },
+})
+const DOCUMENTS: readonly (readonly [what: string, json: unknown])[] = [
+  ['array', RECORDS],
+  ['object', BY_ADDRESS],
+  ['envelope around an array', envelope(RECORDS)],
+  ['envelope around an object', envelope(BY_ADDRESS)],
+  ['object with strange keys', envelope({ 'a"b\\': RECORDS[0], ']}\\"': RECORDS[1] })],
+  ['array with other values', [RECORDS[0], 1.5, '"]\\"', null, true, [[]], RECORDS[1]]],
+]
+const JSON_TEXTS: readonly (readonly [what: string, text: string])[] = DOCUMENTS.flatMap(
+  ([what, json]) => [
+    [`${what}, compact`, JSON.stringify(json)] as const,
+    [`${what}, pretty`, `${JSON.stringify(json, null, 2)}\n`] as const,
+  ],
+)
+const CUT: readonly (readonly [what: string, format: Format, text: string])[] = [
+  ...JSON_TEXTS.map(([what, text]) => [what, 'json', text] as const),
+  ['records', 'ndjson', `${RECORDS.map(record => JSON.stringify(record)).join('\n')}\nrubbish\n`],
+  ['lines', 'txt', '# Список\r\nhttp://1.2.3.4:80 # Ёж\r\n\r\n1.2.3.5:80\nsocks5://1.2.3.6:80'],
+  ['table', 'csv', 'ip,type,city\na,"http","x, ""Ё""\nz"\n\nb,https\nc,http,🌍\nd,"socks4",'],
+  ['table with carriage returns', 'csv', 'ip,city\r\na,"http"\r\n\r\nb,"x"\r\nc,\r\n'],
+]
+
+/** The text cut in two after `at` bytes, each half decoded as it arrives. */
+function cutAt(bytes: Uint8Array, at: number): string[] {
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const first = decoder.decode(bytes.subarray(0, at), { stream: true })
+  return [first, decoder.decode(bytes.subarray(at))]
+}
+
+/** What was found, apart from white space at the ends of cells, which no row depends on. */
+const trimmed = (items: readonly Found[]): string =>
+  JSON.stringify(items, (_, value) => (typeof value === 'string' ? value.trim() : value))
+
+describe('a text in chunks gives the same rows', () => {
+  for (const [what, format, text] of CUT) {
+    test(`${format} ${what}: cut in two at every byte`, async () => {
+      const complete = trimmed(await found(format, text))
+      expect(complete).toContain('"line":')
+      const bytes = new TextEncoder().encode(text)
+      for (let at = 0; at <= bytes.length; at += 1) {
+        const rows = await found(format, ...cutAt(bytes, at)).then(trimmed, String)
+        if (rows !== complete) expect(`cut at byte ${at}: ${rows}`).toBe(complete)
+      }
+    })
+    test(`${format} ${what}: character by character`, async () => {
+      expect(trimmed(await found(format, ...text))).toBe(trimmed(await found(format, text)))
+    })
+  }
+})
+
+describe('truncated JSON', () => {
+  for (const [what, text] of JSON_TEXTS) {
+    test(`${what}: is rejected wherever it ends`, async () => {
+      for (let end = 0; end < text.trimEnd().length; end += 1) {
+        const outcome = await found('json', text.slice(0, end)).then(String, error => error)
+        if (!(outcome instanceof UnusableFile)) expect(`${end}: ${outcome}`).toBe('rejected')
+      }
+    })
+  }
+})
+
+const UNUSABLE: readonly (readonly [what: string, format: Format, text: string])[] = [
+  ['an error answer', 'json', '{"status":"error","code":"INVALID_KEY","message":"no"}'],
+  ['an object of something else', 'json', '{"name":"x","dependencies":{}}'],
+  ['an envelope without data', 'json', '{"status":"ok","count":0,"filters":{}}'],
+  ['an envelope with a null as data', 'json', '{"status":"ok","data":null}'],
+  ['a number', 'json', '42'],
+  ['a text', 'json', '"x"'],
+  ['two documents', 'json', '[] []'],
+  ['rubbish after the end', 'json', '[{"ip":"a"}] x'],
+  ['a trailing comma', 'json', '[{"ip":"a"},]'],
+  ['a missing comma', 'json', '[{"ip":"a"} {"ip":"b"}]'],
+  ['the wrong bracket', 'json', '[{"ip":"a"}}'],
+  ['a key without colon', 'json', '{"1.2.3.4:80" {}}'],
+  ['a bare key', 'json', '{ip:1}'],
+  ['a broken record', 'json', '[{"ip":"a",}]'],
+  ['single quotes', 'json', "[{'ip':'a'}]"],
+  ['a value that is not JSON', 'json', '[None]'],
+  ['a comment', 'json', '[] // done'],
+  ['a page', 'json', '<html></html>'],
+  ['no column ip', 'csv', 'address,type\na,http\n'],
+  ['a quote that never ends', 'csv', 'ip,type\na,http\nb,"http\n'],
+  ['a quote that ends too early', 'csv', 'ip,type\na,"ht"tp\n'],
+  ['semicolons for commas', 'csv', 'ip;type\na;http\nb;http\n'],
+]
+
+describe('a text is rejected as a whole', () => {
+  for (const [what, format, text] of UNUSABLE) {
+    test(`${format}: ${what}`, async () => {
+      await expect(found(format, text)).rejects.toThrow(UnusableFile)
+    })
+  }
+  for (const [format, start] of [
+    ['txt', ''],
+    ['ndjson', '{"ip":"'],
+    ['json', '[{"ip":"'],
+  ] as const) {
+    test(`${format}: a row without end, before it fills the memory`, async () => {
+      const text = `${start}${'x'.repeat(1024 * 1024 + 1)}`
+      await expect(found(format, text)).rejects.toThrow(/^line 1.* too long$/)
+    })
+  }
+  test('csv: a cell without end, before it fills the memory', async () => {
+    let given = 0
+    async function* endless(): AsyncIterable<string> {
+      yield 'ip,type\na,"'
+      for (; given < 64; given += 1) yield 'x'.repeat(128 * 1024)
+    }
+    const sink = { row: () => {}, bad: () => {} }
+    await expect(readRows('csv', endless(), sink)).rejects.toThrow(/^line 2: too long$/)
+    expect(given).toBeLessThan(32)
+  })
+  test('csv: because of a header without ip, which the message says', async () => {
+    await expect(found('csv', 'address,type\na,http\n')).rejects.toThrow(/no column ip/)
+  })
+  for (const format of ['txt', 'csv', 'json', 'ndjson'] as const) {
+    test(`${format}: and an error of the sink comes through`, async () => {
+      const full = new Error('disk full')
+      const text = format === 'csv' ? 'ip\na\nb\n' : '[{"ip":"a"}]\n'
+      const sink = {
+        row: () => {
+          throw full
+        },
+        bad: () => {
+          throw full
+        },
+      }
+      await expect(readRows(format, chunksOf([text]), sink)).rejects.toBe(full)
+    })
+  }
+})

@@ -1,0 +1,23 @@
+/** What a reader finds in a text, for the tests. */
+import { type Format, readRows } from '../../../src/import/formats/formats.ts'
+import type { RawRow } from '../../../src/import/row.ts'
+
+/** A row, or a bad row with its reason, as a reader passes it on. */
+export type Found =
+  | { line: number; row: RawRow; listedAs?: string | undefined }
+  | { line: number; bad: string; reason: string }
+
+export async function* chunksOf(chunks: readonly string[]): AsyncIterable<string> {
+  yield* chunks
+}
+
+/** All that the reader of a format finds in these chunks. */
+export async function found(format: Format, ...chunks: string[]): Promise<Found[]> {
+  const all: Found[] = []
+  await readRows(format, chunksOf(chunks), {
+    row: (line, row, listedAs) =>
+      all.push(listedAs === undefined ? { line, row } : { line, row, listedAs }),
+    bad: (line, bad, reason) => all.push({ line, bad, reason }),
+  })
+  return all
+}
