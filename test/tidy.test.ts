@@ -13,7 +13,8 @@ import { openList } from '../src/app.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
 import { loadSample } from '../src/import/sample.ts'
-import { ROOT, T0 } from './support/harness.ts'
+import { T0 } from './support/fixtures.ts'
+import { ROOT } from './support/program.ts'
 
 const SOURCES = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
   .filter(name => name.endsWith('.ts') && !name.endsWith('.d.ts'))

@@ -26,7 +26,8 @@ import {
   SERVICES,
   TYPES,
 } from '../../src/proxies/proxy.ts'
-import { ROOT, T0 } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { ROOT } from '../support/program.ts'
 
 const NOW = T0 / 1000
 const BIG = 999_999_999_999_999
