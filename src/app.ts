@@ -3,7 +3,7 @@
  * the technologies that are wired: commands find the stores here.
  */
 import { createAccess } from './access/access.ts'
-import { createAuthThrottle } from './access/auth-throttle.ts'
+import { createAuthThrottle, type Later, timerLater } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/store.ts'
 import { createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
@@ -29,13 +29,19 @@ export type AppSettings = Settings<'cacheBytes' | 'errors' | 'providerService' |
 
 export type App = ReturnType<typeof createApp>
 
-/** The service on open stores, not listening yet. */
-export function createApp(stores: AppStores, settings: AppSettings, clock: Clock, log: Log) {
+/** The service on open stores, not listening yet. `later`: the timers of delayed refusals. */
+export function createApp(
+  stores: AppStores,
+  settings: AppSettings,
+  clock: Clock,
+  log: Log,
+  later: Later = timerLater,
+) {
   const { keys, usage, proxies, streamer } = stores
   const { cacheBytes, errors, providerService: provider, trustProxy } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
-  const throttle = createAuthThrottle()
+  const throttle = createAuthThrottle(later)
   const http = createHttpApp({
     handle: createHandler({ access, readQuery: createQueryReader(provider), cache }),
     cache,

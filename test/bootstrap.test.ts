@@ -5,7 +5,8 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BINARY, cleanUp, proxylist, ROOT, temporaryDirectory } from './support/harness.ts'
+import { BINARY, proxylist, ROOT } from './support/program.ts'
+import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { dependencies, devDependencies } from '../package.json'
-import { BINARY, ROOT } from './support/harness.ts'
+import { BINARY, ROOT } from './support/program.ts'
 
 const README = readFileSync(join(ROOT, 'src/README.md'), 'utf8')
 const [, SECTION = ''] = /\n## Dependencies\n(.*?)(?:\n## |$)/s.exec(README) ?? []

@@ -13,7 +13,9 @@ import { describeParameters } from '../src/api/params.ts'
 import { memberNames } from '../src/api/render.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
-import { cleanUp, proxylist, ROOT, startChild, temporaryDirectory } from './support/harness.ts'
+import { proxylist, ROOT } from './support/program.ts'
+import { startChild } from './support/service.ts'
+import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
 

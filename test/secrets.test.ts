@@ -11,18 +11,11 @@ import { hashKey } from '../src/access/key.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { ACCESS_FILE } from '../src/app.ts'
 import { COMMANDS } from '../src/cli/program.ts'
+import type { Answer } from './support/answer.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from './support/canary.ts'
-import {
-  type Answer,
-  cleanUp,
-  program,
-  proxylist,
-  type ServeOptions,
-  startChild,
-  startService,
-  temporaryDirectory,
-} from './support/harness.ts'
-import { startProgram } from './support/program.ts'
+import { program, proxylist, startProgram } from './support/program.ts'
+import { type ServeOptions, startChild, startService } from './support/service.ts'
+import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */

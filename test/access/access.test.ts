@@ -22,7 +22,8 @@ import { admitOne, type UsageStore, type Verdict } from '../../src/access/rate-l
 import { ApiError } from '../../src/api/errors.ts'
 import { openRegistry } from '../../src/app.ts'
 import { createUsageStore, openAccessFile } from '../../src/sqlite/access/usage.ts'
-import { cleanUp, T0, temporaryDirectory } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

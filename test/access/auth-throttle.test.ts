@@ -15,7 +15,9 @@ import {
 } from '../../src/access/auth-throttle.ts'
 import { newKey } from '../../src/access/key.ts'
 import { openRegistry } from '../../src/app.ts'
-import { cleanUp, startService, T0, temporaryDirectory } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { startService } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -14,7 +14,7 @@ import type { Plan } from '../../src/access/plan.ts'
 import { admitOne, type Meter, type Verdict, wholeSeconds } from '../../src/access/rate-limit.ts'
 import { ApiError } from '../../src/api/errors.ts'
 import { createUsageStore, openAccessFile } from '../../src/sqlite/access/usage.ts'
-import { T0 } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
 
 const IP = '198.51.100.7'
 const UNLIMITED: Plan = {

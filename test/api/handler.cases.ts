@@ -3,7 +3,7 @@
  * answer must and must not hold. Run in process and against the binary by `api.test.ts`.
  */
 import type { Plan } from '../../src/access/plan.ts'
-import type { TestRow } from '../support/harness.ts'
+import type { TestRow } from '../support/fixtures.ts'
 
 /** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
 export const ROWS: readonly TestRow[] = [

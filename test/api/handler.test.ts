@@ -2,15 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
 import { openList, openRegistry } from '../../src/app.ts'
-import {
-  type Answer,
-  cleanUp,
-  fillList,
-  type Service,
-  startService,
-  T0,
-  temporaryDirectory,
-} from '../support/harness.ts'
+import type { Answer } from '../support/answer.ts'
+import { fillList, T0 } from '../support/fixtures.ts'
+import { type Service, startService } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { KEYS, PLANS, ROWS, SCENARIOS, type Step } from './handler.cases.ts'
 
 const PLAN_OF: { [name in keyof typeof KEYS]?: string } = {

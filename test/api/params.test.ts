@@ -12,7 +12,8 @@ import { describeFilter } from '../../src/api/render.ts'
 import { createAnswers } from '../../src/api/response-cache.ts'
 import { openRegistry } from '../../src/app.ts'
 import { ANONS, type Filter, fold, type Output, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { cleanUp, NO_FILTER, T0, temporaryDirectory } from '../support/harness.ts'
+import { NO_FILTER, T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -8,7 +8,7 @@ import { createQueryParser, splitQuery } from '../../src/api/params.ts'
 import { createRenderer, describeFilter, maskProxy, memberNames } from '../../src/api/render.ts'
 import type { Filter, Output, Proxy } from '../../src/proxies/proxy.ts'
 import { ANONS, LANGS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { golden, NO_FILTER, T0 } from '../support/harness.ts'
+import { golden, NO_FILTER, T0 } from '../support/fixtures.ts'
 
 const PROVIDER = 'the service'
 const NOW = T0 / 1000

@@ -11,7 +11,8 @@ import { createQuestions, type Question } from '../../src/api/query.ts'
 import { type Answer, bodyOf, createAnswers, type Encoding } from '../../src/api/response-cache.ts'
 import { type List, openList } from '../../src/app.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { cleanUp, fillList, T0, type TestRow, temporaryDirectory } from '../support/harness.ts'
+import { fillList, T0, type TestRow } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

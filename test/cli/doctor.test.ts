@@ -4,8 +4,9 @@ import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
 import { examine } from '../../src/cli/doctor-checks.ts'
-import { cleanUp, proxylist, T0, temporaryDirectory } from '../support/harness.ts'
-import { dataDirectory, KEY } from '../support/serve.ts'
+import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -1,5 +1,5 @@
 /** Transcripts of `list`; see `transcript.ts` for their form. */
-import type { TestRow } from '../support/harness.ts'
+import type { TestRow } from '../support/fixtures.ts'
 import type { Step, Transcript } from '../support/transcript.ts'
 import { BOTH, counts, NDJSON } from './import.cases.ts'
 

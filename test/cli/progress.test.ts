@@ -7,7 +7,9 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { cleanUp, program, T0, temporaryDirectory } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { program } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 /** Ends a test that hangs; none needs more than a few seconds. */

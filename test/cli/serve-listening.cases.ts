@@ -4,9 +4,12 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/app.ts'
-import { type Outcome, proxylist, startChild, temporaryDirectory } from '../support/harness.ts'
-import { startProgram } from '../support/program.ts'
-import { ASK, ask, dataDirectory } from '../support/serve.ts'
+import { ask } from '../support/answer.ts'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import type { Outcome } from '../support/launch.ts'
+import { proxylist, startProgram } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { temporaryDirectory } from '../support/temporary.ts'
 
 const SERVE = ['serve', '--listen', '127.0.0.1:0', '--data']
 

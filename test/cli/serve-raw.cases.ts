@@ -1,8 +1,9 @@
 /**
  * Requests no well-behaved client sends, as bytes on a connection, and the status they get.
  */
-import { BINARY } from '../support/harness.ts'
-import { ASK, KEY } from '../support/serve.ts'
+
+import { ASK, KEY } from '../support/fixtures.ts'
+import { BINARY } from '../support/program.ts'
 
 const CLOSE = 'Connection: close\r\n\r\n'
 const get = (target: string, host = 'Host: a\r\n'): string =>

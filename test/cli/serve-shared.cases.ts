@@ -4,8 +4,10 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
-import { proxylist, startChild } from '../support/harness.ts'
-import { ASK, ask, dataDirectory, from, KEY } from '../support/serve.ts'
+import { ask, from } from '../support/answer.ts'
+import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
 
 /** Runs a command that must succeed; gives what it printed. */
 async function command(dir: string, line: string, stdin = ''): Promise<string> {

@@ -2,12 +2,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { ask, from } from '../support/answer.ts'
+import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { startProgram } from '../support/program.ts'
-import { ASK, ask, dataDirectory, from, KEY } from '../support/serve.ts'
+import { startChild } from '../support/service.ts'
 import { RAW_REQUESTS } from './serve-raw.cases.ts'
 import './serve-listening.cases.ts'
 import './serve-shared.cases.ts'
-import { cleanUp, startChild, temporaryDirectory } from '../support/harness.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

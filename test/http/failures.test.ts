@@ -11,16 +11,10 @@ import { createGuard } from '../../src/access/auth-throttle.ts'
 import { createAnswers } from '../../src/api/response-cache.ts'
 import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/app.ts'
 import { createService, type ServiceOptions } from '../../src/http/app.ts'
-import {
-  type Answer,
-  cleanUp,
-  type Service,
-  startChild,
-  startService,
-  T0,
-  type TestRow,
-} from '../support/harness.ts'
-import { ASK, ask, dataDirectory, from, KEY } from '../support/serve.ts'
+import { type Answer, ask, from } from '../support/answer.ts'
+import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
+import { type Service, startChild, startService } from '../support/service.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

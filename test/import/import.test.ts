@@ -19,7 +19,8 @@ import {
   SERVICES,
   TYPES,
 } from '../../src/proxies/proxy.ts'
-import { ROOT, T0 } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { ROOT } from '../support/program.ts'
 import { found } from './formats/found.ts'
 
 const NOW = T0 / 1000

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type RawRow, readRow } from '../../src/import/row.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { T0 } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
 
 const NOW = T0 / 1000
 const PROVIDER = 'the service'

@@ -8,17 +8,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SETTINGS } from '../../src/config/settings.ts'
 import { parseDuration } from '../../src/lib/time.ts'
+import { ask } from '../support/answer.ts'
 import { listenForDatagrams } from '../support/datagrams.ts'
-import {
-  BINARY,
-  cleanUp,
-  proxylist,
-  ROOT,
-  startChild,
-  temporaryDirectory,
-} from '../support/harness.ts'
-import { startProgram } from '../support/program.ts'
-import { ASK, ask, dataDirectory } from '../support/serve.ts'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { BINARY, proxylist, ROOT, startProgram } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */

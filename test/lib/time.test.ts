@@ -14,7 +14,8 @@ import {
   toSeconds,
   utcDay,
 } from '../../src/lib/time.ts'
-import { cleanUp, T0, temporaryDirectory } from '../support/harness.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

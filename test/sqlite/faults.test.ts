@@ -20,16 +20,11 @@ import {
 import { join } from 'node:path'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
-import {
-  cleanUp,
-  proxylist,
-  startChild,
-  T0,
-  type TestRow,
-  temporaryDirectory,
-} from '../support/harness.ts'
-import { startProgram } from '../support/program.ts'
-import { ASK, ask, dataDirectory } from '../support/serve.ts'
+import { ask } from '../support/answer.ts'
+import { ASK, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
+import { proxylist, startProgram } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

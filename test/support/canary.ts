@@ -1,28 +1,26 @@
 /** Keys that must be found nowhere but in a request, a data directory that knows them, and a search. */
 import { join } from 'node:path'
-import type { Plan } from '../../src/access/plan.ts'
-import { openList, openRegistry } from '../../src/app.ts'
-import { fillList, T0, temporaryDirectory } from './harness.ts'
+import { addKeys, addList, T0 } from './fixtures.ts'
+import { temporaryDirectory } from './temporary.ts'
 
 /** Letters and digits that look as random as those of a key, and are the same in every run. */
 const secretOf = (name: string): string =>
   new Bun.CryptoHasher('sha256').update(name).digest('base64').replace(/[^\w]/g, 'x').slice(0, 32)
 
 const HOUR = 3_600_000
-/** What is known of each key at T0; the plan `null` is a temporary key's. */
+/** What the registry holds of each key at T0; the plan `null` is a temporary key's. */
 const STORED = {
   good: { plan: 'free' },
   once: { plan: 'once' },
   daily: { plan: 'daily' },
   narrow: { plan: 'narrow' },
   expired: { plan: 'free', expiresAt: T0 - HOUR },
-  revoked: { plan: 'free', isRevoked: true },
-  both: { plan: 'free', expiresAt: T0 - HOUR, isRevoked: true },
+  revoked: { plan: 'free', revokedAt: T0 - HOUR },
+  both: { plan: 'free', expiresAt: T0 - HOUR, revokedAt: T0 - HOUR },
   temp_good: { plan: null, expiresAt: T0 + HOUR },
   temp_expired: { plan: null, expiresAt: T0 - HOUR },
-  temp_revoked: { plan: null, expiresAt: T0 + HOUR, isRevoked: true },
+  temp_revoked: { plan: null, expiresAt: T0 + HOUR, revokedAt: T0 - HOUR },
 } as const
-type Stored = { plan: string | null; expiresAt?: number; isRevoked?: boolean }
 
 /** Every canary by name; `unknown` and `temp_unknown` are in no database. */
 export const CANARY = Object.fromEntries(
@@ -33,33 +31,25 @@ export const CANARY = Object.fromEntries(
 ) as { [name in keyof typeof STORED | 'unknown' | 'temp_unknown']: string } // as listed
 export const CANARIES = Object.values(CANARY)
 
-const FREE = { burst: null, daily: null, subnets: null, clients: null, count: null }
-const PLANS: readonly Plan[] = [
-  { ...FREE, name: 'free' },
-  { ...FREE, name: 'once', burst: { requests: 1, seconds: 3600 } },
-  { ...FREE, name: 'daily', daily: 1 },
-  { ...FREE, name: 'narrow', subnets: 1 },
-]
+const PLANS = {
+  free: {},
+  once: { burst: { requests: 1, seconds: 3600 } },
+  daily: { daily: 1 },
+  narrow: { subnets: 1 },
+}
 
 /** A data directory with a list over two /16 networks and all canaries that are known. */
 export function canaryDirectory(): string {
   const dir = join(temporaryDirectory(), 'data')
-  const list = openList(dir)
-  fillList(list, [
+  addList(dir, [
     { ip: '192.0.2.1:80', type: 'http', city: 'Омск', works: 95 },
     { ip: '198.51.100.1:80', type: 'http', works: 95 },
   ])
-  list.close()
-  const registry = openRegistry(dir)
-  for (const plan of PLANS) registry.plans.set(plan)
-  for (const [name, stored] of Object.entries(STORED)) {
-    const { plan, expiresAt, isRevoked = false }: Stored = stored
-    const key = CANARY[name as keyof typeof STORED] // the table's own names
-    const ends = { expiresAt: expiresAt ?? null }
-    const { id } = registry.keys.add({ key, label: name, plan, ...ends }, T0)
-    if (isRevoked) registry.keys.revoke(id, T0 - HOUR)
-  }
-  registry.close()
+  const keys = Object.entries(STORED).map(([name, stored]) => ({
+    ...{ key: CANARY[name as keyof typeof STORED], label: name }, // the table's own names
+    ...stored,
+  }))
+  addKeys(dir, PLANS, keys, T0)
   return dir
 }
 

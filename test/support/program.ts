@@ -1,61 +1,47 @@
-/** The program as a child that is watched while it runs, for what `startChild` does not show. */
+/** Owns the program under test as a child process: which it is, and running it with a clock. */
 import { writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { program, T0, temporaryDirectory } from './harness.ts'
+import { T0 } from './fixtures.ts'
+import { launch, type Outcome, run } from './launch.ts'
+import { temporaryDirectory } from './temporary.ts'
 
-/** Starts the program, its clock at T0. Whoever starts it stops it: `await using` does. */
-export function startProgram(args: readonly string[], env: { [name: string]: string } = {}) {
-  const clockFile = join(temporaryDirectory(), 'clock')
-  writeFileSync(clockFile, String(T0))
-  const child = Bun.spawn([...program(), ...args], {
-    env: {
-      PATH: process.env.PATH ?? '',
-      HOME: process.env.HOME ?? '',
-      TMPDIR: tmpdir(),
-      PROXYLIST_TEST_CLOCK: clockFile,
-      ...env,
-    },
-    stdin: 'pipe',
-    stdout: 'pipe',
-    stderr: 'pipe',
+export const ROOT = join(import.meta.dir, '../..')
+
+/** The compiled binary under test, or `undefined`: then everything runs from source. */
+export const BINARY = process.env.PROXYLIST_BINARY
+
+/** The program under test: the binary, or the source under the Bun that runs the tests. */
+export const program = (): string[] =>
+  BINARY === undefined ? [process.execPath, join(ROOT, 'src/main.ts')] : [BINARY]
+
+/** A clock at T0 for a child; `setClock` takes Unix milliseconds. */
+export function createClock() {
+  const file = join(temporaryDirectory(), 'clock')
+  const setClock = (ms: number): void => writeFileSync(file, String(ms))
+  setClock(T0)
+  return { env: { PROXYLIST_TEST_CLOCK: file }, setClock }
+}
+
+type Environment = { [name: string]: string }
+export type RunOptions = { stdin?: string | Uint8Array; env?: Environment; cwd?: string }
+
+/** Runs the program to its end, its clock at T0. */
+export const proxylist = (
+  args: readonly string[],
+  { stdin, env = {}, cwd = ROOT }: RunOptions = {},
+): Promise<Outcome> =>
+  run([...program(), ...args], {
+    env: { ...createClock().env, ...env },
+    cwd,
+    ...(stdin !== undefined && { stdin: Buffer.from(stdin) }),
   })
-  const written = { stdout: '', stderr: '' }
-  const wake = new Set<() => void>()
-  const drain = async (name: keyof typeof written): Promise<void> => {
-    const decoder = new TextDecoder()
-    for await (const chunk of child[name]) {
-      written[name] += decoder.decode(chunk, { stream: true })
-      for (const look of wake) look()
-    }
-  }
-  const ended = Promise.all([drain('stdout'), drain('stderr')]).then(() => child.exited)
 
-  /** The first match of `pattern` on stderr; rejects when the program ends without one. */
-  const says = (pattern: RegExp): Promise<string> =>
-    new Promise((resolve, reject) => {
-      const look = (): void => {
-        const found = pattern.exec(written.stderr)?.[0]
-        if (found === undefined) return
-        wake.delete(look)
-        resolve(found)
-      }
-      wake.add(look)
-      look()
-      void ended.then(code => reject(new Error(`ended with ${code}: ${written.stderr}`)))
-    })
-
-  return {
-    pid: child.pid,
-    written,
-    says,
-    /** Resolves to the exit status once all output is read. */
-    ended,
-    stdin: child.stdin,
-    kill: (signal: NodeJS.Signals): void => child.kill(signal),
-    async [Symbol.asyncDispose](): Promise<void> {
-      child.kill('SIGKILL')
-      await ended
-    },
-  }
+/** Starts the program, its clock at T0 and its stdin a pipe. */
+export function startProgram(args: readonly string[], env: Environment = {}) {
+  const child = launch([...program(), ...args], {
+    env: { ...createClock().env, ...env },
+    stdin: 'pipe',
+  })
+  if (child.stdin === null) throw new Error('stdin is not a pipe')
+  return { ...child, stdin: child.stdin }
 }

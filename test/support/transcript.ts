@@ -5,7 +5,9 @@
 import { expect } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { type Outcome, proxylist, temporaryDirectory } from './harness.ts'
+import type { Outcome } from './launch.ts'
+import { proxylist } from './program.ts'
+import { temporaryDirectory } from './temporary.ts'
 
 /** One command line. `stdout` and `stderr` are compared whole, or matched. */
 export type Step = {

@@ -1,7 +1,9 @@
 /** A short, seeded run of the fuzzer of `make torture` against the running server. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { openList } from '../../../src/app.ts'
-import { cleanUp, fillList, startChild, T0, temporaryDirectory } from '../../support/harness.ts'
+import { fillList, T0 } from '../../support/fixtures.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { readAnswer } from './fuzz/answers.ts'
 import { fuzz } from './fuzz/client.ts'
 import { judge } from './fuzz/judge.ts'

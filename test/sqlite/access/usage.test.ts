@@ -12,8 +12,9 @@ import { ApiError } from '../../../src/api/errors.ts'
 import { ACCESS_FILE } from '../../../src/app.ts'
 import { createUsageStore, openAccessFile } from '../../../src/sqlite/access/usage.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { cleanUp, T0, temporaryDirectory } from '../../support/harness.ts'
+import { T0 } from '../../support/fixtures.ts'
 import { createLimiterModel } from '../../support/limiter-model.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

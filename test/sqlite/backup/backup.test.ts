@@ -9,8 +9,10 @@ import { join } from 'node:path'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/app.ts'
 import { backUp } from '../../../src/sqlite/backup/backup.ts'
 import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
-import { cleanUp, ROOT, startService, T0, temporaryDirectory } from '../../support/harness.ts'
-import { ASK, dataDirectory } from '../../support/serve.ts'
+import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
+import { ROOT } from '../../support/program.ts'
+import { startService } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)

@@ -7,14 +7,8 @@ import { openList, PROXY_FILE } from '../../../src/app.ts'
 import { isDigestRight } from '../../../src/sqlite/integrity/checksum.ts'
 import { emptyLog, isSealed, logBytes, markOf } from '../../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile, openProxyFile, PROXY_SCHEMA } from '../../../src/sqlite/proxies/store.ts'
-import {
-  cleanUp,
-  fillList,
-  NO_FILTER,
-  T0,
-  type TestRow,
-  temporaryDirectory,
-} from '../../support/harness.ts'
+import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

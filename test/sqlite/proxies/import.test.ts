@@ -21,7 +21,8 @@ import {
   TYPES,
 } from '../../../src/proxies/proxy.ts'
 import { beginImport, type ImportCounts } from '../../../src/sqlite/proxies/import.ts'
-import { cleanUp, NO_FILTER, T0, temporaryDirectory } from '../../support/harness.ts'
+import { NO_FILTER, T0 } from '../../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
 const BIG = 999_999_999_999_999

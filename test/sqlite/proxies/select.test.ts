@@ -16,14 +16,8 @@ import {
 } from '../../../src/proxies/proxy.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { createProxyStore } from '../../../src/sqlite/proxies/store.ts'
-import {
-  cleanUp,
-  fillList,
-  NO_FILTER,
-  T0,
-  type TestRow,
-  temporaryDirectory,
-} from '../../support/harness.ts'
+import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
 const ANY = NO_FILTER

@@ -6,7 +6,8 @@ import { createQuestions } from '../../../src/api/query.ts'
 import { openList, PROXY_FILE } from '../../../src/app.ts'
 import { logBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
 import { createBulk, LOG_BOUND } from '../../../src/sqlite/proxies/stream.ts'
-import { cleanUp, fillList, T0, temporaryDirectory } from '../../support/harness.ts'
+import { fillList, T0 } from '../../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -1,0 +1,50 @@
+/** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
+import { createApp, openServerList, openServerRegistry } from '../../src/app.ts'
+import { readRanges } from '../../src/config/parsers.ts'
+import { answerOf } from './answer.ts'
+import { T0 } from './fixtures.ts'
+import type { ServeOptions, Service } from './service.ts'
+import { onCleanUp } from './temporary.ts'
+
+/** A request in process has no peer, as on a unix socket; tests expect one of 127.0.0.1. */
+const PEER = '127.0.0.1'
+
+export async function startInProcess(dir: string, options: ServeOptions): Promise<Service> {
+  const { errors = 'json', providerService = 'the service', later } = options
+  let nowMs = T0
+  const lines: string[] = []
+  const write = (text: string): void => void lines.push(text)
+  const clock = () => nowMs
+  const registry = openServerRegistry(dir, write)
+  const list = openServerList(dir, providerService, clock, write)
+  const app = createApp(
+    { keys: registry.keys, usage: registry.usage, proxies: list, streamer: list.streamer },
+    { errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
+    clock,
+    { line: write, say: write, close: async () => {} },
+    later,
+  )
+  if (later === undefined) app.releaseDelayed()
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> => {
+    const request = new Request(`http://${PEER}${path}`, init)
+    const forwardedFor = request.headers.get('x-forwarded-for')
+    request.headers.set('x-forwarded-for', forwardedFor ? `${forwardedFor}, ${PEER}` : PEER)
+    return app.handle(request)
+  }
+  let isOpen = true
+  const stop = async (): Promise<void> => {
+    if (!isOpen) return
+    isOpen = false
+    list.close()
+    registry.close()
+  }
+  onCleanUp(stop)
+  return {
+    request: async (path, init) => answerOf(await ask(path, init)),
+    setClock: seconds => {
+      nowMs = T0 + seconds * 1000
+    },
+    output: () => lines.join('\n'),
+    stop,
+  }
+}

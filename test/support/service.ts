@@ -1,0 +1,57 @@
+/** Owns the service as tests ask it: in process or as a child process, behind one interface. */
+import type { Later } from '../../src/access/auth-throttle.ts'
+import { type Answer, answerOf } from './answer.ts'
+import { T0 } from './fixtures.ts'
+import { startInProcess } from './in-process.ts'
+import { launchServer } from './launch.ts'
+import { BINARY, createClock, program } from './program.ts'
+
+/** A running service. */
+export type Service = {
+  request(path: string, init?: RequestInit): Promise<Answer>
+  /** Sets the clock of the service, in seconds after T0. */
+  setClock(seconds: number): void
+  /** Everything it wrote to stdout and stderr. */
+  output(): string
+  stop(): Promise<void>
+}
+
+export type ServeOptions = {
+  errors?: 'json' | 'text'
+  providerService?: string
+  /** Timers of a service in process; without them wrong keys are refused at once there. */
+  later?: Later
+}
+
+/** Both kinds of service believe X-Forwarded-For, so that tests can choose a client address. */
+export const startService = (dir: string, options: ServeOptions = {}): Promise<Service> =>
+  BINARY === undefined ? startInProcess(dir, options) : startChild(dir, options)
+
+/** Starts `proxylist serve` as a child process on a free port of 127.0.0.1. */
+export async function startChild(
+  dir: string,
+  { errors = 'json', providerService = 'the service' }: ServeOptions = {},
+  more: readonly string[] = [],
+) {
+  const { env, setClock } = createClock()
+  const { port, pid, exited, ended, kill, written } = await launchServer(
+    [
+      ...[...program(), 'serve'],
+      ...['--data', dir, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1'],
+      ...['--errors', errors, '--provider-service', providerService, ...more],
+    ],
+    { env },
+  )
+  const url = `http://127.0.0.1:${port}`
+  const service: Service = {
+    request: async (path, init) =>
+      answerOf(await fetch(`${url}${path}`, { decompress: false, ...init })),
+    setClock: seconds => setClock(T0 + seconds * 1000),
+    output: () => written.stdout + written.stderr,
+    stop: async () => {
+      kill('SIGTERM')
+      await ended
+    },
+  }
+  return { ...service, url, pid, exited, kill }
+}

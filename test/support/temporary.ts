@@ -1,0 +1,37 @@
+/** Owns what must not outlive a run: temporary directories, and whatever else asks to be undone. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+type Undo = () => void | Promise<void>
+
+const undos = new Set<Undo>()
+let isOver = false
+
+/** Has `undo` called by `cleanUp`, unless the function that is returned is called before. */
+export function onCleanUp(undo: Undo): () => void {
+  if (isOver) void undo()
+  else undos.add(undo)
+  return () => void undos.delete(undo)
+}
+
+/** Undoes everything, the latest first; call it in `afterAll`, or at the end of a part of a run. */
+export async function cleanUp(): Promise<void> {
+  for (const undo of [...undos].reverse()) {
+    undos.delete(undo)
+    await undo()
+  }
+}
+
+/** Undoes everything, and from now on also whatever is still started. */
+export async function cleanUpForGood(): Promise<void> {
+  isOver = true
+  await cleanUp()
+}
+
+/** A new directory, removed by `cleanUp`. */
+export function temporaryDirectory(name = 'test'): string {
+  const dir = mkdtempSync(join(tmpdir(), `proxylist-${name}-`))
+  onCleanUp(() => rmSync(dir, { recursive: true, force: true }))
+  return dir
+}
