@@ -43,9 +43,10 @@ soak: $(BINARY) ## a steady load with imports going on: nothing may grow (SECOND
 mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
 	@$(BUN) test/lab/mutation/mutate.ts
 
-check: $(READY) ## format, lint and types, without changing anything
+check: $(READY) ## format, lint, types and the rules of the house, without changing anything
 	$(BUN) x biome check
 	$(BUN) check
+	$(BUN) test --only-failures test/tidy.test.ts
 
 fmt: $(READY) ## format, and mend what the linter can mend
 	$(BUN) x biome check --write

@@ -13,13 +13,13 @@ import { ANONS, LANGS, parseAddress, SERVICES, type Service, TYPES } from '../pr
 import { ApiError } from './errors.ts'
 import { memberNames, type Output } from './render.ts'
 
-/** A query string, understood. */
+/** The parameters of a query string, typed. */
 export type Params = { filter: Filter; output: Output }
 
 const GETS = ['txt', 'json', 'txt.file', 'json.file'] as const
 const INTEGER_MAX = 999_999_999_999_999
 
-/** A parameter's schema: `pattern` judges it, `accepts` says in an error what it should be. */
+/** A parameter's schema: `pattern` checks it, `accepts` says in an error what it should be. */
 type Parameter = TString & { accepts: string; list?: boolean; min?: number; max?: number }
 const parameter = (pattern: string, accepts: string, more: object = {}): Parameter =>
   Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped

@@ -27,7 +27,7 @@ export type Output = {
 }
 
 type Value = string | number | boolean | null
-/** What of the request decides how a record looks. */
+/** What decides how a record looks. */
 type View = { lang: Lang; splitIp: boolean }
 /** One member of a record: its value as JSON text. `isShown` false leaves it out. */
 type Member = {

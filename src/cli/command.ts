@@ -26,11 +26,11 @@ export type Command<N extends SettingName = SettingName> = {
   run(context: Context<N>): Promise<void> | void
 }
 
-/** Keeps a command's settings typed inside its `run`, and forgets them outside. */
+/** Makes a command whose settings are typed inside its `run`, and only there. */
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names
 
-/** Writes data to stdout and waits until it is taken; a reader that has had enough may go. */
+/** Writes data to stdout and waits until it is taken; a closed stdout is no failure. */
 export const print = async (text: string): Promise<void> => {
   await Bun.write(Bun.stdout, text).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
@@ -52,11 +52,11 @@ export function table(header: readonly string[], rows: readonly (readonly string
   return all.map(row => `${row.map(pad).join('  ').trimEnd()}\n`).join('')
 }
 
-/** A server on the same machine goes before long work. */
+/** Lowers the priority of this process: a server on the same machine comes first. */
 export function yieldToServer(): void {
   try {
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   } catch {
-    // Where the system does not let it, the work runs as everything else.
+    // Where the system does not allow it, the priority stays.
   }
 }

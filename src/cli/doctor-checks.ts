@@ -19,7 +19,7 @@ export type Installation = { dir: string; env: Environment; clock: Clock }
 
 /** A query without `time` shows this much of the past. */
 const RECENT_MS = 600 * SECOND_MS
-/** Free space that must be left beside a second copy of the data, for imports and logs. */
+/** Free space needed beside a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 
 const wrong = (found: string): Result => ({ ok: false, found })

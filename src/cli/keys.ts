@@ -10,8 +10,8 @@ import { command, print, printJson, say, table } from './command.ts'
 
 const FOREVER = 100 * 365 * 86_400_000
 
-/** The end of a key that must lie ahead. */
-function ending(atMs: number, nowMs: number, flag: string): number {
+/** The expiry of a key, which must be in the future. */
+function futureExpiry(atMs: number, nowMs: number, flag: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER) return atMs
   throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
 }
@@ -52,7 +52,7 @@ const addKey = command({
   async run({ settings: { data, plan, label, expires, key: given }, clock }) {
     const nowMs = clock()
     const atMs = expires && (expires.kind === 'in' ? nowMs + expires.ms : expires.ms)
-    const expiresAt = atMs === undefined ? null : ending(atMs, nowMs, '--expires')
+    const expiresAt = atMs === undefined ? null : futureExpiry(atMs, nowMs, '--expires')
     const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
     const { id, isNew } = await withRegistry(data, ({ keys, plans }) => {
       const names = plans.list().map(({ name }) => name)
@@ -72,7 +72,7 @@ const addTemporaryKey = command({
   example: 'proxylist keys temp --ttl 1h --label trial',
   async run({ settings: { data, ttl, label }, clock }) {
     const nowMs = clock()
-    const expiresAt = ending(nowMs + ttl, nowMs, '--ttl')
+    const expiresAt = futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = newKey('temp')
     const { id } = await withRegistry(data, ({ keys }) =>
       keys.add({ key, label, plan: null, expiresAt }, nowMs),
@@ -82,10 +82,10 @@ const addTemporaryKey = command({
   },
 })
 
-/** Prints a new key; one that nobody could read is ended again. */
+/** Prints a new key; if that fails, nobody could read it, and it is revoked. */
 async function handOver(data: string, id: string, key: string, clock: Clock): Promise<void> {
   try {
-    await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which lets a reader go
+    await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
   } catch (error) {
     await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
     throw new CommandError(`the key could not be printed (${messageOf(error)}); it is revoked`)

@@ -7,7 +7,7 @@ import { command, print, printJson, say, table } from './command.ts'
 
 const UNLIMITED = 'unlimited'
 
-/** A plan in the words of the command line; JSON has numbers for numbers. */
+/** A plan as the command line shows it; in JSON numbers stay numbers. */
 const describe = ({ name, burst, daily, subnets, clients, count }: Plan) => ({
   name,
   burst: burst ? `${burst.requests}/${burst.seconds}s` : UNLIMITED,

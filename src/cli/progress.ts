@@ -1,4 +1,4 @@
-/** Owns how long work shows how far it is: a bar on a terminal, and nothing elsewhere. */
+/** Owns the progress bar of long work, which is shown on a terminal only. */
 import { SingleBar } from 'cli-progress'
 import { stopwatch } from '../lib/clock.ts'
 
@@ -7,7 +7,7 @@ const QUIET_MS = 1000
 
 /**
  * A bar of cli-progress in `format`, full at `total`. An update draws it once the work has taken
- * longer than `QUIET_MS`; `clear` takes it off, for a message or for good.
+ * longer than `QUIET_MS`; `clear` removes it, for a message or at the end.
  */
 export function createProgress(format: string, total: number) {
   const elapsedMs = stopwatch()
