@@ -59,7 +59,7 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
       if (answer === null) return refused(notFound(), known)
       if (needsSubnets) await consume(caller, answer, { ip, nowMs, atMs: decision.atMs })
 
-      return { kind: 'answered', ...known, query, answer }
+      return { kind: 'answered', keyId: caller.id, limits: decision.limits, query, answer }
     } catch (thrown) {
       return refused(thrown, known)
     }

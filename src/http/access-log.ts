@@ -20,7 +20,7 @@ export type AccessEntry = {
 }
 
 /** The line of a request. No field needs escaping: each is ours, an address, or an HTTP method. */
-export const accessLine = ({ keyId, ...entry }: AccessEntry): string =>
+export const accessLine = (entry: AccessEntry): string =>
   `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
-  `"status":${entry.status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
+  `"status":${entry.status},"key":${entry.keyId === null ? 'null' : `"${entry.keyId}"`},` +
   `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"}`

@@ -7,7 +7,7 @@ import hyperid from 'hyperid'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import { ApiError, type ErrorCode } from '../api/errors.ts'
-import { refused } from '../api/handler.ts'
+import { type Refused, refused } from '../api/handler.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
@@ -56,7 +56,8 @@ export function createHttpApp(parts: HttpParts) {
     const reply = await replyOf(route, { request, ip, nowMs }, id)
     const { status, keyId, limits, body } = reply
     const isHead = request.method === 'HEAD'
-    const write = (records: number, bytes: number): void =>
+    const write = (records: number, bytes: number): void => {
+      if (!log.hasLines) return
       log.line(
         accessLine({
           time: formatInstant(nowMs),
@@ -71,6 +72,7 @@ export function createHttpApp(parts: HttpParts) {
           client: ip,
         }),
       )
+    }
     if (body.kind === 'stream') void body.sent.then(sent => write(sent.records, sent.bytes))
     else write(reply.records, isHead ? 0 : lengthOf(body))
     const headers = completeHeaders(id, limits, reply.headers)
@@ -80,7 +82,12 @@ export function createHttpApp(parts: HttpParts) {
   }
 
   async function replyOf(route: Route, incoming: Incoming, id: string): Promise<Reply> {
-    const routed = await attempt(route, incoming)
+    let routed: Reply | Refused
+    try {
+      routed = await route(incoming)
+    } catch (thrown) {
+      routed = refused(thrown)
+    }
     if (routed.kind === 'reply') return routed
     const { error, cause } = routed
     // The supervisor of a database reports its failures once, not at every request.
@@ -100,14 +107,6 @@ export function createHttpApp(parts: HttpParts) {
     app.all(path, handle).head(path, handle)
   }
   return app.onError(({ request }) => respond(request, UNKNOWN_PATH, notFoundRoute))
-}
-
-async function attempt(route: Route, incoming: Incoming) {
-  try {
-    return await route(incoming)
-  } catch (thrown) {
-    return refused(thrown)
-  }
 }
 
 /** What a `Response` is made of. */

@@ -59,16 +59,18 @@ function apiRoute(handle: Handler, cache: ResponseCache): Route {
     const { url, headers, method } = request
     const authorization = headers.get('authorization')
     const credentials = credentialReader.read(url, authorization)
-    const outcome = await handle({ ...credentials, ip, nowMs })
+    const { key, queryString } = credentials
+    const outcome = await handle({ key, queryString, ip, nowMs })
     if (outcome.kind === 'refused') return outcome
     const { query, answer, keyId, limits } = outcome
     // Anybody can send any number of URLs with `demo`: they would crowd out those of customers.
     if (authorization === null && keyId !== DEMO_KEY) credentialReader.remember(url, credentials)
     const encoding = chooseEncoding(headers.get('accept-encoding'))
-    const { body, fields } =
+    const sendable =
       answer.kind === 'stream'
-        ? await streamBody(query, answer, encoding, method === 'HEAD')
-        : await bodyFor(query, answer, encoding, nowMs)
+        ? streamBody(query, answer, encoding, method === 'HEAD')
+        : bodyFor(query, answer, encoding, nowMs)
+    const { body, fields } = sendable instanceof Promise ? await sendable : sendable
     const records = answer.kind === 'answer' ? answer.records : (answer.totals?.records ?? 0)
     return { kind: 'reply', status: 200, headers: fields, body, keyId, limits, records }
   }
@@ -79,21 +81,23 @@ type Sendable = { body: Body; fields: HeaderFields }
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache) {
   const compress = createCompressor(cache)
-  return async (
+  return (
     query: Query,
     answer: Answer,
     encoding: Encoding | null,
     nowMs: number,
-  ): Promise<Sendable> => {
+  ): Awaitable<Sendable> => {
     const content = bodyOf(answer, nowMs)
     const isShort = content.length < COMPRESS_MIN_BYTES
     if (isShort || encoding === null) {
       const fields = bodyHeaders(query.output, isShort ? 'fixed' : 'identity')
       return { body: { kind: 'whole', content }, fields }
     }
-    const compressed = await compress(query, answer, content, encoding)
     const fields = bodyHeaders(query.output, encoding)
-    return { body: { kind: 'whole', content: compressed }, fields }
+    return compress(query, answer, content, encoding).then(compressed => ({
+      body: { kind: 'whole', content: compressed },
+      fields,
+    }))
   }
 }
 

@@ -4,6 +4,8 @@
  */
 
 export type Log = {
+  /** Whether lines are written at all; otherwise it is a waste to make them. */
+  hasLines: boolean
   /** Writes a line, without its newline, to stdout. */
   line(text: string): void
   /** A sentence for the operator. */
@@ -26,6 +28,7 @@ export function createLog({ hasLines }: { hasLines: boolean }): Log {
     await Promise.resolve(out.flush()).catch(() => {})
   }
   return {
+    hasLines,
     line(text) {
       if (!hasLines) return
       if (lines === '') setImmediate(flush)

@@ -21,7 +21,7 @@ export async function startInProcess(dir: string, options: ServeOptions): Promis
     { keys: registry.keys, usage: registry.usage, proxies: list, streamer: list.streamer },
     { errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
     clock,
-    { line: write, say: write, close: async () => {} },
+    { hasLines: true, line: write, say: write, close: async () => {} },
     later,
   )
   if (later === undefined) app.releaseDelayed()
