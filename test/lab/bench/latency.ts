@@ -2,9 +2,11 @@
  * Owns latency at a fixed rate: alone, while ROWS rows are imported, and while another client
  * downloads the whole list. The clients are processes of their own.
  */
-import type { OpenLoopInput, OpenLoopResult } from './open-loop.ts'
-import { type Server, startScript } from './processes.ts'
-import { count, median, megabytes, type Row, shown } from './table.ts'
+
+import type { Server } from '../../support/launch.ts'
+import type { OpenLoopInput, OpenLoopResult } from '../support/open-loop.ts'
+import { startScript } from '../support/script.ts'
+import { count, median, megabytes, type Row, shown } from '../support/table.ts'
 import { startDownloads } from './whole.ts'
 import type { Workspace } from './workspace.ts'
 
@@ -23,7 +25,7 @@ async function openLoop(workspace: Workspace, { port }: Server, seconds: number)
   const { ratePerSecond, connections } = workspace.options
   const { repeated: targetsFile } = await workspace.targets()
   const input: OpenLoopInput = { port, targetsFile, ratePerSecond, seconds, connections }
-  return startScript<OpenLoopResult>('open-loop.ts', input, seconds + GRACE_SECONDS).result
+  return startScript<OpenLoopResult>('support/open-loop.ts', input, seconds + GRACE_SECONDS).result
 }
 
 function rowOf(

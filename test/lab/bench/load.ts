@@ -4,10 +4,10 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ClosedLoopInput, ClosedLoopResult } from './closed-loop.ts'
+import { DISTINCT } from '../support/queries.ts'
+import { startScript } from '../support/script.ts'
+import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts'
 import { runCommand } from './command.ts'
-import { startScript } from './processes.ts'
-import { DISTINCT } from './queries.ts'
 import type { Workspace } from './workspace.ts'
 
 /** A measured run of a server. */
@@ -58,7 +58,11 @@ export async function load(workspace: Workspace, input: LoadInput): Promise<Load
 
 async function loadByBun(input: ClosedLoopInput): Promise<Load> {
   const deadlineSeconds = input.seconds + GRACE_SECONDS
-  const script = startScript<ClosedLoopResult>('closed-loop.ts', input, deadlineSeconds)
+  const script = startScript<ClosedLoopResult>(
+    'bench/clients/closed-loop.ts',
+    input,
+    deadlineSeconds,
+  )
   const { requests, seconds, not2xx, broken } = await script.result
   return { perSecond: requests / seconds, requests, not2xx, broken }
 }

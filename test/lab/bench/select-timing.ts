@@ -6,8 +6,8 @@
 import { createQueryParser, splitQuery } from '../../../src/api/params.ts'
 import { type List, openList } from '../../../src/app.ts'
 import type { Filter, Proxy } from '../../../src/proxies/proxy.ts'
-import { runAsScript } from './processes.ts'
-import { SELECT_CASES, type SelectCase } from './queries.ts'
+import { SELECT_CASES, type SelectCase } from '../support/queries.ts'
+import { runAsScript } from '../support/script.ts'
 
 export type SelectTimingInput = { data: string; loops: number }
 /**

@@ -1,13 +1,14 @@
 /** Owns the figures of large answers: speed, the server's memory, and clients that do not read. */
 
-import { ask } from './baselines.ts'
-import { keyOf } from './customers.ts'
-import { type Memory, readMemory, resetPeak } from './memory.ts'
-import { type Script, type Server, startScript } from './processes.ts'
-import { TYPICAL } from './queries.ts'
-import type { StuckResult } from './stuck-client.ts'
-import { count, median, megabytes, type Row, shown } from './table.ts'
-import type { WholeResult } from './whole-client.ts'
+import type { Server } from '../../support/launch.ts'
+import { keyOf } from '../support/customers.ts'
+import { type Memory, readMemory, resetPeak } from '../support/memory.ts'
+import { TYPICAL } from '../support/queries.ts'
+import { type Script, startScript } from '../support/script.ts'
+import { count, median, megabytes, type Row, shown } from '../support/table.ts'
+import { ask } from './baselines/baselines.ts'
+import type { StuckResult } from './clients/stuck.ts'
+import type { WholeResult } from './clients/whole.ts'
 import type { Workspace } from './workspace.ts'
 
 const DOWNLOADS = 5
@@ -29,7 +30,7 @@ export async function startDownloads(
 ): Promise<Script<WholeResult>> {
   const { whole: targetsFile } = await workspace.targets()
   const input = { port, targetsFile, downloads, seconds }
-  return startScript<WholeResult>('whole-client.ts', input, seconds + DOWNLOAD_SECONDS)
+  return startScript<WholeResult>('bench/clients/whole.ts', input, seconds + DOWNLOAD_SECONDS)
 }
 
 /** A new server that has answered some small requests, and its memory then. */
@@ -100,7 +101,7 @@ export async function stuck(workspace: Workspace): Promise<Row[]> {
       clients: STUCK_CLIENTS,
       seconds: STUCK_SECONDS,
     }
-    const { result } = startScript<StuckResult>('stuck-client.ts', input, STUCK_SECONDS + 60)
+    const { result } = startScript<StuckResult>('bench/clients/stuck.ts', input, STUCK_SECONDS + 60)
     const held = await lastMemory(server, result)
     const { begun } = await result
     const peak = growthOf(server, before)
