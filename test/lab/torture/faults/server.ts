@@ -31,7 +31,7 @@ export const QUERIES = [
 export async function makeData(binary: string, dir: string, rows: number): Promise<string> {
   const source = `${dir}.ndjson`
   await writeRows(source, rows, Date.now())
-  await importList(binary, dir, source)
+  await succeed([binary, 'import', source, '--data', dir])
   addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free' }])
   return source
 }
