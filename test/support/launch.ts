@@ -9,7 +9,7 @@ import { onCleanUp } from './temporary.ts'
 type Sink = 'collect' | 'pipe' | 'ignore' | 'inherit' | { file: string }
 
 export type LaunchOptions = {
-  /** Added to PATH, HOME and TMPDIR, all that a child gets of the environment of this process. */
+  /** Added to PATH, HOME and TMPDIR; a child inherits no other variables. */
   env?: { readonly [name: string]: string | undefined }
   cwd?: string
   /** By default empty. */

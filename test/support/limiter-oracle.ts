@@ -76,8 +76,8 @@ export function record(history: History, atMs: number, seq = history.at.length):
   history.nth.push(isSameDay ? (history.nth[last] ?? 0) + 1 : 1)
 }
 
-/** How full a limit is. `resetSeconds`: until an admission ends to count. */
-export type LimitStatus = {
+/** How full a limit is. `resetSeconds`: until an admission stops counting. */
+type LimitStatus = {
   name: string
   quota: number
   windowSeconds: number
@@ -85,7 +85,7 @@ export type LimitStatus = {
   resetSeconds: number
 }
 
-export type Decision = {
+type Decision = {
   refused: 'window' | 'daily' | null
   /** Whole seconds until the same request is admitted, at least 1. */
   retryAfterSeconds: number
@@ -201,11 +201,11 @@ export function networksOf(caller: Caller, served: readonly string[], callerNetw
 /** The name of a day's set of networks. */
 export const setName = (subject: string, day: number): string => `${subject} ${day}`
 
-/** The limiter as one that decides and remembers. */
+/** A limiter that decides and remembers. */
 export function createLimiterOracle() {
   const histories = new Map<string, History>()
   const sets = new Map<string, ReadonlySet<string>>()
-  function look(caller: Caller, ip: string) {
+  function lookUp(caller: Caller, ip: string) {
     const rules = rulesOf(caller, bucketOf(ip))
     const its = rules.map(({ subject }) => histories.get(subject) ?? emptyHistory())
     return { rules, its, counts: its.map(({ at }) => at.length) }
@@ -213,7 +213,7 @@ export function createLimiterOracle() {
 
   return {
     admit(caller: Caller, ip: string, nowMs: number): Decision {
-      const { rules, its, counts } = look(caller, ip)
+      const { rules, its, counts } = lookUp(caller, ip)
       const decision = decide(rules, its, counts, nowMs)
       for (const [i, history] of decision.refused === null ? its.entries() : []) {
         record(history, decision.instants[i] ?? nowMs)
@@ -224,7 +224,7 @@ export function createLimiterOracle() {
 
     /** How full the limits of a caller are. */
     statuses(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
-      const { rules, its, counts } = look(caller, ip)
+      const { rules, its, counts } = lookUp(caller, ip)
       return rules.flatMap((rule, i) => {
         const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs)
         return statusesOf(counted, nowMs, 0)

@@ -13,7 +13,7 @@ const START_MAX_MS = 80
 const IDLE_MAX_BYTES = 80e6
 /** How long a server is idle before its memory is read. */
 const IDLE_MS = 3_000
-const PATIENCE_MS = 30_000
+const FIRST_ANSWER_MS_MAX = 30_000
 
 /** Asks once; gives the status, or 0 without a connection. */
 function tryOnce(port: number, target: string): Promise<number> {
@@ -24,7 +24,7 @@ function tryOnce(port: number, target: string): Promise<number> {
       resolve(status)
       connection.close()
     },
-    gone: () => resolve(0),
+    closed: () => resolve(0),
   })
   return promise
 }
@@ -42,7 +42,8 @@ async function startOnce(workspace: Workspace, n: number, isLast: boolean) {
   })
   try {
     while ((await tryOnce(port, target)) !== 200) {
-      if (performance.now() - startMs > PATIENCE_MS) throw new Error('no answer after the start')
+      if (performance.now() - startMs > FIRST_ANSWER_MS_MAX)
+        throw new Error('no answer after the start')
     }
     const elapsedMs = performance.now() - startMs
     if (isLast) await Bun.sleep(IDLE_MS)

@@ -2,7 +2,7 @@
  * Owns the mutants that behave as the program does, so that no test can fail: each with its reason.
  * A mutant is identified by its source and its mutated line. They are not counted.
  */
-export type Equivalent = { source: string; why: string; lines: readonly string[] }
+type Equivalent = { source: string; why: string; lines: readonly string[] }
 
 export const EQUIVALENT: readonly Equivalent[] = [
   {
@@ -33,7 +33,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/access/access.ts',
-    why: 'only a plan with a daily limit refuses a day, and every regular key has a meter',
+    why: 'only a plan with a daily limit refuses a day, and every regular key has a limit rule',
     lines: [
       'const dailyLimit = caller.plan.daily ?? 1',
       'const dailyLimit = caller.plan.daily ?? (-1)',

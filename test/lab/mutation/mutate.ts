@@ -44,8 +44,8 @@ function sayOutdated(mutants: readonly Mutant[], sources: readonly string[]): vo
   const lines = new Set(mutants.map(({ source, mutatedLine }) => `${source}: ${mutatedLine}`))
   for (const { source, lines: known } of EQUIVALENT) {
     if (!sources.includes(source)) continue
-    const gone = known.map(line => `${source}: ${line}`).filter(line => !lines.has(line))
-    for (const line of gone) say(`equivalent.ts holds a line that is no mutant: ${line}`)
+    const outdated = known.map(line => `${source}: ${line}`).filter(line => !lines.has(line))
+    for (const line of outdated) say(`equivalent.ts holds a line that is no mutant: ${line}`)
   }
 }
 

@@ -1,11 +1,11 @@
 /**
- * Owns one keep-alive connection of a load generator: a request at a time, answers framed by
- * Content-Length and otherwise not looked at, so that the generator costs little.
+ * Owns one keep-alive connection of a load generator: one request at a time, and answers that are
+ * framed by Content-Length and not parsed further, so that the generator is cheap.
  */
 import type { Socket } from 'bun'
 
 export type Connection = {
-  /** Sends a request; at most one may be on its way. */
+  /** Sends a request; at most one may be under way. */
   send(target: string): void
   close(): void
 }
@@ -13,15 +13,15 @@ export type Connection = {
 export type Listeners = {
   open(connection: Connection): void
   answer(connection: Connection, status: number): void
-  /** The connection is gone; `wasBusy`: a request was on its way. */
-  gone(connection: Connection, wasBusy: boolean): void
+  /** The connection has closed; `wasBusy`: a request was under way. */
+  closed(connection: Connection, wasBusy: boolean): void
 }
 
 const HEAD_END = '\r\n\r\n'
-/** Most bytes of head that are waited for. */
+/** Longest head of an answer. */
 const HEAD_MAX_BYTES = 16_384
 
-/** Counts an answer's bytes; the function gives its status once it is complete, else `null`. */
+/** A function that takes chunks; it gives an answer's status once it is complete, else `null`. */
 function createFraming(): (chunk: Buffer) => number | null {
   let head = ''
   let status = 0
@@ -32,7 +32,7 @@ function createFraming(): (chunk: Buffer) => number | null {
     const end = head.indexOf(HEAD_END)
     if (end < 0) {
       if (head.length > HEAD_MAX_BYTES) throw new Error('an answer has no end of head')
-      missingBytes = 1 // not known yet: at least something
+      missingBytes = 1 // unknown yet: at least one byte
       return
     }
     const length = /\r\ncontent-length: *(\d+)/i.exec(head.slice(0, end))?.[1]
@@ -53,10 +53,10 @@ function createFraming(): (chunk: Buffer) => number | null {
   }
 }
 
-/** Opens a connection to 127.0.0.1; `gone` is also told when it cannot be opened. */
+/** Opens a connection to 127.0.0.1; `closed` is also called when it cannot be opened. */
 export async function connect(port: number, listeners: Listeners): Promise<void> {
   let isBusy = false
-  let isGone = false
+  let isClosed = false
   let socket: Socket | undefined
   const framing = createFraming()
   const connection: Connection = {
@@ -69,10 +69,10 @@ export async function connect(port: number, listeners: Listeners): Promise<void>
   }
 
   function leave(): void {
-    if (isGone) return
-    isGone = true
+    if (isClosed) return
+    isClosed = true
     socket?.end()
-    listeners.gone(connection, isBusy)
+    listeners.closed(connection, isBusy)
   }
 
   function take(chunk: Buffer): void {

@@ -1,7 +1,7 @@
-/** Owns reading the memory of another process from /proc; gives `null` where there is none. */
+/** Owns reading the memory of another process from /proc; gives `null` without /proc. */
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** Resident bytes now, and the most since the process began or `resetPeak`. */
+/** Resident bytes now, and their maximum since the start of the process or `resetPeak`. */
 export type Memory = { residentBytes: number; peakBytes: number }
 
 export function readMemory(pid: number): Memory | null {
@@ -16,11 +16,11 @@ export function readMemory(pid: number): Memory | null {
   }
 }
 
-/** Makes the peak of a process what it holds now (see proc(5), clear_refs). */
+/** Resets the peak of a process to its present size (see proc(5), clear_refs). */
 export function resetPeak(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5')
   } catch {
-    // Then the peak is since the process began: a bound that is higher, never too low.
+    // Then the peak counts from the start of the process: it may be too high, never too low.
   }
 }

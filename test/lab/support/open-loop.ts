@@ -1,17 +1,17 @@
 /**
- * The open-loop client: requests leave at fixed times, whether or not earlier ones are answered,
- * and latency counts from the time a request was meant to leave. A script, see `runAsScript`.
+ * The open-loop client: requests are sent at fixed times, whether or not earlier ones are answered,
+ * and latency counts from the time a request was due. A script, see `runAsScript`.
  */
 import { readFileSync } from 'node:fs'
 import { type Connection, connect } from './connection.ts'
 import { runAsScript } from './script.ts'
 import { percentile } from './table.ts'
 
-/** Answers are waited for this long after the last request. */
-const PATIENCE_MS = 5_000
-/** Wait before a lost connection is opened again. */
+/** Longest wait for answers after the last request. */
+const LAST_ANSWER_MS_MAX = 5_000
+/** Wait before a lost connection is reopened. */
 const REOPEN_MS = 100
-/** Start of the schedule: the connections are open by then. */
+/** Time to open the connections before the schedule starts. */
 const LEAD_MS = 500
 
 export type OpenLoopInput = {
@@ -21,7 +21,7 @@ export type OpenLoopInput = {
   seconds: number
   connections: number
 }
-/** `delay`: from when a request was meant to leave until it left; it is a part of the latency. */
+/** `delay`: from when a request was due until it was sent; it is part of the latency. */
 export type OpenLoopResult = {
   sent: number
   answered: number
@@ -34,7 +34,7 @@ export type OpenLoopResult = {
   delayP99Ms: number
 }
 
-/** What is counted while it runs; latencies and delays in milliseconds. */
+/** The counts of a run; latencies and delays in milliseconds. */
 type Tally = { latencies: number[]; delays: number[]; wrong: number; lost: number }
 
 function run(input: OpenLoopInput): Promise<OpenLoopResult> {
@@ -44,15 +44,15 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   const tally: Tally = { latencies: [], delays: [], wrong: 0, lost: 0 }
   const { promise, resolve } = Promise.withResolvers<OpenLoopResult>()
   const idle: Connection[] = []
-  /** When the request on its way over a connection was meant to leave. */
+  /** When the request on its way over a connection was due. */
   const dueMsOf = new Map<Connection, number>()
   const startMs = performance.now() + LEAD_MS
-  const endMs = startMs + seconds * 1000 + PATIENCE_MS
+  const endMs = startMs + seconds * 1000 + LAST_ANSWER_MS_MAX
   let sent = 0
 
   const dueMs = (n: number): number => startMs + (n * 1000) / ratePerSecond
 
-  /** Sends what is due; what finds no idle connection waits for one, and its latency grows. */
+  /** Sends the requests that are due; without an idle connection they wait, and latency grows. */
   function sendDue(nowMs: number): void {
     while (sent < total && dueMs(sent) <= nowMs) {
       const connection = idle.pop()
@@ -73,7 +73,7 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
       idle.push(connection)
       sendDue(nowMs)
     },
-    gone(connection: Connection, wasBusy: boolean): void {
+    closed(connection: Connection, wasBusy: boolean): void {
       if (wasBusy) tally.lost += 1
       const at = idle.indexOf(connection)
       if (at >= 0) idle.splice(at, 1)

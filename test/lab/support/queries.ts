@@ -1,16 +1,16 @@
 /**
- * Owns what is asked: query strings as customers' programs send them, and ways to make each one
- * different from all others so that nothing repeats.
+ * Owns the query strings: those that customers' programs send, and ways to make each one different
+ * so that none repeats.
  */
 import { addressOf, COUNTRIES, cityEnOf, cityOf } from './rows.ts'
 
-/** So long a time that no row ages out during a run; and 100 addresses an answer. */
+/** A `time` so long that no row expires during a run, and 100 addresses an answer. */
 const COMMON = 'time=86400&count=100'
 
 const lower = (from: number, to: number): string =>
   COUNTRIES.slice(from, to).join(',').toLowerCase()
 
-/** Some forty filters, each met by at least a hundred of 100,000 rows. */
+/** Some forty filters, each matched by at least a hundred of 100,000 rows. */
 const PLAIN = [
   '',
   ...['http', 'https', 'socks4', 'socks5', 'http,https', 'socks4,socks5'].map(t => `type=${t}`),
@@ -50,9 +50,9 @@ export const TYPICAL = [...PLAIN, ...BOUNDED].map(filter => join(filter, COMMON)
 export const UNBOUNDED = PLAIN.map(filter => join(filter, COMMON))
 
 /**
- * How the n-th request of a load is made different from the others: `speed` and `ping` bounds
- * from n scrambled within SPAN, so that neighbours differ in both. The Lua script of wrk and the
- * Bun client both work with these numbers.
+ * How the n-th request of a load is made different from the others: `speed` and `ping` bounds from
+ * a scrambled n, so that neighbours differ in both. The Lua script of wrk and the Bun client both
+ * use these numbers.
  */
 export const DISTINCT = { factor: 2_654_437, speeds: 40_000, pings: 1_600 } as const
 

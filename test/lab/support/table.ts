@@ -1,6 +1,6 @@
-/** Owns the arithmetic and the look of what is printed: medians, figures, Markdown tables. */
+/** Owns the arithmetic and format of printed results: medians, figures, Markdown tables. */
 
-/** One line of the result. `holds` is `null` where there is no target to hold. */
+/** One line of the result. `holds` is `null` without a target. */
 export type Row = {
   case: string
   this: string
@@ -24,7 +24,7 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[half - 1] ?? Number.NaN)) / 2
 }
 
-/** A number with about three digits that count, grouped by thousands. */
+/** A number with about three significant digits, grouped by thousands. */
 export function shown(value: number): string {
   if (!Number.isFinite(value)) return '?'
   const size = Math.abs(value)

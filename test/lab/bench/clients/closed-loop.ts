@@ -1,6 +1,6 @@
 /**
  * A load generator for machines without wrk: every connection sends its next request as soon as
- * it has the answer to the last. A script, see `runAsScript`.
+ * the last one is answered. A script, see `runAsScript`.
  */
 import { readFileSync } from 'node:fs'
 import { type Connection, connect } from '../../support/connection.ts'
@@ -10,7 +10,7 @@ import { runAsScript } from '../../support/script.ts'
 export type ClosedLoopInput = {
   port: number
   targetsFile: string
-  /** Whether each request gets bounds of its own. */
+  /** Whether each request has bounds of its own. */
   isDistinct: boolean
   /** Number of the first request. */
   startAt: number
@@ -51,7 +51,7 @@ function run(input: ClosedLoopInput): Promise<ClosedLoopResult> {
       if (status < 200 || status > 299) not2xx += 1
       send(connection)
     },
-    gone(connection: Connection): void {
+    closed(connection: Connection): void {
       open.delete(connection)
       if (!isOver) broken += 1
     },

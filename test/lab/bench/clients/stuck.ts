@@ -1,6 +1,6 @@
 /**
- * Clients that ask for the whole list and stop reading after its first bytes: they wait without
- * an event loop, so that not even the runtime reads. A script, see `runAsScript`.
+ * Clients that ask for the full list and stop reading after its first bytes: they wait without an
+ * event loop, so that not even the runtime reads. A script, see `runAsScript`.
  */
 import { readFileSync } from 'node:fs'
 import { runAsScript } from '../../support/script.ts'
@@ -9,7 +9,7 @@ export type StuckInput = { port: number; targetsFile: string; clients: number; s
 /** Clients whose answer had begun. */
 export type StuckResult = { begun: number }
 
-/** How long the first bytes are waited for. */
+/** Longest wait for the first bytes. */
 const BEGIN_MS = 30_000
 
 async function run({ port, targetsFile, clients, seconds }: StuckInput): Promise<StuckResult> {

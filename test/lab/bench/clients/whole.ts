@@ -1,5 +1,5 @@
 /**
- * A client that downloads the whole list a few times, or again and again for some seconds.
+ * A client that downloads the full list a few times, or repeatedly for some seconds.
  * A script, see `runAsScript`.
  */
 import { readFileSync } from 'node:fs'
@@ -15,11 +15,11 @@ export type WholeInput = {
 export type WholeResult = {
   /** Bytes a second of each complete download. */
   bytesPerSecond: number[]
-  /** Size of the whole list; 0 when no download was completed. */
+  /** Size of the full list; 0 without a complete download. */
   bytes: number
-  /** Downloads that ended early, with another status, or not as JSON does. */
+  /** Downloads that were truncated, or had another status. */
   errors: number
-  /** Everything that came, also of the download that was cut at the end, and in what time. */
+  /** All bytes, also of the download that is truncated at the end, and their time. */
   totalBytes: number
   seconds: number
 }
@@ -28,7 +28,7 @@ const CLOSING_BRACKET = 0x5d
 /** A server that fails at once is not asked in a tight loop. */
 const AFTER_ERROR_MS = 100
 
-/** One download; `count` is told of every piece. Gives its bytes, 0 when it is not the list. */
+/** One download; `count` is called with the size of every chunk. Gives its bytes, 0 on failure. */
 async function download(url: string, signal: AbortSignal, count: (bytes: number) => void) {
   let bytes = 0
   let last = 0

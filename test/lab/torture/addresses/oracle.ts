@@ -67,7 +67,7 @@ const V4_PEERS: readonly Spelling[] = [dotted, address => `::ffff:${dotted(addre
 const V6_PEERS: readonly Spelling[] = [shortened, hex, address => `${shortened(address)}%eth0`]
 
 /** Header entries that are not addresses; each ends the search. */
-export const MALFORMED: readonly string[] = [
+const MALFORMED: readonly string[] = [
   ...['', ' ', '-', 'unknown', 'unix', 'localhost', '_hidden', 'null', '0', '2130706433', 'é'],
   ...['1.2.3', '1.2.3.4.5', '256.1.1.1', '1.2.3.-4', '01.2.3.4', '0x7f.0.0.1', '1.2.3.4/8'],
   ...['1.2.3.4:', '1.2.3.4:123456', '1.2.3.4:http', '1.2.3.4%eth0', '1.2.3.4 5.6.7.8', '1.2.3.4;'],
@@ -122,7 +122,7 @@ function anyRange(random: Random): Range {
 /** An entry of X-Forwarded-For and what it means; `null`: nothing. */
 export type Entry = { text: string; means: Address | null }
 
-export function entryOf(random: Random, address: Address): Entry {
+function entryOf(random: Random, address: Address): Entry {
   const spell = pick(random, isV4(address) ? V4_SPELLINGS : V6_SPELLINGS)
   return { text: spell(address), means: address }
 }
@@ -153,7 +153,7 @@ function anyEntries(random: Random, ranges: readonly Range[]): Entry[] {
   }
   const entries = list(between(random, 1, 6), anyEntry)
   if (random() < 0.9) return entries
-  // Long chains of trusted hops, most of them about as long as are looked at.
+  // Long chains of trusted hops, most of them about as long as HOPS_MAX.
   const hops = random() < 0.1 ? 1500 : between(random, HOPS_MAX - 3, HOPS_MAX + 3)
   return [...entries, ...list(hops, trusted)]
 }
@@ -172,11 +172,11 @@ export function anyCombination(random: Random): Combination {
 export const headerOf = (random: Random, entries: readonly Entry[]): string =>
   entries.map(({ text }) => text).join(pick(random, [',', ', ', ' ,\t']))
 
-/** Whether what stands at a place is believed when it says who is behind it. */
+/** Whether a hop is believed when it names the hop before it. */
 export const isBelieved = (ranges: readonly Range[], peer: Address | null): boolean =>
   peer === null || ranges.some(range => contains(range, peer))
 
-/** Who the client is: an address, or `null` for whoever is on the unix socket. */
+/** The client: an address, or `null` for the unix socket. */
 export function clientOf({ ranges, peer, entries }: Combination): Address | null {
   let client = peer?.means ?? null
   const hops = (entries ?? []).slice(-HOPS_MAX).reverse()

@@ -7,9 +7,10 @@ import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addKeys } from '../../../support/fixtures.ts'
-import { type Child, launch } from '../../../support/launch.ts'
+import { type Child, launch, succeed } from '../../../support/launch.ts'
 import { dayOf } from '../../../support/limiter-oracle.ts'
 import { between, randomOf } from '../../../support/random.ts'
+import { repeat } from '../../support/repeat.ts'
 import { files, startServe } from '../../support/serve.ts'
 import { percentile } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
@@ -58,19 +59,16 @@ function startClients(port: number) {
   const counts = Array.from({ length: CLIENTS }, () => ({ sent: 0, answered: 0 }))
   let timesMs: number[] = []
   let failures = 0
-  let isOver = false
-  async function ask(client: number, count: { sent: number; answered: number }): Promise<void> {
-    while (!isOver) {
-      const startMs = performance.now()
-      count.sent += 1
-      const { status } = await fetch(`http://127.0.0.1:${port}/api?key=${keyOf(client)}`)
-      if (status === 200) count.answered += 1
-      else failures += 1
-      timesMs.push(performance.now() - startMs)
-      await Bun.sleep(PAUSE_MS)
-    }
-  }
-  const all = Promise.all(counts.map((count, client) => ask(client, count)))
+  const { stop } = repeat(async (_, client) => {
+    const count = counts[client]
+    const startMs = performance.now()
+    if (count) count.sent += 1
+    const { status } = await fetch(`http://127.0.0.1:${port}/api?key=${keyOf(client)}`)
+    if (count && status === 200) count.answered += 1
+    else failures += 1
+    timesMs.push(performance.now() - startMs)
+    await Bun.sleep(PAUSE_MS)
+  }, CLIENTS)
   return {
     answered: () => counts.map(({ answered }) => answered),
     sent: () => counts.map(({ sent }) => sent),
@@ -81,10 +79,7 @@ function startClients(port: number) {
       timesMs = []
       return taken
     },
-    async stop(): Promise<void> {
-      isOver = true
-      await all
-    },
+    stop,
   }
 }
 
@@ -92,23 +87,13 @@ const start = ({ binary }: Run, args: readonly string[]): Child => launch([binar
 
 /** Replaces the list by each file in turn until it is stopped. */
 function startImports(run: Run, data: string, lists: readonly string[]) {
-  let isOver = false
   let done = 0
-  const all = (async () => {
-    for (; !isOver; done += 1) {
-      const file = lists[done % lists.length] ?? ''
-      const { exited } = start(run, ['import', '--replace', file, '--data', data])
-      if ((await exited) !== 0) throw new Error('an import failed')
-    }
-  })()
-  all.catch(() => {}) // `stop` throws it
-  return {
-    done: () => done,
-    async stop(): Promise<void> {
-      isOver = true
-      await all
-    },
-  }
+  const { stop } = repeat(async () => {
+    const file = lists[done % lists.length] ?? ''
+    await succeed([run.binary, 'import', '--replace', file, '--data', data])
+    done += 1
+  })
+  return { done: () => done, stop }
 }
 
 /** What an archive holds: whether its files are intact, its list, and each client's admissions. */

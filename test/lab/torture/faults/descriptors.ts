@@ -38,7 +38,7 @@ function askInTurn(port: number, times: number) {
       connection.close()
       done.resolve()
     },
-    gone(_, wasBusy) {
+    closed(_, wasBusy) {
       if (wasBusy) statuses.set(0, (statuses.get(0) ?? 0) + 1)
       done.resolve()
     },

@@ -4,6 +4,7 @@
  */
 import { addKeys } from '../../../support/fixtures.ts'
 import { succeed } from '../../../support/launch.ts'
+import { repeat } from '../../support/repeat.ts'
 import { writeRows } from '../../support/rows.ts'
 import { startServe } from '../../support/serve.ts'
 
@@ -91,26 +92,21 @@ export const isAllowed = ({ status, body, retryAfter }: Seen, right: string | un
 /** Clients that ask until they are stopped. */
 export function startLoad(server: Watched, right: ReadonlyMap<string, string>, clients = 3) {
   const seen = { answers: 0, refused: 0, wrong: [] as string[], slowestMs: 0 }
-  let isOver = false
-  async function client(first: number): Promise<void> {
-    for (let n = first; !isOver; n += 1) {
-      const query = QUERIES[n % QUERIES.length] ?? ''
-      const answer = await server.ask(query)
-      seen.answers += 1
-      if (answer.status === 503) seen.refused += 1
-      seen.slowestMs = Math.max(seen.slowestMs, answer.ms)
-      if (!isAllowed(answer, right.get(query))) {
-        seen.wrong.push(`${query}: ${answer.status} ${answer.body.slice(0, 80)}`)
-      }
-      await Bun.sleep(PAUSE_MS)
+  const { stop } = repeat(async (turn, client) => {
+    const query = QUERIES[(client * 3 + turn) % QUERIES.length] ?? ''
+    const answer = await server.ask(query)
+    seen.answers += 1
+    if (answer.status === 503) seen.refused += 1
+    seen.slowestMs = Math.max(seen.slowestMs, answer.ms)
+    if (!isAllowed(answer, right.get(query))) {
+      seen.wrong.push(`${query}: ${answer.status} ${answer.body.slice(0, 80)}`)
     }
-  }
-  const all = Promise.all(Array.from({ length: clients }, (_, n) => client(n * 3)))
+    await Bun.sleep(PAUSE_MS)
+  }, clients)
   return {
     seen,
     async end() {
-      isOver = true
-      await all
+      await stop()
       return seen
     },
   }

@@ -61,7 +61,7 @@ export const escapedWhole = (text: string): string =>
   [...Buffer.from(text)].map(byteEscape).join('')
 
 /** The credentials of a request: pieces of its query, and header fields. */
-export type Credential = { pieces: readonly string[]; headers: readonly string[] }
+type Credential = { pieces: readonly string[]; headers: readonly string[] }
 
 /** A key given in an allowed way. */
 export function allowed(random: () => number, key: string): Credential {

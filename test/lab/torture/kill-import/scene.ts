@@ -21,7 +21,7 @@ const FROM_WRITE_SHARE = 0.5
 const EMPTY_WAL_BYTES = 40_000
 
 /** An import that was not killed; `counts` is what it printed. */
-export type Completed = { ms: number; writtenMs: number; counts: string }
+type Completed = { ms: number; writtenMs: number; counts: string }
 
 /** A killed import: whether it was still running, had written to the WAL, had removed it. */
 export type Killed = { wasKilled: boolean; hadWritten: boolean; hadClosed: boolean }

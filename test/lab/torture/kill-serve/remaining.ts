@@ -21,7 +21,7 @@ const NETWORK_REQUESTS = 400
 const HOURLY: readonly Subject['kind'][] = ['hourly', 'hourlyMany', 'temp']
 
 /** The difference between what was answered and what was counted. */
-export type Balance = { admitted: number; lost: number; wrong: string[] }
+type Balance = { admitted: number; lost: number; wrong: string[] }
 
 /** Compares answers with the database; no request may be under way. */
 export function balanceOf(subject: Subject, counted: Counted): Balance {

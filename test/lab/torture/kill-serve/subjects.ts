@@ -55,7 +55,7 @@ export type Request = { target: string; fields: string; network: number | null }
 /** Adds the plans to `data`. */
 export const addPlans = (data: string): string[] => addKeys(data, PLANS, [])
 
-/** Adds subjects that were never seen before; `round` tells those of one data directory apart. */
+/** Adds new subjects; those of one data directory differ by `round`. */
 export function addSubjects(data: string, round: number): Subject[] {
   const subjects = KINDS.flatMap(({ kind, subjects: count, limit }) =>
     Array.from({ length: count }, () => ({ kind, limit })),

@@ -18,9 +18,9 @@ export function openLimiter() {
   const undo = new Error('undo')
 
   function askOnce({ caller, ip, subnets }: Asked, nowMs: number): Outcome {
-    const verdict = admitOne(store, metersOf(caller, ip), nowMs)
-    if (verdict.refused !== null) return { stage: 'refused', seconds: verdict.retryAfterSeconds }
-    const refusal = chargeOne(store, { caller, ip, subnets, verdict }, nowMs)
+    const decision = admitOne(store, metersOf(caller, ip), nowMs)
+    if (decision.refused !== null) return { stage: 'refused', seconds: decision.retryAfterSeconds }
+    const refusal = chargeOne(store, { caller, ip, subnets, verdict: decision }, nowMs)
     if (refusal === null) return { stage: 'served', seconds: 0 }
     return { stage: 'admitted', seconds: refusal.context.retryAfterSeconds ?? 0 }
   }
@@ -28,8 +28,8 @@ export function openLimiter() {
   return {
     /** Admits a request or refuses it; gives all that a client sees of the decision. */
     admit(caller: Caller, ip: string, nowMs: number) {
-      const verdict = store.transaction(() => admitOne(store, metersOf(caller, ip), nowMs))
-      const { refused, retryAfterSeconds, gauges } = verdict
+      const decision = store.transaction(() => admitOne(store, metersOf(caller, ip), nowMs))
+      const { refused, retryAfterSeconds, gauges } = decision
       const rateLimit = completeHeaders('', gauges, {}).ratelimit ?? ''
       return { refused, retryAfterSeconds, rateLimit }
     },

@@ -84,7 +84,7 @@ export const PORTS = Array.from({ length: 20 }, (_, n) => 2000 + n)
 export const networksOf = (port: number): string[] =>
   Array.from({ length: 1 + (port % 3) }, (_, n) => `20.${(port * 3 + n * 5) % NETWORKS}`)
 /** No proxy has this port. */
-export const EMPTY_PORT = 1999
+const EMPTY_PORT = 1999
 
 export const listText = (): string =>
   PORTS.flatMap(port => networksOf(port).map(network => `http://${network}.0.1:${port}\n`)).join('')

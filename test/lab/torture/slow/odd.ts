@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { readAnswer } from '../support/answers.ts'
 
 /** `statuses` of the first answer; 0 is none before the end. `rightBody`: its body is the list. */
-export type Odd = {
+type Odd = {
   name: string
   bytes: string
   statuses: readonly number[]
@@ -59,7 +59,7 @@ export function oddRequests(target: string): Odd[] {
     },
     right('the same pipelined twice', get(target, 'Host: a\r\n').repeat(2)),
     {
-      name: 'five pipelined on a connection that is kept',
+      name: 'five pipelined on a keep-alive connection',
       bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(5),
       statuses: [0, 200],
     },

@@ -22,6 +22,7 @@ import {
   say,
   seedFrom,
 } from '../../support/main.ts'
+import { repeat } from '../../support/repeat.ts'
 import { writeRows } from '../../support/rows.ts'
 import { launchScript } from '../../support/script.ts'
 import { startServe } from '../../support/serve.ts'
@@ -45,30 +46,17 @@ const RETAIN = '5m'
 /** Imports again and again until it is stopped. */
 function startImports(binary: string, dir: string, data: string) {
   let imports = 0
-  let isOver = false
-  const importOnce = async (): Promise<void> => {
+  const { stop } = repeat(async () => {
+    const startMs = performance.now()
     const isReplace = imports % IMPORTS_PER_REPLACE === 0
     const file = join(dir, 'rows.ndjson')
     await writeRows(file, isReplace ? ROWS : MERGED_ROWS, Date.now())
     const how = ['--format', 'ndjson', ...(isReplace ? ['--replace'] : [])]
     await succeed([binary, 'import', file, '--data', data, ...how])
     imports += 1
-  }
-  const importing = (async (): Promise<void> => {
-    while (!isOver) {
-      const beganMs = performance.now()
-      await importOnce()
-      await Bun.sleep(Math.max(0, IMPORT_EVERY_MS - (performance.now() - beganMs)))
-    }
-  })()
-  importing.catch(() => {}) // `stop` throws it
-  return {
-    count: () => imports,
-    async stop(): Promise<void> {
-      isOver = true
-      await importing
-    },
-  }
+    await Bun.sleep(Math.max(0, IMPORT_EVERY_MS - (performance.now() - startMs)))
+  })
+  return { count: () => imports, stop }
 }
 
 /** What the clients write, span by span. */

@@ -20,7 +20,7 @@ export type Client = {
 }
 
 /** The connection has ended, and with it the request that was under way. */
-export class Disconnected extends Error {}
+class Disconnected extends Error {}
 
 /** Turns a lost connection into `null`. */
 export function nullIfDisconnected(error: unknown): null {

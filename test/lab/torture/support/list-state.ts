@@ -5,6 +5,7 @@
 import { Database } from 'bun:sqlite'
 import { addKeys } from '../../../support/fixtures.ts'
 import { run } from '../../../support/launch.ts'
+import { repeat } from '../../support/repeat.ts'
 import { files, startServe } from '../../support/serve.ts'
 import { DEADLINE, fingerprintOf } from './kill.ts'
 
@@ -102,18 +103,14 @@ export async function watchServer(
     return response.status === 200 ? fingerprintOf(body) : `status ${response.status}`
   }
   const seen: Seen = { answers: 0, wrong: [] }
-  let isOver = false
-  const asking = (async (): Promise<void> => {
-    while (!isOver) {
-      const shown = await now().catch(String)
-      seen.answers += 1
-      if (!allowed.includes(shown)) seen.wrong.push(shown)
-      await Bun.sleep(ASK_EVERY_MS)
-    }
-  })()
+  const asking = repeat(async () => {
+    const shown = await now().catch(String)
+    seen.answers += 1
+    if (!allowed.includes(shown)) seen.wrong.push(shown)
+    await Bun.sleep(ASK_EVERY_MS)
+  })
   const end = async (): Promise<Seen> => {
-    isOver = true
-    await asking
+    await asking.stop()
     await server.stop()
     return seen
   }
