@@ -12,7 +12,7 @@ BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   api/handler bootstrap cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
-  lab/torture/fuzz lib/systemd secrets sqlite/backup/backup sqlite/faults)
+  lab/torture/fuzz/fuzz lib/systemd secrets sqlite/backup/backup sqlite/faults)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
@@ -37,8 +37,8 @@ bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY
 torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
 	@$(BUN) test/lab/torture/torture.ts
 
-soak: $(BINARY) ## a steady load with imports going on: nothing may grow (SECONDS=300, RATE=…, SEED=…)
-	@$(BUN) test/lab/torture/soak.ts
+soak: $(BINARY) ## a steady load during imports: nothing may grow (SECONDS=300, RATE=…, SEED=…)
+	@$(BUN) test/lab/torture/soak/soak.ts
 
 mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
 	@$(BUN) test/lab/mutation/mutate.ts

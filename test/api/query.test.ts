@@ -9,8 +9,8 @@ import { ApiError } from '../../src/api/errors.ts'
 import { createQueryParser, keyOf, splitQuery } from '../../src/api/params.ts'
 import { createQuestions } from '../../src/api/query.ts'
 import { ANONS, type Filter, fold, type Output, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { between, pick, randomOf } from '../lab/torture/part.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
+import { between, pick, randomOf } from '../support/random.ts'
 
 const PROVIDER = 'the service'
 const BIG = 999_999_999_999_999

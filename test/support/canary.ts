@@ -1,9 +1,9 @@
-/** Keys that must be found nowhere but in a request, a data directory that knows them, and a search. */
+/** Owns keys that no output may hold, data directories with them, and the search for them. */
 import { join } from 'node:path'
 import { addKeys, addList, T0 } from './fixtures.ts'
 import { temporaryDirectory } from './temporary.ts'
 
-/** Letters and digits that look as random as those of a key, and are the same in every run. */
+/** Letters and digits that look random and are the same in every run. */
 const secretOf = (name: string): string =>
   new Bun.CryptoHasher('sha256').update(name).digest('base64').replace(/[^\w]/g, 'x').slice(0, 32)
 
@@ -53,12 +53,12 @@ export function canaryDirectory(): string {
   return dir
 }
 
-/** Characters of a key that a list may show: those before are not looked for. */
+/** Characters of a key that a list may show: they are not searched for. */
 const SHOWN = 8
-/** So many characters in a row of a key are a trace of it. */
+/** This many successive characters of a key are a trace of it. */
 const PART = 10
 
-/** The three ways in which base64 can spell a text inside a longer one, without its unsure ends. */
+/** The three ways in which base64 spells a text inside a longer one, without the uncertain ends. */
 const base64Of = (text: string): string[] =>
   [0, 1, 2].map(shift =>
     Buffer.from(' '.repeat(shift) + text)
@@ -82,7 +82,7 @@ const SPELLINGS = CANARIES.flatMap(key => {
   return [...parts.flatMap(spellingsOf), ...base64Of(hidden).map(text => text.toLowerCase())]
 })
 
-/** What of any canary is in a text or in bytes, however it is spelled; empty when there is none. */
+/** The traces of all canaries in a text or in bytes, in any spelling. */
 export function tracesIn(content: string | Uint8Array): string[] {
   const text = typeof content === 'string' ? content : Buffer.from(content).toString('latin1')
   const lower = text.toLowerCase()

@@ -1,16 +1,16 @@
-/** A unix datagram socket as a service manager has one. Bun has none, so libc is asked. */
+/** Owns a unix datagram socket, as a service manager has one. Bun has none, so libc makes it. */
 import { dlopen } from 'bun:ffi'
 
 const AF_UNIX = 1
 const SOCK_DGRAM = 2
 const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20
-/** Ends a test whose message never comes. */
-const PATIENCE_SECONDS = 20n
+/** Longest wait for a message. */
+const RECEIVE_SECONDS_MAX = 20n
 
 /**
- * Listens on a path, or on the abstract name after `@`. `receive` waits, and nothing else of this
- * process goes on meanwhile, until the next message is there.
+ * Listens on a path, or on the abstract name after `@`. `receive` blocks this process until the
+ * next message arrives.
  */
 export function listenForDatagrams(name: string) {
   const { symbols, close } = dlopen('libc.so.6', {
@@ -21,8 +21,8 @@ export function listenForDatagrams(name: string) {
     close: { args: ['int'], returns: 'int' },
   })
   const fd = symbols.socket(AF_UNIX, SOCK_DGRAM, 0)
-  const patience = new BigInt64Array([PATIENCE_SECONDS, 0n])
-  symbols.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, patience, 16)
+  const timeout = new BigInt64Array([RECEIVE_SECONDS_MAX, 0n])
+  symbols.setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, timeout, 16)
   const text = name.startsWith('@') ? `\0${name.slice(1)}` : `${name}\0`
   const address = Buffer.concat([
     new Uint8Array(new Uint16Array([AF_UNIX]).buffer),

@@ -66,8 +66,8 @@ export const UNLIMITED: Limits = {
   count: null,
 }
 
-/** A key to add. Without a plan it is a temporary one; times are Unix milliseconds. */
-export type TestKey = {
+/** A key to add. Without a plan it is temporary; times are Unix milliseconds. */
+type TestKey = {
   key: string
   plan: string | null
   label?: string

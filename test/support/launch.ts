@@ -9,7 +9,7 @@ import { onCleanUp } from './temporary.ts'
 type Sink = 'collect' | 'pipe' | 'ignore' | 'inherit' | { file: string }
 
 export type LaunchOptions = {
-  /** Added to PATH, HOME and TMPDIR, all that a child gets of the environment of this process. */
+  /** Added to PATH, HOME and TMPDIR; a child inherits no other variables. */
   env?: { readonly [name: string]: string | undefined }
   cwd?: string
   /** By default empty. */
@@ -80,6 +80,13 @@ function createCollector() {
   }
 }
 
+const running = new Set<() => Promise<void>>()
+
+/** Ends all children. */
+export async function endAll(): Promise<void> {
+  await Promise.all([...running].map(end => end()))
+}
+
 /** Starts a command. */
 export function launch(command: readonly string[], options: LaunchOptions = {}) {
   const child = spawn(command, options)
@@ -95,7 +102,12 @@ export function launch(command: readonly string[], options: LaunchOptions = {}) 
     kill('SIGKILL')
     await ended
   }
-  void ended.then(onCleanUp(end))
+  const forget = onCleanUp(end)
+  running.add(end)
+  void ended.then(() => {
+    forget()
+    running.delete(end)
+  })
 
   return {
     pid: child.pid,
@@ -129,8 +141,8 @@ export function launch(command: readonly string[], options: LaunchOptions = {}) 
   }
 }
 
-/** Where a server listens, as `Bun.connect` takes it. */
-export type Where = { hostname: string; port: number } | { unix: string }
+/** Where a server listens. */
+export type Where = { kind: 'tcp'; hostname: string; port: number } | { kind: 'unix'; path: string }
 
 /** A child that listens; `port` is 0 on a unix socket. */
 export type Server = Child & { where: Where; port: number }
@@ -147,10 +159,11 @@ export async function launchServer(
   const child = launch(command, options)
   const timer = setTimeout(() => child.kill('SIGKILL'), LISTEN_MS)
   const line = await child.says(/listening on \S+\n/).finally(() => clearTimeout(timer))
-  const unix = /unix:(\S+)/.exec(line)?.[1]
-  if (unix !== undefined) return { ...child, where: { unix }, port: 0 }
-  const { hostname, port } = new URL(line.trim().replace('listening on ', ''))
-  return { ...child, where: { hostname, port: Number(port) }, port: Number(port) }
+  const path = /unix:(\S+)/.exec(line)?.[1]
+  if (path !== undefined) return { ...child, where: { kind: 'unix', path }, port: 0 }
+  const url = new URL(line.trim().replace('listening on ', ''))
+  const port = Number(url.port)
+  return { ...child, where: { kind: 'tcp', hostname: url.hostname, port }, port }
 }
 
 export type Outcome = { exitCode: number; stdout: string; stderr: string }

@@ -1,4 +1,4 @@
-/** Owns what must not outlive a run: temporary directories, and whatever else asks to be undone. */
+/** Owns what must not outlive a run: temporary directories, and everything that is registered. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ type Undo = () => void | Promise<void>
 const undos = new Set<Undo>()
 let isOver = false
 
-/** Has `undo` called by `cleanUp`, unless the function that is returned is called before. */
+/** Registers `undo` for `cleanUp`; the returned function removes it. */
 export function onCleanUp(undo: Undo): () => void {
   if (isOver) void undo()
   else undos.add(undo)
@@ -23,7 +23,7 @@ export async function cleanUp(): Promise<void> {
   }
 }
 
-/** Undoes everything, and from now on also whatever is still started. */
+/** Undoes everything, and from now on undoes at once what is registered. */
 export async function cleanUpForGood(): Promise<void> {
   isOver = true
   await cleanUp()

@@ -1,6 +1,6 @@
 /**
- * Transcripts of the command line: what is typed, in order, and what must come of it. Each runs
- * in a fresh working directory, where the data directory is the default `./data`.
+ * Owns transcripts of the command line: commands in order, and their expected output. Each runs in
+ * a new working directory, where the data directory is the default `./data`.
  */
 import { expect } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -9,14 +9,14 @@ import type { Outcome } from './launch.ts'
 import { proxylist } from './program.ts'
 import { temporaryDirectory } from './temporary.ts'
 
-/** One command line. `stdout` and `stderr` are compared whole, or matched. */
+/** One command line. `stdout` and `stderr` are compared as strings, or matched. */
 export type Step = {
   args: readonly string[]
   stdin?: string
   env?: { [name: string]: string }
   /** Default 0. */
   exitCode?: number
-  /** Default: nothing at all. */
+  /** Default: empty. */
   stdout?: string | RegExp
   stderr?: string | RegExp
 }
@@ -27,10 +27,10 @@ export type Transcript = {
   steps: readonly Step[]
 }
 
-/** What no operator should have to read. */
+/** What no operator should see. */
 const NOISE = /^\s+at |SQLITE|Error:|node:|bunfs|\.ts:\d/m
 
-/** A failure is nothing on stdout, one last line on stderr, and for wrong usage no other. */
+/** A failure prints nothing on stdout, and a last line on stderr, the only one for wrong usage. */
 function expectFailure({ exitCode, stdout, stderr }: Outcome): void {
   expect(stdout).toBe('')
   expect(stderr).toMatch(exitCode === 2 ? /^proxylist: [^\n]+\n$/ : /^proxylist: [^\n]+\n$/m)
@@ -41,7 +41,7 @@ function expectText(actual: string, expected: string | RegExp): void {
   else expect(actual).toMatch(expected)
 }
 
-/** Takes a step in a directory and expects all it says. */
+/** Runs a step in a directory and checks its output. */
 export async function take(cwd: string, { args, stdin, env, ...expected }: Step): Promise<Outcome> {
   const input = { ...(env && { env }), ...(stdin !== undefined && { stdin }) }
   const outcome = await proxylist(args, { cwd, ...input })
@@ -53,7 +53,7 @@ export async function take(cwd: string, { args, stdin, env, ...expected }: Step)
   return outcome
 }
 
-/** A fresh directory to work in, with files. */
+/** A new working directory with files. */
 export function directoryOf(files: Transcript['files'] = {}): string {
   const cwd = temporaryDirectory()
   for (const [name, text] of Object.entries(files)) {

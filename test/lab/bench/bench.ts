@@ -10,24 +10,22 @@
  * installed. The knobs are in `options.ts`; a minute of open loop is OPEN_SECONDS=60. Everything
  * runs on 127.0.0.1 and in a temporary directory (some 2 GB for a million rows).
  */
-import { existsSync } from 'node:fs'
 import { cpus, totalmem } from 'node:os'
+import { endAll } from '../../support/launch.ts'
+import { messageOf, onlyFrom, print, runToEnd, say } from '../support/main.ts'
+import { count, type Row, resultTable } from '../support/table.ts'
 import { imports } from './imports.ts'
 import { open, openImport, openWhole } from './latency.ts'
-import { commandLine, type Options, type Part, readOptions } from './options.ts'
-import { stopAll, stopForGood } from './processes.ts'
+import { commandLine, type Options, readOptions } from './options.ts'
 import { select } from './select.ts'
 import { start } from './start.ts'
-import { count, type Row, resultTable } from './table.ts'
 import { distinct, refused, repeated } from './throughput.ts'
 import { stuck, whole } from './whole.ts'
 import { createWorkspace, type Workspace } from './workspace.ts'
 
-const print = (text: string): void => void process.stdout.write(`${text}\n`)
-const say = (text: string): void => void process.stderr.write(`${text}\n`)
-
-const WORK: { [P in Part]: (workspace: Workspace) => Promise<Row[]> } = {
-  select: workspace => select(workspace, print),
+/** The parts in the order in which they run; imports that change the list come last. */
+const PARTS = {
+  select: (workspace: Workspace) => select(workspace, print),
   repeated,
   distinct,
   refused,
@@ -52,21 +50,20 @@ function headline({ rows, connections, rounds, durationSeconds, generator }: Opt
   ].join(' ')
 }
 
-/** Runs the parts one after the other; one that fails becomes a line and the others go on. */
+/** Runs the parts one after the other; a failed one becomes a row, and the others still run. */
 async function runParts(workspace: Workspace): Promise<{ rows: Row[]; failed: boolean }> {
   const rows: Row[] = []
   let failed = false
-  for (const part of workspace.options.parts) {
+  for (const part of onlyFrom(Object.keys(PARTS) as (keyof typeof PARTS)[])) {
     const startMs = performance.now()
     try {
-      rows.push(...(await WORK[part](workspace)))
+      rows.push(...(await PARTS[part](workspace)))
     } catch (error) {
       failed = true
-      const message = error instanceof Error ? error.message : String(error)
-      say(`${part} failed: ${message}`)
+      say(`${part} failed: ${messageOf(error)}`)
       rows.push({ case: part, this: 'failed', that: '', figure: '', target: '', holds: false })
     }
-    await stopAll()
+    await endAll()
     say(`${part}: ${Math.round((performance.now() - startMs) / 1000)} s`)
   }
   return { rows, failed }
@@ -74,28 +71,10 @@ async function runParts(workspace: Workspace): Promise<{ rows: Row[]; failed: bo
 
 async function main(): Promise<number> {
   const options = readOptions()
-  if (!existsSync(options.binary)) throw new Error('dist/proxylist is missing; run make build')
-  const workspace = createWorkspace(options)
-  const end = async (): Promise<void> => {
-    await stopForGood()
-    workspace.remove()
-  }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => void end().then(() => process.exit(130)))
-  }
-  try {
-    const { rows, failed } = await runParts(workspace)
-    print(`${headline(options)}\n`)
-    print(resultTable(rows))
-    return failed ? 1 : 0
-  } finally {
-    await end()
-  }
+  const { rows, failed } = await runParts(createWorkspace(options))
+  print(`${headline(options)}\n`)
+  print(resultTable(rows))
+  return failed ? 1 : 0
 }
 
-try {
-  process.exitCode = await main()
-} catch (error) {
-  say(error instanceof Error ? error.message : String(error))
-  process.exitCode = 1
-}
+await runToEnd(main)

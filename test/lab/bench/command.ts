@@ -1,11 +1,11 @@
-/** Owns running a command of the program to its end, and how much memory it took. */
-import { type Memory, readMemory } from './memory.ts'
-import { childEnvironment, keepTrack } from './processes.ts'
+/** Owns running a command to its end while its memory is measured. */
+import { launch } from '../../support/launch.ts'
+import { type Memory, readMemory } from '../support/memory.ts'
 
-/** How often the memory of a running command is looked at. */
-const LOOK_EVERY_MS = 10
+/** Between two readings of a running command's memory. */
+const SAMPLE_EVERY_MS = 10
 
-/** How a command went; `peakBytes` is `null` where it cannot be told. */
+/** A finished command; `peakBytes` is `null` where it is unknown. */
 export type Finished = { seconds: number; peakBytes: number | null; stdout: string }
 
 /**
@@ -14,32 +14,20 @@ export type Finished = { seconds: number; peakBytes: number | null; stdout: stri
  */
 export async function runCommand(command: string[], deadlineSeconds?: number): Promise<Finished> {
   const startMs = performance.now()
-  const child = keepTrack(
-    Bun.spawn(command, {
-      env: childEnvironment(),
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-      ...(deadlineSeconds !== undefined && { timeout: deadlineSeconds * 1000 }),
-    }),
-  )
+  const child = launch(command, { ...(deadlineSeconds !== undefined && { deadlineSeconds }) })
   // The kernel counts the memory of this process into the child's maxRSS (it is forked from
   // here), so the peak is read from /proc while the child lives; maxRSS only bounds it.
-  const seen: Memory[] = []
+  const last: { memory: Memory | null } = { memory: null }
   const timer = setInterval(() => {
-    const memory = readMemory(child.pid)
-    if (memory) seen[0] = memory
-  }, LOOK_EVERY_MS)
-  const [stdout, stderr, exitCode] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
+    last.memory = readMemory(child.pid) ?? last.memory
+  }, SAMPLE_EVERY_MS)
+  const exitCode = await child.ended
   clearInterval(timer)
   const seconds = (performance.now() - startMs) / 1000
+  const { stdout, stderr } = child.written
   if (exitCode !== 0) {
     throw new Error(`${command.slice(0, 2).join(' ')} exited with ${exitCode}: ${stderr}`)
   }
-  const peakBytes = seen[0]?.peakBytes ?? child.resourceUsage()?.maxRSS ?? null
+  const peakBytes = last.memory?.peakBytes ?? child.resourceUsage()?.maxRSS ?? null
   return { seconds, peakBytes, stdout }
 }

@@ -1,7 +1,7 @@
 /** Owns the figures of `import`: rows a second and memory, into an empty list and again. */
 
+import { count, megabytes, type Row, shown } from '../support/table.ts'
 import type { Finished } from './command.ts'
-import { count, megabytes, type Row, shown } from './table.ts'
 import type { Workspace } from './workspace.ts'
 
 const ROWS_MIN_PER_SECOND = 150_000

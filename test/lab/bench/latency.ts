@@ -1,18 +1,21 @@
 /**
  * Owns latency at a fixed rate: alone, while ROWS rows are imported, and while another client
- * downloads the whole list. The clients are processes of their own.
+ * downloads the full list. The clients are processes of their own.
  */
-import type { OpenLoopInput, OpenLoopResult } from './open-loop.ts'
-import { type Server, startScript } from './processes.ts'
-import { count, median, megabytes, type Row, shown } from './table.ts'
+
+import type { Server } from '../../support/launch.ts'
+import type { OpenLoopInput, OpenLoopResult } from '../support/open-loop.ts'
+import { repeat } from '../support/repeat.ts'
+import { startScript } from '../support/script.ts'
+import { count, median, megabytes, type Row, shown } from '../support/table.ts'
 import { startDownloads } from './whole.ts'
 import type { Workspace } from './workspace.ts'
 
-/** What the client may take beyond the run itself, in seconds. */
+/** Time for the client to start and end, beside the run. */
 const GRACE_SECONDS = 20
 const WARM_UP_SECONDS = 2
 const SETTLE_MS = 500
-/** As many as there is time for. */
+/** More than there is time for. */
 const DOWNLOADS_MAX = 1_000_000
 
 type Target = { p99Ms: number; p999Ms: number | null }
@@ -23,7 +26,7 @@ async function openLoop(workspace: Workspace, { port }: Server, seconds: number)
   const { ratePerSecond, connections } = workspace.options
   const { repeated: targetsFile } = await workspace.targets()
   const input: OpenLoopInput = { port, targetsFile, ratePerSecond, seconds, connections }
-  return startScript<OpenLoopResult>('open-loop.ts', input, seconds + GRACE_SECONDS).result
+  return startScript<OpenLoopResult>('support/open-loop.ts', input, seconds + GRACE_SECONDS).result
 }
 
 function rowOf(
@@ -46,7 +49,7 @@ function rowOf(
   }
 }
 
-/** Runs the open-loop client on a warm server, with something beside it. */
+/** Runs the open-loop client on a warm server, beside another load. */
 async function measure(
   workspace: Workspace,
   target: Target,
@@ -88,17 +91,12 @@ export const openImport = (workspace: Workspace): Promise<Row[]> =>
   measure(workspace, UNDER_LOAD, async () => {
     const [file, data] = [await workspace.untimedRows(), await workspace.data()]
     const rates: number[] = []
-    let isOver = false
-    const importing = (async (): Promise<void> => {
-      while (!isOver) {
-        const { seconds } = await workspace.importFile(file, data)
-        rates.push(workspace.options.rows / seconds)
-      }
-    })()
-    importing.catch(() => {}) // `finish` throws it
+    const imports = repeat(async () => {
+      const { seconds } = await workspace.importFile(file, data)
+      rates.push(workspace.options.rows / seconds)
+    })
     const finish = async (): Promise<string> => {
-      isOver = true
-      await importing
+      await imports.stop()
       const perSecond = count(Math.round(median(rates)))
       return `during ${rates.length} import${rates.length === 1 ? '' : 's'} (${perSecond} rows/s)`
     }

@@ -1,22 +1,22 @@
 /**
- * Owns putting full load on a server from another process: wrk with one thread where there is
- * one, else the Bun client of `closed-loop.ts`; both send the same requests.
+ * Owns full load on a server from another process: wrk with one thread if it is installed, else
+ * the Bun client of `closed-loop.ts`; both send the same requests.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ClosedLoopInput, ClosedLoopResult } from './closed-loop.ts'
+import { DISTINCT } from '../support/queries.ts'
+import { startScript } from '../support/script.ts'
+import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts'
 import { runCommand } from './command.ts'
-import { startScript } from './processes.ts'
-import { DISTINCT } from './queries.ts'
 import type { Workspace } from './workspace.ts'
 
 /** A measured run of a server. */
 export type Load = { perSecond: number; requests: number; not2xx: number; broken: number }
-export type LoadInput = { port: number; targetsFile: string; isDistinct: boolean; seconds: number }
+type LoadInput = { port: number; targetsFile: string; isDistinct: boolean; seconds: number }
 
-/** More requests than a run can send in a second: numbers of requests do not come twice. */
+/** More requests than a run can send in a second: no number of a request repeats. */
 const REQUESTS_MAX_PER_SECOND = 200_000
-/** What a generator may take beyond the run itself, in seconds. */
+/** Time for a generator to start and end, beside the run. */
 const GRACE_SECONDS = 20
 
 /** The request lines of wrk, see `distinctBounds` for the numbers. */
@@ -46,7 +46,7 @@ end
 
 let nextRequest = 0
 
-/** Loads a server for some seconds; request numbers go on from one run to the next. */
+/** Loads a server for some seconds; request numbers continue from run to run. */
 export async function load(workspace: Workspace, input: LoadInput): Promise<Load> {
   const { generator, connections } = workspace.options
   const startAt = nextRequest
@@ -58,7 +58,11 @@ export async function load(workspace: Workspace, input: LoadInput): Promise<Load
 
 async function loadByBun(input: ClosedLoopInput): Promise<Load> {
   const deadlineSeconds = input.seconds + GRACE_SECONDS
-  const script = startScript<ClosedLoopResult>('closed-loop.ts', input, deadlineSeconds)
+  const script = startScript<ClosedLoopResult>(
+    'bench/clients/closed-loop.ts',
+    input,
+    deadlineSeconds,
+  )
   const { requests, seconds, not2xx, broken } = await script.result
   return { perSecond: requests / seconds, requests, not2xx, broken }
 }

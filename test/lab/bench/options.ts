@@ -1,23 +1,5 @@
 /** Owns the knobs of a run: environment variables, their defaults and what they accept. */
-import { join, resolve } from 'node:path'
-
-export const ROOT = join(import.meta.dir, '../../..')
-
-/** The parts of a run, in the order in which they run. Imports that touch the list come last. */
-export const PARTS = [
-  'select',
-  'repeated',
-  'distinct',
-  'refused',
-  'start',
-  'whole',
-  'stuck',
-  'open',
-  'open-whole',
-  'import',
-  'open-import',
-] as const
-export type Part = (typeof PARTS)[number]
+import { binaryPath, numberFrom } from '../support/main.ts'
 
 export type Options = {
   /** Proxies in the list. */
@@ -36,7 +18,6 @@ export type Options = {
   /** Selects timed for each filter. */
   selectLoops: number
   generator: 'wrk' | 'bun'
-  parts: readonly Part[]
   /** The compiled program. */
   binary: string
 }
@@ -52,22 +33,6 @@ const NUMBERS = {
   OPEN_SECONDS: 20,
   SELECT_LOOPS: 50,
 } as const
-const TEXTS = ['ONLY', 'GENERATOR', 'PROXYLIST_BINARY'] as const
-
-/** @throws Error naming the variable and what it accepts. */
-function numberFrom(name: keyof typeof NUMBERS): number {
-  const text = process.env[name] || String(NUMBERS[name])
-  if (!/^[1-9]\d{0,7}$/.test(text)) throw new Error(`${name} must be an integer from 1 to 99999999`)
-  return Number(text)
-}
-
-function partsFrom(text: string | undefined): readonly Part[] {
-  if (!text) return PARTS
-  const wanted = text.split(',').map(name => name.trim())
-  const unknown = wanted.filter(name => !PARTS.some(part => part === name))
-  if (unknown.length > 0) throw new Error(`ONLY takes ${PARTS.join(', ')}; not ${unknown.join()}`)
-  return PARTS.filter(part => wanted.includes(part))
-}
 
 function generatorFrom(text: string | undefined): 'wrk' | 'bun' {
   if (text && text !== 'wrk' && text !== 'bun') throw new Error('GENERATOR must be wrk or bun')
@@ -77,28 +42,27 @@ function generatorFrom(text: string | undefined): 'wrk' | 'bun' {
 
 /** Reads the environment. @throws Error for a value that is not accepted. */
 export function readOptions(): Options {
+  const numberOf = (name: keyof typeof NUMBERS): number => numberFrom(name, NUMBERS[name])
   return {
-    rows: numberFrom('ROWS'),
-    smallRows: numberFrom('SMALL_ROWS'),
-    keys: numberFrom('KEYS'),
-    rounds: numberFrom('ROUNDS'),
-    durationSeconds: numberFrom('DURATION'),
-    connections: numberFrom('CONNECTIONS'),
-    ratePerSecond: numberFrom('RATE'),
-    openSeconds: numberFrom('OPEN_SECONDS'),
-    selectLoops: numberFrom('SELECT_LOOPS'),
+    rows: numberOf('ROWS'),
+    smallRows: numberOf('SMALL_ROWS'),
+    keys: numberOf('KEYS'),
+    rounds: numberOf('ROUNDS'),
+    durationSeconds: numberOf('DURATION'),
+    connections: numberOf('CONNECTIONS'),
+    ratePerSecond: numberOf('RATE'),
+    openSeconds: numberOf('OPEN_SECONDS'),
+    selectLoops: numberOf('SELECT_LOOPS'),
     generator: generatorFrom(process.env.GENERATOR),
-    parts: partsFrom(process.env.ONLY),
-    binary: resolve(ROOT, process.env.PROXYLIST_BINARY || 'dist/proxylist'),
+    binary: binaryPath(),
   }
 }
 
-/** The command that repeats this run; the binary's path is nobody's business. */
+/** The command that repeats this run. */
 export function commandLine(): string {
-  const names = [...Object.keys(NUMBERS), ...TEXTS].filter(name => name !== 'PROXYLIST_BINARY')
+  const names = [...Object.keys(NUMBERS), 'ONLY', 'GENERATOR']
   const given = names.filter(name => process.env[name]).map(name => `${name}=${process.env[name]}`)
-  // Make counts its own depth; `make bench` is what was typed then.
-  const command = process.env.MAKELEVEL
+  const command = process.env.MAKELEVEL // under make
     ? ['make bench', ...given]
     : [...given, 'bun test/lab/bench/bench.ts']
   return command.join(' ')

@@ -1,13 +1,13 @@
 /**
- * Times single selects of the program in process, nothing cached: each variant of a filter is
- * asked once. A script, see `runAsScript`.
+ * Times single selects of the program in process, without a cache: each variant of a filter is
+ * selected once. A script, see `runAsScript`.
  */
 
 import { createQueryParser, splitQuery } from '../../../src/api/params.ts'
 import { type List, openList } from '../../../src/app.ts'
 import type { Filter, Proxy } from '../../../src/proxies/proxy.ts'
-import { runAsScript } from './processes.ts'
-import { SELECT_CASES, type SelectCase } from './queries.ts'
+import { SELECT_CASES, type SelectCase } from '../support/queries.ts'
+import { runAsScript } from '../support/script.ts'
 
 export type SelectTimingInput = { data: string; loops: number }
 /**
@@ -16,25 +16,25 @@ export type SelectTimingInput = { data: string; loops: number }
  */
 export type SelectTiming = { name: string; timesMs: number[]; rows: number; plan: string[] }
 
-/** The uncached select of the server. */
+/** The server's select, without its cache. */
 type Select = (filter: Filter, masked: boolean, nowMs: number) => readonly Proxy[]
 
 /** Variants asked before the measurement, to warm up the code and the pages of the file. */
 const WARM_UP = 5
 
-/** What is too slow to be found at once is found by a thread; its time counts all the same. */
+/** The server hands slow selects to its worker; their time counts too. */
 function selectOf({ proxies: { select, selectQuickly } }: List): Select {
   return (...asked) => selectQuickly(...asked) ?? select(...asked)
 }
 
-/** Notes every statement that is prepared on a list from now on; gives those not yet given. */
+/** Records every statement that is prepared on a list from now on; gives those since the last call. */
 function noteStatements({ db }: List): () => string[] {
   let noted: string[] = []
   const prepare = db.prepare.bind(db)
   db.prepare = ((sql: string) => {
     noted.push(sql)
     return prepare(sql)
-  }) as typeof db.prepare // the same, and it takes a note
+  }) as typeof db.prepare // the same, and records
   return () => {
     const given = noted
     noted = []

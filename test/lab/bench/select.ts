@@ -1,7 +1,8 @@
 /** Owns the figures of single selects: for ROWS rows, for SMALL_ROWS rows, and their ratio. */
-import { startScript } from './processes.ts'
-import type { SelectTiming } from './select-timing.ts'
-import { count, markdown, median, percentile, type Row, shown } from './table.ts'
+
+import { startScript } from '../support/script.ts'
+import { count, markdown, median, percentile, type Row, shown } from '../support/table.ts'
+import type { SelectTiming, SelectTimingInput } from './select-timing.ts'
 import type { Workspace } from './workspace.ts'
 
 /** Long enough for a thousand slow selects. */
@@ -11,8 +12,10 @@ const P50_MAX_MS = 0.3
 const P99_MAX_MS = 5
 const GROWTH_MAX = 2
 
-const timingsOf = async (data: string, loops: number): Promise<SelectTiming[]> =>
-  startScript<SelectTiming[]>('select-timing.ts', { data, loops }, DEADLINE_SECONDS).result
+function timingsOf(data: string, loops: number): Promise<SelectTiming[]> {
+  const input: SelectTimingInput = { data, loops }
+  return startScript<SelectTiming[]>('bench/select-timing.ts', input, DEADLINE_SECONDS).result
+}
 
 /** A filter at both sizes. */
 type Pair = { large: SelectTiming; small: SelectTiming }

@@ -1,20 +1,21 @@
-/** Owns the figures of starting: from exec to the first answer, and memory when idle. */
-import { connect } from './connection.ts'
-import { keyOf } from './customers.ts'
-import { readMemory } from './memory.ts'
-import { childEnvironment, freePort, keepTrack, stop } from './processes.ts'
-import { TYPICAL } from './queries.ts'
-import { count, median, megabytes, type Row, shown } from './table.ts'
+/** Owns the figures of a start: from exec to the first answer, and memory when idle. */
+
+import { freePort, launch } from '../../support/launch.ts'
+import { connect } from '../support/connection.ts'
+import { keyOf } from '../support/customers.ts'
+import { readMemory } from '../support/memory.ts'
+import { TYPICAL } from '../support/queries.ts'
+import { count, median, megabytes, type Row, shown } from '../support/table.ts'
 import type { Workspace } from './workspace.ts'
 
 const STARTS = 7
 const START_MAX_MS = 80
 const IDLE_MAX_BYTES = 80e6
-/** How long a server is left alone before its memory is read. */
+/** How long a server is idle before its memory is read. */
 const IDLE_MS = 3_000
-const PATIENCE_MS = 30_000
+const FIRST_ANSWER_MS_MAX = 30_000
 
-/** Asks until there is an answer; gives its status, or 0 when there is no connection. */
+/** Asks once; gives the status, or 0 without a connection. */
 function tryOnce(port: number, target: string): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>()
   void connect(port, {
@@ -23,35 +24,32 @@ function tryOnce(port: number, target: string): Promise<number> {
       resolve(status)
       connection.close()
     },
-    gone: () => resolve(0),
+    closed: () => resolve(0),
   })
   return promise
 }
 
-/** One start: milliseconds to the first 200, and resident bytes after a while when wanted. */
+/** One start: milliseconds to the first 200; of the last also the resident bytes when idle. */
 async function startOnce(workspace: Workspace, n: number, isLast: boolean) {
   const data = await workspace.data()
   const port = freePort()
   const target = `/api?key=${keyOf(n)}&${TYPICAL[0]}`
-  const command = [workspace.options.binary, 'serve', '--data', data]
+  const where = ['--data', data, '--listen', `127.0.0.1:${port}`]
   const startMs = performance.now()
-  const child = keepTrack(
-    Bun.spawn([...command, '--listen', `127.0.0.1:${port}`, '--grace', '1s'], {
-      env: childEnvironment(),
-      stdin: 'ignore',
-      stdout: Bun.file('/dev/null'),
-      stderr: 'ignore',
-    }),
-  )
+  // Not `startServe`: that waits for a line which is written after the server listens.
+  const server = launch([workspace.options.binary, 'serve', ...where, '--grace', '1s'], {
+    ...{ stdout: 'ignore', stderr: 'ignore' },
+  })
   try {
     while ((await tryOnce(port, target)) !== 200) {
-      if (performance.now() - startMs > PATIENCE_MS) throw new Error('no answer after the start')
+      if (performance.now() - startMs > FIRST_ANSWER_MS_MAX)
+        throw new Error('no answer after the start')
     }
     const elapsedMs = performance.now() - startMs
     if (isLast) await Bun.sleep(IDLE_MS)
-    return { elapsedMs, idleBytes: readMemory(child.pid)?.residentBytes ?? null }
+    return { elapsedMs, idleBytes: readMemory(server.pid)?.residentBytes ?? null }
   } finally {
-    await stop(child)
+    await server.stop()
   }
 }
 

@@ -2,39 +2,45 @@
  * Owns the comparisons under full load: the program and its baselines in turn, A B A B, warmed
  * up before; the figure is the median of the ratios of runs that lie next to each other.
  */
-import { ask, startBare, startFastify, startNginx } from './baselines.ts'
-import { keyOf, SPENT_KEY, type Targets } from './customers.ts'
+
+import { keyOf, SPENT_KEY, type Targets } from '../support/customers.ts'
+import { TYPICAL } from '../support/queries.ts'
+import { count, median, type Row, shown } from '../support/table.ts'
+import {
+  ask,
+  type BenchServer,
+  startBare,
+  startFastify,
+  startNginx,
+} from './baselines/baselines.ts'
 import { type Load, load } from './load.ts'
-import type { Server } from './processes.ts'
-import { TYPICAL } from './queries.ts'
-import { count, median, type Row, shown } from './table.ts'
 import type { Workspace } from './workspace.ts'
 
 const WARM_UP_SECONDS = 2
 
 type Case = { name: string; targets: keyof Targets; status: number }
-/** A baseline and the ratio that is to be reached; a text says why it does not run. */
-type Baseline = { server: Server | string; name: string; target: number }
+/** A baseline and the ratio to reach; a text is the reason why it does not run. */
+type Baseline = { server: BenchServer | string; name: string; target: number }
 
 /** All runs of one server in one case, in order. */
 type Runs = Load[]
 
-async function runAll(workspace: Workspace, servers: readonly Server[], what: Case) {
+async function runAll(workspace: Workspace, servers: readonly BenchServer[], what: Case) {
   const { rounds, durationSeconds } = workspace.options
   const targetsFile = (await workspace.targets())[what.targets]
   const isDistinct = what.targets === 'distinct'
-  const run = ({ port }: Server, seconds: number): Promise<Load> =>
+  const run = ({ port }: BenchServer, seconds: number): Promise<Load> =>
     load(workspace, { port, targetsFile, isDistinct, seconds })
 
   for (const server of servers) await run(server, WARM_UP_SECONDS)
-  const runs = new Map<Server, Runs>(servers.map(server => [server, []]))
+  const runs = new Map<BenchServer, Runs>(servers.map(server => [server, []]))
   for (let round = 0; round < rounds; round += 1) {
     for (const [server, done] of runs) done.push(await run(server, durationSeconds))
   }
   return runs
 }
 
-/** Answers that are not what the case is about: nobody may be refused, or everybody must be. */
+/** Answers that the case does not expect: no request may be refused, or every one must be. */
 function unexpected({ requests, not2xx, broken }: Load, { status }: Case): number {
   return broken + (status === 200 ? not2xx : requests - not2xx)
 }
@@ -48,7 +54,7 @@ function summary(runs: Runs, what: Case): string {
 async function compare(
   workspace: Workspace,
   what: Case,
-  program: Server,
+  program: BenchServer,
   baselines: readonly Baseline[],
 ): Promise<Row[]> {
   const servers = baselines.map(({ server }) => server).filter(server => typeof server !== 'string')
@@ -67,16 +73,16 @@ async function compare(
   })
 }
 
-const stopEach = (servers: readonly (Server | string)[]): Promise<unknown> =>
+const stopEach = (servers: readonly (BenchServer | string)[]): Promise<unknown> =>
   Promise.all(servers.map(server => typeof server !== 'string' && server.stop()))
 
-/** Says when a baseline does less work than the program: its answers must be the same bytes. */
-async function checkSameAnswers(program: Server, other: Server): Promise<void> {
+/** Reports when Fastify does less work than the program: its answers must be the same bytes. */
+async function checkSameAnswers(program: BenchServer, other: BenchServer): Promise<void> {
   for (const [n, query] of TYPICAL.entries()) {
     const target = `/api?key=${keyOf(n)}&${query}`
     const [ours, theirs] = [await ask(program, target), await ask(other, target)]
     if (ours.status === 200 && Buffer.compare(ours.body, theirs.body) === 0) continue
-    process.stderr.write(`note: ${other.name} answers differently to ${query}\n`)
+    process.stderr.write(`note: Fastify answers differently to ${query}\n`)
   }
 }
 
@@ -114,7 +120,7 @@ export async function distinct(workspace: Workspace): Promise<Row[]> {
   }
 }
 
-/** One key beyond its burst. */
+/** One key over its burst. */
 export async function refused(workspace: Workspace): Promise<Row[]> {
   const program = await workspace.serve()
   const target = `/api?key=${SPENT_KEY}&${TYPICAL[0]}`

@@ -1,38 +1,39 @@
-/** Owns the figures of large answers: speed, the server's memory, and clients that do not read. */
+/** Owns the figures of streamed answers: speed, the server's memory, and clients that do not read. */
 
-import { ask } from './baselines.ts'
-import { keyOf } from './customers.ts'
-import { type Memory, readMemory, resetPeak } from './memory.ts'
-import { type Script, type Server, startScript } from './processes.ts'
-import { TYPICAL } from './queries.ts'
-import type { StuckResult } from './stuck-client.ts'
-import { count, median, megabytes, type Row, shown } from './table.ts'
-import type { WholeResult } from './whole-client.ts'
+import type { Server } from '../../support/launch.ts'
+import { keyOf } from '../support/customers.ts'
+import { type Memory, readMemory, resetPeak } from '../support/memory.ts'
+import { TYPICAL } from '../support/queries.ts'
+import { type Script, startScript } from '../support/script.ts'
+import { count, median, megabytes, type Row, shown } from '../support/table.ts'
+import { ask } from './baselines/baselines.ts'
+import type { StuckInput, StuckResult } from './clients/stuck.ts'
+import type { WholeInput, WholeResult } from './clients/whole.ts'
 import type { Workspace } from './workspace.ts'
 
 const DOWNLOADS = 5
 const DOWNLOAD_SECONDS = 60
 const STUCK_CLIENTS = 8
 const STUCK_SECONDS = 8
-const LOOK_EVERY_MS = 200
-/** Small requests that warm a new server up, so that its first growth is not counted. */
+const SAMPLE_EVERY_MS = 200
+/** Small requests to a new server, so that its first growth is not measured. */
 const WARM_UP_REQUESTS = 200
 
 const GROWTH_MAX_BYTES = 100e6
 const SPEED_MIN_BYTES = 60e6
 
-/** Starts the client that downloads the whole list until told or for some seconds. */
+/** Starts the client that downloads the full list until one of the limits is reached. */
 export async function startDownloads(
   workspace: Workspace,
   { port }: Server,
   { downloads, seconds }: { downloads: number; seconds: number },
 ): Promise<Script<WholeResult>> {
   const { whole: targetsFile } = await workspace.targets()
-  const input = { port, targetsFile, downloads, seconds }
-  return startScript<WholeResult>('whole-client.ts', input, seconds + DOWNLOAD_SECONDS)
+  const input: WholeInput = { port, targetsFile, downloads, seconds }
+  return startScript<WholeResult>('bench/clients/whole.ts', input, seconds + DOWNLOAD_SECONDS)
 }
 
-/** A new server that has answered some small requests, and its memory then. */
+/** A new server after some small requests, and its memory then. */
 async function warmServer(
   workspace: Workspace,
 ): Promise<{ server: Server; before: Memory | null }> {
@@ -44,13 +45,13 @@ async function warmServer(
   return { server, before: readMemory(server.pid) }
 }
 
-/** How far above `before` the memory of the server has been since. */
+/** How far the memory of the server has risen above `before` since. */
 function growthOf(server: Server, before: Memory | null): number | null {
   const after = readMemory(server.pid)
   return before && after ? after.peakBytes - before.residentBytes : null
 }
 
-/** The whole list as JSON: speed, and growth of the server. */
+/** The full list as JSON: speed, and growth of the server. */
 export async function whole(workspace: Workspace): Promise<Row[]> {
   const { server, before } = await warmServer(workspace)
   try {
@@ -75,7 +76,7 @@ export async function whole(workspace: Workspace): Promise<Row[]> {
   }
 }
 
-/** The memory of the server as it was last seen before `until` is settled. */
+/** The last sample of the server's memory before `until` is settled. */
 async function lastMemory(server: Server, until: Promise<unknown>): Promise<Memory | null> {
   let isSettled = false
   const settle = (): void => {
@@ -84,23 +85,23 @@ async function lastMemory(server: Server, until: Promise<unknown>): Promise<Memo
   void until.then(settle, settle)
   for (;;) {
     const memory = readMemory(server.pid)
-    await Bun.sleep(LOOK_EVERY_MS)
+    await Bun.sleep(SAMPLE_EVERY_MS)
     if (isSettled) return memory
   }
 }
 
-/** Clients that stop reading the whole list: what they cost while they hang. */
+/** Clients that stop reading the full list: their memory while they wait. */
 export async function stuck(workspace: Workspace): Promise<Row[]> {
   const { server, before } = await warmServer(workspace)
   try {
     const { whole: targetsFile } = await workspace.targets()
-    const input = {
+    const input: StuckInput = {
       port: server.port,
       targetsFile,
       clients: STUCK_CLIENTS,
       seconds: STUCK_SECONDS,
     }
-    const { result } = startScript<StuckResult>('stuck-client.ts', input, STUCK_SECONDS + 60)
+    const { result } = startScript<StuckResult>('bench/clients/stuck.ts', input, STUCK_SECONDS + 60)
     const held = await lastMemory(server, result)
     const { begun } = await result
     const peak = growthOf(server, before)

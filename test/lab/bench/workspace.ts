@@ -2,18 +2,19 @@
  * Owns what the parts of a run share, made when first asked for, in one temporary directory: row
  * files, data directories of the program with keys, lists of request targets, and its server.
  */
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Server } from '../../support/launch.ts'
+import { temporaryDirectory } from '../../support/temporary.ts'
+import { addCustomers, writeTargets } from '../support/customers.ts'
+import { writeRows } from '../support/rows.ts'
+import { startServe } from '../support/serve.ts'
 import { type Finished, runCommand } from './command.ts'
-import { addKeys, writeTargets } from './customers.ts'
 import type { Options } from './options.ts'
-import { type Server, startServer } from './processes.ts'
-import { writeRows } from './rows.ts'
 
 export type Workspace = ReturnType<typeof createWorkspace>
 
-/** A function that makes its value once, when it is first called. */
+/** A function that makes its value at its first call and then keeps it. */
 function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => {
@@ -23,7 +24,7 @@ function lazily<T>(make: () => Promise<T>): () => Promise<T> {
 }
 
 export function createWorkspace(options: Options) {
-  const dir = mkdtempSync(join(tmpdir(), 'proxylist-bench-'))
+  const dir = temporaryDirectory('bench')
   const startMs = Date.now()
 
   const importFile = (file: string, data: string): Promise<Finished> =>
@@ -44,7 +45,7 @@ export function createWorkspace(options: Options) {
   const timedRows = lazily(() => rowFile('rows', options.rows, startMs))
   const data = lazily(async () => {
     const made = await filledData('data', await timedRows())
-    addKeys(made, options.keys)
+    addCustomers(made, options.keys)
     return made
   })
 
@@ -71,13 +72,8 @@ export function createWorkspace(options: Options) {
       return made
     },
 
-    /** Starts the program, everything on, its access log going to /dev/null. */
+    /** Starts the program with everything on; the access log is written to /dev/null. */
     serve: async (): Promise<Server> =>
-      startServer('proxylist', [
-        ...[options.binary, 'serve', '--data', await data()],
-        ...['--listen', '127.0.0.1:0', '--grace', '1s'],
-      ]),
-
-    remove: (): void => rmSync(dir, { recursive: true, force: true }),
+      startServe(options.binary, { data: await data(), more: ['--grace', '1s'] }),
   }
 }

@@ -1,25 +1,25 @@
 /**
- * Owns what asks the TypeScript compiler: the mutations of a source file, and which of them still
- * compile. The others say nothing about the tests: `make check` finds them.
+ * Owns the questions to the TypeScript compiler: the mutations of a source file, and which of them
+ * compile. The others do not need a test: `make check` finds them.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { API } from 'typescript/unstable/async'
-import { ROOT } from '../bench/options.ts'
+import { ROOT } from '../../support/program.ts'
 import { type Mutation, mutationsOf } from './mutations.ts'
 
-/** One mutated file: where, what became of what, and its whole text. */
+/** One mutated file: the place, the text before and after, and the text of the file. */
 export type Mutant = {
   source: string
   line: number
   before: string
   after: string
-  /** The mutated line without its indentation, by which a mutant is known in `equivalent.ts`. */
+  /** The mutated line without its indentation, which identifies the mutant in `equivalent.ts`. */
   mutatedLine: string
   text: string
 }
 
-/** Complaints that hold no mutant back: something is unused, unreachable or not returned. */
+/** Errors that a mutant may have: something is unused, unreachable or not returned. */
 const HARMLESS = new Set([6133, 6138, 6192, 6196, 6198, 6199, 7027, 7030])
 
 const inOneLine = (text: string): string => text.replace(/\s+/g, ' ').trim()

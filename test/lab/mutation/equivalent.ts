@@ -1,13 +1,13 @@
 /**
- * Owns the mutants that no test can tell from the program, because they do the same: each with its
- * reason. A mutant is known by its source and by its line as it became. They are not counted.
+ * Owns the mutants that behave as the program does, so that no test can fail: each with its reason.
+ * A mutant is identified by its source and its mutated line. They are not counted.
  */
-export type Equivalent = { source: string; why: string; lines: readonly string[] }
+type Equivalent = { source: string; why: string; lines: readonly string[] }
 
 export const EQUIVALENT: readonly Equivalent[] = [
   {
     source: 'src/access/rate-limit.ts',
-    why: 'a day of no requests in 1970 is no request of today',
+    why: 'a day in 1970 without requests is not today',
     lines: [
       'export const NOTHING: Usage = { admissions: [], day: 1, requests: 0 }',
       'export const NOTHING: Usage = { admissions: [], day: (-1), requests: 0 }',
@@ -17,7 +17,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/access/rate-limit.ts',
-    why: 'every wait is rounded up to whole seconds, at least one: none is like a millisecond',
+    why: 'every wait is rounded up to whole seconds, at least one: 0 ms is like 1 ms',
     lines: [
       'const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : 1',
       'const windowWaitMs = windowFull ? oldestMs + window.ms - nowMs : (-1)',
@@ -28,12 +28,12 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/access/rate-limit.ts',
-    why: 'its one caller waits for midnight at least, which is all that a full day waits for',
+    why: 'its only caller waits until midnight at least, as a full day does',
     lines: ['judge({ ...meter }, store.read(meter.subject) ?? NOTHING, nowMs).waitMs'],
   },
   {
     source: 'src/access/access.ts',
-    why: 'only a plan with a daily limit refuses a day, and every regular key has a meter',
+    why: 'only a plan with a daily limit refuses a day, and every regular key has a limit rule',
     lines: [
       'const dailyLimit = caller.plan.daily ?? 1',
       'const dailyLimit = caller.plan.daily ?? (-1)',
@@ -62,7 +62,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/api/params.ts',
-    why: 'a default for what is always there; the types ask for one',
+    why: 'a default for what always exists; the types require one',
     lines: [
       "const inHeader = bearerOf(authorization ?? 'x')",
       "const [key = 'x', ...others] = new Set(keys.map(text => text.trim()))",
@@ -73,7 +73,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/api/params.ts',
-    why: 'collect() has passed over every name that is not in the schema',
+    why: 'collect() has refused every name that is not in the schema',
     lines: ['{ },', '{ additionalProperties: true },'],
   },
   {
@@ -105,7 +105,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/sqlite/proxies/import.ts',
-    why: 'when indexes and digest are made anew decides how fast an import is, not what it gives',
+    why: 'when indexes and checksum are rebuilt decides the speed of an import, not its result',
     lines: [
       'const REINDEX_ROWS_MIN = 20001',
       'const REINDEX_SHARE = 1 / 5',

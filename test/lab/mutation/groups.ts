@@ -1,4 +1,4 @@
-/** Owns what is mutated, and for each source the tests that must notice, the most telling first. */
+/** Owns what is mutated, and for each source the tests that must fail, the most specific first. */
 
 const LIMITS = [
   'access/access',

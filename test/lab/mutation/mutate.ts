@@ -1,5 +1,5 @@
 /**
- * Mutation score: makes one small error at a time in the limiter, the query parser and the ingest
+ * Mutation score: makes one small error at a time in the limiter, the query parser and the import,
  * and runs the tests that cover it. An error that no test notices is a survivor.
  *
  *     bun test/lab/mutation/mutate.ts                    a sample of each group
@@ -12,42 +12,23 @@
 import { readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
-import { ROOT } from '../bench/options.ts'
-import { markdown } from '../bench/table.ts'
-import { between, randomOf } from '../torture/part.ts'
+import { ROOT } from '../../support/program.ts'
+import { randomOf, shuffled } from '../../support/random.ts'
+import { numberFrom, onlyFrom, print, runToEnd, say } from '../support/main.ts'
+import { markdown } from '../support/table.ts'
 import { type Mutant, openCompiler } from './check.ts'
 import { EQUIVALENT } from './equivalent.ts'
 import { GROUPS } from './groups.ts'
 import { createWorkspace, type Fate, type Workspace } from './workspace.ts'
 
-const print = (text: string): void => void process.stdout.write(`${text}\n`)
-const say = (text: string): void => void process.stderr.write(`${text}\n`)
-
-function numberFrom(name: string, fallback: number): number {
-  const value = Number(process.env[name] || fallback)
-  if (Number.isFinite(value) && value >= 0) return value
-  throw new Error(`${name} must be a number`)
-}
-
-/** The groups and source files that are wanted. @throws Error naming what is neither. */
-function onlyFrom(text: string | undefined): string[] {
-  const names = Object.entries(GROUPS).flatMap(([group, sources]) => [
-    group,
-    ...Object.keys(sources),
-  ])
-  if (!text) return names
-  const wanted = text.split(',').map(name => name.trim())
-  const unknown = wanted.filter(name => !names.includes(name))
-  if (unknown.length > 0) throw new Error(`ONLY takes ${names.join(', ')}; not ${unknown.join()}`)
-  return wanted
-}
-
+/** The groups and their source files. */
+const NAMES = Object.entries(GROUPS).flatMap(([group, sources]) => [group, ...Object.keys(sources)])
 const SAMPLE_USUAL = 120
 const readOptions = () => ({
-  seed: numberFrom('SEED', 1),
-  sample: process.env.SAMPLE === 'all' ? Infinity : numberFrom('SAMPLE', SAMPLE_USUAL),
-  least: numberFrom('LEAST', 85),
-  only: onlyFrom(process.env.ONLY),
+  seed: numberFrom('SEED', 1, 0),
+  sample: process.env.SAMPLE === 'all' ? Infinity : numberFrom('SAMPLE', SAMPLE_USUAL, 0),
+  least: numberFrom('LEAST', 85, 0),
+  only: onlyFrom(NAMES),
 })
 type Options = ReturnType<typeof readOptions>
 
@@ -55,27 +36,20 @@ type Compiler = Awaited<ReturnType<typeof openCompiler>>
 type Tests = readonly string[]
 type Result = { mutant: Mutant; fate: Fate }
 
-/** The items in an order that depends on the seed alone. */
-function shuffled<T>(items: readonly T[], seed: number, name: string): T[] {
-  const random = randomOf(seed, name)
-  const left = [...items]
-  return items.flatMap(() => left.splice(between(random, 0, left.length - 1), 1))
-}
-
 const isEquivalent = ({ source, mutatedLine }: Mutant): boolean =>
   EQUIVALENT.some(known => known.source === source && known.lines.includes(mutatedLine))
 
-/** Says which known equivalents are mutants no more, because their line was changed. */
+/** Reports known equivalents that are no mutants any more, because their line has changed. */
 function sayOutdated(mutants: readonly Mutant[], sources: readonly string[]): void {
   const lines = new Set(mutants.map(({ source, mutatedLine }) => `${source}: ${mutatedLine}`))
   for (const { source, lines: known } of EQUIVALENT) {
     if (!sources.includes(source)) continue
-    const gone = known.map(line => `${source}: ${line}`).filter(line => !lines.has(line))
-    for (const line of gone) say(`equivalent.ts has what is no mutant: ${line}`)
+    const outdated = known.map(line => `${source}: ${line}`).filter(line => !lines.has(line))
+    for (const line of outdated) say(`equivalent.ts holds a line that is no mutant: ${line}`)
   }
 }
 
-/** Mutants to try: those that compile and are not known to be equivalent, up to the sample. */
+/** Mutants to try, up to the sample: those that compile and are not known as equivalent. */
 async function sampleOf(
   compiler: Compiler,
   { seed, sample: size }: Options,
@@ -86,14 +60,14 @@ async function sampleOf(
   for (const source of sources) all.push(...(await compiler.mutantsOf(source)))
   sayOutdated(all, sources)
   const sample: Mutant[] = []
-  for (const mutant of shuffled(all, seed, name)) {
+  for (const mutant of shuffled(randomOf(seed, name), all)) {
     if (sample.length >= size) break
     if (!isEquivalent(mutant) && (await compiler.compiles(mutant))) sample.push(mutant)
   }
   return sample
 }
 
-/** How much processor time each list of tests may take, seen by running it without any mutant. */
+/** The processor time that each list of tests may take, measured without any mutant. */
 async function limitsOf(lists: Iterable<Tests>, workspaces: readonly Workspace[]) {
   const limits = new Map<Tests, number>()
   for (const tests of new Set(lists)) {
@@ -183,27 +157,12 @@ async function main(): Promise<number> {
   const workspaces = Array.from({ length: availableParallelism() }, () =>
     createWorkspace(options.seed),
   )
-  const removeAll = (): void => {
-    for (const workspace of workspaces) workspace.remove()
-  }
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.on(signal, () => {
-      removeAll()
-      process.exit(130)
-    })
-  }
   const compiler = await openCompiler()
   try {
     return await tryGroups(options, workspaces, compiler)
   } finally {
     await compiler.close()
-    removeAll()
   }
 }
 
-try {
-  process.exitCode = await main()
-} catch (error) {
-  say(error instanceof Error ? error.message : String(error))
-  process.exitCode = 1
-}
+await runToEnd(main)

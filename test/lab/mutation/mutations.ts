@@ -1,6 +1,6 @@
 /**
- * Owns the small errors that could be made in a source file: each is one piece of its text put
- * differently. Whether a mutated file still compiles, and whether a test notices, is not judged here.
+ * Owns the small errors that could be made in a source file: each replaces one piece of its text.
+ * Knows nothing of whether a mutated file compiles, or a test fails.
  */
 import {
   isArrayLiteralExpression,
@@ -27,10 +27,10 @@ import {
   SyntaxKind,
 } from 'typescript/unstable/ast'
 
-/** `text` in place of what a file holds from `start` to `end`. */
+/** `text` replaces a file's characters from `start` to `end`. */
 export type Mutation = { start: number; end: number; text: string }
 
-/** Operators that are easily taken for each other. */
+/** Operators that are easily confused. */
 const OPERATORS: ReadonlyMap<string, readonly string[]> = new Map([
   ['<', ['<=', '>=']],
   ['<=', ['<', '>']],
@@ -60,7 +60,7 @@ const SIGNS: ReadonlyMap<string, readonly string[]> = new Map([
   ['-', ['']],
 ])
 
-/** Methods that are easily taken for each other. */
+/** Methods that are easily confused. */
 const METHODS = new Map(
   Object.entries({
     max: 'min',
@@ -78,7 +78,7 @@ const METHODS = new Map(
     shift: 'pop',
   }),
 )
-/** Methods whose call is easily forgotten: what they are called on stays. */
+/** Methods whose call is easily forgotten; the subject of the call remains. */
 const FORGOTTEN = new Set(
   ['filter', 'normalize', 'replace', 'replaceAll', 'reverse', 'slice', 'sort'].concat([
     'toLowerCase',
@@ -124,7 +124,7 @@ const SQL_PIECES: Pieces = [
 const SQL = /\b(?:select|insert into|update set|delete from|case when|excluded\.)/i
 const isPattern = (text: string): boolean => /^['`/][[^]/.test(text)
 
-/** Types, imports: what is not there when the program runs. */
+/** Types and imports, which do not exist at run time. */
 const isErased = (node: Node): boolean =>
   isTypeNode(node) ||
   isImportDeclaration(node) ||
@@ -145,7 +145,7 @@ const FUNCTIONS = new Set([
   SyntaxKind.MethodDeclaration,
 ])
 
-/** Gathers the mutations of a file. */
+/** Collects the mutations of a file. */
 function createCollector(file: SourceFile) {
   const found: Mutation[] = []
   const startOf = (node: Node): number => node.getStart(file)
@@ -153,11 +153,11 @@ function createCollector(file: SourceFile) {
   return {
     found,
     textOf,
-    /** Each of the texts in place of a node. */
+    /** A node replaced by each of the texts. */
     put(node: Node, ...texts: readonly string[]): void {
       for (const text of texts) found.push({ start: startOf(node), end: node.end, text })
     },
-    /** Each piece of a node's text put differently. */
+    /** Each piece of a node's text replaced. */
     putPieces(node: Node, pieces: Pieces): void {
       const [text, offset] = [textOf(node), startOf(node)]
       for (const [piece, other] of pieces) {

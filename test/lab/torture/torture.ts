@@ -10,24 +10,32 @@
  * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary
  * directory; the seed is printed, and the same seed does the same again.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { stopAll } from '../bench/processes.ts'
-import { markdown } from '../bench/table.ts'
-import { addresses } from './addresses.ts'
-import { backup } from './backup.ts'
-import { faults } from './faults.ts'
-import { fuzz } from './fuzz.ts'
-import { killImport } from './kill-import.ts'
-import { killServe } from './kill-serve.ts'
-import { limiter } from './limiter.ts'
+
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import {
+  binaryPath,
+  headline,
+  messageOf,
+  numberFrom,
+  onlyFrom,
+  print,
+  runToEnd,
+  say,
+  seedFrom,
+} from '../support/main.ts'
+import { markdown } from '../support/table.ts'
+import { addresses } from './addresses/addresses.ts'
+import { backup } from './backup/backup.ts'
+import { faults } from './faults/faults.ts'
+import { fuzz } from './fuzz/fuzz.ts'
+import { killImport } from './kill-import/kill-import.ts'
+import { killServe } from './kill-serve/kill-serve.ts'
+import { limiter } from './limiter/limiter.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
-import { binaryPath, headline, numberFrom, print, runToEnd, say, seedFrom } from './program.ts'
-import { slow } from './slow.ts'
+import { slow } from './slow/slow.ts'
 
 /** The parts in the order in which they run. */
-const PARTS: { [name: string]: Part } = {
+const PARTS = {
   limiter,
   addresses,
   'kill-import': killImport,
@@ -36,16 +44,8 @@ const PARTS: { [name: string]: Part } = {
   fuzz,
   slow,
   backup,
-}
-
-function partsFrom(text: string | undefined): string[] {
-  const names = Object.keys(PARTS)
-  if (!text) return names
-  const wanted = text.split(',').map(name => name.trim())
-  const unknown = wanted.filter(name => !names.includes(name))
-  if (unknown.length > 0) throw new Error(`ONLY takes ${names.join(', ')}; not ${unknown.join()}`)
-  return names.filter(name => wanted.includes(name))
-}
+} satisfies { [name: string]: Part }
+type Name = keyof typeof PARTS
 
 function readOptions() {
   return {
@@ -54,14 +54,14 @@ function readOptions() {
     scale: numberFrom('SCALE', 1),
     rounds: numberFrom('ROUNDS', process.env.SECONDS ? Number.MAX_SAFE_INTEGER : 1),
     seconds: numberFrom('SECONDS', Number.MAX_SAFE_INTEGER),
-    parts: partsFrom(process.env.ONLY),
+    parts: onlyFrom(Object.keys(PARTS) as Name[]),
   }
 }
 type Options = ReturnType<typeof readOptions>
 
-/** Runs one part; what it throws becomes a finding, and the others go on. */
-async function runPart(name: string, { binary, scale }: Options, seed: number): Promise<Finding[]> {
-  const root = mkdtempSync(join(tmpdir(), 'proxylist-torture-'))
+/** Runs one part; what it throws becomes a finding, and the others still run. */
+async function runPart(name: Name, { binary, scale }: Options, seed: number): Promise<Finding[]> {
+  const root = temporaryDirectory('torture')
   const startMs = performance.now()
   const run = {
     binary,
@@ -71,13 +71,11 @@ async function runPart(name: string, { binary, scale }: Options, seed: number): 
     say: (text: string) => say(`${name}: ${text}`),
   }
   try {
-    return (await PARTS[name]?.(run)) ?? []
+    return await PARTS[name](run)
   } catch (error) {
-    const figure = error instanceof Error ? error.message : String(error)
-    return [{ promise: `${name} runs to its end`, figure, bound: '', holds: false }]
+    return [{ promise: `${name} completes`, figure: messageOf(error), bound: '', holds: false }]
   } finally {
-    await stopAll()
-    rmSync(root, { recursive: true, force: true })
+    await cleanUp()
     say(`${name}: ${Math.round((performance.now() - startMs) / 1000)} s`)
   }
 }
@@ -116,8 +114,7 @@ async function main(): Promise<number> {
     const findings = await runRound(options, seed)
     broken += findings.filter(({ holds }) => !holds).length
     const scale = options.scale === 1 ? '' : `, SCALE=${options.scale}`
-    print(`${headline(seed)}${scale}
-`)
+    print(`${headline(seed)}${scale}\n`)
     print(table(findings))
   }
   return broken === 0 ? 0 : 1

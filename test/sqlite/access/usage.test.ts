@@ -1,6 +1,6 @@
 /**
  * What has been used (src/sqlite/usage.ts, contract B3, B6, B8): any number of servers on one file,
- * restarted, swept and failing, against a model that remembers everything; what is forgotten and when.
+ * restarted, swept and failing, against an oracle that remembers everything; what is forgotten and when.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { ACCESS_FILE } from '../../../src/app.ts'
 import { createUsageStore, openAccessFile } from '../../../src/sqlite/access/usage.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { createLimiterModel } from '../../support/limiter-model.ts'
+import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -70,7 +70,7 @@ async function ask(server: Server, caller: Caller, nowMs: number, subnets: numbe
 }
 
 // ---------------------------------------------------------------------------------------------
-// Several servers against a model
+// Several servers against the oracle
 
 const CALLERS: readonly Caller[] = [
   regular({ ...burst(2, 5), daily: 6 }, 'k1'),
@@ -114,21 +114,29 @@ const anyMove = fc.record({
   ),
 })
 
-type Model = ReturnType<typeof createLimiterModel>
 type Asked = { who: number; from: number; subnets: number[] }
 const callerOf = ({ who }: Asked): Caller => CALLERS[who] ?? DEMO
 const addressOf = ({ from }: Asked): string => ADDRESSES[from] ?? IP
 
-/** Sends the requests in one turn and holds every verdict, gauge and charge against the model. */
-async function expectAsTheModel(server: Server, model: Model, requests: Asked[], nowMs: number) {
+/** Sends the requests in one turn and compares every decision, limit and quota with the oracle. */
+async function expectAsTheOracle(
+  server: Server,
+  oracle: LimiterOracle,
+  requests: Asked[],
+  nowMs: number,
+) {
   const { access } = server
   const verdicts = await Promise.all(
     requests.map(request => access.admit(callerOf(request), addressOf(request), nowMs)),
   )
   const expected = requests.map(request =>
-    model.admit(callerOf(request), addressOf(request), nowMs),
+    oracle.admit(callerOf(request), addressOf(request), nowMs),
   )
-  expect(verdicts).toEqual(expected)
+  expect(verdicts).toEqual(
+    expected.map(({ refused, retryAfterSeconds, statuses, atMs }) => ({
+      ...{ refused, retryAfterSeconds, gauges: statuses, atMs },
+    })),
+  )
   for (const [i, verdict] of verdicts.entries()) {
     const request = requests[i]
     if (verdict.refused !== null || request === undefined) continue
@@ -139,11 +147,16 @@ async function expectAsTheModel(server: Server, model: Model, requests: Asked[],
       () => null,
       (error: unknown) => (error instanceof ApiError ? error.context.usedSubnets : error),
     )
-    expect(used).toEqual(model.charge(caller, ip, subnets, verdict.atMs))
+    expect(used).toEqual(oracle.consume(caller, ip, subnets, verdict.atMs))
   }
 }
 
-async function expectPoisoned({ access }: Server, _: Model, requests: Asked[], nowMs: number) {
+async function expectPoisoned(
+  { access }: Server,
+  _: LimiterOracle,
+  requests: Asked[],
+  nowMs: number,
+) {
   const poison = access.admit(regular(burst(5, 5), 'bad'), IP, Number.NaN)
   const others = requests.map(asked => access.admit(callerOf(asked), addressOf(asked), nowMs))
   const outcomes = await Promise.allSettled([poison, ...others])
@@ -152,19 +165,19 @@ async function expectPoisoned({ access }: Server, _: Model, requests: Asked[], n
 
 type Move = typeof anyMove extends fc.Arbitrary<infer M> ? M : never
 
-async function makeMove(server: Server, model: Model, move: Move['move'], nowMs: number) {
+async function makeMove(server: Server, oracle: LimiterOracle, move: Move['move'], nowMs: number) {
   if (move === 'sweep') server.sweep(nowMs)
   if (move === 'sweep, the clock far ahead') server.sweep(nowMs + 400 * DAY)
   if (typeof move === 'string') return
-  const expectIt = move.isPoisoned ? expectPoisoned : expectAsTheModel
-  await expectIt(server, model, move.requests, nowMs)
+  const expectIt = move.isPoisoned ? expectPoisoned : expectAsTheOracle
+  await expectIt(server, oracle, move.requests, nowMs)
 }
 
-/** Plays the moves on two servers of one file, and holds every gauge against the model after each. */
+/** Plays the moves on two servers of one file, and compares every limit with the oracle after each. */
 async function play(moves: readonly Move[]): Promise<void> {
   const dir = temporaryDirectory()
   const servers = new Map([0, 1].map(i => [i, openServer(dir)]))
-  const model = createLimiterModel()
+  const oracle = createLimiterOracle()
   let nowMs = T0 + 12 * HOUR - 5000 // the day ends soon
   let latestMs = nowMs
   for (const { server: i, stepMs, move } of moves) {
@@ -174,17 +187,17 @@ async function play(moves: readonly Move[]): Promise<void> {
     if (server === undefined) throw new Error(`no server ${i}`)
     if (move === 'restart') servers.get(i)?.close()
     servers.set(i, server)
-    await makeMove(server, model, move, nowMs)
+    await makeMove(server, oracle, move, nowMs)
     for (const [who, caller] of CALLERS.entries()) {
       const ip = ADDRESSES[who % ADDRESSES.length] ?? IP
-      expect(server.access.gauges(caller, ip, nowMs)).toEqual(model.gauges(caller, ip, nowMs))
+      expect(server.access.gauges(caller, ip, nowMs)).toEqual(oracle.statuses(caller, ip, nowMs))
     }
   }
   for (const server of servers.values()) server.close()
 }
 
 describe('servers on one file', () => {
-  test('judge together as one model that remembers everything, whatever happens to them', async () => {
+  test('judge together as one oracle that remembers everything, whatever happens to them', async () => {
     const moves = fc.array(anyMove, { minLength: 1, maxLength: 60, size: 'max' })
     await fc.assert(fc.asyncProperty(moves, play), { numRuns: 60 })
   }, 30_000)

@@ -1,9 +1,8 @@
 /** Owns comparing the program's client addresses, in process, with those of the oracle. */
-
 import { readRanges } from '../../../../src/config/parsers.ts'
 import { createClientAddress } from '../../../../src/http/client-ip.ts'
 import { clientBucket } from '../../../../src/lib/ip.ts'
-import { randomOf } from '../part.ts'
+import { randomOf } from '../../../support/random.ts'
 import {
   anyCombination,
   bucketOf,
@@ -17,33 +16,32 @@ import {
 export type Checked = {
   /** Combinations of each kind. */
   kinds: { [kind in keyof typeof KINDS]: number }
-  /** Different buckets that were seen. */
+  /** How many buckets there were. */
   buckets: number
-  /** What an untrusted peer changed its bucket with. */
+  /** Combinations in which an untrusted peer changed its bucket. */
   changed: string[]
-  /** Combinations whose bucket is another than the oracle's. */
+  /** Combinations whose bucket is not the oracle's. */
   wrong: string[]
 }
 
 const isUntrusted = ({ ranges, peer }: Combination): boolean =>
   !isBelieved(ranges, peer?.means ?? null)
 
-/** Kinds of combinations of which a check must have seen some. */
+/** Kinds of combinations; a check must include each. */
 const KINDS = {
   'untrusted peers': isUntrusted,
   'unix sockets': ({ peer }: Combination) => peer === null,
   'malformed entries': ({ entries }: Combination) =>
     entries?.some(({ means }) => means === null) ?? false,
-  'longer chains than are looked at': ({ entries }: Combination) =>
-    (entries?.length ?? 0) > HOPS_MAX,
+  'chains longer than HOPS_MAX': ({ entries }: Combination) => (entries?.length ?? 0) > HOPS_MAX,
 }
 
-/** Two names for the same buckets: neither may split or join what the other has as one. */
+/** Two names for each bucket: a bucket of one may not be several of the other. */
 function createPairing() {
   const theirs = new Map<string, string>()
   const ours = new Map<string, string>()
   return {
-    /** Whether the names agree with all those before. */
+    /** Whether the names agree with all earlier ones. */
     agrees(their: string, our: string): boolean {
       if (!theirs.has(their) && !ours.has(our)) {
         theirs.set(their, our)
@@ -85,6 +83,6 @@ export function checkCombinations(seed: number, count: number): Checked {
     wrong.push(`${bucket} is not ${expected}: ${describe(combination, header)}`)
   }
   const counts = Object.entries(KINDS).map(([kind, is]) => [kind, combinations.filter(is).length])
-  const kinds = Object.fromEntries(counts) as Checked['kinds'] // of the table's own names
+  const kinds = Object.fromEntries(counts) as Checked['kinds'] // the names of KINDS
   return { kinds, buckets: pairing.size(), changed, wrong }
 }

@@ -1,13 +1,13 @@
 /**
- * Owns what the client address must be (contract B7), told without reading a single address:
- * addresses are made as numbers and only then spelled, so nothing here can misread one as the
- * program might. Every address is 128 bits; IPv4 is `::ffff:a.b.c.d`.
+ * Owns what the client address must be (contract B7), without parsing addresses: they are made as
+ * numbers and then written as text, so nothing here can misread one. Every address has 128 bits;
+ * IPv4 is `::ffff:a.b.c.d`.
  */
-import { between, pick } from '../part.ts'
+import { between, pick } from '../../../support/random.ts'
 
 type Random = () => number
 
-/** An address as the number it is. */
+/** An address as a number. */
 export type Address = bigint
 const V4_BLOCK = 0xffffn << 32n
 export const v4 = (...octets: number[]): Address =>
@@ -26,7 +26,7 @@ const padded = (address: Address): string =>
   groups(address)
     .map(group => group.toString(16).padStart(4, '0'))
     .join(':')
-/** With the zeros from the second group on left out, where there are some. */
+/** With the zeros after the first group left out, if there are any. */
 const shortened = (address: Address): string => {
   const [first, ...rest] = hex(address).split(':')
   const zeros = rest.findIndex(group => group !== '0')
@@ -36,7 +36,7 @@ const shortened = (address: Address): string => {
 const withTail = (address: Address): string =>
   `${hex(address).split(':').slice(0, 6).join(':')}:${dotted(address)}`
 
-/** How an address is written; every entry of a table means the address it was made from. */
+/** A way to write an address. */
 type Spelling = (address: Address) => string
 const V4_SPELLINGS: readonly Spelling[] = [
   dotted,
@@ -62,12 +62,12 @@ const V6_SPELLINGS: readonly Spelling[] = [
   address => `[${hex(address)}]:8080`,
   address => ` [${padded(address)}%2]:1  `,
 ]
-/** How the operating system writes the peer of a socket. */
+/** Ways in which the operating system writes the peer of a socket. */
 const V4_PEERS: readonly Spelling[] = [dotted, address => `::ffff:${dotted(address)}`]
 const V6_PEERS: readonly Spelling[] = [shortened, hex, address => `${shortened(address)}%eth0`]
 
-/** What stands in a header without being an address; all of it ends the search. */
-export const MALFORMED: readonly string[] = [
+/** Header entries that are not addresses; each ends the search. */
+const MALFORMED: readonly string[] = [
   ...['', ' ', '-', 'unknown', 'unix', 'localhost', '_hidden', 'null', '0', '2130706433', 'é'],
   ...['1.2.3', '1.2.3.4.5', '256.1.1.1', '1.2.3.-4', '01.2.3.4', '0x7f.0.0.1', '1.2.3.4/8'],
   ...['1.2.3.4:', '1.2.3.4:123456', '1.2.3.4:http', '1.2.3.4%eth0', '1.2.3.4 5.6.7.8', '1.2.3.4;'],
@@ -88,11 +88,11 @@ const rangeOf = (base: Address, bits: number, asMapped = false): Range => {
 const contains = ({ base, bits }: Range, address: Address): boolean =>
   (base ^ address) >> BigInt(128 - bits) === 0n
 
-/** The sizes of ranges, with the borders of octets and groups, and one beyond. */
+/** Sizes of ranges: at the borders of octets and groups, and beside them. */
 const V4_BITS = [0, 1, 7, 8, 9, 12, 15, 16, 17, 23, 24, 25, 29, 30, 31, 32].map(bits => 96 + bits)
 const V6_BITS = [1, 3, 16, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 112, 127, 128]
 
-/** A few networks, so that addresses meet in ranges and buckets. */
+/** A few networks, so that addresses share ranges and buckets. */
 const V4_BASES = [v4(10, 0, 0, 0), v4(10, 0, 0, 255), v4(198, 51, 100, 7), v4(127, 0, 0, 1), v4(0)]
 const V6_BASES = [
   0x2001_0db8_0000_0000_0000_0000_0000_0000n,
@@ -122,7 +122,7 @@ function anyRange(random: Random): Range {
 /** An entry of X-Forwarded-For and what it means; `null`: nothing. */
 export type Entry = { text: string; means: Address | null }
 
-export function entryOf(random: Random, address: Address): Entry {
+function entryOf(random: Random, address: Address): Entry {
   const spell = pick(random, isV4(address) ? V4_SPELLINGS : V6_SPELLINGS)
   return { text: spell(address), means: address }
 }
@@ -139,7 +139,7 @@ export type Combination = {
   entries: readonly Entry[] | null
 }
 
-/** Entries that are looked at, from the right: a longer chain of trusted hops is not believed. */
+/** Entries that are read, from the right: a longer chain of trusted hops is not believed. */
 export const HOPS_MAX = 32
 
 const list = <T>(length: number, make: () => T): T[] => Array.from({ length }, make)
@@ -153,7 +153,7 @@ function anyEntries(random: Random, ranges: readonly Range[]): Entry[] {
   }
   const entries = list(between(random, 1, 6), anyEntry)
   if (random() < 0.9) return entries
-  // Long chains of trusted hops, most of them about as long as are looked at.
+  // Long chains of trusted hops, most of them about as long as HOPS_MAX.
   const hops = random() < 0.1 ? 1500 : between(random, HOPS_MAX - 3, HOPS_MAX + 3)
   return [...entries, ...list(hops, trusted)]
 }
@@ -172,11 +172,11 @@ export function anyCombination(random: Random): Combination {
 export const headerOf = (random: Random, entries: readonly Entry[]): string =>
   entries.map(({ text }) => text).join(pick(random, [',', ', ', ' ,\t']))
 
-/** Whether what stands at a place is believed when it says who is behind it. */
+/** Whether a hop is believed when it names the hop before it. */
 export const isBelieved = (ranges: readonly Range[], peer: Address | null): boolean =>
   peer === null || ranges.some(range => contains(range, peer))
 
-/** Who the client is: an address, or `null` for whoever is on the unix socket. */
+/** The client: an address, or `null` for the unix socket. */
 export function clientOf({ ranges, peer, entries }: Combination): Address | null {
   let client = peer?.means ?? null
   const hops = (entries ?? []).slice(-HOPS_MAX).reverse()

@@ -1,18 +1,18 @@
-/** Owns the exhaustion of file descriptors: idle connections take all that the server may have. */
+/** Owns the exhaustion of file descriptors: idle connections take all that the server may open. */
 import { cpSync } from 'node:fs'
 import type { Socket } from 'bun'
-import { type Connection, connect } from '../../bench/connection.ts'
+import { type Connection, connect } from '../../support/connection.ts'
 import type { Finding, Run } from '../part.ts'
 import { answersOf, KEY, QUERIES, startWatched, untilRight } from './server.ts'
 
-/** Descriptors of the server, and idle connections, which are more. */
+/** Descriptors of the server, and the larger number of idle connections. */
 const DESCRIPTORS = 96
 const IDLE = 300
 const ASKED = 300
-/** Those whose answers are framed by their length. */
+/** Queries whose answers have a Content-Length. */
 const SHORT = QUERIES.slice(0, -1)
 
-/** Asks on one connection, one request after the other; gives statuses and the slowest answer. */
+/** Sends requests one after the other on one connection; gives statuses and the slowest answer. */
 function askInTurn(port: number, times: number) {
   const statuses = new Map<number, number>()
   let slowestMs = 0
@@ -38,7 +38,7 @@ function askInTurn(port: number, times: number) {
       connection.close()
       done.resolve()
     },
-    gone(_, wasBusy) {
+    closed(_, wasBusy) {
       if (wasBusy) statuses.set(0, (statuses.get(0) ?? 0) + 1)
       done.resolve()
     },
@@ -81,7 +81,7 @@ export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
     const shown = recoveryMs === null ? 'never' : `${Math.round(recoveryMs)} ms after`
     return [
       {
-        promise: 'out of descriptors: open connections are served, new ones again when it is over',
+        promise: 'out of descriptors: open connections are served, and new ones again afterwards',
         figure:
           `${IDLE} idle connections, ${DESCRIPTORS} descriptors: ${good} of ${ASKED} answers 200, ` +
           `${refused} 503, slowest ${Math.round(slowestMs)} ms; new connections ${shown}`,
@@ -91,7 +91,7 @@ export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
           slowestMs <= 5_000 &&
           recoveryMs !== null &&
           recoveryMs <= 5_000 &&
-          !server.hasEnded(),
+          server.isRunning(),
       },
     ]
   } finally {

@@ -1,21 +1,15 @@
-/** Owns flipped bits: a list is damaged before a start or under a server, again and again. */
+/** Owns flipped bits: lists are damaged before a start or under a running server. */
 import { closeSync, cpSync, openSync, readSync, statSync, writeSync } from 'node:fs'
-import { between, type Finding, type Run, randomOf, scaled } from '../part.ts'
-import {
-  answersOf,
-  files,
-  isAllowed,
-  QUERIES,
-  type Seen,
-  startWatched,
-  type Watched,
-} from './server.ts'
+import { between, randomOf } from '../../../support/random.ts'
+import { files } from '../../support/serve.ts'
+import { type Finding, type Run, scaled } from '../part.ts'
+import { answersOf, isAllowed, QUERIES, type Seen, startWatched, type Watched } from './server.ts'
 
 const FLIPS = 240
-/** How long a verdict on a small list may take. */
-const VERDICT_MS = 10_000
+/** How long the check of a small list may take. */
+const CHECK_MS_MAX = 10_000
 
-/** Turns bits of a file over, one by one. */
+/** Flips one to four bits of a file. */
 function flipBits(file: string, random: () => number): void {
   const fd = openSync(file, 'r+')
   const { size } = statSync(file)
@@ -31,12 +25,12 @@ function flipBits(file: string, random: () => number): void {
 
 const askAll = (server: Watched): Promise<Seen[]> => Promise.all(QUERIES.map(server.ask))
 
-/** Waits until the server has found out; gives whether it then answers. */
-async function verdict(server: Watched): Promise<'whole' | 'refused' | 'undecided'> {
+/** Waits until the server has checked its list; gives whether it serves it. */
+async function checked(server: Watched): Promise<'intact' | 'refused' | 'undecided'> {
   const startMs = performance.now()
-  while (performance.now() - startMs < VERDICT_MS) {
-    if (server.said().includes('is damaged')) return 'refused'
-    if ((await server.get('/readyz')).status === 200) return 'whole'
+  while (performance.now() - startMs < CHECK_MS_MAX) {
+    if (server.written.stderr.includes('is damaged')) return 'refused'
+    if ((await server.get('/readyz')).status === 200) return 'intact'
     await Bun.sleep(5)
   }
   return 'undecided'
@@ -54,22 +48,22 @@ async function damageOnce(
   const isRunning = random() < 0.5
   const file = files(dir).list
   if (!isRunning) flipBits(file, random)
-  const server = await startWatched(binary, dir)
-  if (!server.isListening) return { end: 'not started', wrong: [], answers: 0 }
+  const server = await startWatched(binary, dir).catch(() => null)
+  if (server === null) return { end: 'not started', wrong: [], answers: 0 }
   try {
     if (isRunning) {
       if (random() < 0.5) await askAll(server)
       flipBits(file, random)
     }
     const early = await askAll(server)
-    const end = await verdict(server)
+    const end = await checked(server)
     const all = [...early, ...(await askAll(server))]
     const wrong = all.flatMap((answer, i) => {
       const query = QUERIES[i % QUERIES.length] ?? ''
       const isRight = isAllowed(answer, right.get(query))
       return isRight ? [] : [`${query}: ${answer.status} ${answer.body.slice(0, 60)}`]
     })
-    return { end: server.hasEnded() ? 'crashed' : end, wrong, answers: all.length }
+    return { end: !server.isRunning() ? 'crashed' : end, wrong, answers: all.length }
   } finally {
     await server.stop()
   }
@@ -77,9 +71,9 @@ async function damageOnce(
 
 export async function flips(run: Run, pristine: string): Promise<Finding[]> {
   const random = randomOf(run.seed, 'flips')
-  const whole = await startWatched(run.binary, pristine)
-  const right = await answersOf(whole)
-  await whole.stop()
+  const intact = await startWatched(run.binary, pristine)
+  const right = await answersOf(intact)
+  await intact.stop()
   const ends = new Map<string, number>()
   const wrong: string[] = []
   let answers = 0
@@ -101,7 +95,7 @@ export async function flips(run: Run, pristine: string): Promise<Finding[]> {
       promise: 'after flipped bits, before a start or under a server: the right answer or 503',
       figure:
         `${total} damages, ${answers} answers, ${wrong.length} wrong; ${count('refused')} lists ` +
-        `refused, ${count('not started')} not started, ${count('whole')} answered as before ` +
+        `refused, ${count('not started')} not started, ${count('intact')} answered as before ` +
         `(bits nothing reads), ${bad} crashed or undecided`,
       bound: '0 wrong, 0 crashed',
       holds: wrong.length === 0 && bad === 0,

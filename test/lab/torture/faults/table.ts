@@ -1,4 +1,4 @@
-/** Owns the faults: how each is made and ended, and whether it can be made here. */
+/** Owns the faults: how each is caused and ended, and whether that is possible on this machine. */
 import { Database } from 'bun:sqlite'
 import {
   copyFileSync,
@@ -10,44 +10,46 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { files, runCommand, type Watched } from './server.ts'
+import { files } from '../../support/serve.ts'
+import { importList, type Watched } from './server.ts'
 
 export type Scene = {
   binary: string
   dir: string
   /** The list as a file to import. */
   source: string
-  /** A whole copy of access.db. */
+  /** A copy of access.db. */
   accessCopy: string
   server: Watched
 }
-/** What makes a fault; gives what ends it. */
+/** Causes a fault; gives what ends it. */
 type Begin = (scene: Scene) => (() => void | Promise<void>) | Promise<() => void | Promise<void>>
 
 export type Fault = {
   name: string
   begin: Begin
-  /** What must be seen meanwhile: only refusals, only right answers, or either. */
+  /** What clients must get meanwhile: 503 and no answers, only right answers, or either. */
   shows: 'refusals' | 'answers' | 'either'
   /** How long it lasts at full scale, in seconds. */
   seconds: number
-  /** On a small file system of its own, or as another user. */
+  /** With the data on a small file system, or with a server of another user. */
   on?: 'small disk' | 'another user'
 }
 
-/** The fault cannot be made on this machine, for this reason. */
-export class NotHere extends Error {}
+/** The fault cannot be caused on this machine, for this reason. */
+export class Unavailable extends Error {}
 
-/** @throws NotHere when the command fails. */
+/** @throws Unavailable when the command fails. */
 export function run(...command: string[]): void {
   const { exitCode, stderr } = Bun.spawnSync(command)
-  if (exitCode !== 0) throw new NotHere(`${command[0]}: ${stderr.toString().trim()}`)
+  if (exitCode !== 0) throw new Unavailable(`${command[0]}: ${stderr.toString().trim()}`)
 }
 
-const importAgain = ({ binary, dir, source }: Scene) =>
-  runCommand(binary, dir, ['import', source, '--replace'])
+const importAgain = async ({ binary, dir, source }: Scene): Promise<void> => {
+  await importList(binary, dir, source)
+}
 
-/** A new file takes the place of the old, as an operator would restore a backup. */
+/** Renames a copy over the file, as an operator would restore a backup. */
 function restoreAccess({ dir, accessCopy }: Scene): void {
   const fresh = `${files(dir).access}.restored`
   copyFileSync(accessCopy, fresh)
@@ -66,7 +68,7 @@ const lock =
     }
   }
 
-/** Cuts a file to a share of its size. */
+/** Truncates a file to a share of its size. */
 const truncate =
   (which: 'list' | 'access', share: number, end = ''): Begin =>
   scene => {
@@ -107,8 +109,8 @@ const changeMode =
     return () => run('chmod', '0700', dir)
   }
 
-/** Writes garbage into the middle of the list. */
-function scribble(scene: Scene) {
+/** Overwrites the middle of the list. */
+function overwrite(scene: Scene) {
   const { list } = files(scene.dir)
   const bytes = readFileSync(list)
   bytes.fill(0x5a, bytes.length / 2, bytes.length / 2 + 20_000)
@@ -151,45 +153,65 @@ export const FAULTS: readonly Fault[] = [
   },
   { name: 'access.db locked', begin: lock('access'), shows: 'refusals', seconds: 30 },
   { name: 'proxies.db locked', begin: lock('list'), shows: 'answers', seconds: 3 },
-  { name: 'access.db cut to nothing', begin: truncate('access', 0), shows: 'either', seconds: 2 },
-  { name: 'access.db cut to a half', begin: truncate('access', 0.5), shows: 'either', seconds: 2 },
   {
-    name: 'log of access.db cut',
+    name: 'access.db truncated to nothing',
+    begin: truncate('access', 0),
+    shows: 'either',
+    seconds: 2,
+  },
+  {
+    name: 'access.db truncated to half',
+    begin: truncate('access', 0.5),
+    shows: 'either',
+    seconds: 2,
+  },
+  {
+    name: 'WAL of access.db truncated',
     begin: truncate('access', 0.4, '-wal'),
     shows: 'either',
     seconds: 2,
   },
-  { name: 'proxies.db cut to nothing', begin: truncate('list', 0), shows: 'refusals', seconds: 2 },
   {
-    name: 'proxies.db cut to a tenth',
+    name: 'proxies.db truncated to nothing',
+    begin: truncate('list', 0),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated to a tenth',
     begin: truncate('list', 0.1),
     shows: 'refusals',
     seconds: 2,
   },
-  { name: 'proxies.db cut to a half', begin: truncate('list', 0.5), shows: 'refusals', seconds: 2 },
   {
-    name: 'proxies.db cut by its end',
+    name: 'proxies.db truncated to half',
+    begin: truncate('list', 0.5),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated at its end',
     begin: truncate('list', 0.99),
     shows: 'refusals',
     seconds: 2,
   },
-  { name: 'proxies.db scribbled over', begin: scribble, shows: 'refusals', seconds: 2 },
+  { name: 'proxies.db overwritten in part', begin: overwrite, shows: 'refusals', seconds: 2 },
   { name: 'access.db deleted', begin: remove('access', ['']), shows: 'refusals', seconds: 2 },
   {
-    name: 'access.db deleted with its log',
+    name: 'access.db deleted with its WAL',
     begin: remove('access', ['', '-wal', '-shm']),
     shows: 'refusals',
     seconds: 2,
   },
   {
-    name: 'log of access.db deleted',
+    name: 'WAL of access.db deleted',
     begin: remove('access', ['-wal']),
     shows: 'either',
     seconds: 2,
   },
   { name: 'proxies.db deleted', begin: remove('list', ['']), shows: 'refusals', seconds: 2 },
   {
-    name: 'proxies.db deleted with its log',
+    name: 'proxies.db deleted with its WAL',
     begin: remove('list', ['', '-wal', '-shm']),
     shows: 'refusals',
     seconds: 2,

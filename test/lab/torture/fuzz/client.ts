@@ -1,12 +1,12 @@
 /**
- * The fuzzer's client: sends requests made from a seed over many connections, looks at every
- * answer, and counts what is wrong. Well-formed requests follow one another on connections that
- * are kept; malformed ones have a connection each. A script, see `runAsScript`.
+ * The fuzzer's client: sends requests made from a seed over many connections, checks every answer
+ * and counts what is wrong. Well-formed requests share keep-alive connections; malformed ones have
+ * a connection each. A script, see `runAsScript`.
  */
 import type { Socket } from 'bun'
-import { runAsScript } from '../../bench/processes.ts'
-import { pick, randomOf } from '../part.ts'
-import { type HttpAnswer, readAnswer } from './answers.ts'
+import { pick, randomOf } from '../../../support/random.ts'
+import { runAsScript } from '../../support/script.ts'
+import { type HttpAnswer, readAnswer } from '../support/answers.ts'
 import { bytesOf, type Case, makeCase, mutatedCase } from './grammar.ts'
 import { FAULTS, type Fault, isOurs, judge } from './judge.ts'
 import { type Keys, keysOf } from './keys.ts'
@@ -14,7 +14,7 @@ import { makeRaw } from './raw.ts'
 
 /** How many requests of each kind are sent. */
 export type Amounts = { grammar: number; mutated: number; raw: number }
-/** A request of which the answer's every byte is known. */
+/** A request whose answer is known byte by byte. */
 export type Probe = { target: string; body: string }
 export type FuzzInput = {
   port: number
@@ -28,25 +28,25 @@ export type FuzzInput = {
 export type FuzzResult = {
   sent: Amounts
   probes: number
-  /** Answers by status; those that Bun gave by itself apart. */
+  /** Answers by status: the service's own, and those that Bun gave by itself. */
   ours: { [status: string]: number }
   buns: { [status: string]: number }
-  /** Errors of ours, all looked at. */
+  /** Errors of the service. */
   errors: number
   answerBytes: number
   slowestMs: number
   wrong: { [fault in Fault]: number }
-  /** The first few of what was wrong, with the request's bytes. */
+  /** The first wrong answers, with the bytes of their requests. */
   examples: string[]
 }
 
 const SLOW_MS = 1_000
-/** A connection that says nothing is given up after this. */
-const PATIENCE_MS = 10_000
+/** A silent connection is closed after this. */
+const SILENCE_MS_MAX = 10_000
 /** A probe is sent before every so many requests. */
 const PROBE_EVERY = 20
 const EXAMPLES_MAX = 5
-/** Above this, Bun may answer 431 to what is right. */
+/** Above this, Bun may answer 431 to a valid request. */
 const HEAD_MAX_BYTES = 8_000
 
 const increment = (counts: { [status: string]: number }, status: number): void => {
@@ -103,19 +103,19 @@ const open = (port: number, listeners: Listeners): Promise<Socket> =>
 
 type Outcome = { text: string; answer: HttpAnswer | null; error: string | null; open: boolean }
 
-/** A connection on which one request follows another. */
+/** A keep-alive connection. */
 async function connect(port: number) {
   let text = ''
   let isOpen = true
-  let look = (): void => {}
+  let check = (): void => {}
   const socket = await open(port, {
     data(piece) {
       text += piece
-      look()
+      check()
     },
     close() {
       isOpen = false
-      look()
+      check()
     },
   })
 
@@ -135,17 +135,17 @@ async function connect(port: number) {
   }
 
   return {
-    /** Sends a request and gives what came of it. */
+    /** Sends a request and gives its outcome. */
     async exchange(request: string, isHead: boolean): Promise<Outcome> {
       text = ''
       const { promise, resolve } = Promise.withResolvers<Outcome>()
-      look = () => {
+      check = () => {
         const outcome = take(isHead)
         if (outcome) resolve(outcome)
       }
-      const timer = setTimeout(() => socket.terminate(), PATIENCE_MS)
+      const timer = setTimeout(() => socket.terminate(), SILENCE_MS_MAX)
       socket.write(Buffer.from(request, 'latin1'))
-      look()
+      check()
       const outcome = await promise
       clearTimeout(timer)
       return outcome
@@ -154,7 +154,7 @@ async function connect(port: number) {
   }
 }
 
-/** Sends well-formed requests, one after the other, until there is none. */
+/** Sends well-formed requests, one after the other, until none remains. */
 async function runKept(input: FuzzInput, tally: Tally, next: () => Case | null): Promise<void> {
   const random = randomOf(input.seed, `probes ${input.client}`)
   let connection = await connect(input.port)
@@ -163,7 +163,7 @@ async function runKept(input: FuzzInput, tally: Tally, next: () => Case | null):
   async function ask(
     request: string,
     isHead: boolean,
-    look: (answer: HttpAnswer) => void,
+    take: (answer: HttpAnswer) => void,
   ): Promise<void> {
     const startMs = performance.now()
     const { answer, error, text, open: isOpen } = await connection.exchange(request, isHead)
@@ -172,7 +172,7 @@ async function runKept(input: FuzzInput, tally: Tally, next: () => Case | null):
     else if (answer === null) tally.note('lost', `${text.length} bytes of an answer`, request)
     else {
       tally.answered(answer)
-      look(answer)
+      take(answer)
     }
     const isOver = !isOpen || answer === null || !isOurs(answer)
     if (!isOver && answer.headers.get('connection') !== 'close') return
@@ -189,7 +189,7 @@ async function runKept(input: FuzzInput, tally: Tally, next: () => Case | null):
       const wrong = judge(answer, allowed, isHead)
       if (wrong) tally.note(wrong.fault, wrong.why, request)
       if (!isOurs(answer) && allowed !== null) {
-        tally.note('verdict', `Bun answered ${answer.status}`, request)
+        tally.note('status', `Bun answered ${answer.status}`, request)
       }
     })
     sent += 1
@@ -204,7 +204,7 @@ async function runKept(input: FuzzInput, tally: Tally, next: () => Case | null):
   connection.close()
 }
 
-/** What a whole connection said, answer by answer. What is cut at its end is passed over. */
+/** Judges all answers of a connection; a truncated last one is skipped. */
 function judgeAll(tally: Tally, request: string, text: string): void {
   const mayBeHead = request.includes('HEAD')
   let rest = text
@@ -223,7 +223,7 @@ function judgeAll(tally: Tally, request: string, text: string): void {
   }
 }
 
-/** Sends bytes on a connection of their own, ends it, and looks at what came. */
+/** Sends bytes on a new connection, ends it, and judges what arrived. */
 async function runRaw(port: number, tally: Tally, next: () => string | null): Promise<void> {
   for (let request = next(); request !== null; request = next()) {
     const { promise: closed, resolve } = Promise.withResolvers<void>()
@@ -232,7 +232,7 @@ async function runRaw(port: number, tally: Tally, next: () => string | null): Pr
       text += piece
     }
     const socket = await open(port, { data: take, close: resolve })
-    const timer = setTimeout(() => socket.terminate(), PATIENCE_MS)
+    const timer = setTimeout(() => socket.terminate(), SILENCE_MS_MAX)
     const startMs = performance.now()
     socket.write(Buffer.from(request, 'latin1'))
     socket.shutdown()
@@ -243,7 +243,7 @@ async function runRaw(port: number, tally: Tally, next: () => string | null): Pr
   }
 }
 
-/** A function that makes the requests in order, until `amount` are made. */
+/** A function that makes `amount` requests, then gives `null`. */
 function supply<T>(amount: number, make: () => T, count: () => void): () => T | null {
   let left = amount
   return () => {
@@ -254,7 +254,7 @@ function supply<T>(amount: number, make: () => T, count: () => void): () => T | 
   }
 }
 
-/** Sends everything and gives what was seen. */
+/** Sends all requests and gives the tally. */
 export async function fuzz(input: FuzzInput): Promise<FuzzResult> {
   const { port, seed, client, amounts, connections } = input
   const tally = createTally()

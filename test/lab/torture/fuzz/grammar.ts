@@ -1,13 +1,13 @@
 /**
- * Owns the requests of the fuzzer that are good HTTP: their method, target and header fields, and
- * what the rules of the service say of them where they say it for certain.
+ * Owns the fuzzer's requests that are valid HTTP: their method, target and header fields, and the
+ * statuses they may get where these are certain.
  */
-import { between, pick } from '../part.ts'
-import { escapedWhole, type Keys, type Kind, oddly, rightly } from './keys.ts'
+import { between, pick, shuffled } from '../../../support/random.ts'
+import { allowed, escapedWhole, type Keys, type Kind, misplaced } from './keys.ts'
 import { mutate } from './mutate.ts'
 import * as values from './values.ts'
 
-/** One request. `statuses` are those it may get; `null`: any that is not the server's fault. */
+/** One request. `statuses` are those it may get; `null` is any below 500. */
 export type Case = {
   method: string
   target: string
@@ -18,18 +18,11 @@ type Random = () => number
 
 const chance = (random: Random, share: number): boolean => random() < share
 
-function shuffled<T>(random: Random, items: readonly T[]): T[] {
-  return items
-    .map(item => ({ item, at: random() }))
-    .sort((a, b) => a.at - b.at)
-    .map(({ item }) => item)
-}
-
 /** A name as it is, or percent-encoded in part. */
 const spelled = (random: Random, name: string): string =>
   chance(random, 0.1) ? escapedWhole(name.slice(0, 2)) + name.slice(2) : name
 
-/** Pieces of a query for some of the named parameters. */
+/** Query pieces for some of the named parameters. */
 function some(
   random: Random,
   table: { readonly [name: string]: readonly string[] },
@@ -40,7 +33,7 @@ function some(
     .map(([name, accepted]) => `${spelled(random, name)}=${pick(random, accepted)}`)
 }
 
-/** A query that every rule accepts, and the names that count in its output mode. */
+/** A valid query, and the names of the parameters that its output mode uses. */
 function goodQuery(random: Random): { pieces: string[]; names: string[] } {
   const isJson = chance(random, 0.5)
   const own = isJson ? values.GOOD_JSON : values.GOOD_TXT
@@ -86,7 +79,7 @@ function keyOf(random: Random, keys: Keys, kind: Kind): string {
 
 const SERVED = [200, 404]
 const LIMITED = [200, 404, 429]
-/** What a query that is accepted, or else refused, gets with each kind of key. */
+/** The statuses of a valid and of an invalid query with each kind of key. */
 const STATUSES: { [kind in Kind]: { good: readonly number[]; bad: readonly number[] } } = {
   free: { good: SERVED, bad: [400] },
   limited: { good: LIMITED, bad: [400] },
@@ -99,7 +92,7 @@ const STATUSES: { [kind in Kind]: { good: readonly number[]; bad: readonly numbe
 const address = (random: Random): string =>
   `10.${[1, 2, 3].map(() => between(random, 0, 255)).join('.')}`
 
-/** Header fields that change nothing for certain. */
+/** Header fields that must not change the answer. */
 function harmless(random: Random): string[] {
   const all = [
     ...[
@@ -145,17 +138,17 @@ function assemble(
   return { method, target, headers: sized, statuses: [405] }
 }
 
-/** Everything right. */
+/** A valid request. */
 function good(random: Random, keys: Keys): Case {
   const kind = kindOf(random)
-  const { pieces, headers } = rightly(random, keyOf(random, keys, kind))
+  const { pieces, headers } = allowed(random, keyOf(random, keys, kind))
   return assemble(random, [...pieces, ...goodQuery(random).pieces], headers, STATUSES[kind].good)
 }
 
-/** Everything right but one value, one name, or one parameter that is there twice. */
+/** A valid request except for one value, one name, or one repeated parameter. */
 function spoiled(random: Random, keys: Keys): Case {
   const kind = kindOf(random)
-  const { pieces, headers } = rightly(random, keyOf(random, keys, kind))
+  const { pieces, headers } = allowed(random, keyOf(random, keys, kind))
   const query = goodQuery(random)
   const name = pick(random, query.names)
   const flaws = [
@@ -198,13 +191,13 @@ const PATHS = [
 ]
 const ODD_HOSTS = ['a', '', 'a b/c?d#e', 'x?key=other', '[::1]:80', '\xff', 'a'.repeat(300), 'api']
 
-/** Anything beside anything. */
+/** Parts in any combination. */
 function wild(random: Random, keys: Keys): Case {
   const names = [...Object.keys(values.BAD), 'key', ...values.STRANGE_NAMES]
   const allValues = [...values.HOSTILE, ...Object.values(values.GOOD_FILTERS).flat()]
   const key = keyOf(random, keys, kindOf(random))
   const other = keyOf(random, keys, kindOf(random))
-  const carry = chance(random, 0.5) ? rightly(random, key) : oddly(random, key, other)
+  const carry = chance(random, 0.5) ? allowed(random, key) : misplaced(random, key, other)
   const pieces = Array.from({ length: between(random, 0, 8) }, () =>
     [pick(random, names), pick(random, allValues)].join(
       pick(random, ['=', '=', '=', '', '==', '%3D']),
@@ -220,7 +213,7 @@ function wild(random: Random, keys: Keys): Case {
 
 const MAKERS: readonly ((random: Random, keys: Keys) => Case)[] = [good, good, spoiled, wild]
 
-/** What would end the request line stays in the target, percent-encoded. */
+/** The target with everything percent-encoded that would end the request line. */
 const contained = (target: string): string => {
   const safe = target.replace(/[\0-\x20\x7f]/g, found => escapedWhole(found))
   return safe.startsWith('/') ? safe : `/${safe}`
@@ -230,7 +223,7 @@ const contained = (target: string): string => {
 export function makeCase(random: Random, keys: Keys): Case {
   const { headers, ...made } = pick(random, MAKERS)(random, keys)
   const isFrom = headers.some(header => header.startsWith('X-Forwarded-For'))
-  // From one address alone wrong keys would be slowed.
+  // The auth throttle would slow wrong keys from a single address.
   const from = isFrom
     ? []
     : [`X-Forwarded-For: ${between(random, 1, 223)}.7.${between(random, 0, 255)}.9`]

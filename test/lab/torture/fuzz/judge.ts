@@ -1,16 +1,35 @@
 /**
- * Owns what is wrong with an answer: the server's fault, another shape than the contract's, a key
- * in it, or another status than the rules say. Knows nothing of connections.
+ * Owns judging an answer: a failure of the server, a shape other than the contract's, a key in it,
+ * or an unexpected status. Knows nothing of connections.
  */
 import { gunzipSync } from 'node:zlib'
-import { type ErrorCode, STATUS } from '../../../../src/api/errors.ts'
-import type { HttpAnswer } from './answers.ts'
+import type { HttpAnswer } from '../support/answers.ts'
 import { isReflected } from './keys.ts'
 
 /** What can be wrong. */
-export const FAULTS = ['fault', 'shape', 'key', 'verdict', 'probe', 'slow', 'lost'] as const
+export const FAULTS = ['fault', 'shape', 'key', 'status', 'probe', 'slow', 'lost'] as const
 export type Fault = (typeof FAULTS)[number]
 export type Wrong = { fault: Fault; why: string }
+
+/** Every error code of the service and its status (spec 2.3, contract A). */
+const STATUSES = new Map(
+  Object.entries({
+    KEY_MISSING: 400,
+    INVALID_PARAMETER: 400,
+    INVALID_KEY: 403,
+    TEMP_KEY_INVALID: 403,
+    NOT_FOUND: 404,
+    PROXIES_NOT_FOUND: 404,
+    METHOD_NOT_ALLOWED: 405,
+    RATE_LIMIT_EXCEEDED: 429,
+    DAILY_LIMIT_REACHED: 429,
+    DEMO_LIMIT_REACHED: 429,
+    TEMP_LIMIT_REACHED: 429,
+    SUBNET_LIMIT_REACHED: 429,
+    INTERNAL_ERROR: 500,
+    DB_EXECUTE_FAILED: 503,
+  }),
+)
 
 /** Statuses that Bun gives by itself, before our code runs. */
 const BUN_STATUSES = [400, 413, 417, 431, 505]
@@ -23,7 +42,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
 const TXT_TYPE = 'text/plain; charset=utf-8'
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
 const CONTEXT: { [member: string]: readonly string[] } = {
-  retry_after: Object.keys(STATUS).filter(code => STATUS[code as ErrorCode] === 429), // its own keys
+  retry_after: [...STATUSES].filter(([, status]) => status === 429).map(([code]) => code),
   daily_limit: ['DAILY_LIMIT_REACHED'],
   used_subnets: ['SUBNET_LIMIT_REACHED'],
 }
@@ -45,7 +64,7 @@ function errorShape({ status, headers }: HttpAnswer, text: string): string | nul
   if (headers.get('content-type') !== JSON_TYPE) return 'an error that is not JSON'
   const body: { [member: string]: unknown } = JSON.parse(text)
   const { status: word, code, message, timestamp, ...context } = body
-  if (word !== 'error' || typeof code !== 'string' || STATUS[code as ErrorCode] !== status) {
+  if (word !== 'error' || typeof code !== 'string' || STATUSES.get(code) !== status) {
     return `status ${status} with ${word} and ${code}`
   }
   if (typeof message !== 'string' || message === '') return 'no message'
@@ -70,7 +89,7 @@ function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null
   if (status !== 200) return errorShape(answer, text)
   const type = headers.get('content-type')
   if (type === JSON_TYPE) JSON.parse(text)
-  else if (type !== TXT_TYPE || !/^(?:[\w:/.]+\n)*$/.test(text)) return 'a text that is no list'
+  else if (type !== TXT_TYPE || !/^(?:[\w:/.]+\n)*$/.test(text)) return 'a text that is not a list'
   return null
 }
 
@@ -92,7 +111,7 @@ function judgeOurs(
   const why = shape(answer, text, isHead)
   if (why !== null) return { fault: 'shape', why }
   if (statuses === null || statuses.includes(status)) return null
-  return { fault: 'verdict', why: `not ${statuses.join(' or ')} but ${said}` }
+  return { fault: 'status', why: `not ${statuses.join(' or ')} but ${said}` }
 }
 
 /**

@@ -1,19 +1,18 @@
 /**
  * Owns the fuzzer's keys, all the ways a request may carry one, and how a reflected key is
- * recognised: keys are made of five letters that nothing else holds in such a row.
+ * recognised: keys consist of five letters that form such a sequence nowhere else.
  */
-import { openRegistry } from '../../../../src/app.ts'
-import { between, pick, randomOf } from '../part.ts'
+import { addKeys } from '../../../support/fixtures.ts'
+import { between, pick, randomOf } from '../../../support/random.ts'
 
 const LETTERS = [...'QXZJV']
 /** Ten characters of a key, in any case. */
 const REFLECTION = /[qxzjv]{10}/i
 
-/** Keys by what they may do. `free` ones are held to nothing. */
+/** Keys by their limits; `free` ones have none. */
 export type Keys = { [kind in 'free' | 'limited' | 'temp' | 'unknown']: readonly string[] }
 export type Kind = keyof Keys | 'demo' | 'none'
 
-const UNLIMITED = { burst: null, daily: null, subnets: null, clients: null, count: null }
 const DAY_MS = 86_400_000
 
 /** The keys of a run. */
@@ -34,21 +33,16 @@ export function keysOf(seed: number): Keys {
   }
 }
 
-/** Adds the keys that are known to the registry in `data`. */
+/** Adds the plans and all keys but the unknown ones to a data directory. */
 export function addFuzzKeys(data: string, keys: Keys, nowMs: number): void {
-  const registry = openRegistry(data)
   const plans = { free: 'unlimited', limited: 'classic', temp: null }
-  try {
-    registry.plans.set({ name: 'unlimited', ...UNLIMITED })
-    for (const kind of ['free', 'limited', 'temp'] as const) {
+  const added = (['free', 'limited', 'temp'] as const).flatMap(kind =>
+    keys[kind].map(key => {
       const expiresAt = kind === 'temp' ? nowMs + DAY_MS : null
-      for (const key of keys[kind]) {
-        registry.keys.add({ key, label: kind, plan: plans[kind], expiresAt }, nowMs)
-      }
-    }
-  } finally {
-    registry.close()
-  }
+      return { key, label: kind, plan: plans[kind], expiresAt }
+    }),
+  )
+  addKeys(data, { unlimited: {} }, added, nowMs)
 }
 
 /** Text with its escapes of URLs and JSON undone once. */
@@ -57,7 +51,7 @@ const unescaped = (text: string): string =>
     String.fromCharCode(Number.parseInt(url ?? json, 16)),
   )
 
-/** Whether ten characters of a key stand in the text, plain or escaped. */
+/** Whether the text holds ten characters of a key, plain or escaped. */
 export const isReflected = (text: string): boolean =>
   REFLECTION.test(text) || (/%|\\u/.test(text) && REFLECTION.test(unescaped(text)))
 
@@ -66,11 +60,11 @@ const byteEscape = (byte: number): string => `%${byte.toString(16).padStart(2, '
 export const escapedWhole = (text: string): string =>
   [...Buffer.from(text)].map(byteEscape).join('')
 
-/** What a request carries to be let in: pieces of its query, and header fields. */
-export type Credential = { pieces: readonly string[]; headers: readonly string[] }
+/** The credentials of a request: pieces of its query, and header fields. */
+type Credential = { pieces: readonly string[]; headers: readonly string[] }
 
-/** A key given as the rules allow. */
-export function rightly(random: () => number, key: string): Credential {
+/** A key given in an allowed way. */
+export function allowed(random: () => number, key: string): Credential {
   const plain = encodeURIComponent(key)
   const bearer = `Authorization: Bearer ${Buffer.from(key).toString('latin1')}`
   const ways: readonly Credential[] = [
@@ -87,8 +81,8 @@ export function rightly(random: () => number, key: string): Credential {
   return pick(random, ways)
 }
 
-/** A key where it does not belong, or not alone. */
-export function oddly(random: () => number, key: string, other: string): Credential {
+/** A key in a wrong place, or one of several. */
+export function misplaced(random: () => number, key: string, other: string): Credential {
   const plain = encodeURIComponent(key)
   const [head, tail] = [key.slice(0, key.length >> 1), key.slice(key.length >> 1)]
   const bearer = `Authorization: Bearer ${Buffer.from(key).toString('latin1')}`

@@ -1,9 +1,9 @@
-/** Owns the list the fuzzed server serves, and requests whose answers are known from it. */
-import { TYPES } from '../../../../src/proxies/proxy.ts'
+/** Owns the list that the fuzzed server serves, and requests whose answers are known from it. */
+import { TYPES } from '../../support/rows.ts'
 import type { Probe } from './client.ts'
 
 const FRESH = 24
-/** So many that the thread for long answers writes them; shown only to `time` over a day. */
+/** So many that the stream worker renders them; only a `time` over a day shows them. */
 const OLD = 1_100
 const OLD_SECONDS = 80_000
 
@@ -30,7 +30,7 @@ export function listRows(checkedAt: number) {
   return [...fresh, ...old]
 }
 
-/** Requests with a key that is held to nothing, and the bytes that answer them. */
+/** Requests with an unlimited key, and the bytes that answer them. */
 export function probesOf(key: string): Probe[] {
   const rows = Array.from({ length: FRESH }, (_, n) => freshRow(n))
   const ask = `/api?key=${encodeURIComponent(key)}`

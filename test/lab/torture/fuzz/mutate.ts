@@ -1,12 +1,12 @@
-/** Owns changing bytes at random: flip, insert, delete, repeat, splice. Strings are Latin-1. */
-import { between, pick } from '../part.ts'
+/** Owns random changes of bytes: flip, insert, delete, repeat, splice. Strings are Latin-1. */
+import { between, pick } from '../../../support/random.ts'
 
 type Change = (random: () => number, text: string, other: string) => string
 
 const position = (random: () => number, text: string): number => between(random, 0, text.length)
 const byte = (random: () => number): string => String.fromCharCode(between(random, 0, 255))
-/** Bytes that mean something to HTTP, to URLs or to UTF-8. */
-const TELLING = [...'%&=?#;:/\\ \r\n\t\0"\'+,.@[]{}\x7f\x80\xc0\xed\xf4\xff']
+/** Bytes with a meaning in HTTP, URLs or UTF-8. */
+const SPECIAL = [...'%&=?#;:/\\ \r\n\t\0"\'+,.@[]{}\x7f\x80\xc0\xed\xf4\xff']
 
 const CHANGES: readonly Change[] = [
   (random, text) => {
@@ -20,7 +20,7 @@ const CHANGES: readonly Change[] = [
   },
   (random, text) => {
     const at = position(random, text)
-    return text.slice(0, at) + pick(random, TELLING) + text.slice(at)
+    return text.slice(0, at) + pick(random, SPECIAL) + text.slice(at)
   },
   (random, text) => {
     const at = position(random, text)
@@ -37,7 +37,7 @@ const CHANGES: readonly Change[] = [
   },
 ]
 
-/** The text after a few changes; `other` is what pieces are taken from. */
+/** The text after a few changes; spliced pieces come from `other`. */
 export function mutate(random: () => number, text: string, other: string): string {
   let changed = text
   const times = between(random, 1, 1 + between(random, 0, 5))

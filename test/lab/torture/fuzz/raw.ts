@@ -1,8 +1,8 @@
 /**
- * Owns the fuzzer's requests that are bad HTTP, or nearly so, as the bytes of a whole connection:
- * request lines, header noise, lengths that disagree, chunks, several requests at once, cut ends.
+ * Owns the fuzzer's requests that are invalid HTTP, or nearly so, as the bytes of a connection:
+ * request lines, header noise, contradictory lengths, chunks, several requests, truncated ones.
  */
-import { between, pick } from '../part.ts'
+import { between, pick } from '../../../support/random.ts'
 import { bytesOf, type Case, makeCase } from './grammar.ts'
 import type { Keys } from './keys.ts'
 import { mutate } from './mutate.ts'
@@ -111,7 +111,7 @@ const GREETINGS = [
   'GET /api\r\n\r\n',
 ]
 
-/** The target in the forms of RFC 9112, 3.2, and some that are none. */
+/** The target in the forms of RFC 9112, section 3.2, and in invalid ones. */
 function formOf(random: Random, target: string): string {
   const forms = [
     target,

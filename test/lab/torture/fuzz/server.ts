@@ -1,65 +1,40 @@
-/** Owns a server whose every word is read: whether it holds a key, and what it complains of. */
-import { childEnvironment, keepTrack, stop } from '../../bench/processes.ts'
+/** Owns a server whose whole output is checked: for keys, and for unexpected lines on stderr. */
+import { launchServer } from '../../../support/launch.ts'
 import { isReflected } from './keys.ts'
 
-/** A key may lie across two pieces of output. */
+/** A key may span two chunks of output. */
 const OVERLAP = 2_000
 const EXPECTED = /^(?:listening on \S+|stopping|)$/
 
-async function watch(stream: ReadableStream<Uint8Array>, take: (text: string) => void) {
-  for await (const piece of stream) take(Buffer.from(piece).toString('latin1'))
-}
-
-/** Starts `command`, which says where it listens. */
-export async function startWatched(command: readonly string[]) {
-  const child = keepTrack(
-    Bun.spawn([...command], {
-      env: childEnvironment(),
-      stdin: 'ignore',
-      stdout: 'pipe',
-      stderr: 'pipe',
-    }),
-  )
-  const seen = { bytes: 0, reflected: 0, stderr: '' }
-  const { promise: where, resolve, reject } = Promise.withResolvers<string>()
-
-  function reader(more: (text: string) => void): (text: string) => void {
+/** Starts a server; its access log is read as it is written, because it grows large. */
+export async function startChecked(binary: string, data: string) {
+  const options = ['--data', data, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1']
+  const server = await launchServer([binary, 'serve', ...options, '--grace', '1s'], {
+    stdout: 'pipe',
+  })
+  const { written, isRunning, port } = server
+  const log = { bytes: 0, reflected: 0 }
+  async function readLog(): Promise<void> {
     let last = ''
-    return text => {
-      seen.bytes += text.length
-      if (isReflected(last + text)) seen.reflected += 1
+    for await (const chunk of server.stdout ?? []) {
+      const text = Buffer.from(chunk).toString('latin1')
+      log.bytes += text.length
+      if (isReflected(last + text)) log.reflected += 1
       last = text.slice(-OVERLAP)
-      more(text)
     }
   }
-  const drained = Promise.all([
-    watch(
-      child.stdout,
-      reader(() => {}),
-    ),
-    watch(
-      child.stderr,
-      reader(text => {
-        seen.stderr += text
-        const found = /listening on (\S+)\n/.exec(seen.stderr)?.[1]
-        if (found) resolve(found)
-      }),
-    ),
-  ])
-  void child.exited.then(code => reject(new Error(`serve ended with ${code}: ${seen.stderr}`)))
+  const logRead = readLog()
   return {
-    /** `http://127.0.0.1:PORT` or `unix:PATH`. */
-    where: await where,
-    pid: child.pid,
-    seen,
-    /** Lines of stderr that say more than that it runs. */
-    complaints: () => seen.stderr.split('\n').filter(line => !EXPECTED.test(line)),
-    isAlive: () => child.exitCode === null && child.signalCode === null,
-    /** Ends it; gives its exit status once everything it said is read. */
-    async stop(): Promise<number> {
-      await stop(child)
-      await drained
-      return child.exited
+    port,
+    isRunning,
+    /** Lines of stderr other than those of a normal run. */
+    complaints: () => written.stderr.split('\n').filter(line => !EXPECTED.test(line)),
+    /** Stops the server; gives its exit status, the size of its output and keys found in it. */
+    async stop() {
+      const exitCode = await server.stop()
+      await logRead
+      const bytes = log.bytes + written.stderr.length
+      return { exitCode, bytes, reflected: log.reflected + Number(isReflected(written.stderr)) }
     },
   }
 }

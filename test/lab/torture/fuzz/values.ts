@@ -1,6 +1,6 @@
 /**
- * Owns what the fuzzer writes for each parameter: values the rules accept, values they refuse
- * by a hair, and values meant to do harm. Everything is a string of bytes (Latin-1).
+ * Owns the fuzzer's values for each parameter: accepted ones, narrowly refused ones, and hostile
+ * ones. Every string holds bytes (Latin-1).
  */
 
 const bytes = (text: string): string => Buffer.from(text).toString('latin1')
@@ -43,7 +43,7 @@ export const GOOD_JSON: Values = {
   pretty: FLAGS,
 }
 
-/** Percent sequences that are no UTF-8. */
+/** Percent sequences that are not UTF-8. */
 export const BROKEN = [
   '%',
   '%z',
@@ -144,7 +144,7 @@ export const STRANGE_NAMES = [
   ...['city%0d%0aSet-Cookie:x', '%22', "'", '\\', '{', '$where', '..%2f..', 'x'.repeat(300)],
 ]
 
-/** Values meant to do harm wherever they stand. */
+/** Hostile values, for any place. */
 export const HOSTILE = [
   ...BROKEN,
   ...['%00', '%0d%0aX:1', '%1b', '%7f', '%u0041', '%25%25', '%2500', '%EF%BF%BF', '%E2%80%AE'],

@@ -1,11 +1,11 @@
 /**
- * Clients of the limiter in a process of their own: each sends its next request as soon as it has
- * the answer to the last, over a connection that it keeps or over a new one each time. What was
- * asked, when, and what was answered goes to a file. A script, see `runAsScript`.
+ * Clients of the limiter in a process of their own: each sends its next request as soon as the last
+ * is answered, over a keep-alive connection or a new one each time. Requests and answers are noted
+ * in a file with their times. A script, see `runAsScript`.
  */
 import type { Socket } from 'bun'
-import { runAsScript } from '../../bench/processes.ts'
-import { randomOf } from '../part.ts'
+import { randomOf } from '../../../support/random.ts'
+import { runAsScript } from '../../support/script.ts'
 import { createTraffic, headOf, type Request } from './traffic.ts'
 
 export type ClientInput = {
@@ -33,13 +33,13 @@ export type Note = Omit<Request, 'from'> & {
   body: string
 }
 
-/** One in so many clients opens a new connection for each request. */
+/** Every NEW_CONNECTIONS-th client opens a new connection for each request. */
 const NEW_CONNECTIONS = 4
 
 const fieldOf = (head: string, name: string): string =>
   new RegExp(`\\r\\n${name}: *([^\\r]*)`, 'i').exec(head)?.[1] ?? ''
 
-/** A whole answer apart, or `null` while some of it is missing. */
+/** A complete answer, or `null` while some of it is missing. */
 function readAnswer(text: string) {
   const end = text.indexOf('\r\n\r\n')
   if (end < 0) return null
@@ -62,7 +62,7 @@ type Shared = {
   next: () => Request | null
   note: (note: Note) => void
   result: ClientResult
-  /** A client has nothing more to send. */
+  /** Is called when a client has nothing more to send. */
   left: () => void
 }
 
@@ -100,7 +100,7 @@ function startClient(n: number, { ports, next, note, result, left }: Shared): vo
     connect()
   }
 
-  /** A connection that ends while it owes an answer. */
+  /** Handles a connection that ends before its answer. */
   function lose(closed: Socket): void {
     if (closed !== socket || request === null) return
     result.broken += 1

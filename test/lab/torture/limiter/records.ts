@@ -1,22 +1,31 @@
 /**
- * Owns reading what a run of the limiter left behind: what clients noted, what the servers logged
- * and what the journal of access.db holds, joined to one record a request.
+ * Owns reading the records of a run: the notes of the clients, the logs of the servers and the
+ * journal of access.db, joined to one observation for each request.
  */
 import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
+import {
+  type Caller,
+  emptyHistory,
+  type History,
+  networksOf,
+  type Rule,
+  record,
+  rulesOf,
+  setName,
+} from '../../../support/limiter-oracle.ts'
 import type { Note } from './client.ts'
-import { countBelow, emptyHistory, type History, type Rule, record } from './oracle.ts'
 import { addressOf, CALLERS, KINDS, type Kind } from './traffic.ts'
 import type { Ids, JournalRow } from './world.ts'
 
-/** One request as its client and its server saw it. */
-export type Decision = Note & {
+/** One request as its client and its server recorded it. */
+export type Observed = Note & {
   of: Kind
   /** The server's clock when the request arrived. */
   nowMs: number
   code: string
   fields: { retry_after?: number; daily_limit?: number; used_subnets?: number }
-  subjects: string[]
+  caller: Caller
   rules: readonly Rule[]
 }
 
@@ -26,27 +35,27 @@ async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
   }
 }
 
-/** What the contract holds a kind to (B2, B4, B5). */
-const RULES: readonly (readonly Rule[])[] = KINDS.map(({ caller, limits }) => {
-  const twice = (name: string, ms: number): Rule => ({
-    window: { name, limit: 2, ms },
-    daily: null,
-  })
-  if (caller === 'demo') return [twice('demo', 60_000)]
-  if (caller === 'temp') return [twice('key', 3_600_000), twice('address', 3_600_000)]
-  const { burst, daily } = limits
-  const window = burst && { name: 'burst', limit: burst.requests, ms: burst.seconds * 1000 }
-  return [{ window, daily }]
-})
-
-function subjectsOf({ caller }: Kind, id: string, place: number): string[] {
-  if (caller === 'demo') return [`demo:${addressOf(place).bucket}`]
-  return caller === 'temp' ? [`key:${id}`, `temp:${addressOf(place).bucket}`] : [`key:${id}`]
+/** A caller of each key or address, and its rules: one object for all of its requests. */
+function createCallers(ids: Ids) {
+  const known = new Map<string, { caller: Caller; rules: readonly Rule[] }>()
+  return ({ kind, subject, place }: Note, { caller: callerKind, limits }: Kind) => {
+    const name = `${kind} ${subject} ${callerKind === 'regular' ? '' : place}`
+    const found = known.get(name)
+    if (found) return found
+    const id = callerKind === 'demo' ? 'demo' : (ids[kind]?.[subject] ?? '')
+    const caller: Caller =
+      callerKind === 'regular' ? { kind: callerKind, id, plan: limits } : { kind: callerKind, id }
+    // Only demo and temporary keys are counted by address.
+    const bucket = callerKind === 'regular' ? '' : addressOf(place).bucket
+    const made = { caller, rules: rulesOf(caller, bucket) }
+    known.set(name, made)
+    return made
+  }
 }
 
 export type Records = {
-  decisions: Decision[]
-  /** Requests that only one side knows of, or of which the sides say different things. */
+  observed: Observed[]
+  /** Requests that only one side recorded, or that the sides recorded differently. */
   unpaired: number
 }
 
@@ -62,36 +71,32 @@ async function readLogs(files: readonly string[]): Promise<Map<string, Logged>> 
   return logged
 }
 
-function decisionOf(note: Note, nowMs: number, ids: Ids): Decision & { keyId: string } {
-  const of = KINDS[note.kind]
-  if (!of) throw new Error(`there is no kind ${note.kind}`)
-  const keyId = of.caller === 'demo' ? 'demo' : (ids[note.kind]?.[note.subject] ?? '')
-  const { code = '', ...fields } = note.status === 200 ? {} : JSON.parse(note.body)
-  const subjects = subjectsOf(of, keyId, note.place)
-  return { ...note, of, nowMs, code, fields, subjects, rules: RULES[note.kind] ?? [], keyId }
-}
-
 /** Joins notes and access logs by request id. */
-export async function readDecisions(
+export async function readObserved(
   notes: readonly string[],
   logs: readonly string[],
   ids: Ids,
 ): Promise<Records> {
   const logged = await readLogs(logs)
-  const decisions: Decision[] = []
+  const callerOf = createCallers(ids)
+  const observed: Observed[] = []
   let unpaired = 0
   for (const file of notes) {
     for await (const note of linesOf<Note>(file)) {
       const entry = logged.get(note.id)
       logged.delete(note.id)
-      const { keyId, ...decision } = decisionOf(note, Date.parse(entry?.time ?? ''), ids)
-      const { nowMs, sentMs, receivedMs, status } = decision
+      const of = KINDS[note.kind]
+      if (!of) throw new Error(`there is no kind ${note.kind}`)
+      const { status, sentMs, receivedMs } = note
+      const { code = '', ...fields } = status === 200 ? {} : JSON.parse(note.body)
+      const nowMs = Date.parse(entry?.time ?? '')
+      const { caller, rules } = callerOf(note, of)
       const isWithin = sentMs <= nowMs && nowMs <= receivedMs
-      if (entry?.status !== status || entry.key !== keyId || !isWithin) unpaired += 1
-      decisions.push(decision)
+      if (entry?.status !== status || entry.key !== caller.id || !isWithin) unpaired += 1
+      observed.push({ ...note, of, nowMs, code, fields, caller, rules })
     }
   }
-  return { decisions, unpaired: unpaired + logged.size }
+  return { observed, unpaired: unpaired + logged.size }
 }
 
 /** The networks of one set of a day, in order of commit. */
@@ -102,13 +107,11 @@ export type Journal = {
   histories: Map<string, History>
   /** By subject and day, see `setName`. */
   sets: Map<string, NetworkSet>
-  /** Admissions whose own count of the day is not the oracle's. */
+  /** Admissions whose count of the day differs from the oracle's. */
   miscounted: number
-  /** The first place of the journal that was certainly not there yet at `ms`. */
+  /** The first place of the journal that certainly did not exist yet at `ms`. */
   notYetAt: (ms: number) => number
 }
-
-export const setName = (subject: string, day: number): string => `${subject} ${day}`
 
 function openSet(sets: Journal['sets'], subject: string, day: number): NetworkSet {
   const name = setName(subject, day)
@@ -121,7 +124,7 @@ export function readHistories(rows: readonly JournalRow[]): Journal {
   const histories: Journal['histories'] = new Map()
   const sets: Journal['sets'] = new Map()
   const seqs: number[] = []
-  const latest: number[] = [] // the latest instant up to each admission: its commit is later
+  const latest: number[] = [] // the latest instant up to each admission, which is before its commit
   let miscounted = 0
   for (const { seq, subject, at, requests, day, network } of rows) {
     if (at === null) {
@@ -146,16 +149,23 @@ export function readHistories(rows: readonly JournalRow[]): Journal {
   }
 }
 
-/** The networks a request's answer draws on, by set, as the contract counts them (B2). */
-export function drawnBy({ of, subjects, port, place }: Decision, shown: readonly string[]) {
-  const [subject = ''] = subjects
-  const { subnets, clients } = of.limits
+/** The quotas of networks that a request's answer consumes, as access.db writes the networks. */
+export function quotasOf({ caller, place }: Observed, shown: readonly string[]) {
   const numbers = shown.map(network => {
     const [high = '', low = ''] = network.split('.')
     return String(Number(high) * 256 + Number(low))
   })
-  return [
-    { subject: `${subject}:served`, quota: subnets, networks: numbers },
-    { subject: `${subject}:callers`, quota: clients, networks: [CALLERS[place]?.bucket ?? ''] },
-  ].flatMap(({ quota, ...drawn }) => (quota === null ? [] : [{ ...drawn, quota, port }]))
+  return networksOf(caller, numbers, CALLERS[place]?.bucket ?? '')
+}
+
+/** How many numbers of an ordered list are below a bound. */
+export function countBelow(ordered: readonly number[], bound: number): number {
+  let low = 0
+  let high = ordered.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((ordered[middle] ?? 0) < bound) low = middle + 1
+    else high = middle
+  }
+  return low
 }

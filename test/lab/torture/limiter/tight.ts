@@ -1,30 +1,32 @@
 /**
- * How tight retry_after is (contract B3), on a clock moved by hand over midnight, forwards and
- * back: a second before it the same request is still refused, at it the request comes further.
+ * Owns checking that retry_after is minimal (contract B3), on a clock moved over midnight, forwards
+ * and back: a second earlier the same request is still refused, and then it comes further.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Caller, chargeOne, metersOf } from '../../../../src/access/access.ts'
-import type { Plan } from '../../../../src/access/plan.ts'
-import { admitOne } from '../../../../src/access/rate-limit.ts'
-import { openRegistry } from '../../../../src/app.ts'
-import { createUsageStore, openAccessFile } from '../../../../src/sqlite/access/usage.ts'
-import { between, type Finding, pick, type Run, randomOf, scaled } from '../part.ts'
-import { exchange, type Serving, startServing } from '../serving.ts'
+import { addKeys, type Limits, UNLIMITED } from '../../../support/fixtures.ts'
+import type { Server } from '../../../support/launch.ts'
+import { dayOf } from '../../../support/limiter-oracle.ts'
+import { between, pick, randomOf } from '../../../support/random.ts'
+import { startServe } from '../../support/serve.ts'
+import { count } from '../../support/table.ts'
+import { type Finding, type Run, scaled } from '../part.ts'
+import { exchange } from '../support/connect.ts'
+import { type Asked, type Caller, openLimiter } from './in-process.ts'
 
 type Random = () => number
 
 const REFUSALS = 100_000
-/** Of them over real sockets to the program, on a clock of its own. */
+/** More over real sockets, to a server with a clock of its own. */
 const REFUSALS_SERVED = 400
 const SECOND_MS = 1_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const MIDNIGHT = Date.UTC(2026, 10, 21)
-/** Requests of one story: it begins with nothing used. */
-const STORY = 40
+/** Requests of one sequence, in which nothing is used at first. */
+const SEQUENCE = 40
 
-/** How a clock may move, in milliseconds. */
+/** Moves of the clock, in milliseconds. */
 const MOVES: readonly ((random: Random) => number)[] = [
   () => 0,
   random => between(random, 0, 1_200),
@@ -35,18 +37,19 @@ const MOVES: readonly ((random: Random) => number)[] = [
   random => -between(random, 1, 20_000),
   random => pick(random, [-DAY_MS, -HOUR_MS, 12 * HOUR_MS, DAY_MS - 1, DAY_MS]),
 ]
-/** One move of the clock; the usual ones are more likely than hours and days. */
+/** A random move of the clock; short ones are more likely than hours and days. */
 export const move = (random: Random): number =>
   pick(random, random() < 0.7 ? MOVES.slice(0, 4) : MOVES)(random)
 
-/** An instant of the last day before midnight, often of its last seconds. */
+/** An instant of the day before midnight, often of its last seconds. */
 export const startMs = (random: Random): number =>
   MIDNIGHT - (random() < 0.5 ? between(random, 0, 30_000) : between(random, 0, DAY_MS))
 
 const maybe = <T>(random: Random, chance: number, make: () => T): T | null =>
   random() < chance ? make() : null
 
-export const anyPlan = (random: Random): Plan => ({
+export const anyPlan = (random: Random) => ({
+  ...UNLIMITED,
   name: 'any',
   burst: maybe(random, 0.7, () => ({
     requests: between(random, 1, 5),
@@ -55,7 +58,6 @@ export const anyPlan = (random: Random): Plan => ({
   daily: maybe(random, 0.5, () => between(random, 1, 8)),
   subnets: maybe(random, 0.4, () => between(random, 4, 8)),
   clients: maybe(random, 0.2, () => between(random, 1, 3)),
-  count: null,
 })
 
 export const ADDRESSES = [
@@ -63,46 +65,10 @@ export const ADDRESSES = [
   ...['2001:db8:0:1::1', '2001:db8:0:1:ffff::2', '2001:db8:0:2::1'],
 ]
 
-type Asked = { caller: Caller; ip: string; subnets: number[] }
-
-/** How far a request came: an answer may still be refused for its networks once it is admitted. */
-type Outcome = { stage: 'refused' | 'admitted' | 'served'; seconds: number }
-
-/** A store with nothing used, and requests of it that are undone again when asked to. */
-function openWorld() {
-  const db = openAccessFile(':memory:')
-  const store = createUsageStore(db)
-  const undone = new Error('undone')
-  function ask({ caller, ip, subnets }: Asked, nowMs: number): Outcome {
-    const verdict = admitOne(store, metersOf(caller, ip), nowMs)
-    if (verdict.refused !== null) return { stage: 'refused', seconds: verdict.retryAfterSeconds }
-    const refusal = chargeOne(store, { caller, ip, subnets, verdict }, nowMs)
-    if (refusal === null) return { stage: 'served', seconds: 0 }
-    return { stage: 'admitted', seconds: refusal.context.retryAfterSeconds ?? 0 }
-  }
-  return {
-    ask: (asked: Asked, nowMs: number): Outcome => store.transaction(() => ask(asked, nowMs)),
-    /** Whether it would come further at another instant; nothing is used. */
-    wouldPass(asked: Asked, { stage }: Outcome, nowMs: number): boolean {
-      let then: Outcome['stage'] = stage
-      try {
-        store.transaction(() => {
-          then = ask(asked, nowMs).stage
-          throw undone
-        })
-      } catch (error) {
-        if (error !== undone) throw error
-      }
-      return stage === 'refused' ? then !== 'refused' : then === 'served'
-    },
-    close: () => db.close(),
-  }
-}
-
-/** What was seen of refusals. */
+/** What was found of refusals. */
 type Seen = {
   refusals: number
-  /** Those that waited over a midnight, and those at a clock that had stepped back. */
+  /** Those that wait past midnight, and those after the clock stepped back. */
   overMidnight: number
   steppedBack: number
   late: string[]
@@ -112,8 +78,6 @@ const nothingSeen = (): Seen => ({
   ...{ refusals: 0, overMidnight: 0, steppedBack: 0 },
   ...{ late: [], early: [] },
 })
-
-const dayOf = (ms: number): number => Math.floor(ms / DAY_MS)
 
 function note(seen: Seen, nowMs: number, highestMs: number, seconds: number): void {
   seen.refusals += 1
@@ -126,9 +90,9 @@ function anyAsked(random: Random, callers: readonly Caller[]): Asked {
   return { caller: pick(random, callers), ip: pick(random, ADDRESSES), subnets }
 }
 
-/** One story: some callers ask again and again, and every refusal is put to the test. */
-function tellStory(random: Random, seen: Seen): void {
-  const world = openWorld()
+/** One sequence: some callers ask again and again, and every refusal is checked. */
+function playSequence(random: Random, seen: Seen): void {
+  const limiter = openLimiter()
   const paid = ['a', 'b'].map((id): Caller => ({ kind: 'regular', id, plan: anyPlan(random) }))
   const callers: Caller[] = [
     ...paid,
@@ -138,84 +102,75 @@ function tellStory(random: Random, seen: Seen): void {
   ]
   let nowMs = startMs(random)
   let highestMs = nowMs
-  for (let n = 0; n < STORY; n += 1) {
+  for (let n = 0; n < SEQUENCE; n += 1) {
     nowMs += move(random)
     const asked = anyAsked(random, callers)
-    const outcome = world.ask(asked, nowMs)
+    const outcome = limiter.ask(asked, nowMs)
     const { stage, seconds } = outcome
     if (stage !== 'served') {
       note(seen, nowMs, highestMs, seconds)
       const what = JSON.stringify({ ...asked, nowMs, ...outcome })
-      const after = (wait: number) => world.wouldPass(asked, outcome, nowMs + wait * SECOND_MS)
+      const after = (wait: number) => limiter.wouldPass(asked, outcome, nowMs + wait * SECOND_MS)
       if (!Number.isInteger(seconds) || seconds < 1 || !after(seconds)) seen.early.push(what)
       if (seconds > 1 && after(seconds - 1)) seen.late.push(what)
     }
     highestMs = Math.max(highestMs, nowMs)
   }
-  world.close()
+  limiter.close()
 }
 
-/** Stories until there were so many refusals. */
-export function tellStories(seed: number, refusals: number): Seen {
-  const random = randomOf(seed, 'stories')
+/** Plays sequences until there are that many refusals. */
+export function playSequences(seed: number, refusals: number): Seen {
+  const random = randomOf(seed, 'sequences')
   const seen = nothingSeen()
-  while (seen.refusals < refusals) tellStory(random, seen)
+  while (seen.refusals < refusals) playSequence(random, seen)
   return seen
 }
 
-const KEYS: readonly (readonly [key: string, plan: Partial<Plan> | null])[] = [
-  ['pl_burst', { burst: { requests: 3, seconds: 5 } }],
-  ['pl_long', { burst: { requests: 2, seconds: 86_400 } }],
-  ['pl_daily', { daily: 3 }],
-  ['pl_both', { burst: { requests: 2, seconds: 7_200 }, daily: 4 }],
-  ['pl_clients', { clients: 1 }],
-  ['temp_one', null],
-  ['temp_two', null],
+/** Plans with a key of the same name, and temporary keys. */
+const PLANS: { readonly [key: string]: Partial<Limits> } = {
+  pl_burst: { burst: { requests: 3, seconds: 5 } },
+  pl_long: { burst: { requests: 2, seconds: 86_400 } },
+  pl_daily: { daily: 3 },
+  pl_both: { burst: { requests: 2, seconds: 7_200 }, daily: 4 },
+  pl_clients: { clients: 1 },
+}
+const KEYS = [
+  ...Object.keys(PLANS).map(key => ({ key, plan: key })),
+  ...['temp_one', 'temp_two'].map(key => ({ key, plan: null })),
 ]
 
-function addKeys(data: string): void {
-  const registry = openRegistry(data)
-  const none = { burst: null, daily: null, subnets: null, clients: null, count: null }
-  for (const [key, limits] of KEYS) {
-    const plan = limits && key
-    if (limits) registry.plans.set({ ...none, ...limits, name: key })
-    registry.keys.add({ key, label: '', plan, expiresAt: null }, MIDNIGHT - 2 * DAY_MS)
-  }
-  registry.close()
-}
-
-/** Asks one of the servers at an instant: seconds to wait, or `null`: admitted. */
-function createAsk(servers: readonly Serving[], clock: string, random: Random) {
+/** Asks one of the servers at an instant; gives the seconds to wait, or `null` when admitted. */
+function createAsk(servers: readonly Server[], clock: string, random: Random) {
   return async (key: string, ip: string, nowMs: number): Promise<number | null> => {
     writeFileSync(clock, String(nowMs))
     const head = `Host: x\r\nConnection: close\r\nX-Forwarded-For: ${ip}\r\n`
     const request = `GET /api?key=${key} HTTP/1.1\r\n${head}\r\n`
-    const { status, text } = await exchange(pick(random, servers).at, request)
+    const { status, text } = await exchange(pick(random, servers).where, request)
     if (status === 404 || status === 200) return null
     const wait = Number(/"retry_after":(\d+)/.exec(text)?.[1])
     const field = Number(/\r\nretry-after: *(\d+)/i.exec(text)?.[1])
-    if (status !== 429 || wait !== field) throw new Error(`not a refusal: ${text}`)
+    if (status !== 429 || wait !== field) throw new Error(`unexpected answer: ${text}`)
     return wait
   }
 }
 
-/** The same over sockets, two servers on one clock; every request is served in the end. */
+/** The same over sockets: two servers on one clock, and every request is served in the end. */
 async function overSockets(run: Run, seen: Seen): Promise<void> {
   const random = randomOf(run.seed, 'tight')
   const data = run.directory('tight')
-  addKeys(data)
+  addKeys(data, PLANS, KEYS, MIDNIGHT - 2 * DAY_MS)
   const clock = join(data, 'clock')
   let nowMs = startMs(random)
   writeFileSync(clock, String(nowMs))
-  const start = () =>
-    startServing(run.binary, { data, clock, more: ['--trust-proxy', '127.0.0.1'] })
+  const start = () => startServe(run.binary, { data, clock, more: ['--trust-proxy', '127.0.0.1'] })
   const servers = [await start(), await start()]
   const ask = createAsk(servers, clock, random)
   const full = seen.refusals + scaled(REFUSALS_SERVED, run)
   let highestMs = nowMs
   while (seen.refusals < full) {
     nowMs += move(random)
-    const key = random() < 0.2 ? 'demo' : pick(random, KEYS)[0]
+    const key = random() < 0.2 ? 'demo' : pick(random, KEYS).key
     const ip = pick(random, ADDRESSES)
     const seconds = await ask(key, ip, nowMs)
     if (seconds !== null) {
@@ -225,7 +180,7 @@ async function overSockets(run: Run, seen: Seen): Promise<void> {
       if (seconds > 1 && (await ask(key, ip, before)) === null) seen.late.push(what)
       if ((await ask(key, ip, before + SECOND_MS)) !== null) seen.early.push(what)
       highestMs = Math.max(highestMs, before + SECOND_MS)
-      // Half of the time the clock steps back to where it was.
+      // Otherwise the clock steps back to where it was.
       if (random() < 0.5) nowMs = before + SECOND_MS
     }
     highestMs = Math.max(highestMs, nowMs)
@@ -233,11 +188,9 @@ async function overSockets(run: Run, seen: Seen): Promise<void> {
   await Promise.all(servers.map(server => server.stop()))
 }
 
-const number = (n: number): string => n.toLocaleString('en-US')
-
 export async function tightFindings(run: Run): Promise<Finding[]> {
   const full = scaled(REFUSALS, run)
-  const seen = tellStories(run.seed, full)
+  const seen = playSequences(run.seed, full)
   const alone = seen.refusals
   await overSockets(run, seen)
   for (const what of seen.early.slice(0, 3)) run.say(`early: ${what}`)
@@ -247,10 +200,10 @@ export async function tightFindings(run: Run): Promise<Finding[]> {
       promise: 'retry_after is the fewest seconds after which the same request is admitted',
       figure:
         `${seen.early.length} too short, ${seen.late.length} too long of ` +
-        `${number(seen.refusals)} (${number(seen.overMidnight)} over midnight, ` +
-        `${number(seen.steppedBack)} after the clock stepped back, ` +
-        `${number(seen.refusals - alone)} over sockets)`,
-      bound: `0 of at least ${number(full)}`,
+        `${count(seen.refusals)} (${count(seen.overMidnight)} over midnight, ` +
+        `${count(seen.steppedBack)} after the clock stepped back, ` +
+        `${count(seen.refusals - alone)} over sockets)`,
+      bound: `0 of at least ${count(full)}`,
       holds:
         seen.early.length + seen.late.length === 0 && seen.overMidnight > 0 && seen.steppedBack > 0,
     },

@@ -1,29 +1,27 @@
 /**
- * Owns what the limiter is asked: kinds of keys, one for each kind of limit and some for several
- * at once, and the requests of their customers. Requests go over the subjects of a kind in waves,
- * so that at any time all clients of all processes meet at the same few.
+ * Owns the requests to the limiter: kinds of keys, one for each kind of limit and some for several,
+ * and requests with them. They move over the subjects of a kind in waves, so that at any time all
+ * clients of all processes ask for the same few.
  */
-import type { Plan } from '../../../../src/access/plan.ts'
-import { between, pick } from '../part.ts'
+import { type Limits, UNLIMITED } from '../../../support/fixtures.ts'
+import { between, pick } from '../../../support/random.ts'
 
 type Random = () => number
 
-type Limits = Omit<Plan, 'name'>
-const NO_LIMITS: Limits = { burst: null, daily: null, subnets: null, clients: null, count: null }
 const burst = (requests: number, seconds: number) => ({ burst: { requests, seconds } })
 
 export type Kind = {
   name: string
   caller: 'regular' | 'temp' | 'demo'
   limits: Limits
-  /** Its part of all requests, in percent. */
+  /** Its share of all requests, in percent. */
   share: number
   /** Requests to each of its subjects in a whole run: keys, or addresses for demo. */
   each: number
 }
 const regular = (name: string, share: number, each: number, limits: Partial<Limits>): Kind => ({
   ...{ name, share, each, caller: 'regular' },
-  limits: { ...NO_LIMITS, ...limits },
+  limits: { ...UNLIMITED, ...limits },
 })
 
 /** Every kind of limit of contract B2 to B6. */
@@ -37,8 +35,8 @@ export const KINDS: readonly Kind[] = [
   regular('subnets', 10, 80, { subnets: 6 }),
   regular('clients', 10, 80, { clients: 3 }),
   regular('all', 10, 100, { ...burst(10, 1), daily: 60, subnets: 8, clients: 4 }),
-  { name: 'demo', caller: 'demo', limits: NO_LIMITS, share: 10, each: 30 },
-  { name: 'temp', caller: 'temp', limits: NO_LIMITS, share: 10, each: 20 },
+  { name: 'demo', caller: 'demo', limits: UNLIMITED, share: 10, each: 30 },
+  { name: 'temp', caller: 'temp', limits: UNLIMITED, share: 10, each: 20 },
 ]
 
 /** How many subjects a kind has in a run of so many requests. */
@@ -51,7 +49,7 @@ export const keyText = ({ name, caller }: Kind, n: number): string => {
   return `${caller === 'temp' ? 'temp' : 'pl'}_${name}_${n}`
 }
 
-/** A client address: how it may be written, and what a limit by address counts it as. */
+/** A client address: a way to write it, and the bucket it is counted in. */
 export type Place = { from: (random: Random) => string; bucket: string }
 
 /** The `n`-th address: IPv4, an IPv6 /64 or IPv4-mapped. */
@@ -67,7 +65,7 @@ export function addressOf(n: number): Place {
   return pick(() => (n % 3) / 3, forms)
 }
 
-/** The networks that callers of keys come from; quotas count IPv4 by the /16, IPv6 by the /64. */
+/** The networks of the callers; quotas count IPv4 by the /16, IPv6 by the /64. */
 export const CALLERS: readonly Place[] = Array.from({ length: 9 }, (_, n) =>
   n % 3 === 1
     ? {
@@ -80,21 +78,21 @@ export const CALLERS: readonly Place[] = Array.from({ length: 9 }, (_, n) =>
       },
 )
 
-/** The list: proxies whose port tells which /16 networks its answer shows. */
+/** The list: the port of a query determines the /16 networks of its answer. */
 const NETWORKS = 14
 export const PORTS = Array.from({ length: 20 }, (_, n) => 2000 + n)
 export const networksOf = (port: number): string[] =>
   Array.from({ length: 1 + (port % 3) }, (_, n) => `20.${(port * 3 + n * 5) % NETWORKS}`)
-/** Nothing is listed at this port. */
-export const EMPTY_PORT = 1999
+/** No proxy has this port. */
+const EMPTY_PORT = 1999
 
 export const listText = (): string =>
   PORTS.flatMap(port => networksOf(port).map(network => `http://${network}.0.1:${port}\n`)).join('')
 
-/** A request, told by numbers: of which kind, subject, address (-1: none sent) and port. */
+/** A request as numbers: its kind, subject, address and port. */
 export type Request = { kind: number; subject: number; place: number; port: number; from: string }
 
-/** Subjects of a kind that are asked for at one time, and how often a run goes over all. */
+/** Subjects of a kind in use at one time, and how often a run goes over all of them. */
 const WAVE_WIDTH = 4
 const LAPS = 3
 
@@ -109,7 +107,7 @@ export function createTraffic(requests: number, random: Random): (progress: numb
       (Math.floor(progress * LAPS * pool) + between(random, 0, WAVE_WIDTH - 1)) % pool
     const subject = near()
     const caller = KINDS[kind]?.caller
-    // demo is counted by its address alone; a temporary key meets the addresses of its neighbours.
+    // demo is counted by address alone; a temporary key also uses the addresses of its neighbours.
     const place =
       caller === 'demo'
         ? subject
@@ -122,7 +120,7 @@ export function createTraffic(requests: number, random: Random): (progress: numb
   }
 }
 
-/** What is sent for a request; `inHeader`: with its key in a header, not in the query. */
+/** The head of a request; `inHeader`: its key is in a header, not in the query. */
 export function headOf({ kind, subject, port, from }: Request, inHeader: boolean): string {
   const key = keyText(
     pick(() => kind / KINDS.length, KINDS),

@@ -1,12 +1,13 @@
 /**
- * Owns the data directory of the limiter's run: its list, its plans and keys, and a journal that
- * triggers in access.db keep of every admission and every network, also of those later removed.
+ * Owns the data directory of the limiter's run: its list, plans and keys, and a journal in which
+ * triggers of access.db record every admission and every network, even if they are removed later.
  */
 import { Database } from 'bun:sqlite'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, openRegistry } from '../../../../src/app.ts'
-import { runCommand } from '../../bench/command.ts'
+import { addKeys } from '../../../support/fixtures.ts'
+import { succeed } from '../../../support/launch.ts'
+import { files } from '../../support/serve.ts'
 import { KINDS, keyText, listText, subjectsOf } from './traffic.ts'
 
 const JOURNAL = `
@@ -33,23 +34,20 @@ export type Ids = string[][]
 export async function makeWorld(binary: string, data: string, requests: number): Promise<Ids> {
   const file = join(data, 'list.txt')
   writeFileSync(file, listText())
-  await runCommand([binary, 'import', file, '--data', data])
-  const registry = openRegistry(data)
-  const nowMs = Date.now()
-  const ids = registry.usage.transaction(() =>
-    KINDS.map(kind => {
-      if (kind.caller === 'demo') return []
-      const isTemp = kind.caller === 'temp'
-      if (!isTemp) registry.plans.set({ name: kind.name, ...kind.limits })
-      return Array.from({ length: subjectsOf(kind, requests) }, (_, n) => {
-        const key = keyText(kind, n)
-        const plan = isTemp ? null : kind.name
-        return registry.keys.add({ key, label: '', plan, expiresAt: null }, nowMs).id
-      })
-    }),
+  await succeed([binary, 'import', file, '--data', data])
+  const withKeys = KINDS.filter(({ caller }) => caller !== 'demo')
+  const regular = withKeys.filter(({ caller }) => caller === 'regular')
+  const plans = Object.fromEntries(regular.map(({ name, limits }) => [name, limits]))
+  const keys = withKeys.flatMap(kind =>
+    Array.from({ length: subjectsOf(kind, requests) }, (_, n) => ({
+      ...{ key: keyText(kind, n), plan: kind.caller === 'temp' ? null : kind.name },
+    })),
   )
-  registry.close()
-  const db = new Database(join(data, ACCESS_FILE))
+  const added = addKeys(data, plans, keys)
+  const ids = KINDS.map(kind =>
+    kind.caller === 'demo' ? [] : added.splice(0, subjectsOf(kind, requests)),
+  )
+  const db = new Database(files(data).access)
   db.run(JOURNAL)
   db.close()
   return ids
@@ -65,7 +63,7 @@ export type JournalRow = {
 }
 
 export function readJournal(data: string): JournalRow[] {
-  const db = new Database(join(data, ACCESS_FILE), { readonly: true })
+  const db = new Database(files(data).access, { readonly: true })
   try {
     return db.query<JournalRow, []>('select * from torture_journal order by seq').all()
   } finally {

@@ -1,40 +1,42 @@
 /**
- * Clients that are slow, each in its way, many in one process. A script, see `runAsScript`; it
- * ends when all its connections are closed, or after `seconds`.
+ * Slow clients, many in one process. A script, see `runAsScript`; it ends when all its connections
+ * are closed, or after `seconds`.
  */
 import type { Socket } from 'bun'
-import { runAsScript } from '../../bench/processes.ts'
+import type { Where } from '../../../support/launch.ts'
+import { runAsScript } from '../../support/script.ts'
+import { connectTo } from '../support/connect.ts'
 
 /**
  * `idle`: asks once, then nothing. `drip`: sends a head byte by byte, every second client after a
- * whole request. `stall`: asks for much and reads nothing
- * of it after the first bytes. `steady`: reads a long answer slowly, to its end.
+ * complete request. `stall`: asks for a long answer and stops reading after its first bytes.
+ * `steady`: reads a long answer slowly, to its end.
  */
 export type Manner = 'idle' | 'drip' | 'stall' | 'steady'
 export type SlowInput = {
-  where: { hostname: string; port: number } | { unix: string }
+  where: Where
   manner: Manner
   clients: number
   /** What the clients ask for, in turns. */
   targets: readonly string[]
   seconds: number
-  /** Whether a client that was cut opens a new connection. */
+  /** Whether a client opens a new connection when its own is closed. */
   again: boolean
 }
 export type SlowResult = {
-  /** Connections opened, and those of them the client saw closed. */
+  /** Connections that were opened, and how many of them the server closed. */
   opened: number
   closed: number
   /** Connections that could not be opened. */
   failed: number
-  /** When an answer's first bytes were read (Unix milliseconds), by the port of our end. */
+  /** When the first bytes of an answer arrived (Unix milliseconds), by the client's port. */
   begun: [port: number, ms: number][]
-  /** Bytes that a steady reader read, and whether the answer's end was among them. */
+  /** Bytes that a steady reader read, and whether the end of the answer was among them. */
   bytes: number
-  isWhole: boolean
+  isComplete: boolean
 }
 
-/** So many connections are opened at a time. */
+/** Connections that are opened at a time. */
 const OPENED_AT_ONCE = 100
 /** About a byte a second from each, no two in step. */
 const dripMs = (n: number): number => 900 + (n % 200)
@@ -49,24 +51,24 @@ const nothing = (): SlowResult => ({
   failed: 0,
   begun: [],
   bytes: 0,
-  isWhole: false,
+  isComplete: false,
 })
 
-/** Reads no faster than a steady reader does; says when the answer's end has come. */
+/** Reads at the rate of a steady reader; gives whether the end of the answer has arrived. */
 function createSlowReader(result: SlowResult): (socket: Socket, chunk: Buffer) => boolean {
   const startMs = performance.now()
   let tail = ''
   return (socket, chunk) => {
     result.bytes += chunk.length
     tail = (tail + chunk.toString('latin1')).slice(-LAST_CHUNK.length)
-    result.isWhole = tail === LAST_CHUNK
+    result.isComplete = tail === LAST_CHUNK
     const dueMs = startMs + (result.bytes * 1000) / STEADY_BYTES_PER_SECOND
     const aheadMs = dueMs - performance.now()
     if (aheadMs > 0) {
       socket.pause()
       setTimeout(() => void socket.resume(), aheadMs)
     }
-    return result.isWhole
+    return result.isComplete
   }
 }
 
@@ -119,9 +121,7 @@ async function run(input: SlowInput): Promise<SlowResult> {
       close: (closed: Socket) => ended(closed, n),
     }
     try {
-      await ('unix' in where
-        ? Bun.connect({ ...where, socket })
-        : Bun.connect({ ...where, socket }))
+      await connectTo(where, socket)
     } catch {
       result.failed += 1
       live -= 1

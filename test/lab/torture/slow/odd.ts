@@ -1,9 +1,9 @@
-/** Owns requests that are too large, too many at once, old or for another host; and what they get. */
+/** Owns requests that are too large, pipelined, old or for another host, and their answers. */
 import { connect } from 'node:net'
-import { readAnswer } from '../fuzz/answers.ts'
+import { readAnswer } from '../support/answers.ts'
 
-/** Statuses allowed for the first answer; 0: none before it is closed. `rightBody`: and the list. */
-export type Odd = {
+/** `statuses` of the first answer; 0 is none before the end. `rightBody`: its body is the list. */
+type Odd = {
   name: string
   bytes: string
   statuses: readonly number[]
@@ -15,7 +15,7 @@ const KIB = 1024
 const get = (target: string, fields = 'Host: a\r\n', version = 'HTTP/1.1'): string =>
   `GET ${target} ${version}\r\n${fields}Connection: close\r\n\r\n`
 
-/** The requests, of which the right ones ask for `target`. */
+/** The requests; valid ones ask for `target`. */
 export function oddRequests(target: string): Odd[] {
   const sizes = [9, 16, 64, 1024]
   const right = (name: string, bytes: string): Odd => ({
@@ -59,7 +59,7 @@ export function oddRequests(target: string): Odd[] {
     },
     right('the same pipelined twice', get(target, 'Host: a\r\n').repeat(2)),
     {
-      name: 'five pipelined on a connection that is kept',
+      name: 'five pipelined on a keep-alive connection',
       bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(5),
       statuses: [0, 200],
     },
@@ -72,10 +72,10 @@ export function oddRequests(target: string): Odd[] {
   ]
 }
 
-/** Longest that a connection may stay silent. */
+/** Longest silence of a connection. */
 const SILENCE_MS = 5_000
 
-/** Everything a server on `port` says to these bytes; ends our side after them. */
+/** Everything a server on `port` answers to these bytes; half-closes the connection after them. */
 function exchange(port: number, bytes: string): Promise<{ text: string; isClosed: boolean }> {
   const { promise, resolve } = Promise.withResolvers<{ text: string; isClosed: boolean }>()
   let text = ''
@@ -93,7 +93,7 @@ function exchange(port: number, bytes: string): Promise<{ text: string; isClosed
   return promise
 }
 
-/** What is wrong with how the server on `port` takes a request, or `null`. */
+/** What is wrong with the answer of the server on `port`, or `null`. */
 export async function tryOdd(port: number, odd: Odd, body: string): Promise<string | null> {
   const { text, isClosed } = await exchange(port, odd.bytes)
   if (!isClosed) return `${odd.name}: no answer, not closed`

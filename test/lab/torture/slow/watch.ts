@@ -1,15 +1,15 @@
 /**
- * Owns how long a server keeps connections on which nothing moves, as the kernel sees it
+ * Owns measuring how long a server keeps connections without traffic, as the kernel sees it
  * (proc(5), /proc/net/tcp).
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
-const LOOK_EVERY_MS = 250
+const CHECK_EVERY_MS = 250
 const ESTABLISHED = '01'
 
 /**
  * The connections that a server on 127.0.0.1:`port` has open: the port at their other end, and
- * how many bytes of answers wait to be taken.
+ * how many bytes of answers wait to be read.
  */
 function connectionsOf(port: number): Map<number, string> {
   const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
@@ -22,7 +22,7 @@ function connectionsOf(port: number): Map<number, string> {
   return waiting
 }
 
-/** How many sockets a process has open, of whatever kind. */
+/** How many sockets a process has open, of any kind. */
 export const socketsOf = (pid: number): number =>
   readdirSync(`/proc/${pid}/fd`).filter(name => {
     try {
@@ -40,7 +40,7 @@ export function watchConnections(port: number) {
   const known = new Map<number, { queues: string; movedMs: number }>()
   const ended: Seen[] = []
   let most = 0
-  const look = (): void => {
+  const check = (): void => {
     const open = connectionsOf(port)
     const nowMs = Date.now()
     most = Math.max(most, open.size)
@@ -54,7 +54,7 @@ export function watchConnections(port: number) {
       if (before?.queues !== queues) known.set(other, { queues, movedMs: nowMs })
     }
   }
-  const timer = setInterval(look, LOOK_EVERY_MS)
+  const timer = setInterval(check, CHECK_EVERY_MS)
   return {
     /** Most that were open at once. */
     most: () => most,
@@ -65,8 +65,8 @@ export function watchConnections(port: number) {
 }
 
 /**
- * The longest that a connection was kept while nothing moved, in milliseconds. An answer may be
- * taken between two looks: clients say when theirs began.
+ * The longest time that a connection was kept without traffic, in milliseconds. An answer may be
+ * read between two checks: clients report when theirs began.
  * @param begun ports and times at which clients got the first bytes of an answer
  */
 export function longestOf(ended: readonly Seen[], begun: readonly (readonly [number, number])[]) {

@@ -1,29 +1,29 @@
 /**
- * Owns what a soak concludes: tables of what was seen, and whether anything grows.
+ * Owns the result of a soak: tables of the samples, and whether anything grows.
  *
- * Flat means: the least-squares line through the second half, carried on for an hour, rises by
- * no more than a share of the level. The line goes through the lowest value of every half minute:
- * the engine collects its garbage all at once every ten to thirty seconds, and what is still held
- * then is what counts (seen: a saw from 195 to 270 MB, whose low points lie within 5 MB).
+ * Flat means: the least-squares line through the second half, extended to an hour, rises by no
+ * more than a share of the level. The line goes through the lowest value of every half minute: the
+ * engine collects garbage every ten to thirty seconds, and what remains then is what counts
+ * (observed: a sawtooth from 195 to 270 MB, whose low points lie within 5 MB).
  *
  * Five such points 5 MB apart are a slope of about 100 MB an hour at most; an object of 100 bytes
  * kept for each request is 360 MB an hour at 1,000 requests a second. The bound for memory, its
  * level of about 200 MB, lies between. Descriptors: one kept for each import is 720 an hour, for
- * each connection 180,000. Logs and files: what every import writes anew is 3,000 MB an hour.
+ * each connection 180,000. WALs and files: every import rewrites 3,000 MB an hour.
  */
-import { count, median, shown } from '../../bench/table.ts'
+import { count, median, shown } from '../../support/table.ts'
 import type { Span } from './load.ts'
-import type { Sample } from './measures.ts'
+import type { Measured } from './measures.ts'
 import { type Point, slopeOf, troughsOf } from './slope.ts'
 
-/** What clients and server showed at the end of one span. */
-export type Look = Sample & Span & { imports: number }
+/** Measurements of clients and server at the end of one span. */
+export type Sample = Measured & Span & { imports: number }
 
-/** Looks in a line of the table, or a multiple of it; and most lines. */
-const LOOKS_PER_LINE = 5
+/** Samples in a line of the table, or a multiple of it; and most lines. */
+const SAMPLES_PER_LINE = 5
 const LINES_MAX = 30
-/** Looks that give one trough; fewer when there would not be enough troughs for a line. */
-const LOOKS_PER_TROUGH = 15
+/** Samples for one trough; fewer when there would not be enough troughs for a line. */
+const SAMPLES_PER_TROUGH = 15
 const TROUGHS_MIN = 5
 const HOUR_SECONDS = 3600
 /** Share of the requests that may be left unsent at the end, by timers that are late. */
@@ -32,42 +32,42 @@ const UNSENT_SHARE_MAX = 0.01
 type Measure = {
   name: string
   unit: string
-  of: (look: Look) => number
-  /** What may be added in an hour, as a share of the level. */
+  of: (sample: Sample) => number
+  /** Allowed growth in an hour, as a share of the level. */
   shareMax: number
-  /** What may be added in any case: a share of next to nothing would be noise. */
-  leastMax?: number
+  /** Growth that is always allowed: a share of a tiny level would be noise. */
+  alwaysMax?: number
 }
 
-const mb = (of: (look: Look) => number) => (look: Look) => of(look) / 1e6
+const mb = (of: (sample: Sample) => number) => (sample: Sample) => of(sample) / 1e6
 
 const MEASURES: readonly Measure[] = [
-  { name: 'resident memory', unit: 'MB', of: mb(look => look.residentBytes), shareMax: 1 },
-  { name: 'open descriptors', unit: '', of: look => look.descriptors, shareMax: 3 },
-  { name: 'log of the list', unit: 'MB', of: mb(look => look.listLogBytes), shareMax: 10 },
-  { name: 'log of the usage', unit: 'MB', of: mb(look => look.accessLogBytes), shareMax: 3 },
-  { name: 'data directory', unit: 'MB', of: mb(look => look.diskBytes), shareMax: 1 },
-  { name: 'answer, p50', unit: 'ms', of: look => look.p50Ms, shareMax: 5, leastMax: 5 },
-  { name: 'event loop', unit: 'ms', of: look => look.loopMs, shareMax: 5, leastMax: 2 },
+  { name: 'resident memory', unit: 'MB', of: mb(sample => sample.residentBytes), shareMax: 1 },
+  { name: 'open descriptors', unit: '', of: sample => sample.descriptors, shareMax: 3 },
+  { name: 'WAL of the list', unit: 'MB', of: mb(sample => sample.listWalBytes), shareMax: 10 },
+  { name: 'WAL of the usage', unit: 'MB', of: mb(sample => sample.accessWalBytes), shareMax: 3 },
+  { name: 'data directory', unit: 'MB', of: mb(sample => sample.diskBytes), shareMax: 1 },
+  { name: 'answer, p50', unit: 'ms', of: sample => sample.p50Ms, shareMax: 5, alwaysMax: 5 },
+  { name: 'event loop', unit: 'ms', of: sample => sample.loopMs, shareMax: 5, alwaysMax: 2 },
 ]
 
 type Table = [head: string[], lines: string[][]]
 
-/** At most so many lines: the levels at the end of each, the slowest answers and all lists in it. */
-export function timeTable(looks: readonly Look[]): Table {
+/** At most LINES_MAX lines: the levels at the end of each, its slowest answers and its downloads. */
+export function timeTable(samples: readonly Sample[]): Table {
   const head = ['s', ...MEASURES.map(({ name, unit }) => (unit ? `${name}, ${unit}` : name))]
-  const step = LOOKS_PER_LINE * Math.ceil(looks.length / (LOOKS_PER_LINE * LINES_MAX))
+  const step = SAMPLES_PER_LINE * Math.ceil(samples.length / (SAMPLES_PER_LINE * LINES_MAX))
   const lines: string[][] = []
-  for (let at = step; at <= looks.length; at += step) {
-    const past = looks.slice(at - step, at)
-    const last = past.at(-1)
+  for (let at = step; at <= samples.length; at += step) {
+    const part = samples.slice(at - step, at)
+    const last = part.at(-1)
     if (last === undefined) break
     lines.push([
       String(Math.round(last.atSeconds)),
       ...MEASURES.map(({ of }) => shown(of(last))),
-      shown(Math.max(...past.map(look => look.p99Ms))),
-      shown(Math.max(...past.map(look => look.maxMs))),
-      String(past.reduce((sum, look) => sum + look.downloads, 0)),
+      shown(Math.max(...part.map(sample => sample.p99Ms))),
+      shown(Math.max(...part.map(sample => sample.maxMs))),
+      String(part.reduce((sum, sample) => sum + sample.downloads, 0)),
       String(last.imports),
     ])
   }
@@ -75,10 +75,10 @@ export function timeTable(looks: readonly Look[]): Table {
 }
 
 /** The level of a measure in the second half, and how much it grows in an hour. */
-export function growthOf(looks: readonly Look[], of: Measure['of']) {
-  const half = looks.slice(looks.length >> 1)
-  const points: Point[] = half.map(look => ({ atSeconds: look.atSeconds, value: of(look) }))
-  const size = Math.min(LOOKS_PER_TROUGH, Math.floor(points.length / TROUGHS_MIN))
+export function growthOf(samples: readonly Sample[], of: Measure['of']) {
+  const half = samples.slice(samples.length >> 1)
+  const points: Point[] = half.map(sample => ({ atSeconds: sample.atSeconds, value: of(sample) }))
+  const size = Math.min(SAMPLES_PER_TROUGH, Math.floor(points.length / TROUGHS_MIN))
   const troughs = troughsOf(points, Math.max(1, size))
   return {
     level: median(troughs.map(({ value }) => value)),
@@ -86,11 +86,11 @@ export function growthOf(looks: readonly Look[], of: Measure['of']) {
   }
 }
 
-/** What was seen, what it must be, and whether all of it holds. */
-export function growthTable(looks: readonly Look[], perSpan: number) {
-  const lines = MEASURES.map(({ name, unit, of, shareMax, leastMax = 0 }) => {
-    const { level, perHour } = growthOf(looks, of)
-    const most = Math.max(leastMax, shareMax * level)
+/** The table of figures and bounds, and whether all of them hold. */
+export function growthTable(samples: readonly Sample[], perSpan: number) {
+  const lines = MEASURES.map(({ name, unit, of, shareMax, alwaysMax = 0 }) => {
+    const { level, perHour } = growthOf(samples, of)
+    const most = Math.max(alwaysMax, shareMax * level)
     const sign = perHour < 0 ? '−' : '+'
     return {
       name,
@@ -100,23 +100,24 @@ export function growthTable(looks: readonly Look[], perSpan: number) {
       holds: perHour <= most,
     }
   })
-  const sum = (of: (look: Look) => number): number => looks.reduce((all, l) => all + of(l), 0)
-  const odd = looks.flatMap(look => look.odd)
-  const sent = sum(look => look.sent)
-  const wanted = perSpan * looks.length
+  const sum = (of: (sample: Sample) => number): number =>
+    samples.reduce((all, sample) => all + of(sample), 0)
+  const unexpected = samples.flatMap(sample => sample.unexpected)
+  const sent = sum(sample => sample.sent)
+  const wanted = perSpan * samples.length
   lines.push({
-    name: 'answers that should not come',
-    figure: `${odd.length} of ${count(sent)}${odd[0] ? ` (${odd[0]})` : ''}`,
+    name: 'unexpected answers',
+    figure: `${unexpected.length} of ${count(sent)}${unexpected[0] ? ` (${unexpected[0]})` : ''}`,
     growth: '',
     bound: '0',
-    holds: odd.length === 0,
+    holds: unexpected.length === 0,
   })
   lines.push({
     name: 'requests answered',
-    figure: count(sum(look => look.answered)),
-    growth: `and ${count(sum(look => look.downloads))} whole lists`,
+    figure: count(sum(sample => sample.answered)),
+    growth: `and ${count(sum(sample => sample.downloads))} full lists`,
     bound: `≥ ${count(Math.ceil(wanted * (1 - UNSENT_SHARE_MAX)))}`,
-    holds: sum(look => look.answered) >= wanted * (1 - UNSENT_SHARE_MAX),
+    holds: sum(sample => sample.answered) >= wanted * (1 - UNSENT_SHARE_MAX),
   })
   const head = ['what', 'second half', 'slope', 'bound', 'ok']
   const cells = lines.map(({ name, figure, growth, bound, holds }) => [

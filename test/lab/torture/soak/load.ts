@@ -1,13 +1,16 @@
 /**
  * The clients of a soak: requests of every kind leave at fixed times, whether or not earlier ones
- * are answered, and whole lists are downloaded beside them. Writes a line of JSON for each span of
+ * are answered, and full lists are downloaded meanwhile. Writes a line of JSON for each span of
  * time. A script, started by `soak.ts`.
  */
-import { keyOf, SPENT_KEY } from '../../bench/customers.ts'
-import { distinctBounds, TYPICAL, UNBOUNDED } from '../../bench/queries.ts'
-import { percentile } from '../../bench/table.ts'
-import { type Asker, openAsker, type Reply } from '../kill/asker.ts'
-import { between, pick, randomOf } from '../part.ts'
+
+import type { Where } from '../../../support/launch.ts'
+import { between, pick, randomOf } from '../../../support/random.ts'
+import { keyOf, SPENT_KEY } from '../../support/customers.ts'
+import { messageOf } from '../../support/main.ts'
+import { distinctBounds, TYPICAL, UNBOUNDED } from '../../support/queries.ts'
+import { percentile } from '../../support/table.ts'
+import { type Client, openClient, type Reply } from '../support/client.ts'
 
 export type SoakLoad = {
   port: number
@@ -18,24 +21,26 @@ export type SoakLoad = {
   spanMs: number
   spans: number
 }
-/** What came in one span; latencies count from the time a request was meant to leave. */
+/** The answers of one span; latencies count from the time a request was due. */
 export type Span = {
   sent: number
   answered: number
-  /** Whole lists that came to their end. */
+  /** Full lists that were downloaded completely. */
   downloads: number
-  /** Answers with another status than the kind should get, and connections lost. */
-  odd: string[]
+  /** Answers with a status that the kind must not get, and lost connections. */
+  unexpected: string[]
   p50Ms: number
   p99Ms: number
   maxMs: number
 }
 
-/** Most connections that are kept; as many requests can be under way. */
+/** Most open connections, and so most requests under way. */
 const CONNECTIONS_MAX = 64
 const DOWNLOAD_EVERY_MS = 2000
-/** Odd answers that are named in a span. */
+/** Unexpected answers that are named in a span. */
 const NAMED = 5
+
+const localhost = (port: number): Where => ({ kind: 'tcp', hostname: '127.0.0.1', port })
 
 type Kind = {
   name: string
@@ -45,7 +50,7 @@ type Kind = {
   statuses: readonly number[]
   /** The target and the header lines of the n-th request. */
   ask: (n: number, random: () => number) => { target: string; fields?: string }
-  /** Whether it comes over a connection of its own, which ends with it. */
+  /** Whether each request has a connection of its own. */
   isAlone?: boolean
 }
 
@@ -111,15 +116,15 @@ const kindsFor = (keys: number): readonly Kind[] => {
       statuses: [400],
       ask: (n, random) => ({ target: `/api?key=${key(random)}&works=${101 + n}` }),
     },
-    { name: 'no such path', percent: 1, statuses: [404], ask: n => ({ target: `/nothing/${n}` }) },
+    { name: 'unknown path', percent: 1, statuses: [404], ask: n => ({ target: `/nothing/${n}` }) },
     { name: 'health', percent: 1, statuses: [200], ask: target('/healthz') },
   ]
 }
 
-/** What is counted in the span that is under way. */
+/** The counts of the current span. */
 function createTally() {
   let latencies: number[] = []
-  let span = { sent: 0, answered: 0, downloads: 0, odd: [] as string[] }
+  let span = { sent: 0, answered: 0, downloads: 0, unexpected: [] as string[] }
   return {
     sent(): void {
       span.sent += 1
@@ -131,15 +136,15 @@ function createTally() {
       span.answered += 1
       latencies.push(latencyMs)
     },
-    odd: (text: string): void => {
-      if (span.odd.length < NAMED) span.odd.push(text)
-      else span.odd[NAMED] = 'and more'
+    unexpected: (text: string): void => {
+      if (span.unexpected.length < NAMED) span.unexpected.push(text)
+      else span.unexpected[NAMED] = 'and more'
     },
     /** Ends the span; a new one begins. */
     take(): Span {
       const [p50Ms, p99Ms, maxMs] = [0.5, 0.99, 1].map(share => percentile(latencies, share))
       const taken = { ...span, p50Ms: p50Ms ?? 0, p99Ms: p99Ms ?? 0, maxMs: maxMs ?? 0 }
-      span = { sent: 0, answered: 0, downloads: 0, odd: [] }
+      span = { sent: 0, answered: 0, downloads: 0, unexpected: [] }
       latencies = []
       return taken
     },
@@ -147,50 +152,50 @@ function createTally() {
 }
 type Tally = ReturnType<typeof createTally>
 
-/** Connections that are used again, each for one request at a time. */
+/** Keep-alive connections, each for one request at a time. */
 function createPool(port: number) {
-  const idle: Asker[] = []
-  const waiting: ((asker: Promise<Asker>) => void)[] = []
+  const idle: Client[] = []
+  const waiting: ((client: Promise<Client>) => void)[] = []
   let open = 0
-  /** Opens a connection in place of one that is gone. */
-  const renew = (): Promise<Asker> => openAsker({ port })
+  /** Opens a connection, in place of one that was closed. */
+  const renew = (): Promise<Client> => openClient(localhost(port))
   return {
-    take(): Promise<Asker> {
-      const known = idle.shift() // the longest idle one, so that none stays idle for long
+    take(): Promise<Client> {
+      const known = idle.shift() // the longest idle one: none stays idle for long
       if (known) return known.isOpen() ? Promise.resolve(known) : renew()
       if (open >= CONNECTIONS_MAX) return new Promise(resolve => waiting.push(resolve))
       open += 1
       return renew()
     },
-    /** Takes back a connection; one that has ended is replaced when it is wanted. */
-    give(asker: Asker): void {
+    /** Takes back a connection; a closed one is replaced when it is needed. */
+    give(client: Client): void {
       const next = waiting.shift()
-      if (next) next(asker.isOpen() ? Promise.resolve(asker) : renew())
-      else idle.push(asker)
+      if (next) next(client.isOpen() ? Promise.resolve(client) : renew())
+      else idle.push(client)
     },
-    /** Tells that a connection could not be opened. */
+    /** Notes that a connection could not be opened. */
     drop(): void {
       open -= 1
     },
   }
 }
 
-/** Sends one request of a kind and notes what comes of it. */
+/** Sends one request of a random kind and notes its answer. */
 function createSender({ port, keys, seed }: SoakLoad, tally: Tally) {
   const random = randomOf(seed, 'soak requests')
   const pool = createPool(port)
   const kinds = kindsFor(keys).flatMap(kind => new Array<Kind>(kind.percent).fill(kind))
 
   const alone = async (target: string, fields?: string): Promise<Reply> => {
-    const asker = await openAsker({ port })
-    return asker.ask(target, fields).finally(asker.close)
+    const client = await openClient(localhost(port))
+    return client.ask(target, fields).finally(client.close)
   }
   async function pooled(target: string, fields?: string): Promise<Reply> {
-    const asker = await pool.take().catch(error => {
+    const client = await pool.take().catch(error => {
       pool.drop()
       throw error
     })
-    return asker.ask(target, fields).finally(() => pool.give(asker))
+    return client.ask(target, fields).finally(() => pool.give(client))
   }
 
   return async (n: number, dueMs: number): Promise<void> => {
@@ -198,19 +203,19 @@ function createSender({ port, keys, seed }: SoakLoad, tally: Tally) {
     const { target, fields } = kind.ask(n, random)
     tally.sent()
     try {
-      const { status, isWhole } = await (kind.isAlone ? alone : pooled)(target, fields)
-      if (!kind.statuses.includes(status)) tally.odd(`${kind.name}: status ${status}`)
-      if (!isWhole) tally.odd(`${kind.name}: an answer broke off`)
+      const { status, isComplete } = await (kind.isAlone ? alone : pooled)(target, fields)
+      if (!kind.statuses.includes(status)) tally.unexpected(`${kind.name}: status ${status}`)
+      if (!isComplete) tally.unexpected(`${kind.name}: an answer was truncated`)
       tally.answered(performance.now() - dueMs)
     } catch (error) {
-      tally.odd(`${kind.name}: ${error instanceof Error ? error.message : error}`)
+      tally.unexpected(`${kind.name}: ${messageOf(error)}`)
     }
   }
 }
 
-/** Downloads the whole list now and then until told to stop. */
+/** Downloads the full list every DOWNLOAD_EVERY_MS. */
 function startDownloads({ port, keys }: SoakLoad, tally: Tally) {
-  const isWhole = (text: string): boolean => text.startsWith('[') && text.endsWith(']')
+  const isList = (text: string): boolean => text.startsWith('[') && text.endsWith(']')
   let n = 0
   const download = async (): Promise<void> => {
     n += 1
@@ -219,10 +224,10 @@ function startDownloads({ port, keys }: SoakLoad, tally: Tally) {
     try {
       const response = await fetch(url, { headers: { 'accept-encoding': encoding } })
       const text = await response.text()
-      if (response.status === 200 && isWhole(text)) tally.downloaded()
-      else tally.odd(`whole list: status ${response.status}, ${text.length} characters`)
+      if (response.status === 200 && isList(text)) tally.downloaded()
+      else tally.unexpected(`full list: status ${response.status}, ${text.length} characters`)
     } catch (error) {
-      tally.odd(`whole list: ${error instanceof Error ? error.message : error}`)
+      tally.unexpected(`full list: ${messageOf(error)}`)
     }
   }
   return setInterval(() => void download(), DOWNLOAD_EVERY_MS)

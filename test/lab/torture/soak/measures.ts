@@ -1,19 +1,20 @@
 /** Owns what a soak measures of a running server, from /proc and its data directory. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, PROXY_FILE } from '../../../../src/app.ts'
-import { readMemory } from '../../bench/memory.ts'
-import { openAsker } from '../kill/asker.ts'
+import type { Server, Where } from '../../../support/launch.ts'
+import { readMemory } from '../../support/memory.ts'
+import { files } from '../../support/serve.ts'
+import { openClient } from '../support/client.ts'
 
-/** One look at the server; latencies come from the clients. */
-export type Sample = {
+/** One measurement of the server; latencies come from the clients. */
+export type Measured = {
   atSeconds: number
   residentBytes: number
   descriptors: number
-  listLogBytes: number
-  accessLogBytes: number
+  listWalBytes: number
+  accessWalBytes: number
   diskBytes: number
-  /** Round trip of a request that touches nothing: how long the event loop lets it wait. */
+  /** Round trip of a request that reads no data: how long it waits for the event loop. */
   loopMs: number
 }
 
@@ -22,34 +23,34 @@ const PROBES = 11
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
 /** The median time of a few requests for /healthz. */
-async function loopMs(port: number): Promise<number> {
-  const asker = await openAsker({ port })
+async function loopMs(where: Where): Promise<number> {
+  const client = await openClient(where)
   const timesMs: number[] = []
   while (timesMs.length < PROBES) {
     const startMs = performance.now()
-    await asker.ask('/healthz')
+    await client.ask('/healthz')
     timesMs.push(performance.now() - startMs)
   }
-  asker.close()
+  client.close()
   return timesMs.sort((a, b) => a - b)[PROBES >> 1] ?? 0
 }
 
-/** @throws Error where there is no /proc, or no such process any more. */
+/** @throws Error without /proc, or when the process has ended. */
 export async function measure(
-  { pid, port }: { pid: number; port: number },
+  { pid, where }: Server,
   data: string,
   atSeconds: number,
-): Promise<Sample> {
+): Promise<Measured> {
   const memory = readMemory(pid)
   if (memory === null) throw new Error('the memory of the server cannot be read from /proc')
-  const log = (name: string): number => sizeOf(join(data, `${name}-wal`))
+  const { list, access } = files(data)
   return {
     atSeconds,
     residentBytes: memory.residentBytes,
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
-    listLogBytes: log(PROXY_FILE),
-    accessLogBytes: log(ACCESS_FILE),
+    listWalBytes: sizeOf(`${list}-wal`),
+    accessWalBytes: sizeOf(`${access}-wal`),
     diskBytes: readdirSync(data).reduce((sum, name) => sum + sizeOf(join(data, name)), 0),
-    loopMs: await loopMs(port),
+    loopMs: await loopMs(where),
   }
 }

@@ -1,11 +1,11 @@
-/** Owns telling growth from noise: the troughs of a series, and the line through them. */
+/** Owns distinguishing growth from noise: the troughs of a series, and the line through them. */
 
 /** A measured value, `atSeconds` after the beginning. */
 export type Point = { atSeconds: number; value: number }
 
 /**
- * The lowest point of each run of `size` points; a rest of fewer is left out. What is really held
- * shows in the troughs; between them lies what waits to be collected or written back.
+ * The lowest point of each `size` points; a shorter rest is left out. The troughs show what is
+ * held; above them is what waits to be collected or written back.
  */
 export function troughsOf(points: readonly Point[], size: number): Point[] {
   const troughs: Point[] = []

@@ -1,0 +1,132 @@
+/**
+ * Owns the servers the program is compared with: a bare `Bun.serve` and nginx, which hand out an
+ * answer of the program's as a constant, and Fastify with better-sqlite3, which does the work.
+ */
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePort, launch, launchServer, run, type Server } from '../../../support/launch.ts'
+import { keyOf } from '../../support/customers.ts'
+import type { Workspace } from '../workspace.ts'
+import type { BareInput } from './bare.ts'
+
+/** An answer of the program, for a baseline to repeat byte by byte. */
+type Captured = { status: number; headers: { [name: string]: string }; body: Uint8Array }
+
+const PRODUCTION = { env: { NODE_ENV: 'production' }, stdout: 'ignore' } as const
+
+/** Header fields that every server adds by itself. */
+const OWN_HEADERS = ['date', 'content-length', 'connection', 'keep-alive', 'transfer-encoding']
+
+/** A server under load. */
+export type BenchServer = Pick<Server, 'port' | 'pid' | 'stop'>
+
+/** Asks for an answer that is neither compressed nor decompressed. */
+export async function ask(server: Pick<Server, 'port'>, target: string): Promise<Captured> {
+  const response = await fetch(`http://127.0.0.1:${server.port}${target}`, {
+    headers: { 'accept-encoding': 'identity' },
+    decompress: false,
+  })
+  const headers = [...response.headers].filter(([name]) => !OWN_HEADERS.includes(name))
+  const body = await response.bytes()
+  return { status: response.status, headers: Object.fromEntries(headers), body }
+}
+
+export async function startBare({ dir }: Workspace, answer: Captured): Promise<Server> {
+  const bodyFile = join(dir, `bare-${answer.status}`)
+  writeFileSync(bodyFile, answer.body)
+  const input: BareInput = { status: answer.status, headers: answer.headers, bodyFile }
+  const script = join(import.meta.dir, 'bare.ts')
+  return launchServer([process.execPath, script, JSON.stringify(input)], PRODUCTION)
+}
+
+/** A value of nginx's configuration. @throws Error for one that would need escaping. */
+function quoted(value: string): string {
+  if (/['\\$\n]/.test(value)) throw new Error(`nginx cannot quote: ${value}`)
+  return `'${value}'`
+}
+
+function nginxConfiguration(dir: string, port: number, { headers }: Captured): string {
+  const { 'content-type': type = 'text/plain', ...others } = headers
+  const fields = Object.entries(others).map(
+    ([name, value]) => `add_header ${name} ${quoted(value)};`,
+  )
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
+  return `
+    daemon off; master_process off; worker_processes 1;
+    pid ${dir}/nginx.pid; error_log ${dir}/nginx.log;
+    events { worker_connections 1024; }
+    http {
+      access_log off; keepalive_requests 1000000000; keepalive_timeout 300s;
+      open_file_cache max=16; open_file_cache_valid 300s;
+      etag off; if_modified_since off; max_ranges 0;
+      types { } default_type ${quoted(type)};
+      ${temporary.map(name => `${name}_temp_path ${dir}/nginx-${name};`).join(' ')}
+      server {
+        listen 127.0.0.1:${port};
+        location = /api {
+          alias ${dir}/nginx-answer;
+          add_header Last-Modified ''; ${fields.join(' ')}
+        }
+      }
+    }`
+}
+
+/** nginx with one worker; `null` when it is not installed. */
+export async function startNginx(
+  { dir }: Workspace,
+  answer: Captured,
+): Promise<BenchServer | null> {
+  const path = `${process.env.PATH ?? ''}:/usr/local/sbin:/usr/sbin`
+  const nginx = Bun.which('nginx', { PATH: path })
+  if (!nginx) return null
+  const port = freePort()
+  const log = join(dir, 'nginx.log')
+  writeFileSync(join(dir, 'nginx-answer'), answer.body)
+  writeFileSync(join(dir, 'nginx.conf'), nginxConfiguration(dir, port, answer))
+  const command = [nginx, '-p', dir, '-e', log, '-c', join(dir, 'nginx.conf')]
+  const { pid, stop } = launch(command, { stdout: 'ignore', stderr: 'inherit' })
+  const server = { port, pid, stop }
+  const untilMs = performance.now() + 5_000
+  for (;;) {
+    const answered = await ask(server, '/api').catch(() => null)
+    if (answered?.status === 200) return server
+    if (performance.now() > untilMs) throw new Error('nginx does not answer')
+    await Bun.sleep(20)
+  }
+}
+
+const PROBE = `import 'fastify'; import Database from 'better-sqlite3'; new Database(':memory:')`
+
+/** Runs a Node command here, in our environment: it may name a package registry. */
+async function succeeds(command: string[], deadlineSeconds: number): Promise<boolean> {
+  const { env } = process
+  const { exitCode } = await run(command, { env, cwd: import.meta.dir, deadlineSeconds })
+  return exitCode === 0
+}
+
+/** Fastify under Node, its packages installed if they are missing; otherwise the reason. */
+export async function startFastify(workspace: Workspace): Promise<Server | string> {
+  const node = Bun.which('node')
+  const npm = Bun.which('npm')
+  if (!node) return 'node is not installed'
+  const folder = import.meta.dir
+  const isReady = () => succeeds([node, '--input-type=module', '-e', PROBE], 20)
+  if (!existsSync(join(folder, 'node_modules')) || !(await isReady())) {
+    if (!npm) return 'npm is not installed'
+    process.stderr.write(
+      'installing fastify and better-sqlite3 in test/lab/bench/baselines (once)\n',
+    )
+    const install = [npm, 'ci', '--no-audit', '--no-fund', '--loglevel=error']
+    if (!(await succeeds(install, 300))) return 'npm could not install or build it'
+    if (!(await isReady())) return 'better-sqlite3 does not load under this Node'
+  }
+  const { options, dir } = workspace
+  const input = {
+    databaseFile: join(dir, 'fastify.db'),
+    rowsFile: await workspace.timedRows(),
+    keys: Array.from({ length: options.keys }, (_, n) => keyOf(n)),
+  }
+  const inputFile = join(dir, 'fastify.json')
+  writeFileSync(inputFile, JSON.stringify(input))
+  return launchServer([node, join(folder, 'fastify.mjs'), inputFile], PRODUCTION)
+}

@@ -1,0 +1,45 @@
+/** Owns the customers of a run: their keys and plans, and the lists of requests they send. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { addKeys } from '../../support/fixtures.ts'
+import { TYPICAL, UNBOUNDED } from './queries.ts'
+
+/** A key whose plan admits one request an hour: its other requests are refused. */
+export const SPENT_KEY = `pl_${'S'.repeat(32)}`
+const BENCH_BURST = { requests: 5, seconds: 1 }
+const SPENT_BURST = { requests: 1, seconds: 3600 }
+/** A daily limit that is counted and never reached. */
+const PLENTY = 1_000_000_000
+
+export const keyOf = (n: number): string => `pl_${String(n).padStart(32, '0')}`
+
+/** Adds the plans and keys to a data directory. */
+export function addCustomers(data: string, keys: number): void {
+  const plans = {
+    bench: { burst: BENCH_BURST, daily: PLENTY },
+    spent: { burst: SPENT_BURST, daily: PLENTY },
+  }
+  const bench = Array.from({ length: keys }, (_, n) => ({ key: keyOf(n), plan: 'bench' }))
+  addKeys(data, plans, [{ key: SPENT_KEY, plan: 'spent' }, ...bench])
+}
+
+export type Targets = { repeated: string; distinct: string; refused: string; whole: string }
+
+/** Writes files of request targets, one a line; the keys go through the filters in turn. */
+export function writeTargets(dir: string, keys: number): Targets {
+  const write = (name: string, targets: readonly string[]): string => {
+    const file = join(dir, `${name}.targets`)
+    writeFileSync(file, `${targets.join('\n')}\n`)
+    return file
+  }
+  const everyKey = (queries: readonly string[]): string[] =>
+    Array.from({ length: keys }, (_, n) => `/api?key=${keyOf(n)}&${queries[n % queries.length]}`)
+  // Each `time` finds the same rows and is another filter: no download is served from the cache.
+  const wholeLists = Array.from({ length: 1000 }, (_, n) => `time=${86_400 + n}&get=json`)
+  return {
+    repeated: write('repeated', everyKey(TYPICAL)),
+    distinct: write('distinct', everyKey(UNBOUNDED)),
+    refused: write('refused', [`/api?key=${SPENT_KEY}&${TYPICAL[0]}`]),
+    whole: write('whole', everyKey(wholeLists)),
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * The open-loop client: requests are sent at fixed times, whether or not earlier ones are answered,
+ * and latency counts from the time a request was due. A script, see `runAsScript`.
+ */
+import { readFileSync } from 'node:fs'
+import { type Connection, connect } from './connection.ts'
+import { runAsScript } from './script.ts'
+import { percentile } from './table.ts'
+
+/** Longest wait for answers after the last request. */
+const LAST_ANSWER_MS_MAX = 5_000
+/** Wait before a lost connection is reopened. */
+const REOPEN_MS = 100
+/** Time to open the connections before the schedule starts. */
+const LEAD_MS = 500
+
+export type OpenLoopInput = {
+  port: number
+  targetsFile: string
+  ratePerSecond: number
+  seconds: number
+  connections: number
+}
+/** `delay`: from when a request was due until it was sent; it is part of the latency. */
+export type OpenLoopResult = {
+  sent: number
+  answered: number
+  /** Answers with another status than 200, lost connections, and requests without an answer. */
+  errors: number
+  p50Ms: number
+  p99Ms: number
+  p999Ms: number
+  maxMs: number
+  delayP99Ms: number
+}
+
+/** The counts of a run; latencies and delays in milliseconds. */
+type Tally = { latencies: number[]; delays: number[]; wrong: number; lost: number }
+
+function run(input: OpenLoopInput): Promise<OpenLoopResult> {
+  const { port, ratePerSecond, seconds, connections } = input
+  const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
+  const total = ratePerSecond * seconds
+  const tally: Tally = { latencies: [], delays: [], wrong: 0, lost: 0 }
+  const { promise, resolve } = Promise.withResolvers<OpenLoopResult>()
+  const idle: Connection[] = []
+  /** When the request on its way over a connection was due. */
+  const dueMsOf = new Map<Connection, number>()
+  const startMs = performance.now() + LEAD_MS
+  const endMs = startMs + seconds * 1000 + LAST_ANSWER_MS_MAX
+  let sent = 0
+
+  const dueMs = (n: number): number => startMs + (n * 1000) / ratePerSecond
+
+  /** Sends the requests that are due; without an idle connection they wait, and latency grows. */
+  function sendDue(nowMs: number): void {
+    while (sent < total && dueMs(sent) <= nowMs) {
+      const connection = idle.pop()
+      if (!connection) return
+      dueMsOf.set(connection, dueMs(sent))
+      tally.delays.push(nowMs - dueMs(sent))
+      connection.send(targets[sent % targets.length] ?? '/')
+      sent += 1
+    }
+  }
+
+  const listeners = {
+    open: (connection: Connection): void => void idle.push(connection),
+    answer(connection: Connection, status: number): void {
+      const nowMs = performance.now()
+      tally.latencies.push(nowMs - (dueMsOf.get(connection) ?? nowMs))
+      if (status !== 200) tally.wrong += 1
+      idle.push(connection)
+      sendDue(nowMs)
+    },
+    closed(connection: Connection, wasBusy: boolean): void {
+      if (wasBusy) tally.lost += 1
+      const at = idle.indexOf(connection)
+      if (at >= 0) idle.splice(at, 1)
+      dueMsOf.delete(connection)
+      setTimeout(() => void connect(port, listeners), REOPEN_MS)
+    },
+  }
+
+  function tick(): void {
+    const nowMs = performance.now()
+    sendDue(nowMs)
+    const isDone = tally.latencies.length + tally.lost === total
+    if (isDone || nowMs >= endMs) resolve(summary(tally, sent, total))
+    else setTimeout(tick, 1)
+  }
+
+  for (let n = 0; n < connections; n += 1) void connect(port, listeners)
+  setTimeout(tick, LEAD_MS)
+  return promise
+}
+
+function summary({ latencies, delays, wrong }: Tally, sent: number, total: number) {
+  return {
+    sent,
+    answered: latencies.length,
+    errors: wrong + total - latencies.length,
+    p50Ms: percentile(latencies, 0.5),
+    p99Ms: percentile(latencies, 0.99),
+    p999Ms: percentile(latencies, 0.999),
+    maxMs: percentile(latencies, 1),
+    delayP99Ms: percentile(delays, 0.99),
+  }
+}
+
+if (import.meta.main) await runAsScript(run)

@@ -1,0 +1,133 @@
+/**
+ * Owns the subjects that ask while servers are killed: new keys and addresses of every kind of
+ * limit, what they were answered, and what the database counted for them.
+ */
+import { Database } from 'bun:sqlite'
+import { addKeys } from '../../../support/fixtures.ts'
+import { between, pick } from '../../../support/random.ts'
+import { files } from '../../support/serve.ts'
+import { integrityFaults } from '../support/list-state.ts'
+
+/** Addresses of the list, each in a /16 of its own. */
+export const ADDRESSES = Array.from({ length: 60 }, (_, n) => `11.${n}.0.1:8080`)
+
+const HOUR = 3600
+const PLANS = {
+  hourly: { burst: { requests: 40, seconds: HOUR } },
+  hourlyMany: { burst: { requests: 400, seconds: HOUR } },
+  daily: { daily: 150 },
+  networks: { subnets: 7 },
+} as const
+export const NETWORKS_QUOTA = PLANS.networks.subnets
+
+type PlanName = keyof typeof PLANS
+/** The kinds of subject: how many of each there are at a time, and their limit. */
+const KINDS: readonly { kind: PlanName | 'temp' | 'demo'; subjects: number; limit: number }[] = [
+  { kind: 'hourly', subjects: 3, limit: PLANS.hourly.burst.requests },
+  { kind: 'hourlyMany', subjects: 3, limit: PLANS.hourlyMany.burst.requests },
+  { kind: 'daily', subjects: 2, limit: PLANS.daily.daily },
+  { kind: 'networks', subjects: 1, limit: Number.POSITIVE_INFINITY },
+  { kind: 'temp', subjects: 2, limit: 2 },
+  { kind: 'demo', subjects: 2, limit: 2 },
+]
+
+/** A key or an address, and what it was answered. */
+export type Subject = {
+  kind: (typeof KINDS)[number]['kind']
+  /** As in access.db. */
+  name: string
+  limit: number
+  key: string
+  address: string
+  /** Answers that consume a request: 200, 404, and refusals for the quota of networks. */
+  admitted: number
+  refused: number
+  /** Requests whose answer did not arrive. */
+  unknown: number
+  /** /16 networks in answers that arrived, and in answers that did not. */
+  networks: Set<number>
+  unknownNetworks: Set<number>
+}
+
+/** A request of a subject: its target, its header lines, and the network its answer shows. */
+export type Request = { target: string; fields: string; network: number | null }
+
+/** Adds the plans to `data`. */
+export const addPlans = (data: string): string[] => addKeys(data, PLANS, [])
+
+/** Adds new subjects; those of one data directory differ by `round`. */
+export function addSubjects(data: string, round: number): Subject[] {
+  const subjects = KINDS.flatMap(({ kind, subjects: count, limit }) =>
+    Array.from({ length: count }, () => ({ kind, limit })),
+  ).map(({ kind, limit }, n): Subject => {
+    const address = `10.${round >> 8}.${round & 255}.${n}`
+    const prefix = kind === 'temp' ? 'temp' : 'pl'
+    const key = kind === 'demo' ? 'demo' : `${prefix}_${round}-${n}-${'k'.repeat(24)}`
+    const none = { admitted: 0, refused: 0, unknown: 0 }
+    const networks = { networks: new Set<number>(), unknownNetworks: new Set<number>() }
+    return { kind, name: `demo:${address}`, limit, key, address, ...none, ...networks }
+  })
+  const withKeys = subjects.filter(({ kind }) => kind !== 'demo')
+  const keys = withKeys.map(({ key, kind }) => ({ key, plan: kind === 'temp' ? null : kind }))
+  for (const [n, id] of addKeys(data, {}, keys).entries()) {
+    const subject = withKeys[n]
+    if (subject) subject.name = `key:${id}`
+  }
+  return subjects
+}
+
+/** The /16 network of an address, as access.db numbers it. */
+function networkOf(ip: string): number {
+  const [high = 0, low = 0] = ip.split('.').map(Number)
+  return high * 256 + low
+}
+
+/** The next request of a subject; one in five finds nothing and is counted too. */
+export function requestOf({ kind, key, address }: Subject, random: () => number): Request {
+  const fields = `X-Forwarded-For: ${address}\r\n`
+  const ask = `/api?key=${key}&time=86400`
+  if (kind === 'networks') {
+    const ip = pick(random, ADDRESSES)
+    return { target: `${ask}&ip=${ip}`, fields, network: networkOf(ip) }
+  }
+  const filter = between(random, 1, 5) === 1 ? 'country=zz' : 'count=5'
+  return { target: `${ask}&${filter}`, fields, network: null }
+}
+
+/** Notes an answer; `null` is none. Gives what no server should have answered, else `null`. */
+export function note(subject: Subject, { network }: Request, status: number | null) {
+  if (status === null) {
+    subject.unknown += 1
+    if (network !== null) subject.unknownNetworks.add(network)
+  } else if (status === 429 && subject.kind !== 'networks') subject.refused += 1
+  else if (status === 200 || status === 404 || status === 429) {
+    subject.admitted += 1
+    if (network !== null && status === 200) subject.networks.add(network)
+  } else return `status ${status} for a key of kind ${subject.kind}`
+  return null
+}
+
+/** What access.db holds of a subject; `rows` are its admissions. */
+export type Counted = { requests: number; rows: number; networks: Set<number> }
+
+/** What was counted for every subject, and what SQLite finds wrong with the file. */
+export function readCounted(data: string, subjects: readonly Subject[]) {
+  const db = new Database(files(data).access, { readwrite: true })
+  try {
+    const counted = db.prepare<{ requests: number; rows: number; last: number }, [string]>(
+      `select requests, count(*) as rows, max(id) as last from admissions where subject = ?`,
+    )
+    const networks = db.prepare<{ network: string }, [string]>(
+      'select network from networks where subject = ?',
+    )
+    const all = new Map<Subject, Counted>()
+    for (const subject of subjects) {
+      const { requests, rows } = counted.get(subject.name) ?? { requests: 0, rows: 0 }
+      const shown = networks.all(`${subject.name}:served`).map(({ network }) => Number(network))
+      all.set(subject, { requests: requests ?? 0, rows, networks: new Set(shown) })
+    }
+    return { counted: all, faults: integrityFaults(db) }
+  } finally {
+    db.close()
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Slow and many: thousands of connections that idle, drip or stall. Each is closed in time and
+ * hardly affects others. Clients are processes of their own; the kernel says what is open.
+ */
+import { join } from 'node:path'
+import { type Server, succeed, type Where } from '../../../support/launch.ts'
+import { addCustomers, keyOf, writeTargets } from '../../support/customers.ts'
+import { readMemory, resetPeak } from '../../support/memory.ts'
+import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { writeRows } from '../../support/rows.ts'
+import { startScript } from '../../support/script.ts'
+import { startServe } from '../../support/serve.ts'
+import { count, median, megabytes, shown } from '../../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import type { Manner, SlowInput, SlowResult } from './client.ts'
+import { oddRequests, tryOdd } from './odd.ts'
+import { longestOf, socketsOf, watchConnections } from './watch.ts'
+
+const ROWS = 50_000
+const KEYS = 2_000
+const IDLE = 10_000
+const SLOW = 2_000
+/** Requests before anything is measured. */
+const WARM_UP_REQUESTS = 200
+/** Clients in one process, which may open some thousands of files. */
+const CLIENTS_EACH = 2_500
+/** Downloads of the full list that stall; more would be refused. */
+const FULL = 40
+/** Clients of each manner on the unix socket. */
+const UNIX = 20
+const ROUNDS = 3
+/** Measurements without and with slow clients, in each round. */
+const MEASURES = 2
+
+const GROWTH_MAX_BYTES = 80e6
+const CLOSED_MS_MAX = 30_000
+/** Slow clients last a little longer than the server may let them. */
+const SLOW_SECONDS = 34
+const READER_SECONDS = 60
+/** By then, stalled answers have filled all buffers. */
+const SETTLE_MS = 6_000
+const CHECK_EVERY_MS = 250
+const STEADY = { ratePerSecond: 1_000, seconds: 5, connections: 16 }
+
+type Place = { run: Run; data: string; targetsFile: string; server: Server }
+
+async function prepare(run: Run): Promise<Omit<Place, 'server'>> {
+  const dir = run.directory('files')
+  const data = run.directory('data')
+  const file = join(dir, 'rows.ndjson')
+  await writeRows(file, ROWS, Date.now())
+  await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', data])
+  addCustomers(data, KEYS)
+  return { run, data, targetsFile: writeTargets(dir, KEYS).repeated }
+}
+
+/** The `n`-th request for the full list; no two are the same. */
+const longTarget = (n: number): string => `/api?key=${keyOf(n % KEYS)}&get=json&time=${86_400 + n}`
+/** A request for an answer that is cached and fits into the buffers of a socket. */
+const cachedTarget = (n: number): string =>
+  `/api?key=${keyOf(n % KEYS)}&get=json&time=86400&count=1000`
+
+const startSlow = (input: SlowInput) =>
+  startScript<SlowResult>('torture/slow/client.ts', input, input.seconds + 30)
+
+/** Starts `clients` of a kind, in as many processes as they need. */
+function startClients(where: Where, manner: Manner, clients: number, targets: readonly string[]) {
+  const again = manner === 'drip'
+  const seconds = manner === 'steady' ? READER_SECONDS : SLOW_SECONDS
+  const processes = Math.ceil(clients / CLIENTS_EACH)
+  return Array.from({ length: processes }, (_, n) => {
+    const own = Math.ceil((clients - n) / processes)
+    const input = { where, manner, clients: own, targets, seconds, again }
+    return startSlow(input).result
+  })
+}
+
+/** Waits until `isOver`, for `seconds` at most. */
+async function waitFor(isOver: () => boolean, seconds: number): Promise<void> {
+  for (let n = 0; n < (seconds * 1000) / CHECK_EVERY_MS && !isOver(); n += 1) {
+    await Bun.sleep(CHECK_EVERY_MS)
+  }
+}
+
+/** Idle connections: how many at once, their memory, and when they are closed. */
+async function manyIdle({ run, server }: Place): Promise<Finding[]> {
+  const clients = scaled(IDLE, run)
+  const before = readMemory(server.pid)
+  resetPeak(server.pid)
+  const watch = watchConnections(server.port)
+  const results = await Promise.all(startClients(server.where, 'idle', clients, ['/healthz']))
+  await waitFor(() => watch.open() === 0, SLOW_SECONDS)
+  watch.stop()
+  const after = readMemory(server.pid)
+  const growth = before && after ? after.peakBytes - before.residentBytes : Number.NaN
+  const failed = results.reduce((all, result) => all + result.failed, 0)
+  const most = watch.most()
+  const longestMs = longestOf(
+    watch.ended,
+    results.flatMap(({ begun }) => begun),
+  )
+  return [
+    {
+      promise: 'Idle connections cost little',
+      figure: `${count(most)} open at once (${failed} could not be opened): the server grows by ${megabytes(growth)}`,
+      bound: `${count(clients)}, ≤ ${megabytes(GROWTH_MAX_BYTES)}`,
+      holds: most >= clients && growth <= GROWTH_MAX_BYTES,
+    },
+    closed('Idle connections are closed', watch.open(), longestMs, most),
+  ]
+}
+
+const closed = (promise: string, left: number, longestMs: number, all: number): Finding => ({
+  promise,
+  figure: `${count(all)}: the last after ${shown(longestMs / 1000)} s, ${left} left open`,
+  bound: `≤ ${CLOSED_MS_MAX / 1000} s`,
+  holds: all > 0 && left === 0 && longestMs <= CLOSED_MS_MAX,
+})
+
+/** The latency of a steady client, measured a few times. */
+async function steadily({ targetsFile, server }: Place): Promise<OpenLoopResult[]> {
+  const input: OpenLoopInput = { port: server.port, targetsFile, ...STEADY }
+  const results: OpenLoopResult[] = []
+  for (let n = 0; n < MEASURES; n += 1) {
+    const script = startScript<OpenLoopResult>('support/open-loop.ts', input, STEADY.seconds + 30)
+    results.push(await script.result)
+  }
+  return results
+}
+
+/** One round: the steady client alone, then with clients that drip and stall. */
+async function slowRound(place: Place, round: number) {
+  const { run, server } = place
+  const half = Math.ceil(scaled(SLOW, run) / 2)
+  const full = Math.min(FULL, half)
+  const alone = await steadily(place)
+  const watch = watchConnections(server.port)
+  const number = (n: number): number => round * half + n
+  const targets = Array.from({ length: half }, (_, n) =>
+    n < full ? longTarget(number(n)) : cachedTarget(number(n)),
+  )
+  const clients = [
+    ...startClients(server.where, 'drip', half, ['/healthz']),
+    ...startClients(server.where, 'stall', half, targets),
+  ]
+  await Bun.sleep(SETTLE_MS)
+  const beside = await steadily(place)
+  const results = await Promise.all(clients)
+  await waitFor(() => watch.open() === 0, SLOW_SECONDS)
+  watch.stop()
+  const opened = results.reduce((all, result) => all + result.opened, 0)
+  const shownAll = (results: readonly OpenLoopResult[]) =>
+    results.map(({ p99Ms }) => `${shown(p99Ms)} ms`).join(', ')
+  run.say(`p99 ${shownAll(alone)} alone; ${shownAll(beside)} with ${opened} slow ones`)
+  const longestMs = longestOf(
+    watch.ended,
+    results.flatMap(({ begun }) => begun),
+  )
+  return { alone, beside, opened, left: watch.open(), longestMs, most: watch.most() }
+}
+
+async function slowOnes(place: Place): Promise<Finding[]> {
+  const rounds: Awaited<ReturnType<typeof slowRound>>[] = []
+  for (let round = 0; round < ROUNDS; round += 1) rounds.push(await slowRound(place, round))
+  const p99 = (results: readonly OpenLoopResult[]): number =>
+    median(results.map(({ p99Ms }) => p99Ms))
+  const alone = p99(rounds.flatMap(round => round.alone))
+  const meanwhile = p99(rounds.flatMap(round => round.beside))
+  const errors = rounds
+    .flatMap(round => [...round.alone, ...round.beside])
+    .reduce((all, result) => all + result.errors, 0)
+  const longestMs = Math.max(...rounds.map(round => round.longestMs))
+  const left = rounds.reduce((all, round) => all + round.left, 0)
+  const opened = rounds.reduce((all, round) => all + round.opened, 0)
+  const most = Math.max(...rounds.map(round => round.most))
+  return [
+    closed('Connections that drip headers or stop reading are closed', left, longestMs, opened),
+    {
+      promise: 'Slow connections hardly affect others',
+      figure: `p99 ${shown(alone)} ms alone, ${shown(meanwhile)} ms with ${count(most)} of them (medians of ${ROUNDS * MEASURES} in turns); ${errors} errors`,
+      bound: '≤ 2 ×, no errors',
+      holds: meanwhile <= 2 * alone && errors === 0,
+    },
+  ]
+}
+
+/** A client that reads a long answer slowly, for longer than an idle connection is kept. */
+async function slowReader(place: Place): Promise<Finding> {
+  const { server } = place
+  const [reading] = startClients(server.where, 'steady', 1, [longTarget(KEYS - 1)])
+  const startMs = performance.now()
+  const result = await reading
+  const seconds = (performance.now() - startMs) / 1000
+  return {
+    promise: 'A slow reader gets its complete answer',
+    figure: `${megabytes(result?.bytes ?? 0)} in ${shown(seconds)} s, ${result?.isComplete ? 'to its end' : 'truncated'}`,
+    bound: 'to its end',
+    holds: result?.isComplete === true,
+  }
+}
+
+/** The same manners on a unix socket. */
+async function onUnixSocket({ run, data }: Place): Promise<Finding> {
+  const path = join(run.directory('socket'), 's')
+  const server = await startServe(run.binary, {
+    ...{ data, listen: `unix:${path}`, more: ['--log', 'off'] },
+  })
+  const before = socketsOf(server.pid)
+  const startMs = performance.now()
+  const targets = Array.from({ length: UNIX }, (_, n) => longTarget(KEYS - 1 - n))
+  const start = (manner: Manner, targets: readonly string[]) =>
+    startSlow({
+      where: server.where,
+      manner,
+      clients: UNIX,
+      targets,
+      seconds: SLOW_SECONDS,
+      again: false,
+    })
+  const all = [start('drip', ['/healthz']), start('stall', targets), start('idle', ['/healthz'])]
+  let most = 0
+  await waitFor(() => {
+    const now = socketsOf(server.pid) - before
+    most = Math.max(most, now)
+    return most === all.length * UNIX && now <= 0
+  }, SLOW_SECONDS)
+  const longestMs = performance.now() - startMs
+  const left = socketsOf(server.pid) - before
+  await Promise.all(all.map(script => script.stop()))
+  await server.stop()
+  return closed('The same connections are closed on a unix socket', left, longestMs, most)
+}
+
+async function odd({ server }: Place): Promise<Finding> {
+  const target = `/api?key=${keyOf(0)}&count=3&time=86400`
+  const body = await (await fetch(`http://127.0.0.1:${server.port}${target}`)).text()
+  const requests = oddRequests(target)
+  const wrong: string[] = []
+  for (const request of requests) {
+    const found = await tryOdd(server.port, request, body)
+    if (found !== null) wrong.push(found)
+    await Bun.sleep(CHECK_EVERY_MS) // the plan admits 5 requests a second
+  }
+  return {
+    promise: 'Oversized, pipelined, old and misdirected requests are answered or closed',
+    figure: `${requests.length - wrong.length} of ${requests.length} as they should be${wrong.map(text => `; ${text}`).join('')}`,
+    bound: 'all',
+    holds: wrong.length === 0,
+  }
+}
+
+export const slow: Part = async run => {
+  const prepared = await prepare(run)
+  const more = ['--log', 'off', '--grace', '1s']
+  const server = await startServe(run.binary, { data: prepared.data, more })
+  const place = { ...prepared, server }
+  for (let n = 0; n < WARM_UP_REQUESTS; n += 1) {
+    await (await fetch(`http://127.0.0.1:${server.port}${longTarget(n)}&count=10`)).bytes()
+  }
+  const findings = [await odd(place), ...(await manyIdle(place)), ...(await slowOnes(place))]
+  const [reader, unix] = await Promise.all([slowReader(place), onUnixSocket(place)])
+  await server.stop()
+  return [...findings, reader, unix]
+}
