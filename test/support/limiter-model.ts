@@ -1,26 +1,26 @@
 /**
- * A limiter that remembers every admission for ever and judges by counting them (contract B2–B6).
- * Written from the contract, without the program's own judgement: tests hold that against this.
+ * Owns a limiter that keeps every admission for ever and decides by counting them (contract B2–B6).
+ * It is written from the contract and shares no code with the program, which is compared with it.
  */
-import type { Caller } from '../../src/access/access.ts'
-import type { Gauge, Verdict } from '../../src/access/rate-limit.ts'
+import type { Caller } from '../../src/access/key.ts'
+import type { Decision, LimitStatus } from '../../src/access/rate-limit.ts'
 
 const SECOND = 1000
 const DAY = 86_400 * SECOND
 
 /** What one subject of the model is held to. */
-type Rule = {
+export type Rule = {
   who: string
   window: { name: string; limit: number; ms: number } | null
   daily: number | null
 }
 
 /** Clients are counted by their address; of IPv6, by the first four groups. */
-const bucketOf = (ip: string): string => (ip.includes('::') ? (ip.split('::')[0] ?? ip) : ip)
+const bucketOf = (ip: string): string => ip.split('::', 1).join().split(':', 4).join(':')
 const networkOf = (ip: string): string =>
   ip.includes(':') ? bucketOf(ip) : ip.split('.', 2).join('.')
 
-function rulesOf(caller: Caller, ip: string): Rule[] {
+export function rulesOf(caller: Caller, ip: string): Rule[] {
   const bucket = bucketOf(ip)
   if (caller.kind === 'demo') {
     const window = { name: 'demo', limit: 2, ms: 60 * SECOND }
@@ -55,7 +55,7 @@ function countedBy(logs: Logs, { who, window }: Rule, nowMs: number) {
   return { atMs, recent, today: today.length }
 }
 
-function refusedAt(logs: Logs, rules: readonly Rule[], nowMs: number): Verdict['refused'] {
+function refusedAt(logs: Logs, rules: readonly Rule[], nowMs: number): 'window' | 'daily' | null {
   const counted = rules.map(rule => ({ ...rule, ...countedBy(logs, rule, nowMs) }))
   if (counted.some(({ window, recent }) => window && recent.length >= window.limit)) {
     return 'window'
@@ -72,12 +72,12 @@ function waitOf(logs: Logs, rules: readonly Rule[], nowMs: number): number {
   return waits.find(wait => refusedAt(logs, rules, nowMs + wait * SECOND) === null) ?? Number.NaN
 }
 
-function gaugesOf(logs: Logs, rule: Rule, nowMs: number): Gauge[] {
+function limitsOf(logs: Logs, rule: Rule, nowMs: number): LimitStatus[] {
   const { window, daily } = rule
   const { atMs, recent, today } = countedBy(logs, rule, nowMs)
-  const gauges: Gauge[] = []
+  const limits: LimitStatus[] = []
   if (window) {
-    gauges.push({
+    limits.push({
       name: window.name,
       quota: window.limit,
       windowSeconds: window.ms / SECOND,
@@ -86,7 +86,7 @@ function gaugesOf(logs: Logs, rule: Rule, nowMs: number): Gauge[] {
     })
   }
   if (daily !== null) {
-    gauges.push({
+    limits.push({
       name: 'daily',
       quota: daily,
       windowSeconds: DAY / SECOND,
@@ -94,7 +94,7 @@ function gaugesOf(logs: Logs, rule: Rule, nowMs: number): Gauge[] {
       resetSeconds: secondsUntil((dayOf(atMs) + 1) * DAY, nowMs),
     })
   }
-  return gauges
+  return limits
 }
 
 export function createLimiterModel() {
@@ -102,25 +102,26 @@ export function createLimiterModel() {
   const networks = new Map<string, Set<string>>()
 
   return {
-    admit(caller: Caller, ip: string, nowMs: number): Verdict {
+    admit(caller: Caller, ip: string, nowMs: number): Decision {
       const rules = rulesOf(caller, ip)
-      const refused = refusedAt(logs, rules, nowMs)
-      const retryAfterSeconds = refused === null ? 1 : waitOf(logs, rules, nowMs)
-      const instants = rules.map(rule => countedBy(logs, rule, nowMs).atMs)
-      if (refused === null) {
-        for (const [i, { who }] of rules.entries()) {
-          logs.set(who, [...logOf(logs, who), instants[i] ?? nowMs])
-        }
+      const limits = () => rules.flatMap(rule => limitsOf(logs, rule, nowMs))
+      const by = refusedAt(logs, rules, nowMs)
+      if (by !== null) {
+        const retryAfterSeconds = waitOf(logs, rules, nowMs)
+        return { kind: 'refused', limits: limits(), by, retryAfterSeconds }
       }
-      const gauges = rules.flatMap(rule => gaugesOf(logs, rule, nowMs))
-      return { refused, retryAfterSeconds, gauges, atMs: Math.max(...instants) }
+      const instants = rules.map(rule => countedBy(logs, rule, nowMs).atMs)
+      for (const [i, { who }] of rules.entries()) {
+        logs.set(who, [...logOf(logs, who), instants[i] ?? nowMs])
+      }
+      return { kind: 'admitted', limits: limits(), atMs: Math.max(...instants) }
     },
 
-    gauges: (caller: Caller, ip: string, nowMs: number): Gauge[] =>
-      rulesOf(caller, ip).flatMap(rule => gaugesOf(logs, rule, nowMs)),
+    limits: (caller: Caller, ip: string, nowMs: number): LimitStatus[] =>
+      rulesOf(caller, ip).flatMap(rule => limitsOf(logs, rule, nowMs)),
 
     /** Adds an answer's networks; `null`, or the size of the day's set that it does not fit in. */
-    charge(caller: Caller, ip: string, subnets: readonly number[], atMs: number): number | null {
+    consume(caller: Caller, ip: string, subnets: readonly number[], atMs: number): number | null {
       if (caller.kind !== 'regular') return null
       const sets = [
         { quota: caller.plan.subnets, what: 'served', add: subnets.map(String) },
