@@ -12,7 +12,8 @@ BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   api/handler bootstrap cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
-  lab/torture/fuzz/fuzz lib/systemd secrets sqlite/backup/backup sqlite/faults)
+  lab/torture/fuzz/fuzz lib/systemd secrets sqlite/access/store sqlite/backup/backup \
+  sqlite/faults)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

@@ -1,4 +1,4 @@
-/** What a key looks like, how it is hashed and what of it is shown (src/key.ts, contract B1). */
+/** What a key looks like, how it is hashed and what of it is shown (src/access/key.ts, contract B1). */
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'

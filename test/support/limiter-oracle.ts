@@ -85,15 +85,14 @@ type LimitStatus = {
   resetSeconds: number
 }
 
-type Decision = {
-  refused: 'window' | 'daily' | null
-  /** Whole seconds until the same request is admitted, at least 1. */
-  retryAfterSeconds: number
-  statuses: LimitStatus[]
-  /** The instant that the request counts at, for all of its rules and for each. */
-  atMs: number
-  instants: number[]
-}
+type Decision =
+  /** `atMs`: the instant that the request counts at. */
+  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number }
+  /** `retryAfterSeconds`: until the same request is admitted, at least 1. */
+  | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
+
+/** A decision, and the instant that the request counts at for each of its rules. */
+export type Decided = { decision: Decision; instants: number[] }
 
 /** What a rule counts after the first `count` admissions of a history. */
 function countFor(rule: Rule, { at, nth }: History, count: number, nowMs: number) {
@@ -152,21 +151,21 @@ export function decide(
   histories: readonly History[],
   counts: readonly number[],
   nowMs: number,
-): Decision {
+): Decided {
   const counted = rules.map((rule, i) =>
     countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs),
   )
   const isWindowFull = counted.some(each => each.isWindowFull)
   const isDayFull = counted.some(each => each.isDayFull)
-  const refused = isWindowFull ? 'window' : isDayFull ? 'daily' : null
+  const by = isWindowFull ? 'window' : isDayFull ? 'daily' : null
   const instants = counted.map(each => each.atMs)
-  return {
-    refused,
-    retryAfterSeconds: wholeSeconds(Math.max(...counted.map(each => each.opensAtMs)) - nowMs),
-    statuses: counted.flatMap(each => statusesOf(each, nowMs, refused === null ? 1 : 0)),
-    atMs: Math.max(...instants),
-    instants,
+  const limits = counted.flatMap(each => statusesOf(each, nowMs, by === null ? 1 : 0))
+  if (by === null) {
+    return { decision: { kind: 'admitted', limits, atMs: Math.max(...instants) }, instants }
   }
+  const opensAtMs = Math.max(...counted.map(each => each.opensAtMs))
+  const retryAfterSeconds = wholeSeconds(opensAtMs - nowMs)
+  return { decision: { kind: 'refused', limits, by, retryAfterSeconds }, instants }
 }
 
 /** The field RateLimit. */
@@ -214,16 +213,16 @@ export function createLimiterOracle() {
   return {
     admit(caller: Caller, ip: string, nowMs: number): Decision {
       const { rules, its, counts } = lookUp(caller, ip)
-      const decision = decide(rules, its, counts, nowMs)
-      for (const [i, history] of decision.refused === null ? its.entries() : []) {
-        record(history, decision.instants[i] ?? nowMs)
+      const { decision, instants } = decide(rules, its, counts, nowMs)
+      for (const [i, history] of decision.kind === 'admitted' ? its.entries() : []) {
+        record(history, instants[i] ?? nowMs)
         histories.set(rules[i]?.subject ?? '', history)
       }
       return decision
     },
 
-    /** How full the limits of a caller are. */
-    statuses(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
+    /** The status of the limits of a caller. */
+    limits(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
       const { rules, its, counts } = lookUp(caller, ip)
       return rules.flatMap((rule, i) => {
         const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs)

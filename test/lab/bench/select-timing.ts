@@ -3,9 +3,11 @@
  * selected once. A script, see `runAsScript`.
  */
 
-import { createQueryParser, splitQuery } from '../../../src/api/params.ts'
-import { type List, openList } from '../../../src/app.ts'
-import type { Filter, Proxy } from '../../../src/proxies/proxy.ts'
+import { createParamsParser } from '../../../src/api/params.ts'
+import { splitQueryString } from '../../../src/lib/query-string.ts'
+import type { Filter } from '../../../src/proxies/filter.ts'
+import type { FindOptions } from '../../../src/proxies/store.ts'
+import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { SELECT_CASES, type SelectCase } from '../support/queries.ts'
 import { runAsScript } from '../support/script.ts'
 
@@ -16,15 +18,16 @@ export type SelectTimingInput = { data: string; loops: number }
  */
 export type SelectTiming = { name: string; timesMs: number[]; rows: number; plan: string[] }
 
-/** The server's select, without its cache. */
-type Select = (filter: Filter, masked: boolean, nowMs: number) => readonly Proxy[]
+/** The server's select, without its cache; gives the number of records. */
+type Select = (filter: Filter, options: FindOptions) => number
 
 /** Variants asked before the measurement, to warm up the code and the pages of the file. */
 const WARM_UP = 5
 
 /** The server hands slow selects to its worker; their time counts too. */
-function selectOf({ proxies: { select, selectQuickly } }: List): Select {
-  return (...asked) => selectQuickly(...asked) ?? select(...asked)
+function selectOf({ proxies: { records, version } }: List): Select {
+  return (...asked) =>
+    (records.findQuickly(...asked, version()) ?? records.findAll(...asked)).length
 }
 
 /** Records every statement that is prepared on a list from now on; gives those since the last call. */
@@ -55,22 +58,22 @@ function time(
   { name, masked = false, query }: SelectCase,
   loops: number,
 ): SelectTiming {
-  const parse = createQueryParser('the service')
+  const parse = createParamsParser('the service')
   const timing: SelectTiming = { name, timesMs: [], rows: 0, plan: [] }
   for (let i = -WARM_UP; i < loops; i += 1) {
-    const { filter } = parse(splitQuery(query(i + WARM_UP)))
+    const { filter } = parse(splitQueryString(query(i + WARM_UP)))
     const startMs = performance.now()
-    const { length } = select(filter, masked, Date.now())
+    const records = select(filter, { nowMs: Date.now(), addressBits: masked ? 16 : 32 })
     const elapsedMs = performance.now() - startMs
     if (i < 0) continue
     timing.timesMs.push(elapsedMs)
-    timing.rows = Math.max(timing.rows, length)
+    timing.rows = Math.max(timing.rows, records)
   }
   return timing
 }
 
 function run({ data, loops }: SelectTimingInput): SelectTiming[] {
-  const [list, planned] = [openList(data, true), openList(data, true)]
+  const [list, planned] = [openList(data, { isServer: true }), openList(data, { isServer: true })]
   const statements = noteStatements(planned)
   try {
     return SELECT_CASES.map(one => {

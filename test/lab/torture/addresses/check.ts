@@ -1,7 +1,7 @@
 /** Owns comparing the program's client addresses, in process, with those of the oracle. */
+import { clientBucket } from '../../../../src/access/entitlements.ts'
 import { readRanges } from '../../../../src/config/parsers.ts'
-import { createClientAddress } from '../../../../src/http/client-ip.ts'
-import { clientBucket } from '../../../../src/lib/ip.ts'
+import { createClientIp } from '../../../../src/http/client-ip.ts'
 import { randomOf } from '../../../support/random.ts'
 import {
   anyCombination,
@@ -63,7 +63,7 @@ const describe = ({ ranges, peer }: Combination, header: string | null): string 
 /** The bucket that the program counts a combination in, and that of its peer without a header. */
 function bucketsOf({ ranges, peer }: Combination, header: string | null) {
   const trusted = ranges.length === 0 ? undefined : readRanges(ranges.map(r => r.text).join())
-  const address = createClientAddress(trusted)
+  const address = createClientIp(trusted)
   const text = peer?.text ?? null
   return { bucket: clientBucket(address(text, header)), alone: clientBucket(address(text, null)) }
 }

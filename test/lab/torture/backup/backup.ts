@@ -108,7 +108,7 @@ function contentsOf(archive: string, into: string) {
   const admitted = access
     .query<unknown[], []>(
       `select label, coalesce((select requests from admissions
-       where subject = 'key:' || keys.id order by admissions.id desc limit 1), 0)
+       where subject_kind = 'key' and subject_id = keys.id order by admissions.id desc limit 1), 0)
      from keys order by label`,
     )
     .values()

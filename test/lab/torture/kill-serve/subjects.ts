@@ -115,15 +115,17 @@ export function readCounted(data: string, subjects: readonly Subject[]) {
   const db = new Database(files(data).access, { readwrite: true })
   try {
     const counted = db.prepare<{ requests: number; rows: number; last: number }, [string]>(
-      `select requests, count(*) as rows, max(id) as last from admissions where subject = ?`,
+      `select requests, count(*) as rows, max(id) as last from admissions
+       where subject_kind || ':' || subject_id = ?`,
     )
     const networks = db.prepare<{ network: string }, [string]>(
-      'select network from networks where subject = ?',
+      `select network from networks
+       where subject_kind || ':' || subject_id = ? and network_set = 'served'`,
     )
     const all = new Map<Subject, Counted>()
     for (const subject of subjects) {
       const { requests, rows } = counted.get(subject.name) ?? { requests: 0, rows: 0 }
-      const shown = networks.all(`${subject.name}:served`).map(({ network }) => Number(network))
+      const shown = networks.all(subject.name).map(({ network }) => Number(network))
       all.set(subject, { requests: requests ?? 0, rows, networks: new Set(shown) })
     }
     return { counted: all, faults: integrityFaults(db) }

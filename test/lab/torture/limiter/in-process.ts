@@ -1,8 +1,8 @@
 /** Owns the program's limiter in process, on a clock moved by hand and a database in memory. */
-import { type Caller, chargeOne, metersOf } from '../../../../src/access/access.ts'
-import { admitOne } from '../../../../src/access/rate-limit.ts'
+import type { Caller } from '../../../../src/access/key.ts'
+import type { Decision } from '../../../../src/access/rate-limit.ts'
 import { completeHeaders } from '../../../../src/http/headers.ts'
-import { createUsageStore, openAccessFile } from '../../../../src/sqlite/access/usage.ts'
+import { openUsage } from '../../../support/limits.ts'
 
 export type { Caller }
 
@@ -13,40 +13,39 @@ export type Outcome = { stage: 'refused' | 'admitted' | 'served'; seconds: numbe
 
 /** A limiter whose subjects have used nothing. */
 export function openLimiter() {
-  const db = openAccessFile(':memory:')
-  const store = createUsageStore(db)
-  const undo = new Error('undo')
+  const { admit, consume, tryAdmit, tryConsume, close } = openUsage()
 
-  function askOnce({ caller, ip, subnets }: Asked, nowMs: number): Outcome {
-    const decision = admitOne(store, metersOf(caller, ip), nowMs)
-    if (decision.refused !== null) return { stage: 'refused', seconds: decision.retryAfterSeconds }
-    const refusal = chargeOne(store, { caller, ip, subnets, verdict: decision }, nowMs)
-    if (refusal === null) return { stage: 'served', seconds: 0 }
-    return { stage: 'admitted', seconds: refusal.context.retryAfterSeconds ?? 0 }
+  /** Takes a request as far as `admitting` and `consuming` let it. */
+  function take(
+    { caller, ip, subnets }: Asked,
+    nowMs: number,
+    admitting: typeof admit,
+    consuming: typeof consume,
+  ): Outcome {
+    const decision = admitting(caller, ip, nowMs)
+    if (decision.kind === 'refused') {
+      return { stage: 'refused', seconds: decision.retryAfterSeconds }
+    }
+    if (caller.kind !== 'regular') return { stage: 'served', seconds: 0 }
+    const { atMs } = decision
+    const networks = consuming(caller, { ip, subnets, atMs, nowMs })
+    return networks.kind === 'consumed'
+      ? { stage: 'served', seconds: 0 }
+      : { stage: 'admitted', seconds: networks.retryAfterSeconds }
   }
 
   return {
     /** Admits a request or refuses it; gives all that a client sees of the decision. */
     admit(caller: Caller, ip: string, nowMs: number) {
-      const decision = store.transaction(() => admitOne(store, metersOf(caller, ip), nowMs))
-      const { refused, retryAfterSeconds, gauges } = decision
-      const rateLimit = completeHeaders('', gauges, {}).ratelimit ?? ''
-      return { refused, retryAfterSeconds, rateLimit }
+      const { limits, ...decision }: Decision = admit(caller, ip, nowMs)
+      return { ...decision, rateLimit: completeHeaders('', limits, {}).ratelimit ?? '' }
     },
-    ask: (asked: Asked, nowMs: number): Outcome => store.transaction(() => askOnce(asked, nowMs)),
+    ask: (asked: Asked, nowMs: number): Outcome => take(asked, nowMs, admit, consume),
     /** Whether a refused request would come further at another instant; counts nothing. */
     wouldPass(asked: Asked, { stage }: Outcome, nowMs: number): boolean {
-      let then: Outcome['stage'] = stage
-      try {
-        store.transaction(() => {
-          then = askOnce(asked, nowMs).stage
-          throw undo
-        })
-      } catch (error) {
-        if (error !== undo) throw error
-      }
+      const then = take(asked, nowMs, tryAdmit, tryConsume).stage
       return stage === 'refused' ? then !== 'refused' : then === 'served'
     },
-    close: () => db.close(),
+    close,
   }
 }

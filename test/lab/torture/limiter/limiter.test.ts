@@ -21,12 +21,12 @@ function compare(random: () => number): { [decision: string]: number } {
     nowMs += move(random)
     const caller = pick(random, callers)
     const ip = pick(random, ADDRESSES)
-    const { refused, retryAfterSeconds, statuses } = oracle.admit(caller, ip, nowMs)
+    const { limits, ...expected } = oracle.admit(caller, ip, nowMs)
     expect(limiter.admit(caller, ip, nowMs)).toEqual({
-      ...{ refused, retryAfterSeconds },
-      rateLimit: rateLimitOf(statuses),
+      ...expected,
+      rateLimit: rateLimitOf(limits),
     })
-    const decision = refused ?? 'admitted'
+    const decision = expected.kind === 'refused' ? expected.by : expected.kind
     seen[decision] = (seen[decision] ?? 0) + 1
   }
   limiter.close()

@@ -52,15 +52,10 @@ function candidatesOf(journal: Journal, observed: Observed): number[] {
     const counts = histories.map((history, i) => countBelow(history.seq, seq + i))
     const exist = histories.every((history, i) => history.seq[counts[i] ?? 0] === seq + i)
     if (!exist || seq >= notYet) continue
-    const { refused, instants, statuses } = decide(
-      observed.rules,
-      histories,
-      counts,
-      observed.nowMs,
-    )
+    const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs)
     const isAt = histories.every((history, i) => history.at[counts[i] ?? 0] === instants[i])
-    if (refused === null && isAt && rateLimitOf(statuses) === observed.rateLimit)
-      candidates.push(seq)
+    const isShown = rateLimitOf(decision.limits) === observed.rateLimit
+    if (decision.kind === 'admitted' && isAt && isShown) candidates.push(seq)
   }
   return candidates
 }
@@ -134,12 +129,12 @@ function isRight(journal: Journal, observed: Observed, { from, to }: Bounds): bo
   const dailyLimit = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== dailyLimit || Number(retryAfter) !== fields.retry_after) return false
   return statesBetween(histories, from, to).some(counts => {
-    const { refused, retryAfterSeconds, statuses } = decide(rules, histories, counts, nowMs)
+    const { decision } = decide(rules, histories, counts, nowMs)
     return (
-      refused !== null &&
-      REFUSALS[of.caller][refused] === code &&
-      retryAfterSeconds === fields.retry_after &&
-      rateLimitOf(statuses) === rateLimit
+      decision.kind === 'refused' &&
+      REFUSALS[of.caller][decision.by] === code &&
+      decision.retryAfterSeconds === fields.retry_after &&
+      rateLimitOf(decision.limits) === rateLimit
     )
   })
 }

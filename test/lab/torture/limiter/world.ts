@@ -21,11 +21,12 @@ const JOURNAL = `
   );
   create trigger torture_admission after insert on admissions begin
     insert into torture_journal (subject, at, requests)
-    values (new.subject, new.at, new.requests);
+    values (new.subject_kind || ':' || new.subject_id, new.at, new.requests);
   end;
   create trigger torture_network after insert on networks begin
     insert into torture_journal (subject, day, network)
-    values (new.subject, new.day, new.network);
+    values (new.subject_kind || ':' || new.subject_id || ':' || new.network_set,
+      new.day, new.network);
   end;`
 
 /** Ids of the keys: of each kind, by subject. */

@@ -1,0 +1,141 @@
+/** What each kind of key is entitled and held to (src/access/entitlements.ts, contract B2–B7). */
+import { describe, expect, test } from 'bun:test'
+import {
+  clientBucket,
+  clientNetwork,
+  consumptionOf,
+  entitlementsOf,
+  hasNetworkQuota,
+  keySubject,
+  limitRulesOf,
+} from '../../src/access/entitlements.ts'
+import type { Caller } from '../../src/access/key.ts'
+import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
+import { HOUR_MS } from '../../src/lib/time.ts'
+import { T0, UNLIMITED } from '../support/fixtures.ts'
+import { burst, DEMO, IP, regular, temp } from '../support/limits.ts'
+
+describe('plans and entitlements', () => {
+  test('standard and classic are built in as the contract says', () => {
+    const rest = { subnets: null, clients: null, count: null }
+    expect(BUILT_IN_PLANS).toEqual([
+      { ...rest, name: 'standard', burst: { requests: 5, seconds: 5 }, daily: 34_560 },
+      { ...rest, name: 'classic', burst: { requests: 2, seconds: 5 }, daily: 34_560, subnets: 10 },
+    ])
+  })
+
+  test.each([
+    ['demo', DEMO, { countMax: 50, worksDefault: 90, addressBits: 16 }],
+    ['a temporary key', temp(), { countMax: 30, worksDefault: null, addressBits: 32 }],
+    ['a plan', regular({ count: 7 }), { countMax: 7, worksDefault: null, addressBits: 32 }],
+    ['no bound', regular({}), { countMax: null, worksDefault: null, addressBits: 32 }],
+  ] as const)('%s has its entitlements', (_, caller, expected) => {
+    expect(entitlementsOf(caller)).toEqual(expected)
+  })
+
+  test('are one object for all keys with the same count, whatever their plan', () => {
+    const of = (count: number | null, id: string) =>
+      entitlementsOf(regular({ ...burst(count ?? 9, 5), count }, id))
+    expect(of(8, 'a')).toBe(of(8, 'b'))
+    expect(of(null, 'a')).toBe(of(null, 'b'))
+    expect(of(8, 'a')).not.toBe(of(9, 'a'))
+  })
+})
+
+describe('limit rules', () => {
+  const subjects = (caller: Caller, ip: string) =>
+    limitRulesOf(caller, ip).map(({ subject: { kind, id } }) => `${kind} ${id}`)
+
+  test('of a regular key count the key alone, from any address', () => {
+    const caller = regular({ ...burst(5, 5), daily: 100 })
+    const subject = { kind: 'key', id: 'k1' }
+    const window = { name: 'burst', limit: 5, ms: 5000 }
+    expect<unknown>(limitRulesOf(caller, IP)).toEqual([{ subject, window, daily: 100 }])
+    expect(limitRulesOf(caller, '2001:db8::1')).toEqual(limitRulesOf(caller, IP))
+    const none: unknown = limitRulesOf(regular({}), IP)
+    expect(none).toEqual([{ subject, window: null, daily: null }])
+  })
+
+  test('of two plans of one key are not mixed up', () => {
+    const limitOf = (requests: number) =>
+      limitRulesOf(regular(burst(requests, 5)), IP)[0]?.window?.limit
+    expect([limitOf(5), limitOf(2), limitOf(5)]).toEqual([5, 2, 5])
+  })
+
+  test('of demo count the address: 2 a minute', () => {
+    const window = { name: 'demo', limit: 2, ms: 60_000 }
+    const rules: unknown = limitRulesOf(DEMO, IP)
+    expect(rules).toEqual([{ subject: { kind: 'demo', id: IP }, window, daily: null }])
+    expect(subjects(DEMO, IP)).not.toEqual(subjects(DEMO, '198.51.100.8'))
+  })
+
+  test('of a temporary key count the key and the address: 2 an hour each', () => {
+    const rules: unknown = limitRulesOf(temp(), IP)
+    const window = { limit: 2, ms: HOUR_MS }
+    expect(rules).toEqual([
+      { subject: { kind: 'key', id: 't1' }, window: { name: 'key', ...window }, daily: null },
+      { subject: { kind: 'temp', id: IP }, window: { name: 'address', ...window }, daily: null },
+    ])
+    const [key, address] = subjects(temp(), IP)
+    expect(subjects(temp('t2'), IP)).toEqual(['key t2', address ?? ''])
+    expect(subjects(temp(), '198.51.100.8')[0]).toBe(key ?? '')
+    expect(subjects(temp(), '198.51.100.8')[1]).not.toBe(address ?? '')
+  })
+
+  test('of demo and temporary keys are counted apart at one address', () => {
+    expect(subjects(temp(), IP)).not.toContain(subjects(DEMO, IP)[0] ?? '')
+  })
+
+  test.each([DEMO, temp()])('count IPv6 addresses per /64: $kind', caller => {
+    const at = (ip: string) => subjects(caller, ip).at(-1)
+    expect(at('2001:db8:0:1:ffff::2')).toBe(at('2001:db8:0:1::1') ?? '')
+    expect(at('2001:db8:0:2::1')).not.toBe(at('2001:db8:0:1::1') ?? '')
+  })
+})
+
+/** An address, what limits per address count it as, and what quotas of callers count it as. */
+const ADDRESSES = [
+  ['198.51.100.7', '198.51.100.7', '198.51.0.0/16'],
+  ['198.51.0.0', '198.51.0.0', '198.51.0.0/16'],
+  ['1.2.3.4', '1.2.3.4', '1.2.0.0/16'],
+  ['2001:db8:0:1:ffff::2', '2001:db8:0:1::/64', '2001:db8:0:1::/64'],
+  ['2001:db8::1', '2001:db8:0:0::/64', '2001:db8:0:0::/64'],
+  ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64', '2001:db8:1:2::/64'],
+  ['fe80::1', 'fe80:0:0:0::/64', 'fe80:0:0:0::/64'],
+  ['::1', '0:0:0:0::/64', '0:0:0:0::/64'],
+] as const
+
+describe('the address of a client', () => {
+  // These texts are stored: another form would give every client its quota again.
+  test.each(ADDRESSES)('%s is counted as %s, and among callers as %s', (ip, bucket, network) => {
+    expect([clientBucket(ip), clientNetwork(ip)]).toEqual([bucket, network])
+  })
+})
+
+describe('quotas of networks', () => {
+  test.each([
+    ['regular keys without a quota', regular({ ...burst(5, 5), daily: 9, count: 9 }), false],
+    ['a quota of networks served', regular({ subnets: 1 }), true],
+    ['a quota of callers', regular({ clients: 1 }), true],
+    ['demo', DEMO, false],
+    ['temporary keys', temp(), false],
+  ] as const)('hold for regular keys whose plan has one: %s', (_, caller, expected) => {
+    expect(hasNetworkQuota(caller)).toBe(expected)
+  })
+
+  test('take the networks of an answer and of its caller, each from its quota', () => {
+    const caller = regular({ ...burst(5, 5), subnets: 3, clients: 2 })
+    const served = { ip: IP, subnets: [49_152, 51_968], atMs: T0, nowMs: T0 - 1 }
+    const consumption: unknown = consumptionOf(caller, served)
+    expect(consumption).toEqual({
+      subject: keySubject('k1'),
+      quotas: { served: 3, callers: 2 },
+      networks: { served: ['49152', '51968'], callers: ['198.51.0.0/16'] },
+      rule: limitRulesOf(caller, IP)[0],
+      atMs: T0,
+      nowMs: T0 - 1,
+    })
+    const { quotas } = consumptionOf(regular(UNLIMITED), served)
+    expect(quotas).toEqual({ served: null, callers: null })
+  })
+})

@@ -1,0 +1,74 @@
+/** What a refusal says to a client (src/api/refusals.ts, spec 7, contract B): codes and messages. */
+import { describe, expect, test } from 'bun:test'
+import { newKey } from '../../src/access/key.ts'
+import type { NetworkDecision } from '../../src/access/network-quota.ts'
+import { invalidKey, networkRefusal, rateLimitRefusal } from '../../src/api/refusals.ts'
+import { DEMO, regular, temp } from '../support/limits.ts'
+
+const INVALID = ['INVALID_KEY', 'the key is invalid or expired'] as const
+const TEMP_INVALID = [
+  ...(['TEMP_KEY_INVALID', 'the temporary key is expired or not active'] as const),
+] as const
+
+describe('a wrong key', () => {
+  test.each([
+    ['a regular key', newKey('regular'), INVALID],
+    ['a key of its owner', 'my-own-key', INVALID],
+    ['SQL', "' or 1=1 --", INVALID],
+    ['a zero byte', '\u0000', INVALID],
+    ['demo in capitals', 'DEMO', INVALID],
+    ['the prefix of temporary keys in capitals', 'TEMP_x', INVALID],
+    ['a temporary key', newKey('temp'), TEMP_INVALID],
+    ['the prefix alone', 'temp_', TEMP_INVALID],
+  ] as const)('gets 403 and never itself back: %s', (_, key, [code, message]) => {
+    const error = invalidKey(key)
+    expect<unknown>([error.code, error.status, error.message, error.context]).toEqual([
+      ...[code, 403, message, {}],
+    ])
+    expect(error.message).not.toContain(key)
+  })
+})
+
+describe('a request over a limit', () => {
+  const retry = { retryAfterSeconds: 17 }
+  const wait = 'retry after 17 s'
+  const paid = regular({ daily: 34_560 })
+  test.each([
+    ['RATE_LIMIT_EXCEEDED', paid, 'window', retry, `too many requests; ${wait}`],
+    [
+      ...(['DAILY_LIMIT_REACHED', paid, 'daily', { ...retry, dailyLimit: 34_560 }] as const),
+      `the plan's 34560 requests of this day are used up; ${wait}`,
+    ],
+    [
+      ...(['DEMO_LIMIT_REACHED', DEMO, 'window', retry] as const),
+      `the demo key allows 2 requests a minute; ${wait}`,
+    ],
+    [
+      ...(['TEMP_LIMIT_REACHED', temp(), 'window', retry] as const),
+      `a temporary key allows 2 requests an hour, for the key and for the address; ${wait}`,
+    ],
+  ] as const)('gets 429 %s', (code, caller, by, context, message) => {
+    const error = rateLimitRefusal(caller, { kind: 'refused', by, ...retry, limits: [] })
+    expect<unknown>([error.code, error.status, error.context]).toEqual([code, 429, context])
+    expect(error.message).toBe(message)
+  })
+})
+
+describe('an answer over a quota of networks', () => {
+  const decision = { kind: 'refused', quota: 9, used: 7, added: 3, retryAfterSeconds: 17 } as const
+  const rows: readonly (readonly [Extract<NetworkDecision, { kind: 'refused' }>, string])[] = [
+    [
+      { ...decision, set: 'served' },
+      'this answer needs 3 more /16 subnets; 7 of the 9 a day are used: ' +
+        'narrow the filter or lower count',
+    ],
+    [{ ...decision, set: 'callers' }, '7 of the 9 client networks a day are used'],
+  ]
+  test.each(rows)('gets 429 with what is used: $set', (refused, message) => {
+    const error = networkRefusal(refused)
+    expect<unknown>([error.code, error.status, error.context]).toEqual([
+      ...['SUBNET_LIMIT_REACHED', 429, { retryAfterSeconds: 17, usedSubnets: 7 }],
+    ])
+    expect(error.message).toBe(message)
+  })
+})

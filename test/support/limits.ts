@@ -1,0 +1,122 @@
+/**
+ * Owns what tests of limits share: callers, random steps of a clock, and the usage of an access.db
+ * with what it has recorded.
+ */
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { createAccess } from '../../src/access/access.ts'
+import { consumptionOf, limitRulesOf, type Served } from '../../src/access/entitlements.ts'
+import type { Caller } from '../../src/access/key.ts'
+import { consume, type NetworkDecision, type NetworkLog } from '../../src/access/network-quota.ts'
+import {
+  admit,
+  type Decision,
+  type Subject,
+  type Usage,
+  type UsageLog,
+} from '../../src/access/rate-limit.ts'
+import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
+import { openAccessFile } from '../../src/sqlite/access/store.ts'
+import { createUsageStore } from '../../src/sqlite/access/usage.ts'
+import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
+import { type Limits, T0, UNLIMITED } from './fixtures.ts'
+
+export const IP = '198.51.100.7'
+
+export type Regular = Extract<Caller, { kind: 'regular' }>
+
+export const DEMO: Caller = { kind: 'demo', id: 'demo' }
+export const temp = (id = 't1'): Caller => ({ kind: 'temp', id })
+/** A regular key whose plan limits nothing but this. */
+export const regular = (limits: Partial<Limits>, id = 'k1'): Regular => ({
+  kind: 'regular',
+  id,
+  plan: { ...UNLIMITED, ...limits, name: 'test' },
+})
+export const burst = (requests: number, seconds: number): Partial<Limits> => ({
+  burst: { requests, seconds },
+})
+
+/** The UTC day of T0, which is noon, and its end. */
+export const TODAY = 20_777
+export const MIDNIGHT = T0 + 12 * HOUR_MS
+
+/** How far the clock moves between two requests: rarely back, often to where a window ends. */
+export const anyStepMs = fc.oneof(
+  { weight: 6, arbitrary: fc.integer({ min: 0, max: 1200 }) },
+  { weight: 3, arbitrary: fc.integer({ min: 0, max: 12_000 }) },
+  {
+    weight: 3,
+    arbitrary: fc.constantFrom(
+      ...[0, 1, 999, 1000, 1001, 4999, 5000, 5001, 30_000, 59_999, 60_000],
+      ...[1_800_000, 3_599_999, 3_600_000],
+    ),
+  },
+  { weight: 1, arbitrary: fc.integer({ min: -20_000, max: -1 }) },
+  { weight: 1, arbitrary: fc.constantFrom(-DAY_MS, -HOUR_MS, 12 * HOUR_MS, DAY_MS - 1, DAY_MS) },
+)
+export const anyStartMs = fc.oneof(
+  fc.constant(T0),
+  fc.integer({ min: MIDNIGHT - 30_000, max: MIDNIGHT }), // the day ends soon
+)
+
+export type Outcome = 'ok' | 'window' | 'daily'
+export const outcomeOf = (decision: Decision): Outcome =>
+  decision.kind === 'refused' ? decision.by : 'ok'
+
+/** The one result of a batch of one. */
+function only<T>([result]: readonly T[]): T {
+  if (result === undefined) throw new Error('a batch of one has no result')
+  return result
+}
+
+export type OpenUsage = ReturnType<typeof openUsage>
+
+/** The usage of the access.db in `dir`, opened as a server does, or of an empty one in memory. */
+export function openUsage(dir: string | null = null) {
+  const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)
+  const db = openAccessFile(file, { isServer: true })
+  const usage = createUsageStore(db)
+  const selectNetworks = db.prepare<{ network: string }, [string, string, string, number]>(
+    `select network from networks
+     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
+  )
+  const read = (subject: Subject): Usage => only(usage.peek([subject]))
+  const networks: NetworkLog['networks'] = ({ kind, id }, set, day) =>
+    new Set(selectNetworks.all(kind, id, set, day).map(({ network }) => network))
+  /** Reads what is recorded, and records nothing. */
+  const readOnly: UsageLog & NetworkLog = { read, networks, record() {}, addNetworks() {} }
+
+  return {
+    db,
+    usage,
+    read,
+    networks,
+    access: createAccess({ find: () => null }, usage),
+    admit: (caller: Caller, ip: string, nowMs: number): Decision =>
+      only(usage.admit([{ rules: limitRulesOf(caller, ip), nowMs }])),
+    consume: (caller: Regular, served: Served): NetworkDecision =>
+      only(usage.consume([consumptionOf(caller, served)])),
+    /** What `admit` and `consume` would decide; nothing is recorded. */
+    tryAdmit: (caller: Caller, ip: string, nowMs: number): Decision =>
+      admit(readOnly, { rules: limitRulesOf(caller, ip), nowMs }),
+    tryConsume: (caller: Regular, served: Served): NetworkDecision =>
+      consume(readOnly, consumptionOf(caller, served)),
+    countRows: (table: string): number =>
+      db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0,
+    prune(nowMs: number): void {
+      while (usage.prune(nowMs));
+    },
+    close: () => db.close(true),
+  }
+}
+
+/** Works with empty usage in memory. */
+export function withUsage<T>(work: (usage: OpenUsage) => T): T {
+  const opened = openUsage()
+  try {
+    return work(opened)
+  } finally {
+    opened.close()
+  }
+}
