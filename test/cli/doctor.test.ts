@@ -2,8 +2,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
 import { examine } from '../../src/cli/doctor-checks.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -29,13 +29,14 @@ function healthy(): string {
 /** What is found wrong, by check. */
 const wrongIn = (dir: string, env = {}, nowMs = T0): { [check: string]: string } =>
   Object.fromEntries(
-    examine({ dir, env, nowMs })
+    examine({ dir, env, clock: () => nowMs })
       .filter(({ ok }) => !ok)
       .map(({ check, found }) => [check, found]),
   )
 
 test('a healthy installation is told so', () => {
-  const findings = examine({ dir: healthy(), env: { PROXYLIST_GRACE: '5s', PATH: '/' }, nowMs: T0 })
+  const env = { PROXYLIST_GRACE: '5s', PATH: '/' }
+  const findings = examine({ dir: healthy(), env, clock: () => T0 })
   expect(findings.every(({ ok }) => ok)).toBeTrue()
   const told = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
   expect(told).toMatchObject(HEALTHY)
