@@ -7,11 +7,15 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { createGuard } from '../../src/access/auth-throttle.ts'
-import { createAnswers } from '../../src/api/response-cache.ts'
-import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/app.ts'
-import { createService, type ServiceOptions } from '../../src/http/app.ts'
-import { type Answer, ask, from } from '../support/answer.ts'
+import { type Access, createAccess } from '../../src/access/access.ts'
+import { createAuthThrottle } from '../../src/access/auth-throttle.ts'
+import { createHandler } from '../../src/api/handler.ts'
+import { createQueryReader } from '../../src/api/query.ts'
+import { createResponseCache, type ResponseCache } from '../../src/api/response-cache.ts'
+import { openServerList, openServerRegistry } from '../../src/app.ts'
+import { createHttpApp } from '../../src/http/app.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { type Answer, answerOf, ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Service, startChild, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -354,40 +358,42 @@ const failing = (): never => {
   throw new TypeError(SECRET)
 }
 
+type Parts = { access: Access; cache: ResponseCache; errors: 'json' | 'text' }
+/** Parts that replace those of a whole service. */
+type Exchange = (whole: Parts) => Partial<Parts>
+
 /** A service of which parts can be exchanged, and what it logged. */
-function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions>) {
-  const dir = directoryOf()
-  const registry = openRegistry(dir, true)
-  const list = openList(dir, true)
+function serviceWith(exchange: Exchange, limits: Parameters<typeof dataDirectory>[1] = {}) {
+  const dir = directoryOf(limits)
   const said: string[] = []
+  const say = (sentence: string): void => void said.push(sentence)
   const statuses: number[] = []
-  const { select, version: listVersion } = list.proxies
+  const clock = (): number => T0
   const provider = 'the service'
-  const whole: ServiceOptions = {
-    access: registry.access,
-    answers: createAnswers({ select, listVersion, provider, bytesMax: 2 ** 20 }),
-    provider,
-    clock: () => T0,
-    log: {
-      access: ({ status }) => void statuses.push(status),
-      say: sentence => void said.push(sentence),
-      close: async () => {},
-    },
+  const registry = openServerRegistry(dir, say)
+  const list = openServerList(dir, provider, clock, say)
+  const { streamer } = list
+  const whole: Parts = {
+    access: createAccess(registry.keys, registry.usage),
+    cache: createResponseCache({ reader: list, streamer, provider, bytesMax: 2 ** 20 }),
     errors: 'json',
-    clientAddress: () => '192.0.2.200',
-    guard: createGuard(),
-    probe: registry.usage.probe,
   }
-  const app = createService({ ...whole, ...exchange(whole) })
+  const { access, cache, errors } = { ...whole, ...exchange(whole) }
+  const app = createHttpApp({
+    handle: createHandler({ access, readQuery: createQueryReader(provider), cache }),
+    cache,
+    probe: registry.usage.probe,
+    clock,
+    log: { line: text => void statuses.push(JSON.parse(text).status), say, close: async () => {} },
+    errors,
+    clientIp: () => '192.0.2.200',
+    throttle: createAuthThrottle(),
+  })
   return {
     said,
     statuses,
-    async request(path = ASK): Promise<Answer> {
-      const response = await app.handle(new Request(`http://127.0.0.1${path}`))
-      const bytes = await response.bytes()
-      const { status, headers } = response
-      return { status, headers, bytes, text: new TextDecoder().decode(bytes) }
-    },
+    request: async (path = ASK): Promise<Answer> =>
+      answerOf(await app.handle(new Request(`http://127.0.0.1${path}`))),
     close(): void {
       list.close()
       registry.close()
@@ -395,23 +401,28 @@ function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions
   }
 }
 
+type Mistake = { part: string; exchange: Exchange; limits?: Parameters<typeof dataDirectory>[1] }
 /** Parts that fail, one at a time, as only our own mistakes can. */
-const MISTAKES: readonly (readonly [string, (whole: ServiceOptions) => Partial<ServiceOptions>])[] =
-  [
-    ['answers.find', ({ answers }) => ({ answers: { ...answers, find: failing } })],
-    ['access.authenticate', ({ access }) => ({ access: { ...access, authenticate: failing } })],
-    ['access.admit', ({ access }) => ({ access: { ...access, admit: async () => failing() } })],
-    [
-      'access.charge',
-      ({ access }) => ({
-        access: { ...access, countsNetworks: () => true, charge: async () => failing() },
-      }),
-    ],
-  ]
+const MISTAKES: readonly Mistake[] = [
+  { part: 'cache.find', exchange: ({ cache }) => ({ cache: { ...cache, find: failing } }) },
+  {
+    part: 'access.authenticate',
+    exchange: ({ access }) => ({ access: { ...access, authenticate: failing } }),
+  },
+  {
+    part: 'access.admit',
+    exchange: ({ access }) => ({ access: { ...access, admit: async () => failing() } }),
+  },
+  {
+    part: 'access.consume',
+    exchange: ({ access }) => ({ access: { ...access, consume: async () => failing() } }),
+    limits: { subnets: 10 },
+  },
+]
 
 describe('a mistake of ours is a 500 that shows nothing', () => {
-  test.each(MISTAKES)('in %s', async (_, exchange) => {
-    const service = serviceWith(exchange)
+  test.each(MISTAKES)('in $part', async ({ exchange, limits }) => {
+    const service = serviceWith(exchange, limits)
     const answer = await service.request()
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
@@ -424,8 +435,8 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
   })
 
   test('in the older variant too', async () => {
-    const service = serviceWith(({ answers }) => ({
-      answers: { ...answers, find: failing },
+    const service = serviceWith(({ cache }) => ({
+      cache: { ...cache, find: failing },
       errors: 'text',
     }))
     const { status, text } = await service.request()
@@ -436,10 +447,10 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
 
   test('once; the next request is answered', async () => {
     let mistakes = 1
-    const service = serviceWith(({ answers }) => ({
-      answers: {
-        ...answers,
-        find: (...asked) => (mistakes-- > 0 ? failing() : answers.find(...asked)),
+    const service = serviceWith(({ cache }) => ({
+      cache: {
+        ...cache,
+        find: (...query) => (mistakes-- > 0 ? failing() : cache.find(...query)),
       },
     }))
     expectError(await service.request(), 500, 'INTERNAL_ERROR')
@@ -457,7 +468,7 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     const find = (): never => {
       throw thrown
     }
-    const service = serviceWith(({ answers }) => ({ answers: { ...answers, find } }))
+    const service = serviceWith(({ cache }) => ({ cache: { ...cache, find } }))
     expectError(await service.request(), 500, 'INTERNAL_ERROR')
     expect(service.said).toHaveLength(1)
     service.close()
