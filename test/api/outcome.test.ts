@@ -307,7 +307,7 @@ describe('a stream', () => {
   })
 })
 
-test('what a client is told of a failure names no file', async () => {
+test('what a client reads of a failure names no file', async () => {
   const { ask, close } = createWorld({}, () => ({
     keys: {
       find() {

@@ -80,7 +80,7 @@ async function answerTo(cache: Cache, query: Query): Promise<Answer> {
   return answer
 }
 
-/** What other connections changed is looked at once a turn of the event loop. */
+/** What other connections changed is read once in a turn of the event loop. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 const textOf = (answer: Answer | null, nowMs: number): string | null =>

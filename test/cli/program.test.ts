@@ -271,7 +271,7 @@ test.each([[], ['--replace']])(
 )
 
 if (BINARY !== undefined) {
-  test('the binary heeds no .env and no bunfig.toml where it is started', async () => {
+  test('the binary ignores .env and bunfig.toml where it is started', async () => {
     const cwd = directoryOf({
       '.env': 'PROXYLIST_JSON=1\nPROXYLIST_DATA=elsewhere\n',
       'bunfig.toml': 'preload = ["./loud.ts"]\n',

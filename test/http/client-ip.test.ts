@@ -18,7 +18,7 @@ const PEER = '192.0.2.1'
 const UNTRUSTED: readonly Hop[] = [
   { title: 'without the header, is the peer', peer: PEER, forwardedFor: null, client: PEER },
   {
-    title: 'is the peer when nobody is trusted',
+    title: 'is the peer when no proxy is trusted',
     peer: PEER,
     forwardedFor: '203.0.113.9',
     client: PEER,

@@ -1,7 +1,7 @@
 /**
  * Holds what the service does when a database is locked, refuses writes, lacks a table or is
- * damaged, and when its own code fails (contract A9, B8, E): nobody is let in uncounted, nothing
- * inside is shown, and afterwards all is as before.
+ * damaged, and when its own code fails (contract A9, B8, E): no request is
+ * served uncounted, nothing internal is shown, and afterwards all works as before.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
@@ -70,7 +70,7 @@ async function expectUnavailable(service: Service, path = ASK, init?: RequestIni
 }
 
 /** Another process's connection to a database file, and what it can do to the service. */
-function stranger(dir: string, file: string) {
+function otherProcess(dir: string, file: string) {
   const db = new Database(join(dir, file), { create: false, readwrite: true })
   db.run('pragma busy_timeout = 10000')
   const tables = db
@@ -102,15 +102,19 @@ function stranger(dir: string, file: string) {
     close: () => db.close(true),
   }
 }
-type Stranger = ReturnType<typeof stranger>
+type OtherProcess = ReturnType<typeof otherProcess>
 
-/** Waits until a child says that a database works again. */
+/** Waits until a child reports that a database works again. */
 async function works(service: Service): Promise<void> {
   while (!service.output().includes('works again')) await ask(service, '/healthz')
 }
 
 /** What another process can do to `access.db`, and how it is undone. */
-const TROUBLES: readonly (readonly [what: string, begin: keyof Stranger, end: keyof Stranger])[] = [
+const TROUBLES: readonly (readonly [
+  what: string,
+  begin: keyof OtherProcess,
+  end: keyof OtherProcess,
+])[] = [
   ['locked', 'lock', 'unlock'],
   ['refusing writes', 'refuseWrites', 'takeWrites'],
   ['without its tables', 'takeTables', 'giveTablesBack'],
@@ -126,13 +130,13 @@ type Course = {
 
 /** One service before, during and after a trouble with `access.db`; gives what it wrote. */
 async function inTrouble(
-  begin: keyof Stranger,
-  end: keyof Stranger,
+  begin: keyof OtherProcess,
+  end: keyof OtherProcess,
   { limits = {}, start = startService, before, during, after }: Course,
 ): Promise<string> {
   const dir = directoryOf(limits)
   const service = await start(dir)
-  const other = stranger(dir, ACCESS_FILE)
+  const other = otherProcess(dir, ACCESS_FILE)
   await before?.(service)
   other[begin]()
   await during(service)
@@ -163,7 +167,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
     })
   })
 
-  test('nothing is charged, to no window and no day', async () => {
+  test('nothing is counted, in no window and no day', async () => {
     const limits = { burst: { requests: 3, seconds: 3600 }, daily: 4 }
     const demo = (client: string) => ['/api?key=demo', from(client)] as const
     await inTrouble(begin, end, {
@@ -209,7 +213,7 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
     })
   })
 
-  test('what needs no database is answered as ever', async () => {
+  test('what needs no database is answered as before', async () => {
     await inTrouble(begin, end, {
       async during(service) {
         expect(await ask(service, '/api')).toBe('400 KEY_MISSING')
@@ -219,7 +223,7 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
     })
   })
 
-  test('the operator reads once why, the log who asked, neither the key', async () => {
+  test('the operator reads once why, the access log has the request, neither has the key', async () => {
     let id = ''
     const output = await inTrouble(begin, end, {
       start: startChild,
@@ -253,10 +257,10 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
 })
 
 describe('while proxies.db', () => {
-  test('is locked by an import, everything answers as ever', async () => {
+  test('is locked by an import, everything is answered as before', async () => {
     const dir = directoryOf()
     const service = await startChild(dir)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     other.lock()
     expect(await ask(service)).toBe(GOOD)
     expect(await ask(service, '/readyz')).toBe('200 ready\n')
@@ -268,7 +272,7 @@ describe('while proxies.db', () => {
   test('lacks its tables, /api and /readyz say 503, and 200 when they are back', async () => {
     const dir = directoryOf()
     const service = await startChild(dir)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     expect(await ask(service)).toBe(GOOD)
     other.takeTables()
     await expectUnavailable(service)
@@ -283,11 +287,11 @@ describe('while proxies.db', () => {
     await service.stop()
   })
 
-  test('lacks its tables, an answer that was kept is not given for the list', async () => {
+  test('lacks its tables, a cached answer is not given', async () => {
     const dir = directoryOf()
     const service = await startService(dir)
     for (const _ of [1, 2]) expect(await ask(service)).toBe(GOOD)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     other.takeTables()
     await expectUnavailable(service)
     other.close()
@@ -295,7 +299,7 @@ describe('while proxies.db', () => {
   })
 })
 
-/** Overwrites the first page of the list's rows and of each index; the schema stays whole. */
+/** Overwrites the first page of the list's rows and of each index; the schema stays intact. */
 function damage(dir: string): void {
   const path = join(dir, PROXY_FILE)
   const db = new Database(path)
@@ -340,7 +344,7 @@ describe('a damaged proxies.db', () => {
     await service.stop()
   })
 
-  test('is told to the operator', async () => {
+  test('is reported to the operator', async () => {
     const dir = dataDirectory(MANY)
     damage(dir)
     const service = await startChild(dir)

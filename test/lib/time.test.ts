@@ -91,7 +91,7 @@ const INSTANTS: readonly (readonly [text: string, ms: number])[] = [
   ['2027-01-31T00:00:00.000Z', JANUARY],
   ['2027-01-31 00:00:00Z', JANUARY],
   ['2027-01-31t00:00:00z', JANUARY],
-  ['2027-01-31T00:00', JANUARY], // no zone: UTC, wherever the machine stands
+  ['2027-01-31T00:00', JANUARY], // no zone: UTC, whatever the machine's
   ['2027-01-31 00:00:00', JANUARY],
   ['2027-01-31T00:00:00.5', JANUARY + 500],
   ['2027-01-31T00:00:00.123456789Z', JANUARY + 123],
