@@ -5,8 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Caller, DEMO_KEY, metersOf, TEMP_PREFIX, termsOf } from '../src/access/access.ts'
 import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/access/auth-throttle.ts'
+import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
+import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../src/access/plan.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { describeParameters } from '../src/api/params.ts'
@@ -118,9 +119,9 @@ function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[
   ]
 }
 
-/** The one window that all of a caller's meters have: `2 in 60 s`. */
+/** The one window that all limit rules of a caller have: `2 in 60 s`. */
 function windowOf(caller: Caller): string {
-  const windows = metersOf(caller, '192.0.2.1').map(
+  const windows = limitRulesOf(caller, '192.0.2.1').map(
     ({ window }) => `${window?.limit} in ${(window?.ms ?? 0) / 1000} s`,
   )
   return [...new Set(windows)].join(' or ')
@@ -128,7 +129,7 @@ function windowOf(caller: Caller): string {
 
 describe('the README’s table of limits', () => {
   const rows = tableOf('key', 'burst', 'a day', 'records', 'also')
-  const demo = termsOf(DEMO)
+  const demo = entitlementsOf(DEMO)
   const expected = [
     ...BUILT_IN_PLANS.map(planRow),
     [
@@ -142,7 +143,7 @@ describe('the README’s table of limits', () => {
       quoted(`${TEMP_PREFIX}…`),
       `${windowOf(TEMPORARY)} for the key, and for each client address`,
       '',
-      `${termsOf(TEMPORARY).countMax}`,
+      `${entitlementsOf(TEMPORARY).countMax}`,
       'expires',
     ],
   ]

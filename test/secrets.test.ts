@@ -1,6 +1,6 @@
 /**
  * Holds that keys are secret: a key is found nowhere but in the request that carries it, is stored
- * as a hash only, and whether it was ever known cannot be told from a refusal.
+ * as a hash only, and a refusal does not show whether it was ever known.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -42,14 +42,14 @@ describe('the search for canaries', () => {
 type Ask = readonly [path: string, init?: RequestInit]
 const headers = (fields: { [name: string]: string }): RequestInit => ({ headers: fields })
 
-let strangers = 0
+let clients = 0
 
-/** The same from an address of its own, save for demo: who sends many wrong keys is slowed. */
+/** The same from another address, except for demo: a client that sends many wrong keys is slowed. */
 function fromElsewhere([path, init = {}]: Ask): Ask {
   const fields = new Headers(init.headers)
   if (path.includes('key=demo') || fields.has('x-forwarded-for')) return [path, init]
-  strangers += 1
-  fields.set('x-forwarded-for', `198.18.${strangers >> 8}.${strangers & 255}`)
+  clients += 1
+  fields.set('x-forwarded-for', `198.18.${clients >> 8}.${clients & 255}`)
   return [path, { ...init, headers: fields }]
 }
 
@@ -167,11 +167,11 @@ describe('below the service', () => {
     const service = await startChild(canaryDirectory())
     const { port } = new URL(service.url)
     const answer = await new Promise<string>(resolve => {
-      const pieces: Buffer[] = []
+      const chunks: Buffer[] = []
       const socket = connect(Number(port), '127.0.0.1', () => socket.end(request))
-      socket.on('data', piece => void pieces.push(Buffer.from(piece)))
+      socket.on('data', chunk => void chunks.push(Buffer.from(chunk)))
       socket.on('error', () => {}) // closed before all was sent
-      socket.on('close', () => resolve(Buffer.concat(pieces).toString('latin1')))
+      socket.on('close', () => resolve(Buffer.concat(chunks).toString('latin1')))
     })
     expect(tracesIn(answer)).toEqual([])
     await service.stop()

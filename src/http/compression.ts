@@ -48,10 +48,10 @@ export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
     body: Uint8Array,
     encoding: Encoding,
   ): Promise<Uint8Array> => {
-    const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>()
-    const found = bodies.get(encoding)
+    const found = known.get(answer)?.get(encoding)
     if (found) return found
     const compressed = await COMPRESS[encoding](body)
+    const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>() // others may be done by now
     const isRepeated = answer.chunks.length === 1 // else it holds the time, and differs each time
     if (isRepeated && !bodies.has(encoding) && cache.reserve(query, answer, compressed.length)) {
       known.set(answer, bodies.set(encoding, compressed))

@@ -9,12 +9,22 @@ export function canonicalIp(text: string): string | null {
   if (isIPv4(text)) return text
   const address = text.replace(/%.*$/s, '')
   if (!isIPv6(address)) return null
-  const canonical = new URL(`http://[${address}]`).hostname.slice(1, -1)
+  const canonical = new URL(`http://[${withoutQuad(address)}]`).hostname.slice(1, -1)
   const groups = groupsOf(canonical)
   const [g6 = 0, g7 = 0] = groups.slice(6)
   const isMapped = groups.slice(0, 5).every(group => group === 0) && groups[5] === 0xffff
   return isMapped ? `${g6 >> 8}.${g6 & 255}.${g7 >> 8}.${g7 & 255}` : canonical
 }
+
+/**
+ * An IPv6 address whose last 32 bits may be a dotted quad, with two groups in its place: Bun 1.4.4
+ * takes `1:2:3:4::5.6.7.8` for an invalid URL.
+ */
+const withoutQuad = (ipv6: string): string =>
+  ipv6.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets) => {
+    const [a = 0, b = 0, c = 0, d = 0] = octets.map(Number)
+    return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
+  })
 
 /** The eight 16-bit groups of a canonical IPv6 address without dotted quads. */
 function groupsOf(ipv6: string): number[] {

@@ -134,7 +134,7 @@ const FILTERS: readonly Scenario[] = [
     ...lists('ping=531', FR),
   }),
   one('4.1 speed is an inclusive minimum', lists('speed=100000', DE1, RU)),
-  one('4.1 time: kept when not older, to the second', lists('time=40', DE1, FR, UNKNOWN, DE2), {
+  one('4.1 time: found when not older, to the second', lists('time=40', DE1, FR, UNKNOWN, DE2), {
     ...lists('time=601', DE1, FR, UNKNOWN, DE2, DE3, RU, OLD),
   }),
   one(
@@ -398,7 +398,7 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
-    name: 'B6 requests a day, anew at midnight UTC',
+    name: 'B6 requests a day, again at midnight UTC',
     key: KEYS.daily,
     steps: [
       { at: 0, status: 200 },

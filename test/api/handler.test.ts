@@ -1,7 +1,7 @@
-/** Runs the scenarios of `cases/api.ts` on one service, in process or as the binary. */
+/** Runs the scenarios of `handler.cases.ts` on one service, in process or as the binary. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { openList, openRegistry } from '../../src/app.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import { type Service, startService } from '../support/service.ts'

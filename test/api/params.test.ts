@@ -1,53 +1,37 @@
 /**
- * The query string (src/query.ts): every rule of spec 4.1 and of contract A3 and A4 that it owns,
- * as tables, and properties that hold for any query string.
+ * The parameters of a query: every rule of spec 4.1 and of contract A3 and A4 that they have, as
+ * tables, and properties that hold for any query string.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { newKey } from '../../src/access/key.ts'
-import { ApiError } from '../../src/api/errors.ts'
-import { createApi } from '../../src/api/handler.ts'
-import { createQueryParser, describeParameters, keyOf, splitQuery } from '../../src/api/params.ts'
-import { describeFilter } from '../../src/api/render.ts'
-import { createAnswers } from '../../src/api/response-cache.ts'
-import { openRegistry } from '../../src/app.ts'
-import { ANONS, type Filter, fold, type Output, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { NO_FILTER, T0 } from '../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-
-afterAll(cleanUp)
+import { createParamsParser, describeParameters } from '../../src/api/params.ts'
+import { describeFilter, type Output } from '../../src/api/render.ts'
+import { splitQueryString } from '../../src/lib/query-string.ts'
+import { type Filter, fold } from '../../src/proxies/filter.ts'
+import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { NO_FILTER } from '../support/fixtures.ts'
+import { anyQuery } from './query-strings.ts'
+import { refusal, unlessRefused } from './thrown.ts'
 
 const PROVIDER = 'the service'
-const parseDefault = createQueryParser(PROVIDER)
+const parseDefault = createParamsParser(PROVIDER)
 /** Parses as the endpoint does: with the key that the query itself holds. */
 function parse(text: string, provider = PROVIDER) {
-  const raw = splitQuery(text)
+  const raw = splitQueryString(text)
   const key = raw.find(({ name, value }) => name === 'key' && value)?.value ?? ''
-  return (provider === PROVIDER ? parseDefault : createQueryParser(provider))(raw, key)
+  return (provider === PROVIDER ? parseDefault : createParamsParser(provider))(raw, key)
 }
 
 const FILTER = NO_FILTER
 const OUTPUT: Output = {
   kind: 'txt',
-  download: false,
-  typePrefix: false,
+  isDownload: false,
+  hasTypePrefix: false,
   fields: null,
   splitIp: false,
   shape: 'array',
   wrap: false,
   pretty: true,
-}
-
-/** The error that `work` throws; anything but an ApiError fails the test. */
-function refusal(work: () => unknown): ApiError {
-  let value: unknown
-  try {
-    value = work()
-  } catch (error) {
-    if (error instanceof ApiError) return error
-    throw error
-  }
-  throw new Error(`nothing was refused, but read as ${Bun.inspect(value)}`)
 }
 
 type Filters = readonly (readonly [query: string, filter: Partial<Filter>])[]
@@ -325,11 +309,11 @@ describe('lang, get and flags', () => {
   outputsAre([
     ['get=txt', {}],
     ['get=json', { kind: 'json' }],
-    ['get=txt.file', { download: true }],
-    ['get=json.file', { kind: 'json', download: true }],
-    ['type_prefix=1', { typePrefix: true }],
+    ['get=txt.file', { isDownload: true }],
+    ['get=json.file', { kind: 'json', isDownload: true }],
+    ['type_prefix=1', { hasTypePrefix: true }],
     ['type_prefix=0', {}],
-    ['get=txt.file&type_prefix=1', { download: true, typePrefix: true }],
+    ['get=txt.file&type_prefix=1', { isDownload: true, hasTypePrefix: true }],
     ['get=json&split_ip=1', { kind: 'json', splitIp: true }],
     ['split_ip=0&get=json', { kind: 'json' }],
     ['get=json&format=array', { kind: 'json' }],
@@ -337,7 +321,7 @@ describe('lang, get and flags', () => {
     ['get=json&wrap=1', { kind: 'json', wrap: true }],
     ['get=json&wrap=0', { kind: 'json' }],
     ['get=json&pretty=1', { kind: 'json' }],
-    ['get=json.file&pretty=0', { kind: 'json', download: true, pretty: false }],
+    ['get=json.file&pretty=0', { kind: 'json', isDownload: true, pretty: false }],
   ])
   const GET = 'get must be txt or json or txt.file or json.file'
   areRefused([
@@ -394,10 +378,10 @@ describe('parameters of the other output mode are ignored whatever their value',
     ['wrap=yes&wrap=no', {}],
     ['pretty=%ff', {}],
     ['get=txt&fields=id&split_ip=x&format=x&wrap=x&pretty=x', {}],
-    ['get=txt.file&pretty=0&wrap=1&format=object&fields=ip&split_ip=1', { download: true }],
+    ['get=txt.file&pretty=0&wrap=1&format=object&fields=ip&split_ip=1', { isDownload: true }],
     ['get=json&type_prefix=1', { kind: 'json' }],
     ['type_prefix=nonsense&get=json', { kind: 'json' }],
-    ['get=json.file&type_prefix=%ff&type_prefix=2', { kind: 'json', download: true }],
+    ['get=json.file&type_prefix=%ff&type_prefix=2', { kind: 'json', isDownload: true }],
   ])
 })
 
@@ -458,134 +442,19 @@ describe('an unknown parameter', () => {
 
 describe('percent sequences that are not UTF-8', () => {
   const bad = ['%', '%z', '%zz', '%a', '%ff', '%c3', '%c3%28', '%ed%a0%80', '%f8%88%80%80%80']
-  test.each(bad)('%s is refused in a value, in a name and in the key', sequence => {
+  test.each(bad)('%s is refused in a value and in a name', sequence => {
     const inValue = refusal(() => parse(`type=http${sequence}`))
     expect(inValue.message).toBe('type must be valid UTF-8 in percent-encoding')
     const inName = refusal(() => parse(`type${sequence}=http`))
     expect(inName.message).toBe('parameter names must be valid UTF-8 in percent-encoding')
-    const inKey = refusal(() => keyOf(splitQuery(`key=abc${sequence}`), null))
-    expect(inKey.message).toBe('key must be valid UTF-8 in percent-encoding')
-    for (const { code, status } of [inValue, inName, inKey]) {
+    for (const { code, status } of [inValue, inName]) {
       expect([code, status]).toEqual(['INVALID_PARAMETER', 400])
     }
   })
 })
 
-describe('splitQuery', () => {
-  const pair = (name: string | null, value: string | null) => ({ name, value })
-  test.each([
-    ['', []],
-    ['&&', []],
-    ['a', [pair('a', '')]],
-    ['a=', [pair('a', '')]],
-    ['=b', [pair('', 'b')]],
-    ['a=b=c', [pair('a', 'b=c')]],
-    ['a=1&b=2&a=3', [pair('a', '1'), pair('b', '2'), pair('a', '3')]],
-    ['a+b=c+d', [pair('a b', 'c d')]],
-    ['a%2Bb=c%26d%3De', [pair('a+b', 'c&d=e')]],
-    ['a=%D0%B9&%zz=1&b=%ff', [pair('a', 'й'), pair(null, '1'), pair('b', null)]],
-    ['a=b?c=d', [pair('a', 'b?c=d')]],
-    ['a;b', [pair('a;b', '')]],
-  ] as const)('%j', (text, pairs) => {
-    expect(splitQuery(text)).toEqual([...pairs])
-  })
-})
-
-describe('keyOf', () => {
-  test.each([
-    ['key=K', null, 'K'],
-    ['type=http&key=K', null, 'K'],
-    ['key=a%2Bb%20c', null, 'a+b c'],
-    ['key=&key=K', null, 'K'],
-    ['', 'Bearer K', 'K'],
-    ['', 'bearer K', 'K'],
-    ['', 'Bearer   K  ', 'K'],
-    ['key=', 'Bearer K', 'K'],
-    ['key=K', 'Bearer K', 'K'],
-    ['key=K', 'Basic dTpw', 'K'],
-    ['key=K', '', 'K'],
-    ['key=K', 'Bearer', 'K'],
-    ['', 'Bearer K, Bearer K', 'K'], // two headers, as HTTP joins them
-    ['', 'Bearer K,bearer K', 'K'],
-  ] as const)('of %j and %j is %j', (query, authorization, key) => {
-    expect(keyOf(splitQuery(query), authorization)).toBe(key)
-  })
-
-  test.each([
-    ['', null],
-    ['key', null],
-    ['key=', null],
-    ['key=&key=', null],
-    ['Key=K', null],
-    ['kkey=K', null],
-    ['type=http', null],
-    ['', ''],
-    ['', 'Bearer'],
-    ['', 'Bearer '],
-    ['', 'K'],
-    ['', 'Basic dTpw'],
-    ['', 'NotBearer K'],
-  ] as const)('is missing in %j and %j', (query, authorization) => {
-    const error = refusal(() => keyOf(splitQuery(query), authorization))
-    expect([error.code, error.status]).toEqual(['KEY_MISSING', 400])
-  })
-
-  test.each([
-    ['', 'Bearer SecretA b'],
-    ['', 'Bearer SecretA, Bearer SecretB'],
-    ['', 'Bearer SecretA,bearer SecretB'],
-    ['key=SecretA&key=SecretB', null],
-    ['key=SecretA&key=SecretA', null],
-    ['key=SecretA', 'Bearer SecretB'],
-    ['key=SecretA%ff', 'Bearer SecretA'],
-    ['key=SecretA%zz', null],
-  ] as const)('is refused, unrepeated, in %j and %j', (query, authorization) => {
-    const error = refusal(() => keyOf(splitQuery(query), authorization))
-    expect([error.code, error.status]).toEqual(['INVALID_PARAMETER', 400])
-    expect(error.message).not.toContain('Secret')
-  })
-})
-
 // ---------------------------------------------------------------------------------------------
 // Properties
-
-const NAMES = ['key', ...describeParameters(PROVIDER).map(({ name }) => name)]
-const VALUES = [
-  ...[...TYPES, ...ANONS, 'smtp', 'google', 'the service', 'the_service', 'the+service', 'de'],
-  ...['include', 'except', 'ru', 'en', 'txt', 'json', 'txt.file', 'json.file', 'array', 'object'],
-  ...['0', '1', '5', '90', '101', '600', '65535', '65536', '999999999999999', '0x10', '1e3', '-1'],
-  ...['1.2.3.4:80', '999.2.3.4:80', 'Berlin', 'Москва', 'ZU\u0308RICH', 'İstanbul', 'ΣΑΣ', ''],
-]
-const GARBAGE = ['%', '%zz', '%ff', '%c3%28', '%00', '%0A', '%2C', '%20', '+', '=', '&', ',', '#']
-
-/** Any UTF-16, lone surrogates included. */
-const anyText = fc.oneof(
-  fc.string(),
-  fc.string({ unit: 'binary' }),
-  fc.array(fc.integer({ min: 0, max: 0xffff })).map(units => String.fromCharCode(...units)),
-)
-const fragment = fc.oneof(
-  { weight: 4, arbitrary: fc.constantFrom(...VALUES) },
-  { weight: 2, arbitrary: fc.constantFrom(...VALUES).map(encodeURIComponent) },
-  { weight: 1, arbitrary: fc.constantFrom(...GARBAGE) },
-  { weight: 1, arbitrary: anyText },
-)
-const valueText = fc
-  .array(fragment, { minLength: 1, maxLength: 3 })
-  .chain(parts => fc.constantFrom(parts[0] ?? '', parts.join(','), parts.join('')))
-/** A query string from the grammar, with `names` thrown in among the known ones. */
-const queryOf = (names: readonly string[], values: fc.Arbitrary<string> = valueText) => {
-  const name = fc.oneof(
-    { weight: 8, arbitrary: fc.constantFrom(...NAMES) },
-    { weight: 1, arbitrary: fc.constantFrom(...names, ...GARBAGE) },
-    { weight: 1, arbitrary: anyText },
-  )
-  const piece = fc.tuple(name, values).map(([n, v]) => `${n}=${v}`)
-  return fc
-    .array(fc.oneof({ weight: 9, arbitrary: piece }, fragment), { maxLength: 8 })
-    .map(pieces => pieces.join('&'))
-}
-const anyQuery = fc.oneof(queryOf(['contry', 'x']), anyText)
 
 /** One value for each of some parameters, most of them good: queries that often parse. */
 const goodQuery = fc
@@ -609,16 +478,6 @@ const goodQuery = fc
     { requiredKeys: [] },
   )
   .map(values => new URLSearchParams(values).toString())
-
-/** What parsing gives, or `null` when it is refused; anything but an ApiError is thrown on. */
-function attempt<T>(work: () => T): T | null {
-  try {
-    return work()
-  } catch (error) {
-    if (error instanceof ApiError) return null
-    throw error
-  }
-}
 
 const isWithin = (value: number | null, min: number, max: number): boolean =>
   value === null || (Number.isInteger(value) && value >= min && value <= max)
@@ -667,20 +526,11 @@ const asQuery = (described: { [name: string]: unknown }): string =>
 describe('any query string', () => {
   const options = { numRuns: 2000 }
 
-  test('is split into as many pairs as it has pieces', () => {
-    fc.assert(
-      fc.property(anyQuery, text => {
-        expect(splitQuery(text)).toHaveLength(text.split('&').filter(Boolean).length)
-      }),
-      options,
-    )
-  })
-
   test('gives a filter within bounds, or an ApiError and nothing else', () => {
     let parsed = 0
     fc.assert(
       fc.property(fc.oneof(anyQuery, goodQuery), text => {
-        const query = attempt(() => parse(text))
+        const query = unlessRefused(() => parse(text))
         if (query === null) return
         parsed++
         expect(outOfBounds(query.filter)).toEqual([])
@@ -690,25 +540,12 @@ describe('any query string', () => {
     expect(parsed).toBeGreaterThan(200)
   })
 
-  test('gives a key that it holds, or an ApiError and nothing else', () => {
-    fc.assert(
-      fc.property(anyQuery, fc.option(anyText), (text, authorization) => {
-        const raw = splitQuery(text)
-        const key = attempt(() => keyOf(raw, authorization))
-        if (key === null) return
-        const inQuery = raw.some(({ name, value }) => name === 'key' && value === key)
-        expect(inQuery || authorization?.endsWith(key)).toBe(true)
-      }),
-      options,
-    )
-  })
-
   test('that is accepted asks for what its filter, described and sent back, asks for', () => {
     let parsed = 0
     fc.assert(
       fc.property(fc.oneof(anyQuery, goodQuery), text => {
         fc.pre(text.isWellFormed())
-        const query = attempt(() => parse(text))
+        const query = unlessRefused(() => parse(text))
         if (query === null) return
         parsed++
         const described = describeFilter(query.filter, PROVIDER)
@@ -719,57 +556,5 @@ describe('any query string', () => {
       options,
     )
     expect(parsed).toBeGreaterThan(200)
-  })
-})
-
-describe('the key', () => {
-  const registry = openRegistry(temporaryDirectory())
-  afterAll(() => registry.close())
-  const key = newKey('regular')
-  registry.plans.set({
-    ...{ name: 'unlimited', burst: null, daily: null },
-    ...{ subnets: null, clients: null, count: null },
-  })
-  registry.keys.add({ key, label: '', plan: 'unlimited', expiresAt: null }, T0)
-  const answers = createAnswers({
-    select: () => [],
-    listVersion: () => 0,
-    provider: PROVIDER,
-    bytesMax: 0,
-  })
-  const answer = createApi({ access: registry.access, answers, provider: PROVIDER })
-
-  async function messageOf(query: string, authorization: string | null): Promise<string> {
-    const request = { url: `/api?${query}`, authorization, ip: '198.51.100.7', nowMs: T0 }
-    try {
-      await answer(request, { keyId: null, gauges: [], records: 0 })
-    } catch (error) {
-      if (error instanceof ApiError) return error.message
-      throw error
-    }
-    throw new Error('an empty list was answered')
-  }
-
-  test('that came in the header is not repeated when it is a parameter name, too', async () => {
-    expect(await messageOf(`${key}=1`, `Bearer ${key}`)).toStartWith('unknown parameter')
-    expect(await messageOf(`${key}=1`, `Bearer ${key}`)).not.toContain(key)
-    expect(await messageOf(`a${key}=1&key=`, `Bearer ${key}`)).not.toContain(key)
-  })
-
-  test('is never in a message, whatever the query string', async () => {
-    const escaped = `%${key.charCodeAt(0).toString(16)}${key.slice(1)}`
-    const slips = [key, escaped, `x${key}`, `${key}.`, `key${key}`, ' key', 'Key']
-    const keyed = fc.constantFrom('', `key=${key}`, `key=${escaped}`, 'key=', `key=&key=${key}`)
-    const values = fc.oneof(valueText, fc.constantFrom(key, escaped))
-    const query = fc.tuple(keyed, queryOf(slips, values), keyed, fc.constantFrom(...slips, 'x'))
-    const header = fc.constantFrom(null, `Bearer ${key}`, `bearer  ${key} `, `Basic ${key}`)
-    await fc.assert(
-      fc.asyncProperty(query, header, async ([first, middle, last, slip], authorization) => {
-        const text = [first, middle, `${slip}=1`, last].filter(Boolean).join('&')
-        expect(await messageOf(text, authorization)).not.toContain(key)
-        expect(await messageOf([first, middle].join('&'), authorization)).not.toContain(key)
-      }),
-      { numRuns: 500 },
-    )
   })
 })

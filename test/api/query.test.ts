@@ -1,35 +1,39 @@
 /**
- * What a request asks (src/question.ts over src/query.ts): wishes spelled in every way that the
- * contract allows are read as wished, and remembering what was read changes nothing.
+ * The query of a request: parameters are read as meant, spelled in any way that the contract
+ * allows, and remembering what was read changes nothing.
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Terms, termsOf } from '../../src/access/access.ts'
-import { ApiError } from '../../src/api/errors.ts'
-import { createQueryParser, keyOf, splitQuery } from '../../src/api/params.ts'
-import { createQuestions } from '../../src/api/query.ts'
-import { ANONS, type Filter, fold, type Output, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
+import { createParamsParser } from '../../src/api/params.ts'
+import { createQueryReader, type Query } from '../../src/api/query.ts'
+import type { Output } from '../../src/api/render.ts'
+import { createCredentialReader, keyOf } from '../../src/http/credentials.ts'
+import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
+import { type Filter, fold } from '../../src/proxies/filter.ts'
+import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { between, pick, randomOf } from '../support/random.ts'
+import { resultOf } from './thrown.ts'
 
 const PROVIDER = 'the service'
 const BIG = 999_999_999_999_999
 const PLAN = { name: 'p', burst: null, daily: null, subnets: null, clients: null, count: null }
-const UNBOUND: Terms = termsOf({ kind: 'regular', id: 'k', plan: PLAN })
-const DEMO: Terms = termsOf({ kind: 'demo', id: 'demo' })
-const TEMP: Terms = termsOf({ kind: 'temp', id: 't' })
+const UNBOUND: Entitlements = entitlementsOf({ kind: 'regular', id: 'k', plan: PLAN })
+const DEMO: Entitlements = entitlementsOf({ kind: 'demo', id: 'demo' })
+const TEMP: Entitlements = entitlementsOf({ kind: 'temp', id: 't' })
 const URL_START = 'http://127.0.0.1:8080/api?'
 
 const TXT: Output = {
-  ...{ kind: 'txt', download: false, typePrefix: false, fields: null },
+  ...{ kind: 'txt', isDownload: false, hasTypePrefix: false, fields: null },
   ...{ splitIp: false, shape: 'array', wrap: false, pretty: true },
 }
 
 // ---------------------------------------------------------------------------------------------
-// Wishes, spelled anyhow
+// Parameters, spelled in any way
 
-/** What is wished, as the words of contract A3: a list, or one word. */
-type Wish = { [parameter: string]: readonly string[] | string }
+/** What a query is meant to say, in the words of contract A3: a list, or one word. */
+type Meaning = { [parameter: string]: readonly string[] | string }
 
 const someOf = (...items: readonly string[]) => fc.subarray([...items], { minLength: 1 })
 const upTo = (max: number) => fc.integer({ min: 0, max }).map(String)
@@ -37,7 +41,7 @@ const anyPort = fc.integer({ min: 1, max: 65_535 }).map(String)
 const word = (...words: readonly string[]) => fc.constantFrom(...words)
 const CITIES = ['ё', 'берлин', 'new york', 'zürich', "l'aquila", 'a+b', '100%', 'x'.repeat(200)]
 
-const anyWish: fc.Arbitrary<Wish> = fc.record(
+const anyMeaning: fc.Arbitrary<Meaning> = fc.record(
   {
     type: someOf(...TYPES),
     anon: someOf(...ANONS),
@@ -65,11 +69,11 @@ const anyWish: fc.Arbitrary<Wish> = fc.record(
   { requiredKeys: [] },
 )
 
-/** The modes agree, or only one of them is said. */
-const isConsistent = ({ cm, country_mode: mode }: Wish): boolean =>
+/** The modes agree, or only one of them is given. */
+const isConsistent = ({ cm, country_mode: mode }: Meaning): boolean =>
   cm === undefined || mode === undefined || cm === mode
 
-/** Chance, the same for the same seed. */
+/** Random choices, the same for the same seed. */
 function chanceOf(seed: number) {
   const random = randomOf(seed, 'spelling')
   const isHeads = (): boolean => random() < 0.5
@@ -107,101 +111,117 @@ function spelledItem(item: string, chance: Chance): string {
   return encoded(isUnderscored ? cased.replace(' ', '_') : ` ${cased} `, chance)
 }
 
-/** A list said in one or two parameters, in any order, with items twice. */
+/** A list in one or two parameters, in any order, with items twice. */
 function spelledList(name: string, items: readonly string[], chance: Chance): string[] {
-  const said = chance
+  const spelledItems = chance
     .shuffled([...items, ...chance.some(items)])
     .map(item => spelledItem(item, chance))
-  const cut = chance.upTo(said.length)
+  const cut = chance.upTo(spelledItems.length)
   const comma = chance.one([',', '%2C', ',,', '%2c+,'])
-  return [said.slice(0, cut), said.slice(cut)].map(part => `${name}=${part.join(comma)}`)
+  return [spelledItems.slice(0, cut), spelledItems.slice(cut)].map(
+    part => `${name}=${part.join(comma)}`,
+  )
 }
 
-/** The pieces of a query string that wish this, in any order, with empty ones among them. */
-function spelled(wish: Wish, chance: Chance): string {
-  const pieces = Object.entries(wish).flatMap(([name, said]) =>
-    typeof said === 'string'
-      ? [`${encoded(name, chance)}=${encoded(said, chance)}`]
-      : spelledList(name, said, chance),
+/** The parts of a query string that mean this, in any order, with empty ones among them. */
+function spelled(meaning: Meaning, chance: Chance): string {
+  const parts = Object.entries(meaning).flatMap(([name, value]) =>
+    typeof value === 'string'
+      ? [`${encoded(name, chance)}=${encoded(value, chance)}`]
+      : spelledList(name, value, chance),
   )
   const empty = chance.some(['', 'type=', 'port=', 'works', 'fields=&get='])
-  return chance.shuffled(['key=K', ...pieces, ...empty]).join('&')
+  return chance.shuffled(['key=K', ...parts, ...empty]).join('&')
 }
 
-const listIn = (all: readonly string[], said: Wish[string] = []): string[] =>
-  all.filter(item => said.includes(item))
-const numberIn = (said: Wish[string] | undefined): number | null =>
-  said === undefined ? null : Number(said)
+const listIn = (all: readonly string[], value: Meaning[string] = []): string[] =>
+  all.filter(item => value.includes(item))
+const numberIn = (value: Meaning[string] | undefined): number | null =>
+  value === undefined ? null : Number(value)
 
-/** The filter that a wish stands for (contract A3, A4). */
-function filterOf(wish: Wish): Filter {
-  const { ip, city = [], country = [], service = [] } = wish
+/** The filter of a meaning (contract A3, A4). */
+function filterOf(meaning: Meaning): Filter {
+  const { ip, city = [], country = [], service = [] } = meaning
   const [host = '', port] = String(ip ?? '').split(':')
-  const mode = wish.cm ?? wish.country_mode
+  const mode = meaning.cm ?? meaning.country_mode
   return {
     ...NO_FILTER,
-    types: listIn(TYPES, wish.type) as Filter['types'],
-    anons: listIn(ANONS, wish.anon) as Filter['anons'],
-    pingMaxMs: numberIn(wish.ping),
-    speedMin: numberIn(wish.speed),
-    ageMaxSeconds: numberIn(wish.time) ?? 600,
-    worksMin: numberIn(wish.works),
+    types: listIn(TYPES, meaning.type) as Filter['types'],
+    anons: listIn(ANONS, meaning.anon) as Filter['anons'],
+    pingMaxMs: numberIn(meaning.ping),
+    speedMin: numberIn(meaning.speed),
+    ageMaxSeconds: numberIn(meaning.time) ?? 600,
+    worksMin: numberIn(meaning.works),
     countries: [...country].map(code => code.toUpperCase()).sort(),
     countryMode: mode === 'except' && country.length > 0 ? 'except' : 'include',
     cities: [...city].sort(),
-    lang: wish.lang === 'en' ? 'en' : 'ru',
-    port: numberIn(wish.port),
+    lang: meaning.lang === 'en' ? 'en' : 'ru',
+    port: numberIn(meaning.port),
     address: ip === undefined ? null : { ip: host, port: Number(port) },
     services: SERVICES.filter(name => service.includes(name === 'provider' ? PROVIDER : name)),
-    count: numberIn(wish.count) || null,
+    count: numberIn(meaning.count) || null,
   }
 }
 
-/** The output that a wish stands for: parameters of the other mode change nothing. */
-function outputOf(wish: Wish): Output {
-  const [kind, file] = String(wish.get ?? 'txt').split('.')
-  const download = file === 'file'
-  if (kind === 'txt') return { ...TXT, download, typePrefix: wish.type_prefix === '1' }
-  const fields = listIn(['ip', 'port', 'ping', 'works', 'google', PROVIDER], wish.fields)
+/** The output of a meaning: parameters of the other mode change nothing. */
+function outputOf(meaning: Meaning): Output {
+  const [kind, file] = String(meaning.get ?? 'txt').split('.')
+  const isDownload = file === 'file'
+  if (kind === 'txt') return { ...TXT, isDownload, hasTypePrefix: meaning.type_prefix === '1' }
+  const fields = listIn(['ip', 'port', 'ping', 'works', 'google', PROVIDER], meaning.fields)
   return {
-    ...{ kind: 'json', download, typePrefix: false },
+    ...{ kind: 'json', isDownload, hasTypePrefix: false },
     fields: fields.length > 0 ? fields : null,
-    splitIp: wish.split_ip === '1',
-    shape: wish.format === 'object' ? 'object' : 'array',
-    wrap: wish.wrap === '1',
-    pretty: wish.pretty !== '0',
+    splitIp: meaning.split_ip === '1',
+    shape: meaning.format === 'object' ? 'object' : 'array',
+    wrap: meaning.wrap === '1',
+    pretty: meaning.pretty !== '0',
   }
 }
 
 /** Cities by what they are compared by. */
 const folded = (filter: Filter): Filter => ({ ...filter, cities: filter.cities.map(fold).sort() })
 
-describe('a wish, however it is spelled', () => {
+/** Reads requests as routes do, and remembers what they may remember. */
+function createRequestReader() {
+  const { read, remember } = createCredentialReader()
+  const readQuery = createQueryReader(PROVIDER)
+  return (url: string, authorization: string | null, entitlements: Entitlements) => {
+    const credentials = read(url, authorization)
+    const { key, queryString } = credentials
+    const query = readQuery(queryString, key, entitlements)
+    if (authorization === null && entitlements !== DEMO) remember(url, credentials)
+    return { key, query }
+  }
+}
+
+describe('parameters, however they are spelled', () => {
   const options = { numRuns: 250 }
 
-  test('is read as it was meant', () => {
-    const read = createQuestions(PROVIDER)
+  test('are read as they were meant', () => {
+    const read = createRequestReader()
     fc.assert(
-      fc.property(anyWish.filter(isConsistent), fc.nat(), (wish, seed) => {
-        const { key, ask } = read(URL_START + spelled(wish, chanceOf(seed)), null)
-        const { filter, output, masked } = ask(UNBOUND)
-        expect([key, masked, output]).toEqual(['K', false, outputOf(wish)])
-        expect(folded(filter)).toEqual(folded(filterOf(wish)))
+      fc.property(anyMeaning.filter(isConsistent), fc.nat(), (meaning, seed) => {
+        const { key, query } = read(URL_START + spelled(meaning, chanceOf(seed)), null, UNBOUND)
+        const { filter, output, addressBits } = query
+        expect([key, addressBits, output]).toEqual(['K', 32, outputOf(meaning)])
+        expect(folded(filter)).toEqual(folded(filterOf(meaning)))
       }),
       options,
     )
   })
 
-  test('is bounded by the kind of key (spec 8)', () => {
-    const read = createQuestions(PROVIDER)
+  test('are bounded by the kind of key (spec 8)', () => {
+    const read = createRequestReader()
     const bounded = (most: number, count: number | null) => Math.min(count ?? most, most)
     fc.assert(
-      fc.property(anyWish.filter(isConsistent), fc.nat(), (wish, seed) => {
-        const { ask } = read(`/api?${spelled(wish, chanceOf(seed))}`, null)
-        const { count, worksMin } = filterOf(wish)
-        const [demo, temp] = [ask(DEMO), ask(TEMP)]
-        expect([demo.masked, demo.filter.count]).toEqual([true, bounded(50, count)])
-        expect([temp.masked, temp.filter.count]).toEqual([false, bounded(30, count)])
+      fc.property(anyMeaning.filter(isConsistent), fc.nat(), (meaning, seed) => {
+        const url = `/api?${spelled(meaning, chanceOf(seed))}`
+        const { count, worksMin } = filterOf(meaning)
+        const demo = read(url, null, DEMO).query
+        const temp = read(url, null, TEMP).query
+        expect([demo.addressBits, demo.filter.count]).toEqual([16, bounded(50, count)])
+        expect([temp.addressBits, temp.filter.count]).toEqual([32, bounded(30, count)])
         expect([demo.filter.worksMin, temp.filter.worksMin]).toEqual([worksMin ?? 90, worksMin])
       }),
       options,
@@ -212,34 +232,29 @@ describe('a wish, however it is spelled', () => {
 // ---------------------------------------------------------------------------------------------
 // Remembering changes nothing
 
-const parse = createQueryParser(PROVIDER)
+const parse = createParamsParser(PROVIDER)
 
-/** What a request asks, worked out from the beginning; or the message that refuses it. */
-function askedAnew(url: string, authorization: string | null, terms: Terms) {
-  const raw = splitQuery(url.includes('?') ? url.slice(url.indexOf('?') + 1) : '')
-  return messageOr(() => {
-    const key = keyOf(raw, authorization)
-    const { filter, output } = parse(raw, key)
-    const count = terms.countMax === null ? filter.count : terms.countMax
-    const worksMin = filter.worksMin ?? terms.worksDefault
-    return {
-      key,
-      ...{ output, masked: terms.masked },
-      filter: { ...filter, worksMin, count: Math.min(filter.count ?? BIG, count ?? BIG) },
-    }
-  })
-}
-
-function messageOr<T>(work: () => T): T | string {
-  try {
-    return work()
-  } catch (error) {
-    if (error instanceof ApiError) return `${error.code} ${error.message}`
-    throw error
+/** What a request asks for, without any memory. Throws what refuses it. */
+function readOnce(url: string, authorization: string | null, entitlements: Entitlements) {
+  const pairs = splitQueryString(queryStringOf(url))
+  const key = keyOf(pairs, authorization)
+  const { filter, output } = parse(pairs, key)
+  const count = entitlements.countMax === null ? filter.count : entitlements.countMax
+  const worksMin = filter.worksMin ?? entitlements.worksDefault
+  return {
+    key,
+    ...{ output, addressBits: entitlements.addressBits },
+    filter: { ...filter, worksMin, count: Math.min(filter.count ?? BIG, count ?? BIG) },
   }
 }
 
-const anyPiece = fc.constantFrom(
+/** What `work` gives, or the code and message of what refuses it. */
+function messageOr<T>(work: () => T): T | string {
+  const result = resultOf(work)
+  return result instanceof Error ? `${result.code} ${result.message}` : result
+}
+
+const anyPart = fc.constantFrom(
   ...['key=K', 'key=K2', 'key=pl_Secret-1', 'key=', 'key', 'key=a%2Bb', '%6bey=K', '%6Bey=K'],
   ...['k%65y=K', 'ke%79=K', 'k%45y=K', 'kkey=K', 'xkey=K', 'key2=K', 'Key=K', 'key=K=K', 'key=é'],
   ...['type=http', 'type=socks5', 'works=90', 'count=50', 'count=30', 'city=key', 'city=key=K'],
@@ -248,48 +263,48 @@ const anyPiece = fc.constantFrom(
 const anyUrl = fc
   .tuple(
     fc.constantFrom(URL_START, '/api?', '/api/?', '/api??'),
-    fc.array(anyPiece, { maxLength: 5 }),
+    fc.array(anyPart, { maxLength: 5 }),
   )
   .map(([start, pieces]) => start + pieces.join('&'))
 const anyHeader = fc.constantFrom(null, null, null, 'Bearer K', 'Bearer pl_Secret-1', 'Basic dTpw')
-const TERMS = [DEMO, TEMP, UNBOUND, { countMax: 50, worksDefault: 90, masked: false }] as const
+const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32 }
+const ENTITLEMENTS = [DEMO, TEMP, UNBOUND, OTHER] as const
 
 describe('a reader that remembers', () => {
   test('reads every request as one that does not', () => {
     const anyRequest = fc.tuple(fc.oneof(anyUrl, fc.constant('/api')), anyHeader)
-    const read = createQuestions(PROVIDER)
-    let asked = 0
+    const read = createRequestReader()
+    let accepted = 0
     fc.assert(
       fc.property(fc.array(anyRequest, { maxLength: 6 }), requests => {
         for (const [url, authorization] of [...requests, ...requests]) {
-          for (const terms of TERMS) {
+          for (const entitlements of ENTITLEMENTS) {
             const got = messageOr(() => {
-              const { key, ask } = read(url, authorization)
-              const { filter, output, masked } = ask(terms)
+              const { key, query } = read(url, authorization, entitlements)
+              const { filter, output, addressBits } = query
               const count = filter.count ?? BIG
-              return { key, output, masked, filter: { ...filter, count } }
+              return { key, output, addressBits, filter: { ...filter, count } }
             })
-            expect(got).toEqual(askedAnew(url, authorization, terms))
-            if (typeof got === 'object') asked += 1
+            expect(got).toEqual(messageOr(() => readOnce(url, authorization, entitlements)))
+            if (typeof got === 'object') accepted += 1
           }
         }
       }),
       { numRuns: 300 },
     )
-    expect(asked).toBeGreaterThan(300)
+    expect(accepted).toBeGreaterThan(300)
   })
 
-  test('gives questions the same id when they have the same answer, and only then', () => {
-    const read = createQuestions(PROVIDER)
+  test('gives queries the same id when they have the same answer, and only then', () => {
+    const read = createQueryReader(PROVIDER)
     const ids = new Map<string, string>()
     const answers = new Map<string, string>()
     const plain = fc.subarray(['type=http', 'works=90', 'count=50', 'get=json', 'wrap=1', 'city=a'])
     fc.assert(
-      fc.property(plain, fc.constantFrom(...TERMS), (pieces, terms) => {
-        const { id, filter, output, masked } = read(`/api?key=K&${pieces.join('&')}`, null).ask(
-          terms,
-        )
-        const answer = Bun.inspect({ filter, output, masked }, { depth: 9 })
+      fc.property(plain, fc.constantFrom(...ENTITLEMENTS), (parts, entitlements) => {
+        const query = read(parts.join('&'), 'K', entitlements)
+        const { id, filter, output, addressBits } = query
+        const answer = Bun.inspect({ filter, output, addressBits }, { depth: 9 })
         expect(ids.get(answer) ?? id).toBe(id)
         expect(answers.get(id) ?? answer).toBe(answer)
         ids.set(answer, id)
@@ -300,31 +315,32 @@ describe('a reader that remembers', () => {
     expect(ids.size).toBeGreaterThan(50)
   })
 
-  test('works a query out once, whoever asks it', () => {
-    const read = createQuestions(PROVIDER)
-    const first = read('/api?key=K&type=http&works=90', null).ask(UNBOUND)
+  test('parses a query string once, whatever the key', () => {
+    const read = createRequestReader()
+    const queryOf = (url: string, entitlements = UNBOUND): Query =>
+      read(url, null, entitlements).query
+    const first = queryOf('/api?key=K&type=http&works=90')
     for (const url of ['/api?type=http&key=K2&works=90', '/api?type=http&works=90&key=K3']) {
-      expect({ ...read(url, null).ask(UNBOUND) }).toEqual({ ...first })
+      expect({ ...queryOf(url) }).toEqual({ ...first })
     }
-    expect(read('/api?key=K9&type=http&works=90', null).ask(UNBOUND)).toBe(first)
-    expect(read('/api?key=K&type=http&works=90', null).ask(DEMO)).not.toBe(first)
+    expect(queryOf('/api?key=K9&type=http&works=90')).toBe(first)
+    expect(queryOf('/api?key=K&type=http&works=90', DEMO)).not.toBe(first)
   })
 
-  test('keeps no query that is long: strangers could fill the memory with them', () => {
-    const read = createQuestions(PROVIDER)
-    const ask = (length: number) => {
-      const url = `/api?key=K&city=${'x'.repeat(150)},${'y'.repeat(length - 150)}`
-      return read(url, null).ask(UNBOUND)
-    }
+  test('remembers no query string that is long: strangers could fill the memory with them', () => {
+    const read = createQueryReader(PROVIDER)
+    const ask = (length: number): Query =>
+      read(`city=${'x'.repeat(150)},${'y'.repeat(length - 150)}`, 'K', UNBOUND)
     expect(ask(300)).toBe(ask(300))
-    const long = `/api?key=K&${'&'.repeat(5000)}type=http`
-    expect(read(long, null).ask(UNBOUND)).not.toBe(read(long, null).ask(UNBOUND))
+    const long = `${'&'.repeat(5000)}type=http`
+    expect(read(long, 'K', UNBOUND)).not.toBe(read(long, 'K', UNBOUND))
   })
 
   test('reads a target without a query by its header', () => {
-    const { key, ask } = createQuestions(PROVIDER)('/api', 'Bearer K')
+    const { key, query } = createRequestReader()('/api', 'Bearer K', UNBOUND)
     expect(key).toBe('K')
-    expect(ask(UNBOUND)).toMatchObject({ filter: NO_FILTER, output: TXT, masked: false })
-    expect(messageOr(() => createQuestions(PROVIDER)('/api', null))).toStartWith('KEY_MISSING')
+    expect(query).toMatchObject({ filter: NO_FILTER, output: TXT, addressBits: 32 })
+    const refused = messageOr(() => createRequestReader()('/api', null, UNBOUND))
+    expect(refused).toStartWith('KEY_MISSING')
   })
 })

@@ -1,9 +1,9 @@
-/** Holds what `doctor` looks at, what it says of each thing that can be wrong, and its exit status. */
+/** Holds what `doctor` examines, what it says of each thing that can be wrong, and its exit status. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
 import { examine } from '../../src/cli/doctor-checks.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -29,17 +29,18 @@ function healthy(): string {
 /** What is found wrong, by check. */
 const wrongIn = (dir: string, env = {}, nowMs = T0): { [check: string]: string } =>
   Object.fromEntries(
-    examine({ dir, env, nowMs })
+    examine({ dir, env, clock: () => nowMs })
       .filter(({ ok }) => !ok)
       .map(({ check, found }) => [check, found]),
   )
 
-test('a healthy installation is told so', () => {
-  const findings = examine({ dir: healthy(), env: { PROXYLIST_GRACE: '5s', PATH: '/' }, nowMs: T0 })
+test('a healthy installation is reported as healthy', () => {
+  const env = { PROXYLIST_GRACE: '5s', PATH: '/' }
+  const findings = examine({ dir: healthy(), env, clock: () => T0 })
   expect(findings.every(({ ok }) => ok)).toBeTrue()
-  const told = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
-  expect(told).toMatchObject(HEALTHY)
-  expect(told.disk).toMatch(/^[\d,]+ MB are free; an import may take \d+ MB$/)
+  const report = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
+  expect(report).toMatchObject(HEALTHY)
+  expect(report.disk).toMatch(/^[\d,]+ MB are free; an import may take \d+ MB$/)
 })
 
 const flipLast = (file: string): void => {
@@ -69,10 +70,15 @@ const TROUBLES: readonly Trouble[] = [
     /^there is no .*proxylist import FILE$/,
   ],
   ['a flipped bit', dir => flipLast(join(dir, PROXY_FILE)), 'list', /damaged|not match/],
-  ['a list cut off', dir => truncateSync(join(dir, PROXY_FILE), 5000), 'list', /damaged|malformed/],
+  [
+    'a truncated list',
+    dir => truncateSync(join(dir, PROXY_FILE), 5000),
+    'list',
+    /damaged|malformed/,
+  ],
   ['no keys', dir => rmSync(join(dir, ACCESS_FILE)), 'keys and usage', /^there is no .*keys add$/],
   [
-    'keys cut off',
+    'truncated keys',
     dir => truncateSync(join(dir, ACCESS_FILE), 5000),
     'keys and usage',
     /is damaged/,

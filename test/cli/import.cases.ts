@@ -21,7 +21,7 @@ export const NDJSON =
 const JSON_ARRAY = `[${NDJSON.trim().replace('\n', ',')}]`
 const JSON_OBJECT = '{"192.0.2.1:8080":{"type":"http"},"192.0.2.2:1080":{"type":"socks5"}}'
 
-/** Every format, named, told by its content, from a file and from stdin. */
+/** Every format, named, recognised by its content, from a file and from stdin. */
 export const FORMATS: readonly Transcript[] = [
   { format: 'txt', text: TXT },
   { format: 'csv', text: CSV },
@@ -35,7 +35,7 @@ export const FORMATS: readonly Transcript[] = [
   const shown = `${format} ${JSON.stringify(text.slice(0, 24))}…`
   return [
     {
-      name: `${shown} is told by its content, also when its name says nothing`,
+      name: `${shown} is recognised by its content, also when its name says nothing`,
       files: { list: text },
       steps: [{ args: ['import', 'list', '--json'], stdout: added }, list],
     },
@@ -60,7 +60,7 @@ const badLines = (from: number, to: number): string =>
 
 export const ROWS: readonly Transcript[] = [
   {
-    name: 'counts are told on stderr, in words, and stdout stays empty',
+    name: 'counts go to stderr, in words, and stdout stays empty',
     files: { 'a.txt': TXT },
     steps: [{ args: ['import', 'a.txt'], stderr: summary({ read: 2, added: 2 }) }],
   },
@@ -225,7 +225,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'a document that is cut off goes in not at all',
+    name: 'a truncated document is not imported at all',
     files: { 'a.json': JSON_ARRAY.slice(0, -1) },
     steps: [
       { args: ['import', 'a.json'], exitCode: 1, stderr: /^proxylist: a\.json: [^\n]+\n$/ },

@@ -6,9 +6,9 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
-import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/app.ts'
 import { COMMANDS } from '../../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS } from '../../src/config/settings.ts'
+import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { fillList, golden } from '../support/fixtures.ts'
 import { BINARY, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -271,7 +271,7 @@ test.each([[], ['--replace']])(
 )
 
 if (BINARY !== undefined) {
-  test('the binary heeds no .env and no bunfig.toml where it is started', async () => {
+  test('the binary ignores .env and bunfig.toml where it is started', async () => {
     const cwd = directoryOf({
       '.env': 'PROXYLIST_JSON=1\nPROXYLIST_DATA=elsewhere\n',
       'bunfig.toml': 'preload = ["./loud.ts"]\n',

@@ -194,13 +194,13 @@ export const PLAN_STEPS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'plans remove keeps a built-in plan and one that a key holds',
+    name: 'plans remove keeps a built-in plan and one that a key uses',
     steps: [
       { args: ['plans', 'remove', 'standard'], exitCode: 1, stderr: /standard is built in/ },
       { args: ['plans', 'remove', 'classic'], exitCode: 1, stderr: /classic is built in/ },
       { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
       { args: ['keys', 'add', '--plan', 'small'], stdout: KEY_LINE, stderr: /on plan small/ },
-      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is held by keys \(1, / },
+      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is used by keys \(1, / },
       { args: ['plans', 'list'], stdout: /^small /m },
     ],
   },

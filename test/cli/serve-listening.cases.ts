@@ -143,15 +143,15 @@ describe('ending', () => {
   /** Begins to read an answer too large for the socket's buffers, and stops after its first bytes. */
   async function readSlowly(url: URL) {
     const socket = connect(Number(url.port), url.hostname)
-    const pieces: Uint8Array[] = []
+    const chunks: Uint8Array[] = []
     const begun = Promise.withResolvers<void>()
     const closed = Promise.withResolvers<string>()
-    socket.on('data', piece => {
-      if (pieces.push(Buffer.from(piece)) === 1) socket.pause()
+    socket.on('data', chunk => {
+      if (chunks.push(Buffer.from(chunk)) === 1) socket.pause()
       begun.resolve()
     })
     socket.on('error', closed.reject)
-    socket.on('close', () => closed.resolve(Buffer.concat(pieces).toString()))
+    socket.on('close', () => closed.resolve(Buffer.concat(chunks).toString()))
     closed.promise.catch(() => {})
     socket.write(`GET ${ASK}&get=json HTTP/1.1\r\nHost: localhost\r\n\r\n`)
     await begun.promise
@@ -178,7 +178,7 @@ describe('ending', () => {
     const [head = '', body = ''] = answer.split('\r\n\r\n')
     expect(head).toStartWith('HTTP/1.1 200 ')
     expect(head).toMatch(/transfer-encoding: chunked/i)
-    expect(body).toEndWith('\r\n0') // the last chunk: nothing was cut off
+    expect(body).toEndWith('\r\n0') // the last chunk: nothing was truncated
     const chunks = body.split('\r\n').filter((_, i) => i % 2 === 1) // between them, their sizes
     expect(JSON.parse(chunks.join(''))).toHaveLength(many.length)
     expect(await server.ended).toBe(0)

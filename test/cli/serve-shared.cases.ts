@@ -1,5 +1,5 @@
 /**
- * Tests of one data directory in several hands: commands beside a server, servers beside each
+ * Tests of one data directory in use by several processes: commands beside a server, servers beside each
  * other, and one after the other; `serve.test.ts` runs them.
  */
 import { describe, expect, test } from 'bun:test'
@@ -52,7 +52,7 @@ describe('what other processes change is seen by the next request', () => {
     await server.stop()
   })
 
-  test('plans are changed, and today’s use is told', async () => {
+  test('plans are changed, and today’s use is listed', async () => {
     const dir = dataDirectory()
     const server = await startChild(dir)
     for (const _ of [1, 2, 3]) expect(await ask(server)).toBe('200 192.0.2.1:80\n')
@@ -160,9 +160,9 @@ describe('--retain', () => {
     ['7d by default', [], '192.0.2.1:80\n192.0.2.2:80\n'],
     ['as given', ['--retain', '1h'], '192.0.2.1:80\n'],
     ['longer', ['--retain', '2w'], '192.0.2.1:80\n192.0.2.2:80\n192.0.2.3:80\n'],
-  ])('forgets at the start what was checked longer ago: %s', async (_, more, kept) => {
+  ])('removes at the start what was checked longer ago: %s', async (_, more, left) => {
     const server = await startChild(dataDirectory(rows), {}, more)
-    expect(await ask(server, EVER)).toBe(`200 ${kept}`)
+    expect(await ask(server, EVER)).toBe(`200 ${left}`)
     await server.stop()
   })
 

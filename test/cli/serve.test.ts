@@ -62,7 +62,7 @@ describe('the access log', () => {
     expect(new Set(entries.map(entry => entry.id)).size).toBe(entries.length)
   })
 
-  test('never holds a key or a query, wherever a client puts them', async () => {
+  test('never holds a key or a query, in any place where a client puts them', async () => {
     const canary = 'CANARY0123456789'
     const other = 'temp_CANARYabcdefgh'
     const paths = [KEY, canary, other].flatMap(key => [
@@ -232,8 +232,8 @@ describe('requests no well-behaved client sends', () => {
     const { hostname, port } = new URL(server.url)
     const socket = connect(Number(port), hostname, () => socket.end(bytes, 'latin1'))
     let answer = ''
-    socket.on('data', piece => {
-      answer += piece
+    socket.on('data', chunk => {
+      answer += chunk
     })
     socket.on('error', reject)
     socket.on('close', () => resolve(answer))

@@ -4,7 +4,6 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { BlockList } from 'node:net'
-import { CommandError } from '../../src/api/errors.ts'
 import type { Environment } from '../../src/config/environment.ts'
 import {
   environmentNameOf,
@@ -13,6 +12,7 @@ import {
   SETTINGS,
   type SettingName,
 } from '../../src/config/settings.ts'
+import { CommandError } from '../../src/lib/errors.ts'
 
 /** Accepted texts with their values, rejected texts, and what the message says is accepted. */
 type Case = {

@@ -1,17 +1,21 @@
 /**
  * Holds what the service does when a database is locked, refuses writes, lacks a table or is
- * damaged, and when its own code fails (contract A9, B8, E): nobody is let in uncounted, nothing
- * inside is shown, and afterwards all is as before.
+ * damaged, and when its own code fails (contract A9, B8, E): no request is
+ * served uncounted, nothing internal is shown, and afterwards all works as before.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { createGuard } from '../../src/access/auth-throttle.ts'
-import { createAnswers } from '../../src/api/response-cache.ts'
-import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/app.ts'
-import { createService, type ServiceOptions } from '../../src/http/app.ts'
-import { type Answer, ask, from } from '../support/answer.ts'
+import { type Access, createAccess } from '../../src/access/access.ts'
+import { createAuthThrottle } from '../../src/access/auth-throttle.ts'
+import { createHandler } from '../../src/api/handler.ts'
+import { createQueryReader } from '../../src/api/query.ts'
+import { createResponseCache, type ResponseCache } from '../../src/api/response-cache.ts'
+import { openServerList, openServerRegistry } from '../../src/app.ts'
+import { createHttpApp } from '../../src/http/app.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { type Answer, answerOf, ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Service, startChild, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -66,7 +70,7 @@ async function expectUnavailable(service: Service, path = ASK, init?: RequestIni
 }
 
 /** Another process's connection to a database file, and what it can do to the service. */
-function stranger(dir: string, file: string) {
+function otherProcess(dir: string, file: string) {
   const db = new Database(join(dir, file), { create: false, readwrite: true })
   db.run('pragma busy_timeout = 10000')
   const tables = db
@@ -98,15 +102,19 @@ function stranger(dir: string, file: string) {
     close: () => db.close(true),
   }
 }
-type Stranger = ReturnType<typeof stranger>
+type OtherProcess = ReturnType<typeof otherProcess>
 
-/** Waits until a child says that a database works again. */
+/** Waits until a child reports that a database works again. */
 async function works(service: Service): Promise<void> {
   while (!service.output().includes('works again')) await ask(service, '/healthz')
 }
 
 /** What another process can do to `access.db`, and how it is undone. */
-const TROUBLES: readonly (readonly [what: string, begin: keyof Stranger, end: keyof Stranger])[] = [
+const TROUBLES: readonly (readonly [
+  what: string,
+  begin: keyof OtherProcess,
+  end: keyof OtherProcess,
+])[] = [
   ['locked', 'lock', 'unlock'],
   ['refusing writes', 'refuseWrites', 'takeWrites'],
   ['without its tables', 'takeTables', 'giveTablesBack'],
@@ -122,13 +130,13 @@ type Course = {
 
 /** One service before, during and after a trouble with `access.db`; gives what it wrote. */
 async function inTrouble(
-  begin: keyof Stranger,
-  end: keyof Stranger,
+  begin: keyof OtherProcess,
+  end: keyof OtherProcess,
   { limits = {}, start = startService, before, during, after }: Course,
 ): Promise<string> {
   const dir = directoryOf(limits)
   const service = await start(dir)
-  const other = stranger(dir, ACCESS_FILE)
+  const other = otherProcess(dir, ACCESS_FILE)
   await before?.(service)
   other[begin]()
   await during(service)
@@ -159,7 +167,7 @@ describe.each(TROUBLES)('while access.db is %s', (_, begin, end) => {
     })
   })
 
-  test('nothing is charged, to no window and no day', async () => {
+  test('nothing is counted, in no window and no day', async () => {
     const limits = { burst: { requests: 3, seconds: 3600 }, daily: 4 }
     const demo = (client: string) => ['/api?key=demo', from(client)] as const
     await inTrouble(begin, end, {
@@ -205,7 +213,7 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
     })
   })
 
-  test('what needs no database is answered as ever', async () => {
+  test('what needs no database is answered as before', async () => {
     await inTrouble(begin, end, {
       async during(service) {
         expect(await ask(service, '/api')).toBe('400 KEY_MISSING')
@@ -215,7 +223,7 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
     })
   })
 
-  test('the operator reads once why, the log who asked, neither the key', async () => {
+  test('the operator reads once why, the access log has the request, neither has the key', async () => {
     let id = ''
     const output = await inTrouble(begin, end, {
       start: startChild,
@@ -249,10 +257,10 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
 })
 
 describe('while proxies.db', () => {
-  test('is locked by an import, everything answers as ever', async () => {
+  test('is locked by an import, everything is answered as before', async () => {
     const dir = directoryOf()
     const service = await startChild(dir)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     other.lock()
     expect(await ask(service)).toBe(GOOD)
     expect(await ask(service, '/readyz')).toBe('200 ready\n')
@@ -264,7 +272,7 @@ describe('while proxies.db', () => {
   test('lacks its tables, /api and /readyz say 503, and 200 when they are back', async () => {
     const dir = directoryOf()
     const service = await startChild(dir)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     expect(await ask(service)).toBe(GOOD)
     other.takeTables()
     await expectUnavailable(service)
@@ -279,11 +287,11 @@ describe('while proxies.db', () => {
     await service.stop()
   })
 
-  test('lacks its tables, an answer that was kept is not given for the list', async () => {
+  test('lacks its tables, a cached answer is not given', async () => {
     const dir = directoryOf()
     const service = await startService(dir)
     for (const _ of [1, 2]) expect(await ask(service)).toBe(GOOD)
-    const other = stranger(dir, PROXY_FILE)
+    const other = otherProcess(dir, PROXY_FILE)
     other.takeTables()
     await expectUnavailable(service)
     other.close()
@@ -291,7 +299,7 @@ describe('while proxies.db', () => {
   })
 })
 
-/** Overwrites the first page of the list's rows and of each index; the schema stays whole. */
+/** Overwrites the first page of the list's rows and of each index; the schema stays intact. */
 function damage(dir: string): void {
   const path = join(dir, PROXY_FILE)
   const db = new Database(path)
@@ -336,7 +344,7 @@ describe('a damaged proxies.db', () => {
     await service.stop()
   })
 
-  test('is told to the operator', async () => {
+  test('is reported to the operator', async () => {
     const dir = dataDirectory(MANY)
     damage(dir)
     const service = await startChild(dir)
@@ -354,40 +362,42 @@ const failing = (): never => {
   throw new TypeError(SECRET)
 }
 
+type Parts = { access: Access; cache: ResponseCache; errors: 'json' | 'text' }
+/** Parts that replace those of a whole service. */
+type Exchange = (whole: Parts) => Partial<Parts>
+
 /** A service of which parts can be exchanged, and what it logged. */
-function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions>) {
-  const dir = directoryOf()
-  const registry = openRegistry(dir, true)
-  const list = openList(dir, true)
+function serviceWith(exchange: Exchange, limits: Parameters<typeof dataDirectory>[1] = {}) {
+  const dir = directoryOf(limits)
   const said: string[] = []
+  const say = (sentence: string): void => void said.push(sentence)
   const statuses: number[] = []
-  const { select, version: listVersion } = list.proxies
+  const clock = (): number => T0
   const provider = 'the service'
-  const whole: ServiceOptions = {
-    access: registry.access,
-    answers: createAnswers({ select, listVersion, provider, bytesMax: 2 ** 20 }),
-    provider,
-    clock: () => T0,
-    log: {
-      access: ({ status }) => void statuses.push(status),
-      say: sentence => void said.push(sentence),
-      close: async () => {},
-    },
+  const registry = openServerRegistry(dir, say)
+  const list = openServerList(dir, provider, clock, say)
+  const { streamer } = list
+  const whole: Parts = {
+    access: createAccess(registry.keys, registry.usage),
+    cache: createResponseCache({ reader: list, streamer, provider, bytesMax: 2 ** 20 }),
     errors: 'json',
-    clientAddress: () => '192.0.2.200',
-    guard: createGuard(),
-    probe: registry.usage.probe,
   }
-  const app = createService({ ...whole, ...exchange(whole) })
+  const { access, cache, errors } = { ...whole, ...exchange(whole) }
+  const app = createHttpApp({
+    handle: createHandler({ access, readQuery: createQueryReader(provider), cache }),
+    cache,
+    probe: registry.usage.probe,
+    clock,
+    log: { line: text => void statuses.push(JSON.parse(text).status), say, close: async () => {} },
+    errors,
+    clientIp: () => '192.0.2.200',
+    throttle: createAuthThrottle(),
+  })
   return {
     said,
     statuses,
-    async request(path = ASK): Promise<Answer> {
-      const response = await app.handle(new Request(`http://127.0.0.1${path}`))
-      const bytes = await response.bytes()
-      const { status, headers } = response
-      return { status, headers, bytes, text: new TextDecoder().decode(bytes) }
-    },
+    request: async (path = ASK): Promise<Answer> =>
+      answerOf(await app.handle(new Request(`http://127.0.0.1${path}`))),
     close(): void {
       list.close()
       registry.close()
@@ -395,23 +405,28 @@ function serviceWith(exchange: (whole: ServiceOptions) => Partial<ServiceOptions
   }
 }
 
+type Mistake = { part: string; exchange: Exchange; limits?: Parameters<typeof dataDirectory>[1] }
 /** Parts that fail, one at a time, as only our own mistakes can. */
-const MISTAKES: readonly (readonly [string, (whole: ServiceOptions) => Partial<ServiceOptions>])[] =
-  [
-    ['answers.find', ({ answers }) => ({ answers: { ...answers, find: failing } })],
-    ['access.authenticate', ({ access }) => ({ access: { ...access, authenticate: failing } })],
-    ['access.admit', ({ access }) => ({ access: { ...access, admit: async () => failing() } })],
-    [
-      'access.charge',
-      ({ access }) => ({
-        access: { ...access, countsNetworks: () => true, charge: async () => failing() },
-      }),
-    ],
-  ]
+const MISTAKES: readonly Mistake[] = [
+  { part: 'cache.find', exchange: ({ cache }) => ({ cache: { ...cache, find: failing } }) },
+  {
+    part: 'access.authenticate',
+    exchange: ({ access }) => ({ access: { ...access, authenticate: failing } }),
+  },
+  {
+    part: 'access.admit',
+    exchange: ({ access }) => ({ access: { ...access, admit: async () => failing() } }),
+  },
+  {
+    part: 'access.consume',
+    exchange: ({ access }) => ({ access: { ...access, consume: async () => failing() } }),
+    limits: { subnets: 10 },
+  },
+]
 
 describe('a mistake of ours is a 500 that shows nothing', () => {
-  test.each(MISTAKES)('in %s', async (_, exchange) => {
-    const service = serviceWith(exchange)
+  test.each(MISTAKES)('in $part', async ({ exchange, limits }) => {
+    const service = serviceWith(exchange, limits)
     const answer = await service.request()
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
@@ -424,8 +439,8 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
   })
 
   test('in the older variant too', async () => {
-    const service = serviceWith(({ answers }) => ({
-      answers: { ...answers, find: failing },
+    const service = serviceWith(({ cache }) => ({
+      cache: { ...cache, find: failing },
       errors: 'text',
     }))
     const { status, text } = await service.request()
@@ -436,10 +451,10 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
 
   test('once; the next request is answered', async () => {
     let mistakes = 1
-    const service = serviceWith(({ answers }) => ({
-      answers: {
-        ...answers,
-        find: (...asked) => (mistakes-- > 0 ? failing() : answers.find(...asked)),
+    const service = serviceWith(({ cache }) => ({
+      cache: {
+        ...cache,
+        find: (...query) => (mistakes-- > 0 ? failing() : cache.find(...query)),
       },
     }))
     expectError(await service.request(), 500, 'INTERNAL_ERROR')
@@ -457,7 +472,7 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     const find = (): never => {
       throw thrown
     }
-    const service = serviceWith(({ answers }) => ({ answers: { ...answers, find } }))
+    const service = serviceWith(({ cache }) => ({ cache: { ...cache, find } }))
     expectError(await service.request(), 500, 'INTERNAL_ERROR')
     expect(service.said).toHaveLength(1)
     service.close()

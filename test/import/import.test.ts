@@ -6,14 +6,14 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { CommandError } from '../../src/api/errors.ts'
 import { createRenderer } from '../../src/api/render.ts'
 import { type Format, HEAD_LENGTH } from '../../src/import/formats/formats.ts'
 import { type ImportOptions, importSources, type Source } from '../../src/import/import.ts'
+import { CommandError } from '../../src/lib/errors.ts'
+import type { Filter } from '../../src/proxies/filter.ts'
 import {
   ANONS,
   cityIn,
-  type Filter,
   type IncomingProxy,
   type Proxy,
   SERVICES,
@@ -225,7 +225,7 @@ const EVERYTHING: Omit<Filter, 'lang'> = {
   ...{ countries: [], countryMode: 'include' as const, cities: ['{"data":['] },
   ...{ port: null, address: null, services: [], count: null },
 }
-const AS_JSON = { kind: 'json', download: false, typePrefix: false, fields: null } as const
+const AS_JSON = { kind: 'json', isDownload: false, hasTypePrefix: false, fields: null } as const
 
 const BARE: Proxy = {
   ...{ ip: '10.0.0.1', port: 80, ipOut: '', type: 'http', anon: '', speed: null, pingMs: null },

@@ -143,6 +143,7 @@ const TAKEN: readonly Member[] = [
   ['ip_out', '9.8.7.6', 'ipOut', '9.8.7.6'],
   ['ip_out', '::FFFF:9.8.7.6', 'ipOut', '9.8.7.6'],
   ['ip_out', '2001:db8:0:0:0:0:0:1', 'ipOut', '2001:db8::1'],
+  ['ip_out', '1:2:3:4::9.8.7.6', 'ipOut', '1:2:3:4::908:706'],
 ]
 const REFUSED: readonly (readonly [member: string, value: unknown])[] = [
   ...['ftp', 'socks', 'http,https', 'constructor', 5, true, {}].map(v => ['type', v] as const),

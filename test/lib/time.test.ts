@@ -1,11 +1,8 @@
-/** Every textual form of an instant or a duration, and the UTC day (src/time.ts). */
+/** Every textual form of an instant or a duration, and the UTC day. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import fc from 'fast-check'
 import {
   DAY_MS,
-  fileClock,
   formatInstant,
   formatTimecheck,
   parseDuration,
@@ -15,11 +12,8 @@ import {
   utcDay,
 } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
-afterAll(cleanUp)
-
-/** The calendar, told anew: how many days a month of a year has. */
+/** How many days a month of a year has. */
 function daysIn(year: number, month: number): number {
   if (month === 2) return (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0 ? 29 : 28
   return [4, 6, 9, 11].includes(month) ? 30 : 31
@@ -97,7 +91,7 @@ const INSTANTS: readonly (readonly [text: string, ms: number])[] = [
   ['2027-01-31T00:00:00.000Z', JANUARY],
   ['2027-01-31 00:00:00Z', JANUARY],
   ['2027-01-31t00:00:00z', JANUARY],
-  ['2027-01-31T00:00', JANUARY], // no zone: UTC, wherever the machine stands
+  ['2027-01-31T00:00', JANUARY], // no zone: UTC, whatever the machine's
   ['2027-01-31 00:00:00', JANUARY],
   ['2027-01-31T00:00:00.5', JANUARY + 500],
   ['2027-01-31T00:00:00.123456789Z', JANUARY + 123],
@@ -248,7 +242,7 @@ describe('parseDuration', () => {
   })
 })
 
-describe('units and clocks', () => {
+describe('units', () => {
   const days = [
     [0, 0],
     [-1, -1],
@@ -271,14 +265,5 @@ describe('units and clocks', () => {
     [-1, -1],
   ] as const)('%d ms are %d whole seconds', (ms, seconds) => {
     expect(toSeconds(ms)).toBe(seconds)
-  })
-
-  test('a file clock follows its file at every call', () => {
-    const file = join(temporaryDirectory(), 'clock')
-    const clock = fileClock(file)
-    for (const ms of [T0, T0 + 5000, T0 - 5000]) {
-      writeFileSync(file, `${ms}\n`)
-      expect(clock()).toBe(ms)
-    }
   })
 })

@@ -1,7 +1,7 @@
-/** Group commit: calls of one turn of the event loop are worked on together (src/batch.ts). */
+/** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createTurnBatch } from '../../src/lib/turn-batch.ts'
+import { createTurnBatch, oncePerTurn } from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -118,5 +118,204 @@ describe('any sequence of turns', () => {
       }),
       { numRuns: 50 },
     )
+  })
+})
+
+/** A batcher whose work answers later, when a test says so; and its batches. */
+function later() {
+  const batches: { items: readonly number[]; resolve: () => void; reject: (e: Error) => void }[] =
+    []
+  let inFlight = 0
+  let inFlightMax = 0
+  const queue = createTurnBatch((items: readonly number[]): Promise<readonly number[]> => {
+    inFlight += 1
+    inFlightMax = Math.max(inFlightMax, inFlight)
+    const { promise, resolve, reject } = Promise.withResolvers<readonly number[]>()
+    batches.push({ items, resolve: () => resolve(items.map(item => item * item)), reject })
+    return promise.finally(() => {
+      inFlight -= 1
+    })
+  })
+  return {
+    queue,
+    batches,
+    itemsOf: () => batches.map(({ items }) => [...items]),
+    inFlightMax: () => inFlightMax,
+  }
+}
+
+describe('work that answers later', () => {
+  test('gets what arrives meanwhile as one next batch, in order of arrival', async () => {
+    const { queue, batches, itemsOf } = later()
+    const first = [queue(1), queue(2)]
+    await nextTurn()
+    const second = [queue(3)]
+    await nextTurn()
+    second.push(queue(4))
+    await nextTurn()
+    second.push(queue(5), queue(6))
+    await nextTurn()
+    expect(itemsOf()).toEqual([[1, 2]])
+    batches[0]?.resolve()
+    expect(await Promise.all(first)).toEqual([1, 4])
+    await nextTurn()
+    await nextTurn()
+    expect(itemsOf()).toEqual([
+      [1, 2],
+      [3, 4, 5, 6],
+    ])
+    batches[1]?.resolve()
+    expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
+  })
+
+  test('gives its results only when it has answered', async () => {
+    const { queue, batches } = later()
+    let isSettled = false
+    const pending = queue(1).finally(() => {
+      isSettled = true
+    })
+    await nextTurn()
+    await nextTurn()
+    expect(isSettled).toBe(false)
+    batches[0]?.resolve()
+    expect(await pending).toBe(1)
+  })
+
+  test('that is rejected rejects its own items alone, and the next batch still runs', async () => {
+    const { queue, batches, itemsOf } = later()
+    const failure = new Error('the disk is full')
+    const first = Promise.allSettled([queue(1), queue(2)])
+    await nextTurn()
+    const second = [queue(3), queue(4)]
+    batches[0]?.reject(failure)
+    for (const outcome of await first) {
+      expect(outcome.status === 'rejected' && outcome.reason === failure).toBe(true)
+    }
+    await nextTurn()
+    await nextTurn()
+    batches[1]?.resolve()
+    expect(await Promise.all(second)).toEqual([9, 16])
+    expect(itemsOf()).toEqual([
+      [1, 2],
+      [3, 4],
+    ])
+  })
+})
+
+describe('work that answers now and later', () => {
+  test('begins at once after an idle time', async () => {
+    const { queue, batches, itemsOf } = later()
+    for (const item of [1, 2, 3]) {
+      const pending = queue(item)
+      await nextTurn()
+      batches.at(-1)?.resolve()
+      expect(await pending).toBe(item * item)
+      await nextTurn()
+    }
+    expect(itemsOf()).toEqual([[1], [2], [3]])
+  })
+
+  test('may answer one batch at once and the next one later', async () => {
+    const queue = createTurnBatch((items: readonly number[]) => {
+      if (items.includes(0)) throw new Error('zero')
+      if (items.some(item => item % 2 === 0)) return items
+      return nextTurn().then(() => items)
+    })
+    const odd = queue(1)
+    await nextTurn()
+    const [even, again] = [queue(2), queue(3)]
+    expect(await Promise.all([odd, even, again])).toEqual([1, 2, 3])
+    await expect(queue(0)).rejects.toThrow('zero')
+    expect(await queue(5)).toBe(5)
+  })
+})
+
+type Action = 'queue' | 'turn' | 'resolve' | 'reject'
+
+/** Does all actions, then ends every batch; gives the items whose batch was rejected. */
+async function follow({ queue, batches }: ReturnType<typeof later>, actions: readonly Action[]) {
+  const outcomes: Promise<PromiseSettledResult<number>[]>[] = []
+  const rejected = new Set<number>()
+  let ended = 0
+  const end = (action: 'resolve' | 'reject'): void => {
+    const batch = batches[ended]
+    if (batch === undefined) return
+    ended += 1
+    if (action === 'resolve') return batch.resolve()
+    for (const item of batch.items) rejected.add(item)
+    batch.reject(new Error('refused'))
+  }
+  const actOn = {
+    queue: () => void outcomes.push(Promise.allSettled([queue(outcomes.length)])),
+    turn: nextTurn,
+    resolve: () => end('resolve'),
+    reject: () => end('reject'),
+  }
+  for (const action of actions) await actOn[action]()
+  for (const _ of [...outcomes, 'last']) {
+    await nextTurn()
+    end('resolve')
+    await nextTurn()
+  }
+  return { outcomes: (await Promise.all(outcomes)).flat(), rejected }
+}
+
+describe('any order of items, turns and answers', () => {
+  const actions = fc.array(
+    fc.oneof(
+      { weight: 3, arbitrary: fc.constant<Action>('queue') },
+      { weight: 2, arbitrary: fc.constant<Action>('turn') },
+      { weight: 2, arbitrary: fc.constant<Action>('resolve') },
+      { weight: 1, arbitrary: fc.constant<Action>('reject') },
+    ),
+    { maxLength: 30 },
+  )
+
+  test('never has two batches in flight; no item is lost, moved or worked on twice', async () => {
+    await fc.assert(
+      fc.asyncProperty(actions, async given => {
+        const world = later()
+        const { outcomes, rejected } = await follow(world, given)
+        expect(world.itemsOf().flat()).toEqual([...outcomes.keys()])
+        for (const [item, outcome] of outcomes.entries()) {
+          expect(outcome.status).toBe(rejected.has(item) ? 'rejected' : 'fulfilled')
+          if (outcome.status === 'fulfilled') expect(outcome.value).toBe(item * item)
+        }
+        expect(world.inFlightMax()).toBeLessThanOrEqual(1)
+      }),
+      { numRuns: 150 },
+    )
+  })
+})
+
+describe('oncePerTurn', () => {
+  test('reads at most once in a turn, and again in the next', async () => {
+    let reads = 0
+    const read = oncePerTurn(() => {
+      reads += 1
+      return reads
+    })
+    expect([read(), read(), read()]).toEqual([1, 1, 1])
+    await Promise.resolve()
+    expect(read()).toBe(1)
+    await nextTurn()
+    expect([read(), read()]).toEqual([2, 2])
+  })
+
+  test('holds undefined and null as any other value, and no failure', async () => {
+    const values = [undefined, null]
+    let reads = 0
+    const read = oncePerTurn(() => {
+      reads += 1
+      if (reads === 3) throw new Error('locked')
+      return values[reads - 1]
+    })
+    expect([read(), read()]).toEqual([undefined, undefined])
+    await nextTurn()
+    expect([read(), read()]).toEqual([null, null])
+    await nextTurn()
+    expect(read).toThrow('locked')
+    expect(read()).toBeUndefined()
+    expect(reads).toBe(4)
   })
 })

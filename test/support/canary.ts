@@ -53,7 +53,7 @@ export function canaryDirectory(): string {
   return dir
 }
 
-/** Characters of a key that a list may show: they are not searched for. */
+/** Characters of a key that a list may show: these are not searched for. */
 const SHOWN = 8
 /** This many successive characters of a key are a trace of it. */
 const PART = 10

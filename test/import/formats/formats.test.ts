@@ -262,7 +262,7 @@ describe('a text in chunks gives the same rows', () => {
 
 describe('truncated JSON', () => {
   for (const [what, text] of JSON_TEXTS) {
-    test(`${what}: is rejected wherever it ends`, async () => {
+    test(`${what}: is rejected at whatever character it ends`, async () => {
       for (let end = 0; end < text.trimEnd().length; end += 1) {
         const outcome = await found('json', text.slice(0, end)).then(String, error => error)
         if (!(outcome instanceof UnusableFile)) expect(`${end}: ${outcome}`).toBe('rejected')

@@ -1,0 +1,324 @@
+/**
+ * What a request ends with: an `Outcome`, whatever happens, with the id of its key and the status
+ * of its limits as far as they are known.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { createAccess } from '../../src/access/access.ts'
+import type { KeyReader, UsageStore } from '../../src/access/store.ts'
+import type { AnswerStream } from '../../src/api/answer.ts'
+import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
+import { createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createQueryReader } from '../../src/api/query.ts'
+import { type AnswerStreamer, createResponseCache } from '../../src/api/response-cache.ts'
+import { openMemoryList } from '../../src/app.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import type { ProxyReader } from '../../src/proxies/store.ts'
+import { openRegistry } from '../../src/sqlite/stores.ts'
+import { fillList, type Limits, T0, UNLIMITED } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+const PROVIDER = 'the service'
+const KEY = 'k-5f4dcc3b5aa765d61d8327deb882cf99'
+const BURST: Partial<Limits> = { burst: { requests: 2, seconds: 60 }, daily: 3 }
+
+type Parts = {
+  keys: KeyReader
+  usage: UsageStore
+  reader: ProxyReader
+  streamer: AnswerStreamer | null
+}
+/** Parts that replace those of a whole service. */
+type Exchange = (whole: Parts) => Partial<Parts>
+
+const list = openMemoryList()
+fillList(list.list, [
+  { ip: '10.1.0.1:80', type: 'http' },
+  { ip: '10.2.0.1:80', type: 'http' },
+])
+afterAll(async () => {
+  list.close()
+  await cleanUp()
+})
+
+/** A handler on stores of its own, with a key on a plan of these limits. */
+function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
+  const registry = openRegistry(temporaryDirectory())
+  registry.plans.set({ ...UNLIMITED, ...limits, name: 'own' })
+  const { id } = registry.keys.add({ key: KEY, label: '', plan: 'own', expiresAt: null }, T0)
+  const whole: Parts = {
+    keys: registry.keys,
+    usage: registry.usage,
+    reader: list,
+    streamer: null,
+  }
+  const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
+  const handle = createHandler({
+    access: createAccess(keys, usage),
+    readQuery: createQueryReader(PROVIDER),
+    cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
+  })
+  const ask = (queryString = '', key = KEY): Promise<Outcome> =>
+    handle({ key, queryString, ip: '192.0.2.200', nowMs: T0 })
+  return { id, ask, close: registry.close }
+}
+
+/** What of an outcome is compared: its code, whether the key is known, what is left of its limits. */
+function shown(outcome: Outcome, id: string) {
+  const code = outcome.kind === 'answered' ? 'answered' : outcome.error.code
+  if (outcome.keyId !== null) expect(outcome.keyId).toBe(id)
+  const left = outcome.limits.map(({ name, remaining }) => `${name} ${remaining}`).join(', ')
+  return [code, outcome.keyId === null ? 'no key' : 'key', left]
+}
+
+type Case = {
+  what: string
+  limits?: Partial<Limits>
+  /** Requests that are answered before. */
+  before?: number
+  queryString?: string
+  key?: string
+  code: ErrorCode
+  /** As `shown` has it. */
+  known: readonly [key: 'key' | 'no key', left: string]
+}
+
+const REFUSALS: readonly Case[] = [
+  { what: 'an unknown key', key: 'pl_x', code: 'INVALID_KEY', known: ['no key', ''] },
+  { what: 'a temporary one', key: 'temp_x', code: 'TEMP_KEY_INVALID', known: ['no key', ''] },
+  {
+    what: 'an unknown key with a bad query',
+    key: 'pl_x',
+    queryString: 'works=101',
+    code: 'INVALID_KEY',
+    known: ['no key', ''],
+  },
+  {
+    what: 'a bad query, which uses nothing',
+    queryString: 'works=101',
+    code: 'INVALID_PARAMETER',
+    known: ['key', 'burst 2, daily 3'],
+  },
+  {
+    what: 'a bad query after a request',
+    before: 1,
+    queryString: 'nonsense=1',
+    code: 'INVALID_PARAMETER',
+    known: ['key', 'burst 1, daily 2'],
+  },
+  {
+    what: 'a full window',
+    before: 2,
+    code: 'RATE_LIMIT_EXCEEDED',
+    known: ['key', 'burst 0, daily 1'],
+  },
+  {
+    what: 'a full day',
+    limits: { daily: 1 },
+    before: 1,
+    code: 'DAILY_LIMIT_REACHED',
+    known: ['key', 'daily 0'],
+  },
+  {
+    what: 'a query that nothing matches, which counts',
+    queryString: 'port=9',
+    code: 'PROXIES_NOT_FOUND',
+    known: ['key', 'burst 1, daily 2'],
+  },
+  {
+    what: 'an answer with too many networks, which counts',
+    limits: { ...BURST, subnets: 1 },
+    code: 'SUBNET_LIMIT_REACHED',
+    known: ['key', 'burst 1, daily 2'],
+  },
+]
+
+test.each(REFUSALS)('$what is refused with what is known', async refusal => {
+  const { limits = BURST, before = 0, queryString, key, code, known } = refusal
+  const { id, ask, close } = createWorld(limits)
+  for (let i = 0; i < before; i += 1) expect((await ask()).kind).toBe('answered')
+  const outcome = await ask(queryString, key)
+  expect(shown(outcome, id)).toEqual([code, ...known])
+  if (outcome.kind === 'refused') expect(outcome.cause).toBe(outcome.error)
+  close()
+})
+
+test('an answer comes with its query, the id of the key and what is left', async () => {
+  const { id, ask, close } = createWorld(BURST)
+  const outcome = await ask('count=1')
+  expect(shown(outcome, id)).toEqual(['answered', 'key', 'burst 1, daily 2'])
+  if (outcome.kind !== 'answered') throw new Error('it was refused')
+  expect(outcome.query.filter.count).toBe(1)
+  expect(outcome.answer).toMatchObject({ kind: 'answer', records: 1, subnets: [10 * 256 + 1] })
+  close()
+})
+
+const FAILURE = new StoreError('access.db is locked')
+const MISTAKE = new TypeError('a mistake of ours')
+
+type Failing = {
+  what: string
+  limits?: Partial<Limits>
+  queryString?: string
+  exchange: (fail: () => never) => Exchange
+  known: readonly [key: 'key' | 'no key', left: string]
+}
+
+const COUNTED = ['key', 'burst 1, daily 2'] as const
+const FAILURES: readonly Failing[] = [
+  {
+    what: 'the keys',
+    exchange: find => () => ({ keys: { find } }),
+    known: ['no key', ''],
+  },
+  {
+    what: 'the usage, at admission',
+    exchange: fail => whole => ({ usage: { ...whole.usage, admit: fail } }),
+    known: ['key', ''],
+  },
+  {
+    what: 'the usage, later, at admission',
+    exchange: fail => whole => ({ usage: { ...whole.usage, admit: async () => fail() } }),
+    known: ['key', ''],
+  },
+  {
+    what: 'the usage, beside a bad query',
+    queryString: 'works=101',
+    exchange: fail => whole => ({ usage: { ...whole.usage, peek: fail } }),
+    known: ['key', ''],
+  },
+  {
+    what: 'the usage, later, beside a bad query',
+    queryString: 'works=101',
+    exchange: fail => whole => ({ usage: { ...whole.usage, peek: async () => fail() } }),
+    known: ['key', ''],
+  },
+  {
+    what: 'the version of the list',
+    exchange: fail => whole => ({ reader: { ...whole.reader, version: fail } }),
+    known: COUNTED,
+  },
+  {
+    what: 'the list',
+    exchange: fail => whole => ({ reader: { ...whole.reader, findEndpoints: fail } }),
+    known: COUNTED,
+  },
+  {
+    what: 'the list, for records',
+    queryString: 'get=json',
+    exchange: fail => whole => ({ reader: { ...whole.reader, find: fail } }),
+    known: COUNTED,
+  },
+  {
+    what: 'the streamer',
+    exchange: fail => whole => ({
+      reader: { ...whole.reader, findEndpoints: () => 'too-large' },
+      streamer: { stream: async () => fail() },
+    }),
+    known: COUNTED,
+  },
+  {
+    what: 'the usage, when networks are counted',
+    limits: { ...BURST, subnets: 5 },
+    exchange: fail => whole => ({ usage: { ...whole.usage, consume: fail } }),
+    known: COUNTED,
+  },
+  {
+    what: 'the usage, later, when networks are counted',
+    limits: { ...BURST, clients: 5 },
+    exchange: fail => whole => ({ usage: { ...whole.usage, consume: async () => fail() } }),
+    known: COUNTED,
+  },
+]
+
+describe.each([
+  ['a store', FAILURE, 'DB_EXECUTE_FAILED'],
+  ['our own code', MISTAKE, 'INTERNAL_ERROR'],
+] as const)('when %s fails', (_, thrown, code) => {
+  const fail = (): never => {
+    throw thrown
+  }
+
+  test.each(FAILURES)('in $what, the outcome is a refusal with what is known', async failing => {
+    const { limits = BURST, queryString, exchange, known } = failing
+    const { id, ask, close } = createWorld(limits, exchange(fail))
+    const outcome = await ask(queryString)
+    expect(shown(outcome, id)).toEqual([code, ...known])
+    expect(outcome).toMatchObject({ kind: 'refused', cause: thrown })
+    close()
+  })
+})
+
+describe('a stream', () => {
+  /** A service whose answers are streams, and what becomes of them. */
+  function createStreams(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
+    const ends: string[] = []
+    const stream: AnswerStream = {
+      kind: 'stream',
+      totals: { records: 2, subnets: [1, 2] },
+      open() {
+        ends.push('opened')
+        return new ReadableStream()
+      },
+      async cancel() {
+        ends.push('cancelled')
+      },
+    }
+    const world = createWorld(limits, whole => ({
+      reader: { ...whole.reader, findEndpoints: () => 'too-large' },
+      streamer: { stream: async () => stream },
+      ...exchange(whole),
+    }))
+    return { ...world, ends, stream }
+  }
+
+  test('is given unopened', async () => {
+    const { ask, close, ends, stream } = createStreams({ subnets: 2 })
+    expect(await ask()).toMatchObject({ kind: 'answered', answer: stream })
+    expect(ends).toEqual([])
+    close()
+  })
+
+  test('is cancelled when its networks exceed the quota', async () => {
+    const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 1 })
+    expect(shown(await ask(), id)).toEqual(['SUBNET_LIMIT_REACHED', ...COUNTED])
+    expect(ends).toEqual(['cancelled'])
+    close()
+  })
+
+  test('is cancelled when its networks cannot be counted', async () => {
+    const consume = async (): Promise<never> => {
+      throw FAILURE
+    }
+    const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 5 }, ({ usage }) => ({
+      usage: { ...usage, consume },
+    }))
+    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...COUNTED])
+    expect(ends).toEqual(['cancelled'])
+    close()
+  })
+
+  test('that lacks the totals it was asked for is a mistake of ours', async () => {
+    const { id, ask, close, ends, stream } = createStreams({ ...BURST, subnets: 5 })
+    stream.totals = null
+    const outcome = await ask()
+    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', ...COUNTED])
+    expect(ends).toEqual(['cancelled'])
+    close()
+  })
+})
+
+test('what a client reads of a failure names no file', async () => {
+  const { ask, close } = createWorld({}, () => ({
+    keys: {
+      find() {
+        throw FAILURE
+      },
+    },
+  }))
+  const outcome = await ask()
+  if (outcome.kind === 'answered') throw new Error('it was answered')
+  expect(outcome.error).toBeInstanceOf(ApiError)
+  expect(outcome.error.message).not.toContain('access.db')
+  expect(outcome.error.context.retryAfterSeconds).toBe(1)
+  close()
+})

@@ -1,0 +1,42 @@
+/** Owns query strings at random: parameters with good and bad values, and text of any kind. */
+import fc from 'fast-check'
+import { describeParameters } from '../../src/api/params.ts'
+import { ANONS, TYPES } from '../../src/proxies/proxy.ts'
+
+const NAMES = ['key', ...describeParameters('the service').map(({ name }) => name)]
+const VALUES = [
+  ...[...TYPES, ...ANONS, 'smtp', 'google', 'the service', 'the_service', 'the+service', 'de'],
+  ...['include', 'except', 'ru', 'en', 'txt', 'json', 'txt.file', 'json.file', 'array', 'object'],
+  ...['0', '1', '5', '90', '101', '600', '65535', '65536', '999999999999999', '0x10', '1e3', '-1'],
+  ...['1.2.3.4:80', '999.2.3.4:80', 'Berlin', 'Москва', 'ZU\u0308RICH', 'İstanbul', 'ΣΑΣ', ''],
+]
+const GARBAGE = ['%', '%zz', '%ff', '%c3%28', '%00', '%0A', '%2C', '%20', '+', '=', '&', ',', '#']
+
+/** Any UTF-16, lone surrogates included. */
+export const anyText = fc.oneof(
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+  fc.array(fc.integer({ min: 0, max: 0xffff })).map(units => String.fromCharCode(...units)),
+)
+const fragment = fc.oneof(
+  { weight: 4, arbitrary: fc.constantFrom(...VALUES) },
+  { weight: 2, arbitrary: fc.constantFrom(...VALUES).map(encodeURIComponent) },
+  { weight: 1, arbitrary: fc.constantFrom(...GARBAGE) },
+  { weight: 1, arbitrary: anyText },
+)
+export const valueText = fc
+  .array(fragment, { minLength: 1, maxLength: 3 })
+  .chain(parts => fc.constantFrom(parts[0] ?? '', parts.join(','), parts.join('')))
+/** A query string from the grammar, with `names` thrown in among the known ones. */
+export const queryOf = (names: readonly string[], values: fc.Arbitrary<string> = valueText) => {
+  const name = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(...NAMES) },
+    { weight: 1, arbitrary: fc.constantFrom(...names, ...GARBAGE) },
+    { weight: 1, arbitrary: anyText },
+  )
+  const piece = fc.tuple(name, values).map(([n, v]) => `${n}=${v}`)
+  return fc
+    .array(fc.oneof({ weight: 9, arbitrary: piece }, fragment), { maxLength: 8 })
+    .map(pieces => pieces.join('&'))
+}
+export const anyQuery = fc.oneof(queryOf(['contry', 'x']), anyText)

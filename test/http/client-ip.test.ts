@@ -1,0 +1,167 @@
+/** Which address a client has (contract B7), and what limits count it by. */
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { clientBucket, clientNetwork } from '../../src/access/entitlements.ts'
+import { readRanges } from '../../src/config/parsers.ts'
+import { createClientIp, LOCAL_CLIENT } from '../../src/http/client-ip.ts'
+import { canonicalIp } from '../../src/lib/ip.ts'
+
+type Hop = {
+  title: string
+  trusted?: string
+  peer: string | null
+  forwardedFor: string | null
+  client: string
+}
+
+const PEER = '192.0.2.1'
+const UNTRUSTED: readonly Hop[] = [
+  { title: 'without the header, is the peer', peer: PEER, forwardedFor: null, client: PEER },
+  {
+    title: 'is the peer when no proxy is trusted',
+    peer: PEER,
+    forwardedFor: '203.0.113.9',
+    client: PEER,
+  },
+  {
+    title: 'is the peer when the peer is not the trusted one',
+    trusted: '10.0.0.0/8',
+    peer: PEER,
+    forwardedFor: '203.0.113.9, 10.0.0.1',
+    client: PEER,
+  },
+  {
+    title: 'is not the peer in the header when an IPv6 peer is untrusted',
+    trusted: '2001:db8:1::/48',
+    peer: '2001:db8:2::1',
+    forwardedFor: '203.0.113.9',
+    client: '2001:db8:2::1',
+  },
+  {
+    title: 'is an IPv4-mapped peer as IPv4',
+    peer: '::ffff:192.0.2.1',
+    forwardedFor: null,
+    client: PEER,
+  },
+  {
+    title: 'is the peer without its zone',
+    peer: 'fe80::1%eth0',
+    forwardedFor: null,
+    client: 'fe80::1',
+  },
+]
+
+/** All from the peer 10.0.0.1, which is trusted along with 10/8 and 2001:db8:1::/48. */
+const TRUSTED: readonly [title: string, forwardedFor: string | null, client: string][] = [
+  ['without the header, the proxy itself', null, '10.0.0.1'],
+  ['the one entry', '203.0.113.9', '203.0.113.9'],
+  ['the right-most entry that is not trusted', '203.0.113.9, 198.51.100.7', '198.51.100.7'],
+  ['not what the client wrote itself', '1.1.1.1, 10.9.9.9, 198.51.100.7', '198.51.100.7'],
+  ['the entry before several trusted hops', '203.0.113.9,10.0.0.3,10.0.0.2', '203.0.113.9'],
+  ['the entry before hops of both families', '203.0.113.9, 2001:db8:1::5, 10.2.2.2', '203.0.113.9'],
+  ['the left-most hop when all are trusted', '10.0.0.4, 10.0.0.3', '10.0.0.4'],
+  ['an IPv6 entry', '2001:db8:ffff::1', '2001:db8:ffff::1'],
+  ['an IPv6 entry that ends in a dotted quad', '1:2:3:4::5.6.7.8', '1:2:3:4::506:708'],
+  ['an IPv6 entry in canonical form', '2001:DB8:FFFF:0:0::1', '2001:db8:ffff::1'],
+  ['an IPv4-mapped entry as IPv4', '::ffff:203.0.113.9', '203.0.113.9'],
+  ['the entry before an IPv4-mapped trusted hop', '203.0.113.9, ::ffff:10.0.0.2', '203.0.113.9'],
+  ['an entry without its port', '203.0.113.9:51234', '203.0.113.9'],
+  ['an entry in brackets', '[2001:db8:ffff::1]', '2001:db8:ffff::1'],
+  ['an entry in brackets with a port', '[2001:db8:ffff::1]:51234', '2001:db8:ffff::1'],
+  ['the entry before a trusted hop with a port', '203.0.113.9, 10.0.0.2:80', '203.0.113.9'],
+  ['an entry amid white space', ' \t203.0.113.9  ', '203.0.113.9'],
+  ['the proxy when the header is empty', '', '10.0.0.1'],
+  ['the proxy when the last entry is empty', '203.0.113.9,', '10.0.0.1'],
+  ['the proxy when the last entry is malformed', '203.0.113.9, unknown', '10.0.0.1'],
+  ['the last good hop before a malformed entry', '203.0.113.9, junk, 10.0.0.2', '10.0.0.2'],
+  ['the untrusted entry right of a malformed one', 'junk, 203.0.113.9', '203.0.113.9'],
+  ['the proxy when the entry is out of range', '203.0.113.256', '10.0.0.1'],
+  ['the proxy when the entry is quoted', '"203.0.113.9"', '10.0.0.1'],
+  ['the proxy when the entry poses as a unix socket', 'unix', '10.0.0.1'],
+]
+
+describe('the client address', () => {
+  test.each(UNTRUSTED)('$title', ({ trusted, peer, forwardedFor, client }) => {
+    const ranges = trusted === undefined ? undefined : readRanges(trusted)
+    expect(createClientIp(ranges)(peer, forwardedFor)).toBe(client)
+  })
+
+  const address = createClientIp(readRanges('10.0.0.0/8, 2001:db8:1::/48'))
+  test.each(TRUSTED)('behind a trusted proxy is %s', (_, forwardedFor, client) => {
+    expect(address('10.0.0.1', forwardedFor)).toBe(client)
+    expect(address('::ffff:10.0.0.1', forwardedFor)).toBe(client)
+  })
+
+  test('a list of one address trusts that address only', () => {
+    const only = createClientIp(readRanges('10.0.0.1'))
+    expect(only('10.0.0.1', '203.0.113.9')).toBe('203.0.113.9')
+    expect(only('10.0.0.2', '203.0.113.9')).toBe('10.0.0.2')
+  })
+
+  test('on a unix socket is one local client, or what the proxy at its other end says', () => {
+    const untrusting = createClientIp(undefined)
+    expect(untrusting(null, null)).toBe(LOCAL_CLIENT)
+    expect(address(null, null)).toBe(LOCAL_CLIENT)
+    expect(address(null, '203.0.113.9, 10.0.0.2')).toBe('203.0.113.9')
+    expect(address(null, '203.0.113.9, 198.51.100.7')).toBe('198.51.100.7')
+    expect(address(null, 'junk')).toBe(LOCAL_CLIENT)
+  })
+
+  test('a header of thousands of hops ends at a hop that it names', () => {
+    const hops = Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)
+    const client = address('10.0.0.1', ['203.0.113.9', ...hops].join(','))
+    expect(hops).toContain(client)
+  })
+
+  test('no forged header makes a client whose address is not the right-most untrusted', () => {
+    const forged = fc.array(fc.oneof(fc.string(), fc.ipV4(), fc.ipV6(), fc.constant('10.0.0.9')))
+    fc.assert(
+      fc.property(forged, entries => {
+        const header = [...entries, '203.0.113.9', '10.0.0.2'].join(',')
+        expect(address('10.0.0.1', header)).toBe('203.0.113.9')
+        expect(address('203.0.113.9', header)).toBe('203.0.113.9')
+      }),
+    )
+  })
+})
+
+describe('the networks that limits count by', () => {
+  test('an IPv4 client is counted by its address', () => {
+    expect(clientBucket('198.51.100.7')).toBe('198.51.100.7')
+    expect(clientBucket('198.51.100.8')).not.toBe(clientBucket('198.51.100.7'))
+  })
+
+  const half = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
+  const ipv6 = (high: bigint, low: bigint): string => {
+    const digits = ((high << 64n) | low).toString(16).padStart(32, '0')
+    const groups = digits.match(/.{4}/g) ?? []
+    return canonicalIp(groups.join(':')) ?? ''
+  }
+  const isIpv6 = ([high, low]: [bigint, bigint]): boolean => ipv6(high, low).includes(':')
+
+  test('IPv6 clients are counted by their /64: all of it, and nothing else', () => {
+    const lowHalves = fc.tuple(half, half)
+    const bits = fc.integer({ min: 0, max: 63 })
+    fc.assert(
+      fc.property(half, lowHalves, bits, (high, [low, other], bit) => {
+        fc.pre(isIpv6([high, low]) && isIpv6([high, other]))
+        const flipped = high ^ (1n << BigInt(bit))
+        expect(clientBucket(ipv6(high, other))).toBe(clientBucket(ipv6(high, low)))
+        expect(clientBucket(ipv6(flipped, low))).not.toBe(clientBucket(ipv6(high, low)))
+        expect(clientNetwork(ipv6(high, other))).toBe(clientNetwork(ipv6(high, low)))
+        expect(clientNetwork(ipv6(flipped, low))).not.toBe(clientNetwork(ipv6(high, low)))
+      }),
+    )
+  })
+
+  test('a quota of callers counts IPv4 by the /16', () => {
+    expect(clientNetwork('198.51.100.7')).toBe(clientNetwork('198.51.0.255'))
+    expect(clientNetwork('198.52.100.7')).not.toBe(clientNetwork('198.51.100.7'))
+    expect(clientNetwork('199.51.100.7')).not.toBe(clientNetwork('198.51.100.7'))
+  })
+
+  test('a client on a unix socket is one client', () => {
+    expect(clientBucket(LOCAL_CLIENT)).toBe(LOCAL_CLIENT)
+    expect(clientNetwork(LOCAL_CLIENT)).toBe(LOCAL_CLIENT)
+  })
+})

@@ -1,0 +1,180 @@
+/**
+ * Compression of bodies: which encoding a client gets, and that compressed bodies live with their
+ * answer in the response cache, within its memory bound.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { gunzipSync } from 'node:zlib'
+import type { Answer } from '../../src/api/answer.ts'
+import { bodyOf } from '../../src/api/answer.ts'
+import { createQueryReader, type Query } from '../../src/api/query.ts'
+import { createResponseCache } from '../../src/api/response-cache.ts'
+import { openMemoryList } from '../../src/app.ts'
+import {
+  chooseEncoding,
+  compressStream,
+  createCompressor,
+  type Encoding,
+} from '../../src/http/compression.ts'
+import { fillList, T0 } from '../support/fixtures.ts'
+
+const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
+const DECODERS = {
+  gzip: (body: Uint8Array) => gunzipSync(body),
+  zstd: (body: Uint8Array) => Bun.zstdDecompressSync(Uint8Array.from(body)),
+}
+
+describe('the encoding that Accept-Encoding allows', () => {
+  const CASES: readonly (readonly [accept: string | null, encoding: Encoding | null])[] = [
+    [null, null],
+    ['', null],
+    ['identity', null],
+    ['br', null],
+    ['deflate, br', null],
+    ['gzip', 'gzip'],
+    ['x-gzip', 'gzip'],
+    ['GZIP, br', 'gzip'],
+    ['gzip, zstd', 'zstd'],
+    ['gzip;q=1, zstd;q=1.0', 'zstd'],
+    ['zstd;q=0.5, gzip;q=0.9', 'gzip'],
+    [' zstd ; q=0.5 ,gzip; q=0.4', 'zstd'],
+    ['gzip;q=0', null],
+    ['gzip;q=0, *;q=0', null],
+    ['gzip;q=nonsense', null],
+    ['*', 'zstd'],
+    ['*;q=0', null],
+    ['zstd;q=0, *', 'gzip'],
+    ['gzip;q=0.5, identity', null],
+    ['gzip;q=0.5, identity;q=0.5', 'gzip'],
+    ['gzip;q=0.5, identity;q=0.6', null],
+  ]
+  test.each(CASES)('of %p is %p', (accept, encoding) => {
+    expect(chooseEncoding(accept)).toBe(encoding)
+  })
+})
+
+const PROVIDER = 'the service'
+const read = createQueryReader(PROVIDER)
+const queryOf = (text: string): Query =>
+  read(text, 'k', { countMax: null, worksDefault: null, addressBits: 32 })
+
+const list = openMemoryList()
+fillList(
+  list.list,
+  Array.from({ length: 200 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' })),
+)
+afterAll(list.close)
+
+/** Answers and their compressed bodies within `bytesMax`; `reserved` has what was reserved. */
+function createWorld(bytesMax = 2 ** 20) {
+  const cache = createResponseCache({ reader: list, streamer: null, provider: PROVIDER, bytesMax })
+  const reserved: number[] = []
+  const compress = createCompressor({
+    reserve(query, answer, bytes) {
+      const isReserved = cache.reserve(query, answer, bytes)
+      if (isReserved) reserved.push(bytes)
+      return isReserved
+    },
+  })
+  const find = async (text: string, nowMs = T0): Promise<Answer> => {
+    const found = await cache.find(queryOf(text), nowMs, false)
+    if (found?.kind !== 'answer') throw new Error('there is no answer')
+    return found
+  }
+  return {
+    reserved,
+    find,
+    compress: async (text: string, encoding: Encoding, nowMs = T0): Promise<Uint8Array> => {
+      const answer = await find(text, nowMs)
+      return compress(queryOf(text), answer, bodyOf(answer, nowMs), encoding)
+    },
+  }
+}
+
+describe.each(ENCODINGS.map(encoding => [encoding] as const))('%s', encoding => {
+  test('gives the body back', async () => {
+    const { find, compress } = createWorld()
+    for (const text of ['', 'get=json', 'get=json&wrap=1']) {
+      const body = Buffer.from(bodyOf(await find(text), T0))
+      const compressed = await compress(text, encoding)
+      expect(compressed.length).toBeLessThan(body.length)
+      expect(Buffer.from(DECODERS[encoding](compressed)).equals(body)).toBe(true)
+    }
+  })
+
+  test('gives a stream back', async () => {
+    const text = 'a line\n'.repeat(10_000)
+    const body = new Blob([text]).stream()
+    const compressed = await new Response(compressStream(body, encoding)).bytes()
+    expect(compressed.length).toBeLessThan(text.length)
+    expect(Buffer.from(DECODERS[encoding](compressed)).toString()).toBe(text)
+  })
+
+  test('compresses once as long as the answer is in the cache', async () => {
+    const { compress, reserved } = createWorld()
+    const first = await compress('', encoding)
+    expect(await compress('', encoding)).toBe(first)
+    expect(await compress('count=201', encoding)).not.toBe(first) // another query
+    expect(await compress('', encoding)).toBe(first)
+    expect(reserved[0]).toBe(first.length)
+    expect(reserved).toHaveLength(2)
+  })
+
+  test('compresses the new answer when the old one is not right any more', async () => {
+    const { compress, reserved } = createWorld()
+    const late = T0 + 700_000
+    const first = await compress('time=650', encoding)
+    await expect(compress('time=650', encoding, late)).rejects.toThrow('there is no answer')
+    expect(await compress('time=650', encoding)).not.toBe(first)
+    expect(reserved).toHaveLength(2)
+  })
+
+  test('compresses the envelope each time, because it has the time in it', async () => {
+    const { compress, reserved } = createWorld()
+    const first = await compress('get=json&wrap=1', encoding)
+    expect(await compress('get=json&wrap=1', encoding)).not.toBe(first)
+    const later = await compress('get=json&wrap=1', encoding, T0 + 1000)
+    expect(Buffer.from(DECODERS[encoding](later)).toString()).toContain('T12:00:01.000Z')
+    expect(reserved).toEqual([])
+  })
+
+  test('keeps nothing when the cache is off', async () => {
+    const { compress, reserved } = createWorld(0)
+    const first = await compress('', encoding)
+    expect(await compress('', encoding)).not.toBe(first)
+    expect(reserved).toEqual([])
+  })
+
+  test('keeps nothing that the bound has no room for beside the answer', async () => {
+    const { find } = createWorld()
+    const body = bodyOf(await find('get=json'), T0)
+    const { compress, reserved } = createWorld(body.length + 1100)
+    const first = await compress('get=json', encoding)
+    expect(await compress('get=json', encoding)).not.toBe(first)
+    expect(reserved).toEqual([])
+  })
+})
+
+test('each encoding of an answer is in memory by itself', async () => {
+  const { compress, reserved } = createWorld()
+  const [gzip, zstd] = await Promise.all([compress('', 'gzip'), compress('', 'zstd')])
+  expect(await compress('', 'gzip')).toBe(gzip)
+  expect(await compress('', 'zstd')).toBe(zstd)
+  expect(reserved.sort()).toEqual([gzip.length, zstd.length].sort())
+})
+
+test('requests that are compressed at once reserve memory once', async () => {
+  const { compress, reserved } = createWorld()
+  const bodies = await Promise.all(Array.from({ length: 20 }, () => compress('', 'gzip')))
+  expect(reserved).toEqual([bodies[0]?.length ?? 0])
+  expect(bodies).toContain(await compress('', 'gzip'))
+})
+
+test('compressed bodies take the place of answers that were not used lately', async () => {
+  const body = bodyOf(await createWorld().find('get=json'), T0)
+  const { find, compress } = createWorld(2 * (body.length + 1100))
+  const [one, other] = [await find('get=json'), await find('get=json&count=200')]
+  expect(await find('get=json')).toBe(one)
+  await compress('get=json&count=200', 'gzip')
+  expect(await find('get=json&count=200')).toBe(other)
+  expect(await find('get=json')).not.toBe(one)
+})

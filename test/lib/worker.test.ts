@@ -1,0 +1,73 @@
+/** Errors as messages between threads: what survives, and what class they have afterwards. */
+import { describe, expect, test } from 'bun:test'
+import { StoreError } from '../../src/lib/errors.ts'
+import { type ErrorMessage, toError, toErrorMessage } from '../../src/lib/worker.ts'
+
+/** As a thread receives what another one sends. */
+const sent = (thrown: unknown): Error => toError(structuredClone(toErrorMessage(thrown)))
+
+class SqliteError extends Error {
+  override readonly name = 'SqliteError'
+  readonly code = 'SQLITE_BUSY'
+}
+
+describe('toErrorMessage', () => {
+  const CASES: readonly (readonly [what: string, thrown: unknown, message: ErrorMessage])[] = [
+    [
+      'an error',
+      new TypeError('no'),
+      { name: 'TypeError', message: 'no', code: '', isDamage: false },
+    ],
+    [
+      'an error with a code',
+      new SqliteError('locked'),
+      { name: 'SqliteError', message: 'locked', code: 'SQLITE_BUSY', isDamage: false },
+    ],
+    [
+      'an error with a code that is a number',
+      Object.assign(new Error('no'), { code: 11 }),
+      { name: 'Error', message: 'no', code: '11', isDamage: false },
+    ],
+    [
+      'a failed store',
+      new StoreError('the list is locked'),
+      { name: 'StoreError', message: 'the list is locked', code: '', isDamage: false },
+    ],
+    [
+      'a damaged store',
+      new StoreError('the list is damaged', { isDamage: true }),
+      { name: 'StoreError', message: 'the list is damaged', code: '', isDamage: true },
+    ],
+    [
+      'an error that only claims to be damage',
+      Object.assign(new Error('no'), { isDamage: true }),
+      { name: 'Error', message: 'no', code: '', isDamage: false },
+    ],
+    ['a text', 'no', { name: 'Error', message: 'no', code: '', isDamage: false }],
+    ['nothing', undefined, { name: 'Error', message: 'undefined', code: '', isDamage: false }],
+  ]
+  test.each(CASES)('of %s', (_, thrown, message) => {
+    expect(toErrorMessage(thrown)).toEqual(message)
+  })
+})
+
+describe('toError', () => {
+  test.each([true, false])('gives a StoreError as one, damage: %p', isDamage => {
+    const error = sent(new StoreError('the list', { isDamage }))
+    expect(error).toBeInstanceOf(StoreError)
+    expect(error).toMatchObject({ name: 'StoreError', message: 'the list', isDamage })
+  })
+
+  test('gives any other as an Error with its name, message and code', () => {
+    const error = sent(new SqliteError('locked'))
+    expect(error).not.toBeInstanceOf(StoreError)
+    expect(error).toBeInstanceOf(Error)
+    expect(error).toMatchObject({ name: 'SqliteError', message: 'locked', code: 'SQLITE_BUSY' })
+  })
+
+  test('takes a name alone for the class: a message holds nothing else', () => {
+    const forged = Object.assign(new Error('x'), { name: 'StoreError' })
+    expect(sent(forged)).toBeInstanceOf(StoreError)
+    expect(sent(forged)).toMatchObject({ isDamage: false })
+  })
+})
