@@ -144,12 +144,12 @@ describe('a use throws', () => {
   ]
   test.each(SENTENCES)(
     'a StoreError with a sentence about the file for %s',
-    (code, ...expected) => {
+    (code, sentence, isDamage) => {
       const { failWith, failures } = supervised(true)
       const failure = sqliteError(code)
       const thrown = failWith(failure)
       if (!(thrown instanceof StoreError)) throw thrown
-      expect([thrown.message, thrown.isDamage]).toEqual(expected)
+      expect([thrown.message, thrown.isDamage]).toEqual([sentence, isDamage])
       expect(thrown.cause).toBe(failure)
       expect(failures).toEqual([failure])
     },
