@@ -139,7 +139,7 @@ describe('each stamp is larger than the one before', () => {
 })
 
 /** What processes of ours do to a list; `n` is another number each time. */
-const DEEDS = {
+const ACTIONS = {
   import: (list: List, _: number, n: number) =>
     fillList(list, [{ ip: `192.0.2.${n}:80`, type: 'http' }]),
   replace: (list: List) => void list.begin('replace').commit(),
@@ -149,9 +149,9 @@ const DEEDS = {
   emptyWal: (list: List, nowMs: number) => emptyWal(list.db, list.file, nowMs),
   check: (list: List, nowMs: number) => void checkListFile(list.file, () => nowMs),
 } as const
-type Deed = keyof typeof DEEDS
+type Action = keyof typeof ACTIONS
 /** What one of two processes does at a time, perhaps while the list is read. */
-type Step = { by: 0 | 1; deed: Deed; timeMs: number; isRead: boolean }
+type Step = { by: 0 | 1; action: Action; timeMs: number; isRead: boolean }
 
 /** Two processes with one clock, which both watch the list, and a reader, which keeps its WAL. */
 function createProcesses() {
@@ -163,10 +163,10 @@ function createProcesses() {
   const { db: reader } = first
   const watches = workers.map(({ db }) => watchFile(db, file))
   return {
-    act({ by, deed, timeMs, isRead }: Step, n: number): void {
+    act({ by, action, timeMs, isRead }: Step, n: number): void {
       nowMs = timeMs
       if (isRead) for (const sql of ['begin', 'select count(*) from proxies']) reader.run(sql)
-      DEEDS[deed](workers[by], nowMs, n)
+      ACTIONS[action](workers[by], nowMs, n)
       if (isRead) reader.run('commit')
     },
     verify: () => watches.map(({ verify }) => verify()),
@@ -178,10 +178,10 @@ function createProcesses() {
 }
 
 describe('watching a list', () => {
-  test('takes no change of ours for a foreign one, whoever makes it and whatever the clock says', () => {
+  test('takes no change of ours for a foreign one, by either process and with any clock', () => {
     const someStep: fc.Arbitrary<Step> = fc.record({
       by: fc.constantFrom(0, 1),
-      deed: fc.constantFrom(...(Object.keys(DEEDS) as Deed[])), // the table's own names
+      action: fc.constantFrom(...(Object.keys(ACTIONS) as Action[])), // the table's own names
       timeMs: fc.constantFrom(0, T0 - 1, T0, T0, T0 + 1, Date.UTC(2040, 0, 1)),
       isRead: fc.integer({ min: 0, max: 14 }).map(n => n === 7), // rarely: a stamp waits for that
     })
