@@ -1,6 +1,6 @@
 /**
  * Owns the two databases of a data directory as a command uses them: opened, worked with, closed.
- * How a server holds them is in `server-stores.ts`.
+ * How a server holds them is in `server-list.ts` and `server-registry.ts`.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'

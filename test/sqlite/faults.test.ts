@@ -1,7 +1,7 @@
 /**
  * Holds what the server does when the files of its databases are damaged, deleted or replaced
- * under it: 503 from the next request on, one sentence, and right answers once it is mended.
- * What needs a full disk or another user is in `torture/faults.ts`.
+ * under it: 503 from the next request on, one sentence, and right answers once that is repaired.
+ * What needs a full disk or another user is in `test/lab/torture/faults/`.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
@@ -19,7 +19,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
-import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/app.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
 import { proxylist, startProgram } from '../support/program.ts'
@@ -50,7 +50,7 @@ async function serving() {
   return { dir, server, right, list: join(dir, PROXY_FILE), access: join(dir, ACCESS_FILE) }
 }
 
-/** Asks until the answer is this one: a server looks after its files every second. */
+/** Asks until the answer is this one: a server verifies its files every second. */
 async function until(server: Child, answer: string, path = ASK): Promise<void> {
   while ((await ask(server, path)) !== answer);
 }
@@ -74,11 +74,11 @@ const sentences = (server: Child, about: string): string[] =>
 
 const LIST_DAMAGES: readonly (readonly [string, (file: string) => void])[] = [
   ['a flipped bit', flip],
-  ['a cut', file => truncateSync(file, 9000)],
+  ['a truncation', file => truncateSync(file, 9000)],
   ['nothing left of it', file => truncateSync(file, 0)],
   ['its deletion', file => rmSync(file)],
   [
-    'its deletion with the log',
+    'its deletion with the WAL',
     file => {
       for (const end of ['', '-wal', '-shm']) rmSync(file + end, { force: true })
     },
@@ -118,7 +118,7 @@ describe('a list that is damaged before the start', () => {
     expect(sentences(server, 'is damaged')).toHaveLength(1)
   })
 
-  test('is refused by list and import, save with --replace, which tells of it', async () => {
+  test('is refused by list and import, except with --replace, which says so', async () => {
     const dir = dataDirectory(ROWS)
     flip(join(dir, PROXY_FILE))
     const damaged = expect.stringMatching(/^proxylist: \S+ is damaged.* --replace\)?\n$/)
@@ -133,11 +133,11 @@ describe('a list that is damaged before the start', () => {
     expect(stdout).toBe('192.0.2.9:80\n')
   })
 
-  test('whose file time tells nothing is found by the check after the start', async () => {
+  test('whose file stamp looks right is found by the check after the start', async () => {
     const dir = dataDirectory(ROWS)
     const file = join(dir, PROXY_FILE)
     const db = new Database(file)
-    const { at } = db.query<{ at: number }, []>('select written_at as at from digest').get() ?? {
+    const { at } = db.query<{ at: number }, []>('select stamped_at as at from checksum').get() ?? {
       at: 0,
     }
     db.close(true)
@@ -157,7 +157,7 @@ test('a list that something else has only touched is checked and served again', 
   await until(server, right, QUERY)
   await server.stop()
   expect(sentences(server, PROXY_FILE)).toEqual([
-    expect.stringContaining('has been changed by something else; answering 503'),
+    expect.stringContaining('was changed by something else; answering 503'),
     expect.stringContaining('works again'),
   ])
 })
@@ -172,12 +172,12 @@ describe('access.db', () => {
   }
   const LOSSES: readonly (readonly [string, (file: string) => void])[] = [
     ['deleted', file => rmSync(file)],
-    ['deleted with its log', LIST_DAMAGES[4]?.[1] ?? flip],
-    ['cut', file => truncateSync(file, 2048)],
+    ['deleted with its WAL', LIST_DAMAGES[4]?.[1] ?? flip],
+    ['truncated', file => truncateSync(file, 2048)],
     ['emptied', file => truncateSync(file, 0)],
   ]
   test.each(LOSSES)(
-    '%s: nobody gets in uncounted, and a copy put in its place is used',
+    '%s: no request is answered uncounted, and a copy put in its place is used',
     async (_, lose) => {
       const { server, right, access } = await serving()
       const copy = copyOf(access)
@@ -215,17 +215,19 @@ describe('access.db', () => {
   })
 })
 
-test('a restart finds that access.db is gone by its log, and makes no empty one', async () => {
+test('a restart finds by its WAL that access.db is missing, and makes no empty one', async () => {
   const dir = dataDirectory(ROWS)
   const registry = openRegistry(dir)
   for (const plan of BUILT_IN_PLANS) registry.plans.set({ ...plan, daily: 7 })
-  copyFileSync(join(dir, `${ACCESS_FILE}-wal`), join(dir, 'log'))
+  copyFileSync(join(dir, `${ACCESS_FILE}-wal`), join(dir, 'wal'))
   registry.close()
-  renameSync(join(dir, 'log'), join(dir, `${ACCESS_FILE}-wal`))
+  renameSync(join(dir, 'wal'), join(dir, `${ACCESS_FILE}-wal`))
   rmSync(join(dir, ACCESS_FILE))
   const { exitCode, stderr } = await proxylist(['keys', 'list', '--data', dir])
   expect([exitCode, existsSync(join(dir, ACCESS_FILE))]).toEqual([1, false])
-  expect(stderr).toMatch(/access\.db is gone and its log is there: move a backup into its place\n$/)
+  expect(stderr).toMatch(
+    /access\.db is missing and its WAL is there: move a backup into its place\n$/,
+  )
 })
 
 test('what a killed import --replace has left beside the list is removed by the next', async () => {
@@ -236,11 +238,14 @@ test('what a killed import --replace has left beside the list is removed by the 
   expect(left.filter(file => existsSync(file))).toEqual([])
 })
 
-test.skipIf(process.getuid?.() !== 0)('what root makes belongs to who owns the data', async () => {
-  const dir = temporaryDirectory()
-  chownSync(dir, 65534, 65534)
-  await replaceList(dir)
-  await proxylist(['keys', 'add', '--data', dir])
-  const owners = [PROXY_FILE, ACCESS_FILE].map(file => statSync(join(dir, file)).uid)
-  expect(owners).toEqual([65534, 65534])
-})
+test.skipIf(process.getuid?.() !== 0)(
+  'what root makes belongs to the owner of the data',
+  async () => {
+    const dir = temporaryDirectory()
+    chownSync(dir, 65534, 65534)
+    await replaceList(dir)
+    await proxylist(['keys', 'add', '--data', dir])
+    const owners = [PROXY_FILE, ACCESS_FILE].map(file => statSync(join(dir, file)).uid)
+    expect(owners).toEqual([65534, 65534])
+  },
+)

@@ -88,7 +88,7 @@ function triggerSql(table: keyof typeof HASHES, [event, added, removed]: (typeof
 const createTriggers = (table: keyof typeof HASHES): string =>
   EVENTS.map(event => triggerSql(table, event)).join('\n')
 const dropTriggers = (table: keyof typeof HASHES): string =>
-  EVENTS.map(([event]) => `drop trigger ${table}_${event};`).join('\n')
+  EVENTS.map(([event]) => `drop trigger if exists ${table}_${event};`).join('\n')
 
 /** The third version of the schema: takes over the table `digest` of the second. */
 export const CHECKSUM_SCHEMA = `
@@ -101,7 +101,9 @@ create table checksum (
   cities integer not null,
   stamped_at integer not null        -- Unix milliseconds, see file-stamp.ts
 ) strict;
-insert into checksum select rows, sum, cities, written_at from digest;
+-- Only a digest of the second version was stamped; one made just now could match the file's time.
+insert into checksum select rows, sum, cities, iif(user_version = 2, written_at, 0)
+  from digest, pragma_user_version;
 drop table digest;
 ${createTriggers('cities')}
 ${createTriggers('proxies')}`

@@ -1,16 +1,16 @@
-/** Holds that the digest follows every change of the list, and that a check sees any other. */
+/** Holds that the checksum follows every change of the list, and that a check finds any other. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { Unavailable } from '../../../src/api/errors.ts'
-import { openList, PROXY_FILE } from '../../../src/app.ts'
-import { isDigestRight } from '../../../src/sqlite/integrity/checksum.ts'
-import { emptyLog, isSealed, logBytes, markOf } from '../../../src/sqlite/integrity/file-stamp.ts'
-import { checkListFile, openProxyFile, PROXY_SCHEMA } from '../../../src/sqlite/proxies/store.ts'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { systemClock } from '../../../src/lib/clock.ts'
+import { isChecksumRight } from '../../../src/sqlite/integrity/checksum.ts'
+import { checkListFile, LIST_SCHEMA, openListFile } from '../../../src/sqlite/proxies/store.ts'
+import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
+
+const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 
 const ROWS: readonly TestRow[] = Array.from({ length: 300 }, (_, i) => ({
   ip: `10.0.${i >> 4}.${i & 255}:${80 + (i % 5)}`,
@@ -29,11 +29,11 @@ function listWith(rows: readonly TestRow[]) {
   const dir = temporaryDirectory()
   const list = openList(dir)
   fillList(list, rows)
-  return { dir, file: join(dir, PROXY_FILE), list }
+  return { dir, file: list.file, list }
 }
 
-describe('the digest is right after', () => {
-  const CHANGES: readonly (readonly [string, (list: ReturnType<typeof openList>) => void])[] = [
+describe('the checksum is right after', () => {
+  const CHANGES: readonly (readonly [string, (list: List) => void])[] = [
     ['an import', () => {}],
     [
       'an update',
@@ -54,15 +54,9 @@ describe('the digest is right after', () => {
       list => list.db.run(`update proxies set ip_out = 'fe80::1', speed = -1 where id % 2 = 0`),
     ],
     ['removing everything', list => list.db.run('delete from proxies')],
+    ['replacing the list', list => void list.begin('replace').commit()],
     [
-      'replacing the list',
-      list => {
-        const target = list.beginImport(true)
-        target.commit()
-      },
-    ],
-    [
-      'so many rows that indexes are built anew',
+      'so many rows that indexes are built again',
       list =>
         fillList(
           list,
@@ -76,15 +70,15 @@ describe('the digest is right after', () => {
   test.each(CHANGES)('%s', (_, change) => {
     const { file, list } = listWith(ROWS)
     change(list)
-    expect(isDigestRight(list.db)).toBeTrue()
+    expect(isChecksumRight(list.db)).toBeTrue()
     list.close()
-    expect(checkListFile(file)).toEqual([])
+    expect(checkListFile(file, systemClock)).toEqual([])
   })
 })
 
 /** Changes rows behind the back of the triggers, as damage does. */
 const behind = (file: string, sql: string): void => {
-  const db = openProxyFile(file)
+  const db = openListFile(file, systemClock)
   const triggers = db
     .query<{ name: string; sql: string }, []>(
       `select name, sql from sqlite_schema where type = 'trigger'`,
@@ -116,7 +110,7 @@ describe('a check finds', () => {
     const { file, list } = listWith(ROWS)
     list.close()
     behind(file, sql)
-    expect(checkListFile(file)).toEqual(['the rows do not match the digest'])
+    expect(checkListFile(file, systemClock)).toEqual(['the rows do not match the checksum'])
   })
 
   test('a missing index, and one of another form', () => {
@@ -128,7 +122,7 @@ describe('a check finds', () => {
       const { file, list } = listWith(ROWS)
       list.db.run(sql)
       list.close()
-      expect(checkListFile(file)[0]).toBe(found as string)
+      expect(checkListFile(file, systemClock)[0]).toBe(found as string)
     }
   })
 })
@@ -138,7 +132,7 @@ test('a check finds every flipped bit that changes an answer', () => {
   list.close()
   const whole = readFileSync(file)
   const ask = (): string => {
-    const { proxies, close } = openList(dir, true, true)
+    const { proxies, close } = openList(dir, { isServer: true, mustExist: true })
     const filters = [
       NO_FILTER,
       { ...NO_FILTER, countries: ['DE'] },
@@ -146,8 +140,8 @@ test('a check finds every flipped bit that changes an answer', () => {
       { ...NO_FILTER, cities: ['город 4'] },
     ]
     const found = filters.map(filter => [
-      proxies.select(filter, false, T0),
-      proxies.selectQuickly(filter, false, T0),
+      proxies.records.findAll(filter, AT_T0),
+      proxies.records.findQuickly(filter, AT_T0, proxies.version()),
     ])
     close()
     return Bun.inspect(found, { depth: 9 })
@@ -161,7 +155,7 @@ test('a check finds every flipped bit that changes an answer', () => {
     writeFileSync(file, bytes)
     let problems: string[] = []
     try {
-      problems = checkListFile(file)
+      problems = checkListFile(file, systemClock)
     } catch (error) {
       problems = [String(error)]
     }
@@ -169,65 +163,25 @@ test('a check finds every flipped bit that changes an answer', () => {
   }
 })
 
-describe('the seal', () => {
-  test('is on a new list, after an import, and after a check', () => {
-    const { file, list } = listWith(ROWS)
-    expect(isSealed(list.db, file)).toBeTrue()
-    utimesSync(file, T0 / 1000, T0 / 1000)
-    expect(isSealed(list.db, file)).toBeFalse()
-    expect(checkListFile(file)).toEqual([])
-    expect(isSealed(list.db, file)).toBeTrue()
-    list.close()
-    const empty = openList(temporaryDirectory())
-    expect(isSealed(empty.db, empty.file)).toBeTrue()
-    empty.close()
-  })
-
-  test('does not come off by opening, reading and closing', () => {
-    const { dir, file, list } = listWith(ROWS)
-    list.close()
-    for (const _ of [1, 2]) {
-      const again = openList(dir)
-      expect(again.proxies.select(NO_FILTER, false, T0)).toHaveLength(300)
-      expect(isSealed(again.db, file)).toBeTrue()
-      again.close()
-    }
-  })
-
-  test('stays when the log is emptied after a reader has kept it', () => {
-    const { dir, file, list } = listWith(ROWS)
-    const reader = openList(dir)
-    reader.db.run('begin')
-    expect(reader.proxies.isEmpty()).toBeFalse()
-    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }])
-    list.settle()
-    expect(logBytes(file)).toBeGreaterThan(0)
-    reader.db.run('commit')
-    emptyLog(list.db, file)
-    expect([logBytes(file), isSealed(list.db, file)]).toEqual([0, true])
-    reader.close()
-    list.close()
-  })
-
-  test('of files that cannot be looked at is no failure of ours', () => {
-    const loop = join(temporaryDirectory(), 'loop')
-    symlinkSync(loop, loop)
-    expect(() => markOf(loop)).toThrow(Unavailable)
-  })
-
-  test('comes off what a check finds damaged', () => {
-    const { file, list } = listWith(ROWS)
-    list.db.run('update digest set sum = sum + 1')
-    list.settle()
-    expect(isSealed(list.db, file)).toBeTrue()
-    expect(checkListFile(file)).not.toEqual([])
-    expect(isSealed(list.db, file)).toBeFalse()
-    list.close()
-  })
-})
-
-test('the schema is what existing lists were made with', () => {
+describe('the schema', () => {
   // A check compares the text of a list's schema: a change needs a version of its own.
-  const text = PROXY_SCHEMA.join('')
-  expect([PROXY_SCHEMA.length, Bun.hash.xxHash32(text)]).toEqual([2, 1_676_606_722])
+  test('is what existing lists were made with', () => {
+    const hash = (text: string): number => Bun.hash.xxHash32(text)
+    const [first = '', second = '', ...others] = LIST_SCHEMA
+    const released = first + second.replace(/^--.*/, '').trimEnd() // without its first comment
+    expect([hash(released), ...others.map(hash)]).toEqual([1_676_606_722, 781503301])
+  })
+
+  test('of a new list reads no clock', () => {
+    const clocks =
+      /\b(?:unixepoch|julianday|strftime|timediff|date(?:time)?|time)\s*\(|current_(?:time|date)|'now'/i
+    const { db, close } = openList(null)
+    const texts = db
+      .query<{ sql: string }, []>('select sql from sqlite_schema where sql is not null')
+      .all()
+    close()
+    expect(texts.length).toBeGreaterThan(10)
+    expect(texts.filter(({ sql }) => clocks.test(sql))).toEqual([])
+    expect(LIST_SCHEMA.filter(script => clocks.test(script))).toEqual([LIST_SCHEMA[1] ?? ''])
+  })
 })

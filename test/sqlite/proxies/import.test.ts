@@ -1,32 +1,33 @@
 /**
- * Writing the list (contract D2, D5): what an update makes of a stored row, what is counted, that
- * an import is one step for every reader, and that what is exported imports as it was.
+ * Holds how the list is written (contract D2, D5): what an update makes of a stored row, what is
+ * counted, that an import is one step for every reader, and that an export imports as it was.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createRenderer } from '../../../src/api/render.ts'
-import { type List, openList, PROXY_FILE } from '../../../src/app.ts'
+import { createRenderer, type Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
+import type { Filter } from '../../../src/proxies/filter.ts'
 import {
   ANONS,
-  type Filter,
   type IncomingProxy,
   LANGS,
-  type Output,
   type Proxy,
   SERVICES,
   type Service,
   TYPES,
 } from '../../../src/proxies/proxy.ts'
-import { beginImport, type ImportCounts } from '../../../src/sqlite/proxies/import.ts'
+import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
+import { beginImport } from '../../../src/sqlite/proxies/import.ts'
+import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
 const BIG = 999_999_999_999_999
 const EVERYTHING: Filter = { ...NO_FILTER, ageMaxSeconds: BIG }
+const MODES: readonly ImportMode[] = ['merge', 'replace']
 
 const opened: List[] = []
 function open(dir: string | null = null): List {
@@ -72,14 +73,17 @@ const FULL: IncomingProxy = {
 }
 const LATER = { checkedAt: NOW - 50 }
 
-function load(list: List, rows: readonly IncomingProxy[], replace = false): ImportCounts {
-  const target = beginImport(list.db, replace)
-  for (const row of rows) target.add(row)
-  return target.commit()
+function load(
+  list: List,
+  rows: readonly IncomingProxy[],
+  mode: ImportMode = 'merge',
+): ImportCounts {
+  const importTx = beginImport(list.db, mode)
+  for (const row of rows) importTx.add(row)
+  return importTx.commit()
 }
 const contents = (list: List, filter: Partial<Filter> = {}): Proxy[] =>
-  list.proxies.select({ ...EVERYTHING, ...filter }, false, T0)
-/** Everything stored, the folded names included. */
+  list.proxies.records.findAll({ ...EVERYTHING, ...filter }, { nowMs: T0, addressBits: 32 })
 /** Every row, with the names of its city in place of their id. */
 const stored = (list: List): unknown[] =>
   list.db
@@ -334,19 +338,19 @@ const COUNTED: readonly Counted[] = [
 
 describe('counts of an import of', () => {
   for (const [what, file, ...expected] of COUNTED) {
-    for (const [i, replace] of [false, true].entries()) {
-      test(`${what}${replace ? ', replacing' : ''}`, () => {
+    for (const [i, mode] of MODES.entries()) {
+      test(`${what}, ${mode}`, () => {
         const list = open()
         load(list, [at(1), at(2), at(3)])
         const [added, updated, unchanged, removed] = expected[i] ?? []
-        expect<unknown>(load(list, file, replace)).toEqual({ added, updated, unchanged, removed })
+        expect<unknown>(load(list, file, mode)).toEqual({ added, updated, unchanged, removed })
       })
     }
   }
   test('a new one twice, the newer last, sum up to the rows', () => {
-    for (const replace of [false, true]) {
+    for (const mode of MODES) {
       const list = open()
-      const counts = load(list, [at(4, older), at(4)], replace)
+      const counts = load(list, [at(4, older), at(4)], mode)
       expect(counts).toMatchObject({ added: 1, removed: 0 })
       expect(counts.added + counts.updated + counts.unchanged).toBe(2)
       expect(contents(list)).toEqual([stripped(at(4))])
@@ -358,46 +362,46 @@ describe('replacing', () => {
   test('keeps nothing of what a row does not say', () => {
     const list = open()
     load(list, [FULL])
-    expect(load(list, [BARE], true).updated).toBe(1)
+    expect(load(list, [BARE], 'replace').updated).toBe(1)
     expect(contents(list)).toEqual([stripped(BARE)])
   })
   test('takes an older check as it is', () => {
     const list = open()
     load(list, [FULL])
-    load(list, [{ ...OTHER, checkedAt: 7 }], true)
+    load(list, [{ ...OTHER, checkedAt: 7 }], 'replace')
     expect(contents(list)).toEqual([stripped({ ...OTHER, checkedAt: 7 })])
   })
   test('merges rows of the same address within the file', () => {
     const list = open()
     load(list, [OTHER])
-    load(list, [FULL, { ...BARE, ...LATER, works: 5 }], true)
+    load(list, [FULL, { ...BARE, ...LATER, works: 5 }], 'replace')
     expect(contents(list)).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
   })
   test('can be done again on the same connection', () => {
     const list = open()
     for (const host of [1, 2, 3]) {
-      load(list, [at(host)], true)
+      load(list, [at(host)], 'replace')
       expect(contents(list)).toEqual([stripped(at(host))])
     }
   })
 })
 
 describe('a rollback', () => {
-  for (const replace of [false, true]) {
-    test(`leaves the list as it was, replace ${replace}`, () => {
+  for (const mode of MODES) {
+    test(`leaves the list as it was, ${mode}`, () => {
       const list = open()
       load(list, [FULL, at(2), at(3)])
       const before = stored(list)
-      const target = beginImport(list.db, replace)
-      target.add(OTHER)
-      target.add(at(9))
-      target.rollback()
+      const importTx = beginImport(list.db, mode)
+      importTx.add(OTHER)
+      importTx.add(at(9))
+      importTx.rollback()
       expect(stored(list)).toEqual(before)
-      expect(load(list, [at(9)], replace)).toMatchObject({ added: 1 })
+      expect(load(list, [at(9)], mode)).toMatchObject({ added: 1 })
     })
   }
-  for (const replace of [false, true]) {
-    test(`undoes an import that found no room on the disk, replace ${replace}`, () => {
+  for (const mode of MODES) {
+    test(`undoes an import that found no room on the disk, ${mode}`, () => {
       const list = open(temporaryDirectory())
       load(list, [FULL])
       const before = stored(list)
@@ -405,48 +409,48 @@ describe('a rollback', () => {
         .query<{ page_count: number }, []>('pragma page_count')
         .get() ?? { page_count: 0 }
       list.db.run(`pragma max_page_count = ${pages + 2}`)
-      const target = beginImport(list.db, replace)
+      const importTx = beginImport(list.db, mode)
       const fill = (): void => {
-        for (let port = 1; port <= 5000; port += 1) target.add({ ...FULL, port })
-        target.commit()
+        for (let port = 1; port <= 5000; port += 1) importTx.add({ ...FULL, port })
+        importTx.commit()
       }
       expect(fill).toThrow(/full/)
-      expect(() => target.rollback()).not.toThrow()
+      expect(() => importTx.rollback()).not.toThrow()
       expect(stored(list)).toEqual(before)
-      expect(load(list, [at(2)], replace)).toMatchObject({ added: 1 })
+      expect(load(list, [at(2)], mode)).toMatchObject({ added: 1 })
     })
   }
 })
 
 describe('another connection', () => {
-  for (const replace of [false, true]) {
-    test(`sees nothing of an import before its commit and all of it after, replace ${replace}`, () => {
+  for (const mode of MODES) {
+    test(`sees nothing of an import before its commit and all of it after, ${mode}`, () => {
       const dir = temporaryDirectory()
       const [writer, reader] = [open(dir), open(dir)]
       load(writer, [FULL, at(2)])
       const before = contents(reader)
       expect(before).toHaveLength(2)
-      const target = beginImport(writer.db, replace)
+      const importTx = beginImport(writer.db, mode)
       expect(contents(reader)).toEqual(before)
       for (let host = 10; host < 200; host += 1) {
-        target.add(at(host))
+        importTx.add(at(host))
         if (host % 50 === 0) expect(contents(reader)).toEqual(before)
       }
-      target.add(OTHER)
+      importTx.add(OTHER)
       expect(contents(reader)).toEqual(before)
-      target.commit()
-      expect(contents(reader)).toHaveLength(replace ? 191 : 192)
+      importTx.commit()
+      expect(contents(reader)).toHaveLength(mode === 'replace' ? 191 : 192)
       expect(contents(reader)).toEqual(contents(writer))
       expect(contents(reader)[0]).toEqual(stripped(OTHER))
     })
-    test(`sees nothing of an import that is rolled back, replace ${replace}`, () => {
+    test(`sees nothing of an import that is rolled back, ${mode}`, () => {
       const dir = temporaryDirectory()
       const [writer, reader] = [open(dir), open(dir)]
       load(writer, [FULL])
-      const target = beginImport(writer.db, replace)
-      target.add(at(7))
+      const importTx = beginImport(writer.db, mode)
+      importTx.add(at(7))
       expect(contents(reader)).toEqual([stripped(FULL)])
-      target.rollback()
+      importTx.rollback()
       expect(contents(reader)).toEqual([stripped(FULL)])
     })
   }
@@ -476,24 +480,24 @@ async function startWriter(dir: string, go: string) {
 }
 
 describe('while another process imports', () => {
-  for (const replace of [false, true]) {
-    test(`an import says that it waits, then does its work, replace ${replace}`, async () => {
+  for (const mode of MODES) {
+    test(`an import says that it waits, then does its work, ${mode}`, async () => {
       const dir = temporaryDirectory()
       const list = open(dir)
       load(list, [FULL])
       const go = join(dir, 'go')
       const writer = await startWriter(dir, go)
       try {
-        const told: string[] = []
-        const target = beginImport(list.db, replace, () => {
-          told.push('waiting')
+        const said: string[] = []
+        const importTx = beginImport(list.db, mode, () => {
+          said.push('waiting')
           writeFileSync(go, '')
         })
-        expect(told).toEqual([]) // it begins with its first row
-        target.add(at(9))
-        expect(told).toEqual(['waiting'])
-        target.commit()
-        expect(contents(list)).toHaveLength(replace ? 1 : 2)
+        expect(said).toEqual([]) // it begins with its first row
+        importTx.add(at(9))
+        expect(said).toEqual(['waiting'])
+        importTx.commit()
+        expect(contents(list)).toHaveLength(mode === 'replace' ? 1 : 2)
         expect(await writer.exited).toBe(0)
       } finally {
         writer.kill()
@@ -502,11 +506,11 @@ describe('while another process imports', () => {
   }
   test('an import that need not wait does not say so', () => {
     const list = open(temporaryDirectory())
-    const target = beginImport(list.db, false, () => {
+    const importTx = beginImport(list.db, 'merge', () => {
       throw new Error('it waited')
     })
-    target.add(FULL)
-    expect(target.commit()).toMatchObject({ added: 1 })
+    importTx.add(FULL)
+    expect(importTx.commit()).toMatchObject({ added: 1 })
   })
 })
 
@@ -548,11 +552,11 @@ function citiesAfter(old: Proxy, row: IncomingProxy): Pick<Proxy, 'city' | 'city
 function merge(old: Proxy, incoming: IncomingProxy): Proxy {
   if (incoming.checkedAt < old.checkedAt) return old
   const row = stripped(incoming)
-  const told = Object.fromEntries(Object.entries(row).filter(([, value]) => !isUnknown(value)))
+  const known = Object.fromEntries(Object.entries(row).filter(([, value]) => !isUnknown(value)))
   const unstated = old.services.difference(incoming.servicesStated)
   return {
     ...old,
-    ...told,
+    ...known,
     ...citiesAfter(old, incoming),
     services: new Set([...SERVICES].filter(s => unstated.has(s) || row.services.has(s))),
   }
@@ -608,7 +612,7 @@ describe('property: importing', () => {
         try {
           load(list, before)
           const old = byAddress(contents(list))
-          const counts = load(list, file, true)
+          const counts = load(list, file, 'replace')
           load(fresh, file)
           expect(stored(list)).toEqual(stored(fresh))
           const now = byAddress(contents(fresh))
@@ -628,14 +632,14 @@ describe('property: importing', () => {
   })
   test('and rolling back, with or without replace, changes nothing', () => {
     fc.assert(
-      fc.property(someFile, someFile, fc.boolean(), (before, file, replace) => {
+      fc.property(someFile, someFile, fc.constantFrom(...MODES), (before, file, mode) => {
         const list = openList(null)
         try {
           load(list, before)
           const rows = stored(list)
-          const target = beginImport(list.db, replace)
-          for (const row of file) target.add(row)
-          target.rollback()
+          const importTx = beginImport(list.db, mode)
+          for (const row of file) importTx.add(row)
+          importTx.rollback()
           expect(stored(list)).toEqual(rows)
         } finally {
           list.close()
@@ -658,7 +662,7 @@ async function withImported(text: string, use: (list: List) => void | Promise<vo
   }
   const list = openList(null)
   try {
-    const target = beginImport(list.db, false)
+    const importTx = beginImport(list.db, 'merge')
     const refuse = (...what: unknown[]): never => {
       throw new Error(`not taken whole: ${what.join(' ')}`)
     }
@@ -669,10 +673,10 @@ async function withImported(text: string, use: (list: List) => void | Promise<vo
         defaults: { type: undefined, nowMs: T0, provider: PROVIDER },
         strict: true,
       },
-      target.add,
+      importTx.add,
       { progress: () => {}, rejected: refuse, ignored: refuse },
     )
-    target.commit()
+    importTx.commit()
     await use(list)
   } finally {
     list.close()
@@ -714,8 +718,8 @@ const someExport = (): fc.Arbitrary<Export> =>
     lang: fc.constantFrom(...LANGS),
     output: fc.record({
       kind: fc.constant('json'),
-      download: fc.boolean(),
-      typePrefix: fc.boolean(),
+      isDownload: fc.boolean(),
+      hasTypePrefix: fc.boolean(),
       fields: fc.constant(null),
       splitIp: fc.boolean(),
       shape: fc.constantFrom('array', 'object'),

@@ -1,112 +1,183 @@
-/** Long answers (src/bulk.ts): how questions and pieces of answers share the one thread. */
+/** Holds how queries and chunks of streams share the one worker, and what becomes of its failures. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { AnswerStream } from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { createQuestions } from '../../../src/api/query.ts'
-import { openList, PROXY_FILE } from '../../../src/app.ts'
-import { logBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
-import { createBulk, LOG_BOUND } from '../../../src/sqlite/proxies/stream.ts'
+import { createQueryReader } from '../../../src/api/query.ts'
+import { StoreError } from '../../../src/lib/errors.ts'
+import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
+import { isDamage } from '../../../src/sqlite/errors.ts'
+import { walBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
+import { createStreamer, WAL_BOUND } from '../../../src/sqlite/proxies/stream.ts'
+import { openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const PROVIDER = 'the service'
-const TERMS = { countMax: null, worksDefault: null, masked: false }
+const ENTITLEMENTS = { countMax: null, worksDefault: null, addressBits: 32 } as const
+const QUERY = createQueryReader(PROVIDER)('get=json', 'k', ENTITLEMENTS)
 const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   ip: `10.0.${n >> 8}.${n & 255}:80`,
   type: 'http',
 }))
 
-/** The thread for a list of ROWS; and a question for all of them. */
-function bulkOf(waitMsMax?: number, log = LOG_BOUND) {
+type Options = { waitMsMax?: number; walBound?: typeof WAL_BOUND; verify?: () => void }
+
+/** A streamer of a list of ROWS, asked for all of them. */
+function streamerOf({ waitMsMax, walBound = WAL_BOUND, verify = () => {} }: Options = {}) {
   const dir = temporaryDirectory()
+  const file = join(dir, PROXY_FILE)
   const list = openList(dir)
   fillList(list, ROWS)
   const failures: unknown[] = []
-  const bulk = createBulk(
-    { file: join(dir, PROXY_FILE), provider: PROVIDER, log },
-    { look: () => {}, failed: error => void failures.push(error) },
+  const streamer = createStreamer(
+    { file, provider: PROVIDER, walBound },
+    { verify, onFailure: error => void failures.push(error) },
     waitMsMax,
   )
-  const question = createQuestions(PROVIDER)('/api?key=k&get=json', null).ask(TERMS)
   return {
+    file,
     failures,
-    /** Imports one more row; how large the log then is. */
+    /** Imports one more row; gives the size of the WAL after it. */
     importRow(n: number): number {
       fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
-      return logBytes(join(dir, PROXY_FILE))
+      return walBytes(file)
     },
-    ask: () => bulk.ask(question, T0, true),
+    ask: () => streamer.stream(QUERY, T0, true),
+    closeList: list.close,
     [Symbol.dispose](): void {
-      bulk.close()
+      streamer.close()
       list.close()
     },
   }
 }
+type Streamer = ReturnType<typeof streamerOf>
 
-async function large(asked: ReturnType<ReturnType<typeof bulkOf>['ask']>) {
+/** The stream of an answer that is one. */
+async function streamOf(asked: ReturnType<Streamer['ask']>): Promise<AnswerStream> {
   const answer = await asked
-  if (!('large' in answer)) throw new Error('the answer is not a long one')
-  return answer.large
+  if (answer.kind !== 'stream') throw new Error('the answer is not a stream')
+  return answer
 }
 
-describe('long answers', () => {
-  test('a piece waited for all the questions that came before it', async () => {
-    using bulk = bulkOf()
-    const reader = (await large(bulk.ask())).open(() => {}).getReader()
+/** The ApiError that a query is refused with. */
+async function refusalOf(asked: ReturnType<Streamer['ask']>): Promise<readonly unknown[]> {
+  const refusal = await asked.catch((error: unknown) => error)
+  if (!(refusal instanceof ApiError)) throw new Error('it was answered')
+  return [refusal.code, refusal.context]
+}
+const REFUSED = ['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }]
+
+describe('streams', () => {
+  test('a chunk does not wait for all the queries that came before it', async () => {
+    using streamer = streamerOf()
+    const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
     const order: string[] = []
     const asked = Array.from({ length: 12 }, async (_, n) => {
-      const answer = await large(bulk.ask())
-      order.push(`question ${n}`)
-      await answer.cancel()
+      const stream = await streamOf(streamer.ask())
+      order.push(`query ${n}`)
+      await stream.cancel()
     })
-    const piece = reader.read().then(({ value }) => {
+    const chunk = reader.read().then(({ value }) => {
       expect(value?.length).toBeGreaterThan(0)
-      order.push('piece')
+      order.push('chunk')
     })
-    await Promise.all([...asked, piece])
+    await Promise.all([...asked, chunk])
     await reader.cancel()
-    expect(order.indexOf('piece')).toBeLessThanOrEqual(4)
-    expect(bulk.failures).toEqual([])
+    expect(order).toHaveLength(13)
+    expect(order.indexOf('chunk')).toBeLessThanOrEqual(4)
+    expect(streamer.failures).toEqual([])
   })
 
-  test('a question that has waited too long for its turn is refused with 503', async () => {
-    using bulk = bulkOf(-1)
-    const refusal = await bulk.ask().catch((error: unknown) => error)
-    if (!(refusal instanceof ApiError)) throw new Error('it was answered')
-    expect([refusal.code, refusal.context]).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+  test('a query that has waited too long for its turn is refused with 503', async () => {
+    using streamer = streamerOf({ waitMsMax: -1 })
+    expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
   })
 
-  test('questions asked at once are all answered', async () => {
-    using bulk = bulkOf()
-    const all = await Promise.all(Array.from({ length: 5 }, () => large(bulk.ask())))
-    expect(all.map(({ records }) => records)).toEqual(all.map(() => ROWS.length))
-    for (const answer of all) await answer.cancel()
+  test('queries sent at once are all answered', async () => {
+    using streamer = streamerOf()
+    const all = await Promise.all(Array.from({ length: 5 }, () => streamOf(streamer.ask())))
+    expect(all.map(({ totals }) => totals?.records)).toEqual(all.map(() => ROWS.length))
+    for (const stream of all) await stream.cancel()
   })
 
-  test('a log that they keep from being emptied lets none begin beside another', async () => {
-    using bulk = bulkOf(undefined, { bytesMax: 0, oldMs: 60_000 })
-    const first = await large(bulk.ask())
-    expect(bulk.importRow(1)).toBeGreaterThan(0)
-    const refusal = await bulk.ask().catch((error: unknown) => error)
-    if (!(refusal instanceof ApiError)) throw new Error('it was answered')
-    expect([refusal.code, refusal.context]).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+  test('none begins beside another while that keeps a large WAL from being emptied', async () => {
+    using streamer = streamerOf({ walBound: { bytesMax: 0, oldMs: 60_000 } })
+    const first = await streamOf(streamer.ask())
+    expect(streamer.importRow(1)).toBeGreaterThan(0)
+    expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
     await first.cancel()
-    const second = await large(bulk.ask())
-    expect(second.records).toBe(ROWS.length + 1)
+    const second = await streamOf(streamer.ask())
+    expect(second.totals?.records).toBe(ROWS.length + 1)
     await second.cancel()
-    expect(bulk.failures).toEqual([])
+    expect(streamer.failures).toEqual([])
   })
 
-  test('one that has kept the log from being emptied for long is given up', async () => {
-    using bulk = bulkOf(undefined, { bytesMax: 0, oldMs: 0 })
-    const reader = (await large(bulk.ask())).open(() => {}).getReader()
-    bulk.importRow(1)
-    const second = await large(bulk.ask())
-    expect(second.records).toBe(ROWS.length + 1)
+  test('one that has kept a large WAL from being emptied for long is ended', async () => {
+    using streamer = streamerOf({ walBound: { bytesMax: 0, oldMs: 0 } })
+    const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
+    streamer.importRow(1)
+    const second = await streamOf(streamer.ask())
+    expect(second.totals?.records).toBe(ROWS.length + 1)
     expect(await reader.read().catch(() => 'broken off')).toBe('broken off')
     await second.cancel()
-    expect(bulk.failures).toHaveLength(1)
+    expect(streamer.failures).toHaveLength(1)
+  })
+})
+
+describe('a failure of the worker is a StoreError', () => {
+  const emptied = { message: 'is damaged: it is empty', isDamage: true }
+  const overwritten = { message: 'is damaged: restore a backup', isDamage: true }
+  const missing = { message: 'is missing', isDamage: false }
+  const LOSSES: readonly (readonly [string, (file: string) => void, typeof missing])[] = [
+    ['emptied', file => truncateSync(file, 0), emptied],
+    // Only the first page is left: the file opens, and reading it fails.
+    ['overwritten', file => writeFileSync(file, readFileSync(file).fill(255, 4096)), overwritten],
+    ['removed', file => rmSync(file), missing],
+  ]
+  test.each(LOSSES)(
+    'that says whether the list is damaged, when it is %s',
+    async (_, lose, expected) => {
+      using streamer = streamerOf()
+      streamer.closeList()
+      lose(streamer.file)
+      const thrown = await streamer.ask().catch((error: unknown) => error)
+      if (!(thrown instanceof StoreError)) throw new Error(`not a StoreError: ${thrown}`)
+      expect(thrown.message).toStartWith(`${streamer.file} ${expected.message}`)
+      expect(thrown.isDamage).toBe(expected.isDamage)
+      expect(streamer.failures.map(isDamage)).toEqual([expected.isDamage])
+    },
+  )
+
+  test('when the list must not be shown any more, also in the middle of a stream', async () => {
+    let failure: StoreError | null = null
+    using streamer = streamerOf({
+      verify() {
+        if (failure) throw failure
+      },
+    })
+    const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
+    failure = new StoreError('replaced')
+    expect(await reader.read().catch((error: unknown) => error)).toBe(failure)
+    expect(await streamer.ask().catch((error: unknown) => error)).toBe(failure)
+    expect(streamer.failures).toEqual([failure, failure])
+  })
+
+  test.each([true, false])('as it was before it became a message, with isDamage %p', damaged => {
+    const error = new StoreError('proxies.db is not well', { isDamage: damaged })
+    const copy = toError(structuredClone(toErrorMessage(error)))
+    expect(copy).toBeInstanceOf(StoreError)
+    expect(copy).toMatchObject({ message: error.message, isDamage: damaged })
+  })
+
+  test('and an error of another kind keeps its name, message and code', () => {
+    const corrupt = { name: 'SQLiteError', message: 'malformed', code: 'SQLITE_CORRUPT' }
+    const copy = toError(structuredClone(toErrorMessage(Object.assign(new Error(), corrupt))))
+    expect({ ...copy, name: copy.name, message: copy.message }).toMatchObject(corrupt)
+    expect([copy instanceof StoreError, isDamage(copy)]).toEqual([false, true])
+    expect(toError(toErrorMessage('a text'))).toMatchObject({ name: 'Error', message: 'a text' })
   })
 })
