@@ -388,7 +388,12 @@ function serviceWith(exchange: Exchange, limits: Parameters<typeof dataDirectory
     cache,
     probe: registry.usage.probe,
     clock,
-    log: { line: text => void statuses.push(JSON.parse(text).status), say, close: async () => {} },
+    log: {
+      hasLines: true,
+      line: text => void statuses.push(JSON.parse(text).status),
+      say,
+      close: async () => {},
+    },
     errors,
     clientIp: () => '192.0.2.200',
     throttle: createAuthThrottle(),
