@@ -166,7 +166,7 @@ const PRIVATE_WORDS: { readonly [word: string]: string } = {
 
 describe('words are the field’s', () => {
   const texts = [
-    ...FILES,
+    ...FILES.filter(({ name }) => !name.includes('/migrations/')), // released ones stay as they are
     { name: '../README.md', text: readFileSync(join(ROOT, 'README.md'), 'utf8') },
   ]
   for (const [word, instead] of Object.entries(PRIVATE_WORDS)) {
