@@ -71,15 +71,15 @@ const EVENTS = [
   ['update', 'new.', 'old.'],
 ] as const
 
-/**
- * The trigger that follows one kind of change of one table. It moves `stamped_at` on, so that other
- * processes see that the list was changed by SQL and not by a write to its file (`file-stamp.ts`).
- */
+/** Marks the list as changed since it was stamped, see `file-stamp.ts`. */
+const UNSTAMP = 'stamped_at = -abs(stamped_at)'
+
+/** The trigger that follows one kind of change of one table. */
 function triggerSql(table: keyof typeof HASHES, [event, added, removed]: (typeof EVENTS)[number]) {
   const hash = HASHES[table]
   const rows = Number(added !== '') - Number(removed !== '')
   return `create trigger ${table}_${event} after ${event} on ${table} begin
-    update checksum set stamped_at = stamped_at + 1,
+    update checksum set ${UNSTAMP},
       rows = rows + ${table === 'proxies' ? rows : 0},
       ${table} = ${table} + ${added && hash(added)} ${removed && `- ${hash(removed)}`};
   end;`
@@ -111,5 +111,5 @@ ${createTriggers('proxies')}`
 /** Lets many rows be written without the checksum; `RESUME` computes it again from the tables. */
 export const SUSPEND = dropTriggers('proxies')
 export const RESUME = `
-  update checksum set (rows, proxies, cities) = (${COMPUTED}), stamped_at = stamped_at + 1;
+  update checksum set (rows, proxies, cities) = (${COMPUTED}), ${UNSTAMP};
   ${createTriggers('proxies')}`

@@ -2,6 +2,8 @@
  * Owns the file stamp of the list, which tells a file that only we have written from one that
  * anything else has changed. After each change of the list its file gets the modification time
  * that the list holds in `checksum.stamped_at`; any other write to the file gives it another.
+ * Triggers make `stamped_at` negative, so that other processes see when the list was changed by SQL
+ * and is not stamped yet.
  */
 import { constants, type Database } from 'bun:sqlite'
 import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
@@ -10,6 +12,12 @@ import { walOf } from '../database-files.ts'
 
 /** Milliseconds to wait for readers of the WAL before it is emptied into the file. */
 const EMPTY_WAL_MS = 250
+
+/**
+ * A stamp lies this far in the past. Emptying the WAL takes some milliseconds, in which the file's
+ * time is the present one: it must not look like the stamp by chance.
+ */
+const STAMP_AGE_MS = 1000
 
 /** What tells one state of a database's files from another. */
 export type Fingerprint = { inode: number; walInode: number; size: number; modifiedMs: number }
@@ -57,7 +65,8 @@ export const isStamped = (db: Database, file: string): boolean =>
 export function stamp(db: Database, file: string, nowMs: number): void {
   try {
     db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
-    db.run('update checksum set stamped_at = max(?, stamped_at + 1)', [nowMs])
+    const newestMs = nowMs - STAMP_AGE_MS
+    db.run('update checksum set stamped_at = max(?, abs(stamped_at) + 1)', [newestMs])
     db.run('pragma wal_checkpoint(truncate)')
   } catch {
     // A full disk or another writer: the content of the WAL reaches the file another time.

@@ -143,8 +143,13 @@ export const backup: Part = async (run): Promise<Finding[]> => {
   await imports.stop()
   await clients.stop()
   await server.stop()
-  run.say(`${imports.done()} imports, ${clients.failures()} refused requests`)
-  return findingsOf(tally, quietMs, busyMs)
+  const refusals = {
+    promise: 'Requests are answered while lists are replaced and backups are made',
+    figure: `${clients.failures()} not answered, during ${imports.done()} imports`,
+    bound: '0 not answered',
+    holds: clients.failures() === 0,
+  }
+  return [...findingsOf(tally, quietMs, busyMs), refusals]
 }
 
 /** Makes one backup, which may be ended early; gives its exit status. */
