@@ -3,7 +3,7 @@
  * gets each further refusal late. Only refusals are delayed, so valid keys never notice. Knows
  * nothing of keys or HTTP.
  */
-import { LRUCache } from 'lru-cache'
+import { createBoundedMap } from '../lib/bounded-map.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 
 /** Failures of one client within the window that are refused without delay. */
@@ -32,7 +32,7 @@ export type AuthThrottle = ReturnType<typeof createAuthThrottle>
 
 export function createAuthThrottle(later: Later = timerLater) {
   /** The instants of each client's last failures, at most `FAILURES_FREE`, oldest first. */
-  const failures = new LRUCache<string, number[]>({ max: CLIENTS_MAX })
+  const failures = createBoundedMap<string, number[]>(CLIENTS_MAX)
   /** What ends each delay, the oldest delay first. */
   const delayed = new Set<() => void>()
   let isReleased = false

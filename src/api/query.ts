@@ -2,8 +2,9 @@
  * Owns the query of a request: its parameters as the entitlements of its key allow them. Programs
  * poll with the same query string again and again, so each is parsed once and remembered.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { Entitlements } from '../access/entitlements.ts'
+import { createBoundedMap } from '../lib/bounded-map.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { createParamsParser, type Params } from './params.ts'
@@ -23,7 +24,7 @@ export type QueryReader = ReturnType<typeof createQueryReader>
 /** Reads queries for one name of the provider's service. */
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
-  const parsed = new LRUCache<string, Parsed>({ max: PARSED_MAX })
+  const parsed = createBoundedMap<string, Parsed>(PARSED_MAX)
 
   function parsedOf(text: string, key: string): Parsed {
     const known = parsed.get(text)

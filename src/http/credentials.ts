@@ -2,9 +2,10 @@
  * Owns reading the access key of a request, from its URL (spec 5) or from the header
  * `Authorization: Bearer` (RFC 6750). Whether a key is valid is decided in `access/`.
  */
-import { LRUCache } from 'lru-cache'
+
 import { ApiError } from '../api/errors.ts'
 import { invalid } from '../api/params.ts'
+import { createBoundedMap } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
 /** A request's key and its query string, which may still hold the key. */
@@ -22,7 +23,7 @@ export type CredentialReader = ReturnType<typeof createCredentialReader>
 
 /** Reads credentials. Programs poll with the same URL, so those that were valid are remembered. */
 export function createCredentialReader() {
-  const known = new LRUCache<string, Credentials>({ max: URLS_MAX })
+  const known = createBoundedMap<string, Credentials>(URLS_MAX)
 
   return {
     /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice. */

@@ -2,7 +2,6 @@
  * Owns keys in SQLite. They are stored and found by their SHA-256 only. Plans are in `plans.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { LRUCache } from 'lru-cache'
 import {
   type Caller,
   hashKey,
@@ -14,6 +13,7 @@ import {
 } from '../../access/key.ts'
 import type { Plan } from '../../access/plan.ts'
 import type { KeyReader, Registry } from '../../access/store.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
@@ -44,7 +44,7 @@ export function createKeyStore(db: Database) {
   )
 
   // A record stays right until another connection commits: the server itself changes no key.
-  const known = new LRUCache<string, KeyRecord>({ max: KEYS_MAX })
+  const known = createBoundedMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
   let knownVersion = version()

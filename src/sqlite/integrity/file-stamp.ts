@@ -54,13 +54,16 @@ const createStampedAt = (db: Database): (() => number) => {
 }
 
 /** Whether only we have written the file since the list was last known to be intact. */
-export const isStamped = (db: Database, file: string): boolean =>
-  fingerprintOf(file)?.modifiedMs === createStampedAt(db)()
+export function isStamped(db: Database, file: string): boolean {
+  const at = createStampedAt(db)()
+  return at > 0 && fingerprintOf(file)?.modifiedMs === at
+}
 
 /**
  * Stamps the file of a list that is intact: empties the WAL into it where that is possible, and
- * gives it the time. The new stamp is committed before the file changes, so that other processes
- * know it by then.
+ * sets its modification time. The new stamp is committed before the file changes, so that other
+ * processes know it by then. Where it cannot be committed, because another process writes or the
+ * disk is full, the list stays unstamped: that process stamps it, or a check does.
  */
 export function stamp(db: Database, file: string, nowMs: number): void {
   try {
@@ -71,7 +74,8 @@ export function stamp(db: Database, file: string, nowMs: number): void {
   } catch {
     // A full disk or another writer: the content of the WAL reaches the file another time.
   }
-  setTime(file, createStampedAt(db)())
+  const at = createStampedAt(db)()
+  if (at > 0) setTime(file, at)
 }
 
 /** Takes the stamp from a list that proved damaged. */

@@ -2,7 +2,7 @@
  * Owns quick selects: those that read a bounded part of an index, and give up where that does not
  * suffice. So no request keeps the others waiting for more than some milliseconds.
  */
-import { LRUCache } from 'lru-cache'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { type Columns, fullSql, indexedBy, joined, ORDER, type Reader, valuesOf } from './reader.ts'
 import { type EndpointRow, ROW_COLUMNS } from './row.ts'
 import type { Condition, Search } from './where.ts'
@@ -43,7 +43,7 @@ const inOrder = ([idA, checkA, pingA]: EndpointRow, [idB, checkB, pingB]: Endpoi
  * the list changes.
  */
 function createHorizons(read: Reader, scanMax: number) {
-  const horizons = new LRUCache<string, number>({ max: HORIZONS_MAX })
+  const horizons = createBoundedMap<string, number>(HORIZONS_MAX)
   let horizonsVersion = 0
 
   /** Checks of this second and before lie beyond what a quick select of a branch reads. */

@@ -1,6 +1,6 @@
 /** Owns running select statements on the list, each prepared once, and the SQL they share. */
 import type { Database, Statement } from 'bun:sqlite'
-import { LRUCache } from 'lru-cache'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Filter } from '../../proxies/filter.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
@@ -31,10 +31,10 @@ export const fullSql = (
 
 /** Runs statements, one prepared statement for each combination of filters present. */
 export function createReader(db: Database) {
-  const statements = new LRUCache<string, Statement<EndpointRow, Bound[]>>({
-    max: STATEMENTS_MAX,
-    dispose: statement => statement.finalize(),
-  })
+  const statements = createBoundedMap<string, Statement<EndpointRow, Bound[]>>(
+    STATEMENTS_MAX,
+    statement => statement.finalize(),
+  )
   const cities = createCities(db)
 
   function prepared(sql: string): Statement<EndpointRow, Bound[]> {

@@ -81,6 +81,20 @@ describe('the stamp', () => {
     list.close()
   })
 
+  test('is missing while another process writes, until that process stamps the list', () => {
+    const { dir, file, list } = listWith(ROWS)
+    const writer = openList(dir)
+    list.proxies.removeOlderThan(T0 - 100_000) // a change that is not stamped yet
+    writer.db.run('begin immediate')
+    stamp(list.db, file, T0 + 60_000)
+    expect(isStamped(list.db, file)).toBeFalse()
+    writer.db.run('commit')
+    writer.settle()
+    expect(isStamped(list.db, file)).toBeTrue()
+    writer.close()
+    list.close()
+  })
+
   test('of a file that cannot be examined is a StoreError', () => {
     const loop = join(temporaryDirectory(), 'loop')
     symlinkSync(loop, loop)

@@ -62,12 +62,13 @@ async function prepareData(run: Run, data: string): Promise<void> {
   addPlans(data)
   const db = new Database(files(data).access, { readwrite: true })
   const insert = db.prepare(
-    'insert into admissions (subject, at, requests, kept) values (?, ?, ?, ?)',
+    `insert into admissions (subject_kind, subject_id, at, requests, kept)
+     values ('key', ?, ?, ?, ?)`,
   )
   const sinceMs = Date.now() - DAY_MS / 48 // half an hour ago
   db.transaction(() => {
     for (let row = 1; row <= OTHER_ROWS_EACH; row += 1) {
-      for (let n = 0; n < OTHER_SUBJECTS; n += 1) insert.run(`key:other-${n}`, sinceMs, row, row)
+      for (let n = 0; n < OTHER_SUBJECTS; n += 1) insert.run(`other-${n}`, sinceMs, row, row)
     }
   })()
   insert.finalize()

@@ -1,0 +1,14 @@
+/** Owns maps with a bound: they drop what was used least recently. */
+import { LRUCache } from 'lru-cache'
+
+/** A map of at most `entriesMax` entries; `dispose` is called with each value that is dropped. */
+export const createBoundedMap = <Key extends {}, Value extends {}>(
+  entriesMax: number,
+  dispose?: (value: Value) => void,
+): LRUCache<Key, Value> =>
+  new LRUCache<Key, Value>({
+    // As a size: for `max`, lru-cache allocates room for all entries at once.
+    maxSize: entriesMax,
+    sizeCalculation: () => 1,
+    ...(dispose && { dispose }),
+  })
