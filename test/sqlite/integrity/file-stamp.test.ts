@@ -95,12 +95,6 @@ describe('the stamp', () => {
     list.close()
   })
 
-  test('of a file that cannot be examined is a StoreError', () => {
-    const loop = join(temporaryDirectory(), 'loop')
-    symlinkSync(loop, loop)
-    expect(() => fingerprintOf(loop)).toThrow(StoreError)
-  })
-
   test('is taken from a list that a check finds damaged', () => {
     const { file, list } = listWith(ROWS)
     list.db.run('update checksum set proxies = proxies + 1')
@@ -113,6 +107,12 @@ describe('the stamp', () => {
 })
 
 describe('the time of a stamp', () => {
+  test('of a file that cannot be examined is a StoreError', () => {
+    const loop = join(temporaryDirectory(), 'loop')
+    symlinkSync(loop, loop)
+    expect(() => fingerprintOf(loop)).toThrow(StoreError)
+  })
+
   test('is a second before the clock, in the list and on its file', () => {
     const dir = temporaryDirectory()
     addList(dir, ROWS) // dated by another clock
