@@ -6,8 +6,14 @@
 import { createTurnBatch } from '../lib/turn-batch.ts'
 import { consumptionOf, hasNetworkQuota, limitRulesOf, type Served } from './entitlements.ts'
 import { type Caller, DEMO_KEY } from './key.ts'
-import type { NetworkDecision } from './network-quota.ts'
-import { type Decision, type LimitStatus, limitStatus, UNUSED } from './rate-limit.ts'
+import type { Consumption, NetworkDecision } from './network-quota.ts'
+import {
+  type Admission,
+  type Decision,
+  type LimitStatus,
+  limitStatus,
+  UNUSED,
+} from './rate-limit.ts'
 import type { KeyReader, UsageStore } from './store.ts'
 
 const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
@@ -19,8 +25,8 @@ export function createAccess(
   keys: KeyReader,
   usage: Pick<UsageStore, 'admit' | 'consume' | 'peek'>,
 ) {
-  const admitInBatch = createTurnBatch(usage.admit)
-  const consumeInBatch = createTurnBatch(usage.consume)
+  const admitInBatch = createTurnBatch((batch: readonly Admission[]) => usage.admit(batch))
+  const consumeInBatch = createTurnBatch((batch: readonly Consumption[]) => usage.consume(batch))
 
   return {
     /** The owner of a key; `null` when the key is unknown, revoked or expired. */

@@ -1,13 +1,13 @@
 /**
  * Owns the daily quotas of unique networks (contract B2, B6): of the proxies served and of the
- * callers. Pure decisions; the sets are read and extended through a `NetworkLog`.
+ * callers. Pure decisions; the sets are read and extended through a `NetworkTable`.
  */
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import {
   type LimitRule,
   type Subject,
   UNUSED,
-  type UsageLog,
+  type UsageTable,
   wholeSeconds,
   windowWaitMs,
 } from './rate-limit.ts'
@@ -41,7 +41,7 @@ export type NetworkDecision =
     }
 
 /** Where the sets of networks are read and extended while a consumption is decided. */
-export interface NetworkLog {
+export interface NetworkTable {
   networks(subject: Subject, set: NetworkSet, day: number): ReadonlySet<string>
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
 }
@@ -50,24 +50,27 @@ const SETS: readonly NetworkSet[] = ['served', 'callers']
 
 /**
  * Adds an answer's networks to the sets of the day, or refuses it and adds nothing. Call it inside
- * a transaction of the store behind `log`.
+ * a transaction of the store behind `usage`.
  */
-export function consume(log: NetworkLog & UsageLog, consumption: Consumption): NetworkDecision {
+export function consume(
+  usage: NetworkTable & UsageTable,
+  consumption: Consumption,
+): NetworkDecision {
   const { subject, quotas, networks, rule, atMs, nowMs } = consumption
   const day = utcDay(atMs)
   const additions: { set: NetworkSet; added: ReadonlySet<string> }[] = []
   for (const set of SETS) {
     const quota = quotas[set]
     if (quota === null) continue
-    const used = log.networks(subject, set, day)
+    const used = usage.networks(subject, set, day)
     const added = new Set(networks[set].filter(network => !used.has(network)))
     if (used.size + added.size > quota) {
-      const windowMs = windowWaitMs(rule, log.read(rule.subject) ?? UNUSED, nowMs)
+      const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
       const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
       return { kind: 'refused', set, quota, used: used.size, added: added.size, retryAfterSeconds }
     }
     additions.push({ set, added })
   }
-  for (const { set, added } of additions) log.addNetworks(subject, set, day, added)
+  for (const { set, added } of additions) usage.addNetworks(subject, set, day, added)
   return { kind: 'consumed' }
 }

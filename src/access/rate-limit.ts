@@ -1,6 +1,6 @@
 /**
  * Owns exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
- * used, which is read and recorded through a `UsageLog`. Knows nothing of keys, plans or databases.
+ * used, which is read and recorded through a `UsageTable`. Knows nothing of keys, plans or databases.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 
@@ -40,7 +40,7 @@ export type Decision =
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
 /** Where usage is read and recorded while admissions are decided. */
-export interface UsageLog {
+export interface UsageTable {
   read(subject: Subject): Usage | null
   /**
    * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. It and the
@@ -131,11 +131,11 @@ export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): Limit
 
 /**
  * Decides a request by all its rules and, when every one admits it, records it for all of them.
- * Call it inside a transaction of the store behind `log`.
+ * Call it inside a transaction of the store behind `usage`.
  */
-export function admit(log: UsageLog, { rules, nowMs }: Admission): Decision {
+export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision {
   const judgements: Judgement[] = []
-  for (const rule of rules) judgements.push(judge(rule, log.read(rule.subject) ?? UNUSED, nowMs))
+  for (const rule of rules) judgements.push(judge(rule, usage.read(rule.subject) ?? UNUSED, nowMs))
   const by = refusedBy(judgements)
   const limits: LimitStatus[] = []
   let latestMs = nowMs
@@ -143,7 +143,7 @@ export function admit(log: UsageLog, { rules, nowMs }: Admission): Decision {
   for (const judgement of judgements) {
     const { rule, atMs, requests, counted, waitMs } = judgement
     addStatus(limits, judgement, by === null ? 1 : 0)
-    if (by === null) log.record(rule.subject, atMs, requests + 1, counted + 1)
+    if (by === null) usage.record(rule.subject, atMs, requests + 1, counted + 1)
     latestMs = Math.max(latestMs, atMs)
     longestWaitMs = Math.max(longestWaitMs, waitMs)
   }

@@ -4,9 +4,10 @@
  */
 import { subnetOf } from '../lib/ip.ts'
 import { formatInstant } from '../lib/time.ts'
+import type { Filter } from '../proxies/filter.ts'
 import { maskEndpoint, maskProxy } from '../proxies/mask.ts'
-import type { Endpoint } from '../proxies/proxy.ts'
-import type { ProxyReader } from '../proxies/store.ts'
+import type { Endpoint, Proxy } from '../proxies/proxy.ts'
+import type { FindOptions } from '../proxies/store.ts'
 import type { Query } from './query.ts'
 import { createWriters, renderChunks, type Writer } from './render.ts'
 
@@ -51,21 +52,27 @@ export function renderAnswer<T extends Endpoint>(writer: Writer<T>, shown: reado
   return { answer, oldestSeconds }
 }
 
+/** Finds proxies, or says that they are too many: `Large` is `never` where it finds all. */
+type Finder<Large extends string> = {
+  find(filter: Filter, options: FindOptions): Proxy[] | Large
+  findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | Large
+}
+
 /** Finds and renders answers for one name of the provider's service. */
-export function createAnswerFinder(reader: ProxyReader, provider: string) {
+export function createAnswerFinder<Large extends string>(reader: Finder<Large>, provider: string) {
   const writers = createWriters(provider)
 
-  /** The answer to a query, also when it has no record; `too-large` as the reader says. */
-  return ({ filter, output, addressBits }: Query, nowMs: number): Rendered | 'too-large' => {
+  /** The answer to a query, also when it has no record; what the reader says of large ones. */
+  return ({ filter, output, addressBits }: Omit<Query, 'id'>, nowMs: number): Rendered | Large => {
     const isMasked = addressBits === 16
     const options = { nowMs, addressBits }
     if (output.kind === 'txt') {
       const found = reader.findEndpoints(filter, options)
-      if (found === 'too-large') return found
+      if (typeof found === 'string') return found
       return renderAnswer(writers.txt(output), isMasked ? found.map(maskEndpoint) : found)
     }
     const found = reader.find(filter, options)
-    if (found === 'too-large') return found
+    if (typeof found === 'string') return found
     const writer = writers.json(filter, output, found.length)
     return renderAnswer(writer, isMasked ? found.map(maskProxy) : found)
   }

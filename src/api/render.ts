@@ -2,7 +2,7 @@
  * Owns the written form of an answer (spec 2.1, 2.2, 4.1; contract A5–A7): proxies and output
  * options to text. Pure; knows nothing of HTTP headers or of how the proxies were found.
  */
-import { formatInstant, formatTimecheck } from '../lib/time.ts'
+import { formatTimecheck } from '../lib/time.ts'
 import type { Filter } from '../proxies/filter.ts'
 import {
   addressText,
@@ -101,8 +101,6 @@ export type Writer<T extends Endpoint> = {
   tail: string
 }
 
-export type Writers = ReturnType<typeof createWriters>
-
 /** Makes writers for one name of the provider's service. */
 export function createWriters(provider: string) {
   const members = membersOf(provider)
@@ -173,16 +171,4 @@ export function renderChunks<T extends Endpoint>(
 ): readonly string[] {
   const rest = proxies.map(record).join(separator) + tail
   return [...head.slice(0, -1), head.at(-1) + rest]
-}
-
-/** Renders whole answers for one name of the provider's service. `nowMs` dates the envelope. */
-export function createRenderer(provider: string) {
-  const writers = createWriters(provider)
-  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string => {
-    const chunks =
-      output.kind === 'json'
-        ? renderChunks(writers.json(filter, output, proxies.length), proxies)
-        : renderChunks(writers.txt(output), proxies)
-    return chunks.join(formatInstant(nowMs))
-  }
 }

@@ -106,7 +106,7 @@ export type ResponseCache = ReturnType<typeof createResponseCache>
 
 export function createResponseCache({ reader, streamer, provider, bytesMax }: CacheParts) {
   const findNow = createAnswerFinder(reader, provider)
-  const entries = createEntries(bytesMax, reader.version)
+  const entries = createEntries(bytesMax, () => reader.version())
 
   async function stream(query: Query, nowMs: number, needsTotals: boolean) {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')

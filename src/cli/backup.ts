@@ -1,34 +1,21 @@
 /** Owns `backup`: a consistent copy of the data in one file, while the server runs. */
 
-import { type Backup, backUp } from '../app.ts'
+import { ACCESS_FILE, type Backup, backUp, PROXY_FILE } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, printJson, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
+import { onSignal } from './signals.ts'
 
 const number = (n: number): string => n.toLocaleString('en-US')
 
 /** What the archive holds, for the operator. */
 function describe({ files, bytes, keys, plans, proxies }: Backup): string {
   const contents: { [file: string]: string } = {
-    'access.db': `${number(keys)} keys, ${number(plans)} plans`,
-    'proxies.db': `${number(proxies)} proxies`,
+    [ACCESS_FILE]: `${number(keys)} keys, ${number(plans)} plans`,
+    [PROXY_FILE]: `${number(proxies)} proxies`,
   }
   const parts = files.map(file => `${file} (${contents[file]})`)
   return `${number(Math.ceil(bytes / 1000))} kB with ${parts.join(' and ')}`
-}
-
-/** Aborts at the first SIGINT or SIGTERM; a second one ends the process at once. */
-function abortAtSignal(): { signal: AbortSignal; [Symbol.dispose]: () => void } {
-  const controller = new AbortController()
-  const stop = (): void => controller.abort(new CommandError('interrupted; nothing was written'))
-  const signals = ['SIGINT', 'SIGTERM'] as const
-  for (const name of signals) process.once(name, stop)
-  return {
-    signal: controller.signal,
-    [Symbol.dispose]: () => {
-      for (const name of signals) process.off(name, stop)
-    },
-  }
 }
 
 export const backupCommand = command({
@@ -40,14 +27,18 @@ export const backupCommand = command({
   async run({ settings: { data, json }, args: [file = ''], clock }) {
     yieldToServer()
     const progress = createProgress('backing up [{bar}] {percentage}%', 1)
-    using aborting = abortAtSignal()
-    const order = { dir: data, file, nowMs: clock(), signal: aborting.signal }
+    const controller = new AbortController()
+    const off = onSignal(() =>
+      controller.abort(new CommandError('interrupted; nothing was written')),
+    )
+    const order = { dir: data, file, nowMs: clock(), signal: controller.signal }
     try {
       const backup = await backUp({ ...order, progress: share => progress.update(share) })
       progress.clear()
       if (json) await printJson({ file, ...backup })
       else say(`${file}: ${describe(backup)}`)
     } finally {
+      off()
       progress.clear()
     }
   },

@@ -31,8 +31,8 @@ export const command = <N extends SettingName>(definition: Command<N>): Command 
   definition as unknown as Command // `run` is only ever called with the settings it names
 
 /** Writes data to stdout and waits until it is taken; a closed stdout is no failure. */
-export const print = async (text: string): Promise<void> => {
-  await Bun.write(Bun.stdout, text).catch((error: unknown) => {
+export const print = async (data: string | Uint8Array): Promise<void> => {
+  await Bun.write(Bun.stdout, data).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
   })
 }

@@ -54,8 +54,8 @@ const addKey = command({
     const atMs = expires && (expires.kind === 'in' ? nowMs + expires.ms : expires.ms)
     const expiresAt = atMs === undefined ? null : futureExpiry(atMs, nowMs, '--expires')
     const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
-    const { id, isNew } = await withRegistry(data, ({ keys, plans }) => {
-      const names = plans.list().map(({ name }) => name)
+    const { id, isNew } = await withRegistry(data, async ({ keys, plans }) => {
+      const names = (await plans.list()).map(({ name }) => name)
       if (names.includes(plan)) return keys.add({ key, label, plan, expiresAt }, nowMs)
       throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
     })

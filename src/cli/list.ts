@@ -1,8 +1,8 @@
 /** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
 
+import { bodyOf, createAnswerFinder } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
-import { createRenderer } from '../api/render.ts'
 import { withList } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
@@ -15,13 +15,13 @@ export const listCommand = command({
   settings: ['data', 'providerService'],
   example: "proxylist list 'type=socks5&country=de&get=json'",
   async run({ settings: { data, providerService }, args: [text = ''], clock }) {
-    const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
+    const query = { ...parse(text.replace(/^\?/, ''), providerService), addressBits: 32 } as const
     const nowMs = clock()
-    const proxies = await withList(data, clock, list =>
-      list.proxies.records.findAll(filter, { nowMs, addressBits: 32 }),
+    const { answer } = await withList(data, clock, ({ finder }) =>
+      createAnswerFinder<never>(finder, providerService)(query, nowMs),
     )
-    if (proxies.length === 0) throw new CommandError('no proxies match the filters')
-    await print(createRenderer(providerService)(proxies, filter, output, nowMs))
+    if (answer.records === 0) throw new CommandError('no proxies match the filters')
+    await print(bodyOf(answer, nowMs))
   },
 })
 

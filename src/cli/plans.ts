@@ -53,10 +53,10 @@ const setPlan = command({
   async run({ settings: { data, ...limits }, args: [given = ''] }) {
     const name = nameOf(given)
     const changes = Object.entries(limits).filter(([, limit]) => limit !== undefined)
-    const plan = await withRegistry(data, ({ plans }) => {
-      const base = plans.find(name) ?? BUILT_IN_PLANS[0]
+    const plan = await withRegistry(data, async ({ plans }) => {
+      const base = (await plans.find(name)) ?? BUILT_IN_PLANS[0]
       const changed = { ...base, ...Object.fromEntries(changes), name } as Plan // of `limits`
-      plans.set(changed)
+      await plans.set(changed)
       return changed
     })
     const { name: _, ...described } = describe(plan)

@@ -16,10 +16,12 @@ import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, repeat } from '../jobs/runner.ts'
 import { keepSampleFresh } from '../jobs/sample-refresh.ts'
 import type { Clock } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
 import { createLog, type Log } from '../lib/log.ts'
 import { createNotifier } from '../lib/systemd.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { command } from './command.ts'
+import { untilSignal } from './signals.ts'
 
 /** How often the supervisors of the databases verify them. */
 const TICK_EVERY_MS = SECOND_MS
@@ -78,6 +80,7 @@ type Serving = {
 /** Serves until a signal comes. */
 async function serve({ settings, clock, log, registry, list }: Serving): Promise<void> {
   const { keys, usage } = registry
+  const onFailure = reportTo(log)
   const manager = await createNotifier(serviceManager(), log.say)
   const jobs = await startJobs({ settings, clock, log, registry, list })
   try {
@@ -85,10 +88,10 @@ async function serve({ settings, clock, log, registry, list }: Serving): Promise
     const app = createApp(stores, settings, clock, log)
     const { server, shown } = await app.listen(settings.listen)
     log.say(`listening on ${shown}`)
-    if (await isTrue(() => list.isEmpty())) {
+    if (await isTrue(() => list.isEmpty(), onFailure)) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
-    if (await isTrue(() => !registry.hasKeys(clock()))) {
+    if (await isTrue(() => !registry.hasKeys(clock()), onFailure)) {
       log.say(`there is no key but demo; make one with: proxylist keys add --data ${settings.data}`)
     }
     manager.ready(`listening on ${shown}`)
@@ -104,8 +107,15 @@ async function serve({ settings, clock, log, registry, list }: Serving): Promise
   }
 }
 
+/** Reports failures of background work to the operator. */
+const reportTo =
+  (log: Log) =>
+  (failure: unknown): void =>
+    log.say(`background work failed: ${messageOf(failure)}`)
+
 /** Starts what runs beside requests. */
-async function startJobs({ settings, clock, registry, list }: Serving): Promise<Job[]> {
+async function startJobs({ settings, clock, log, registry, list }: Serving): Promise<Job[]> {
+  const onFailure = reportTo(log)
   const tick = (): void => {
     registry.tick()
     list.tick()
@@ -113,23 +123,11 @@ async function startJobs({ settings, clock, registry, list }: Serving): Promise<
   tick()
   return [
     repeat(tick, TICK_EVERY_MS),
-    pruneUsage(registry.usage, clock),
+    pruneUsage(registry.usage, clock, onFailure),
     list.kind === 'sample'
       ? await keepSampleFresh(list.list, sampleRows, clock)
-      : retainProxies(list, settings.retain, clock),
+      : retainProxies(list, settings.retain, clock, onFailure),
   ]
-}
-
-/** Resolves at the first SIGTERM or SIGINT; a second one ends the process at once. */
-function untilSignal(): Promise<void> {
-  return new Promise(resolve => {
-    const signals = ['SIGTERM', 'SIGINT'] as const
-    const stop = (): void => {
-      for (const signal of signals) process.off(signal, stop)
-      resolve()
-    }
-    for (const signal of signals) process.on(signal, stop)
-  })
 }
 
 /** The longest a timer can run; a longer one would fire at once. */

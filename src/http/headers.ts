@@ -31,7 +31,7 @@ const CODINGS: { [C in Coding]: HeaderFields } = {
 type ByCoding = { [C in Coding]: HeaderFields }
 
 /** Content type, and for downloads the file's name, with each coding. */
-function fieldsOf(kind: Output['kind'], isDownload: boolean): ByCoding {
+function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
   const own: HeaderFields = { 'content-type': CONTENT_TYPES[kind] }
   if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
   const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
@@ -43,8 +43,12 @@ function fieldsOf(kind: Output['kind'], isDownload: boolean): ByCoding {
   }
 }
 
-const INLINE = { txt: fieldsOf('txt', false), json: fieldsOf('json', false) }
-const DOWNLOAD = { txt: fieldsOf('txt', true), json: fieldsOf('json', true) }
+const bothKinds = (isDownload: boolean) => ({
+  txt: fieldsOf({ kind: 'txt', isDownload }),
+  json: fieldsOf({ kind: 'json', isDownload }),
+})
+const INLINE = bothKinds(false)
+const DOWNLOAD = bothKinds(true)
 
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]

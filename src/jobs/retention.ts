@@ -3,7 +3,7 @@ import type { UsageStore } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
-import { type Job, repeatInSlices } from './runner.ts'
+import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
 
 const EVERY_MS = MINUTE_MS
 
@@ -12,8 +12,12 @@ export const retainProxies = (
   list: Pick<ProxyWriter, 'removeOlderThan'>,
   retainMs: number,
   clock: Clock,
-): Job => repeatInSlices(() => list.removeOlderThan(clock() - retainMs), EVERY_MS)
+  onFailure: OnFailure,
+): Job => repeatInSlices(() => list.removeOlderThan(clock() - retainMs), EVERY_MS, onFailure)
 
 /** Removes usage that no limit counts any more. */
-export const pruneUsage = (usage: Pick<UsageStore, 'prune'>, clock: Clock): Job =>
-  repeatInSlices(() => usage.prune(clock()), EVERY_MS)
+export const pruneUsage = (
+  usage: Pick<UsageStore, 'prune'>,
+  clock: Clock,
+  onFailure: OnFailure,
+): Job => repeatInSlices(() => usage.prune(clock()), EVERY_MS, onFailure)

@@ -1,8 +1,12 @@
-/** Owns running jobs beside requests: again and again, or in slices until nothing is left. */
+/** Owns running jobs in the background: periodically, or in slices until nothing is left. */
+import { StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** A job that is running until it is stopped. */
 export type Job = { stop(): void }
+
+/** Called with a failure that nobody else reports. */
+export type OnFailure = (failure: unknown) => void
 
 /** Calls `work` every `everyMs`. */
 export function repeat(work: () => void, everyMs: number): Job {
@@ -11,22 +15,33 @@ export function repeat(work: () => void, everyMs: number): Job {
 }
 
 /**
- * Calls `work` now and every `everyMs`, and again in a later turn of the event loop while it says
- * that more remains. A failure ends the round: the store's supervisor has reported it.
+ * Calls `work` now and every `everyMs`, and again in a later turn of the event loop while it
+ * returns that more remains. A failure ends the round, see `isTrue`.
  */
-export function repeatInSlices(work: () => Awaitable<boolean>, everyMs: number): Job {
+export function repeatInSlices(
+  work: () => Awaitable<boolean>,
+  everyMs: number,
+  onFailure: OnFailure,
+): Job {
   const round = async (): Promise<void> => {
-    if (await isTrue(work)) setTimeout(round, 1)
+    if (await isTrue(work, onFailure)) setTimeout(round, 1)
   }
   void round()
   return repeat(() => void round(), everyMs)
 }
 
-/** What `ask` says; false when it fails, because a supervisor has reported that. */
-export async function isTrue(ask: () => Awaitable<boolean>): Promise<boolean> {
+/**
+ * What `ask` returns; false when it fails. The supervisor of a store reports a `StoreError`; any
+ * other failure goes to `onFailure`.
+ */
+export async function isTrue(
+  ask: () => Awaitable<boolean>,
+  onFailure: OnFailure,
+): Promise<boolean> {
   try {
     return await ask()
-  } catch {
+  } catch (failure) {
+    if (!(failure instanceof StoreError)) onFailure(failure)
     return false
   }
 }

@@ -9,6 +9,7 @@ import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { startWorker } from '../lib/worker.ts'
 import type { ProxyReader } from '../proxies/store.ts'
+import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
 import {
@@ -77,9 +78,9 @@ function superviseList(dir: string, clock: Clock, say: Say) {
     supervisor.tick()
   })
 
-  function open(mustExist: boolean) {
+  function open(mode: OpenMode = {}) {
     if (damage && isSameFile(damage.fingerprint, fingerprintOf(file))) throw damage.failure
-    const list = openList(dir, { clock, isServer: true, mustExist })
+    const list = openList(dir, { clock, isServer: true, ...mode })
     const opened = { ...list, fingerprint: fingerprintOf(file), watch: watchFile(list.db, file) }
     const isIntact = isStamped(list.db, file) || (intact && isSameFile(intact, opened.fingerprint))
     if (isIntact) return { ...opened, verify: oncePerTurn(opened.watch.verify) }
@@ -90,7 +91,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
   }
   function openFirst(): ReturnType<typeof open> | null {
     try {
-      return open(false)
+      return open()
     } catch (failure) {
       if (!isStoreFailure(failure)) throw failure
       return null // the first tick says why
@@ -98,7 +99,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
   }
   const supervisor = supervise(openFirst(), {
     file,
-    reopen: () => open(true),
+    reopen: () => open({ mustExist: true }),
     close({ db, fingerprint }) {
       try {
         if (walBytes(file) > 0 && isStamped(db, file)) emptyWal(db, file, clock())
@@ -221,8 +222,7 @@ export function openMemoryList() {
     list,
     streamer: null,
     version: () => String(proxies.version()),
-    find: proxies.records.findAll,
-    findEndpoints: proxies.endpoints.findAll,
+    ...list.finder,
     isEmpty: proxies.isEmpty,
     tick() {},
     close: list.close,

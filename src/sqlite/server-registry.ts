@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import type { KeyReader, UsageStore } from '../access/store.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import type { OpenMode } from './database.ts'
 import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-stamp.ts'
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
@@ -15,14 +16,14 @@ import { supervise } from './supervise.ts'
  */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mustExist: boolean) => ({
-    ...openRegistry(dir, { isServer: true, mustExist }),
+  const open = (mode: OpenMode = {}) => ({
+    ...openRegistry(dir, { isServer: true, ...mode }),
     fingerprint: fingerprintOf(file),
   })
   type Opened = ReturnType<typeof open>
-  const { use, tick, close } = supervise(open(false), {
+  const { use, tick, close } = supervise(open(), {
     file,
-    reopen: () => open(true),
+    reopen: () => open({ mustExist: true }),
     close: ({ db, fingerprint }: Opened) => closeSafely(db, file, fingerprint),
     verify: ({ fingerprint }) => void requireInPlace(file, fingerprint),
     probe: ({ usage }) => usage.probe(),

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { Registry } from '../access/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
@@ -46,6 +47,8 @@ export function openList(
     db,
     file,
     proxies,
+    /** Finds all that match, however many they are. */
+    finder: { find: proxies.records.findAll, findEndpoints: proxies.endpoints.findAll },
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       const { add, commit, rollback } = beginImport(db, mode, onWait)
@@ -74,7 +77,6 @@ export function openRegistry(dir: string, mode: OpenMode = {}) {
 }
 
 export type List = ReturnType<typeof openList>
-export type OpenRegistry = ReturnType<typeof openRegistry>
 
 /** The error for a list that is not what was imported. */
 export const damagedList = (file: string, problems: readonly string[]): StoreError =>
@@ -97,7 +99,7 @@ function openIntactList(dir: string, clock: Clock): List {
 export const withList = <T>(
   dir: string,
   clock: Clock,
-  work: (list: List) => T | Promise<T>,
+  work: (list: List) => Awaitable<T>,
 ): Promise<T> =>
   withResource(
     join(dir, PROXY_FILE),
@@ -133,7 +135,7 @@ function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => voi
 export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
-  work: (list: List) => T | Promise<T>,
+  work: (list: List) => Awaitable<T>,
   onDamage: (sentence: string) => void,
 ): Promise<T> {
   if (isUsable(dir, clock, onDamage)) return withList(dir, clock, work)
@@ -151,14 +153,14 @@ export async function withListToReplace<T>(
 /** Works with keys, plans and usage in `dir`, as `withList` does with the list. */
 export const withRegistry = <T>(
   dir: string,
-  work: (registry: OpenRegistry) => T | Promise<T>,
+  work: (registry: Registry) => Awaitable<T>,
 ): Promise<T> => withResource(join(dir, ACCESS_FILE), () => openRegistry(dir), work)
 
 /** Opens, works and closes; a failing database becomes a `CommandError` about `file`. */
 export async function withResource<R extends { close(): void }, T>(
   file: string,
   open: () => R,
-  work: (resource: R) => T | Promise<T>,
+  work: (resource: R) => Awaitable<T>,
 ): Promise<T> {
   try {
     const resource = open()

@@ -5,13 +5,14 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { createParamsParser } from '../../src/api/params.ts'
-import { createRenderer, describeFilter, memberNames, type Output } from '../../src/api/render.ts'
+import { describeFilter, memberNames, type Output } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
 import { maskProxy } from '../../src/proxies/mask.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { ANONS, LANGS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { golden, NO_FILTER, T0 } from '../support/fixtures.ts'
+import { createRenderer } from '../support/render.ts'
 
 const PROVIDER = 'the service'
 const NOW = T0 / 1000

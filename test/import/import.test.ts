@@ -6,7 +6,6 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createRenderer } from '../../src/api/render.ts'
 import { type Format, HEAD_LENGTH } from '../../src/import/formats/formats.ts'
 import { type ImportOptions, importSources, type Source } from '../../src/import/import.ts'
 import { CommandError } from '../../src/lib/errors.ts'
@@ -21,6 +20,7 @@ import {
 } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
+import { createRenderer } from '../support/render.ts'
 import { found } from './formats/found.ts'
 
 const NOW = T0 / 1000

@@ -7,13 +7,13 @@ import fc from 'fast-check'
 import { createAccess } from '../../src/access/access.ts'
 import { consumptionOf, limitRulesOf, type Served } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
-import { consume, type NetworkDecision, type NetworkLog } from '../../src/access/network-quota.ts'
+import { consume, type NetworkDecision, type NetworkTable } from '../../src/access/network-quota.ts'
 import {
   admit,
   type Decision,
   type Subject,
   type Usage,
-  type UsageLog,
+  type UsageTable,
 } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openAccessFile } from '../../src/sqlite/access/store.ts'
@@ -82,10 +82,10 @@ export function openUsage(dir: string | null = null) {
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
   )
   const read = (subject: Subject): Usage => only(usage.peek([subject]))
-  const networks: NetworkLog['networks'] = ({ kind, id }, set, day) =>
+  const networks: NetworkTable['networks'] = ({ kind, id }, set, day) =>
     new Set(selectNetworks.all(kind, id, set, day).map(({ network }) => network))
   /** Reads what is recorded, and records nothing. */
-  const readOnly: UsageLog & NetworkLog = { read, networks, record() {}, addNetworks() {} }
+  const readOnly: UsageTable & NetworkTable = { read, networks, record() {}, addNetworks() {} }
 
   return {
     db,

@@ -3,8 +3,14 @@
  * in `access/rate-limit.ts` and `access/network-quota.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { consume, type NetworkLog } from '../../access/network-quota.ts'
-import { admit, type Subject, UNUSED, type Usage, type UsageLog } from '../../access/rate-limit.ts'
+import { consume, type NetworkTable } from '../../access/network-quota.ts'
+import {
+  admit,
+  type Subject,
+  UNUSED,
+  type Usage,
+  type UsageTable,
+} from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
 import { dataVersionOf } from '../database.ts'
@@ -59,8 +65,8 @@ function createAdmissionTable(db: Database) {
   const { selectNew, insert, remove } = admissionStatements(db)
   let obsolete: number[] = []
 
-  /** Takes a row into memory. */
-  function apply([id, kind, subjectId, at, requests, kept]: AdmissionRow, isOwn: boolean): void {
+  /** Takes a row into memory; gives the ids of rows that are obsolete now. */
+  function apply([id, kind, subjectId, at, requests, kept]: AdmissionRow): number[] {
     let entry = known[kind].get(subjectId)
     if (entry === undefined) {
       entry = { usage: { admissions: [], day: 0, requests: 0 }, ids: [] }
@@ -71,12 +77,11 @@ function createAdmissionTable(db: Database) {
     usage.day = utcDay(at)
     usage.requests = requests
     ids.push(id)
-    while (ids.length > kept) {
-      usage.admissions.shift()
-      const dropped = ids.shift() ?? 0
-      if (isOwn) obsolete.push(dropped)
-    }
     lastId = id
+    const dropped = ids.length - kept
+    if (dropped <= 0) return []
+    usage.admissions.splice(0, dropped)
+    return ids.splice(0, dropped)
   }
 
   return {
@@ -86,7 +91,7 @@ function createAdmissionTable(db: Database) {
     catchUp(): void {
       const current = version()
       if (current === seenVersion) return
-      for (const row of selectNew.values(lastId) as AdmissionRow[]) apply(row, false) // untyped
+      for (const row of selectNew.values(lastId) as AdmissionRow[]) apply(row) // untyped
       seenVersion = current
     },
     /** Forgets subjects that a prune at `timeMs` has removed from the table. */
@@ -110,7 +115,7 @@ function createAdmissionTable(db: Database) {
     record({ kind, id }: Subject, atMs: number, requests: number, kept: number): void {
       const row: AdmissionRow = [++lastId, kind, id, atMs, requests, kept]
       insert.run(...row)
-      apply(row, true)
+      obsolete.push(...apply(row))
     },
     /** Removes obsolete rows, many at a time; until then they do no harm. */
     removeObsolete(): void {
@@ -118,11 +123,11 @@ function createAdmissionTable(db: Database) {
       remove.run(JSON.stringify(obsolete))
       obsolete = []
     },
-  } satisfies UsageLog & { [method: string]: unknown }
+  } satisfies UsageTable & { [method: string]: unknown }
 }
 
 /** The table of networks. */
-function createNetworkTable(db: Database): NetworkLog {
+function createNetworkTable(db: Database): NetworkTable {
   const select = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
@@ -176,7 +181,7 @@ function createPrune(db: Database) {
 /** The usage of an open database. Every method answers at once. */
 export function createUsageStore(db: Database) {
   const admissions = createAdmissionTable(db)
-  const log: UsageLog & NetworkLog = { ...admissions, ...createNetworkTable(db) }
+  const tables: UsageTable & NetworkTable = { ...admissions, ...createNetworkTable(db) }
   const prune = createPrune(db)
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
@@ -202,8 +207,8 @@ export function createUsageStore(db: Database) {
   }
 
   return {
-    admit: batch => inTransaction(() => batch.map(admission => admit(log, admission))),
-    consume: batch => inTransaction(() => batch.map(consumption => consume(log, consumption))),
+    admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
+    consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
     peek(batch) {
       admissions.catchUp()
       return batch.map(subject => admissions.read(subject) ?? UNUSED)

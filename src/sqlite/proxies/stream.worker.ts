@@ -2,18 +2,16 @@
  * The worker that finds and renders answers too large for the main thread. Each answer reads
  * through a connection of its own: one snapshot of the list from first row to last.
  */
-import { type Rendered, renderAnswer, type Totals } from '../../api/answer.ts'
-import type { Query } from '../../api/query.ts'
-import { createWriters, type Writer, type Writers } from '../../api/render.ts'
+import { createAnswerFinder, renderAnswer, type Totals } from '../../api/answer.ts'
+import { createWriters, type Writer } from '../../api/render.ts'
 import { stopwatch, systemClock } from '../../lib/clock.ts'
 import { subnetOf } from '../../lib/ip.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
-import { maskEndpoint, maskProxy } from '../../proxies/mask.ts'
 import type { Endpoint } from '../../proxies/proxy.ts'
 import { emptyWal, fingerprintOf, isSameFile, walBytes } from '../integrity/file-stamp.ts'
 import { QUICK_RECORDS_MAX } from './select.ts'
-import { createListStore, type ListStore, openListFile } from './store.ts'
+import { createListStore, openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
 
 declare const self: Worker
@@ -158,22 +156,6 @@ function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
   }
 }
 
-/** All of a masked answer: `demo` gets few records, though finding them may take long. */
-function findMasked(
-  store: ListStore,
-  writers: Writers,
-  { filter, output }: Query,
-  nowMs: number,
-): Rendered {
-  const options = { nowMs, addressBits: 16 } as const
-  if (output.kind === 'txt') {
-    const found = store.endpoints.findAll(filter, options)
-    return renderAnswer(writers.txt(output), found.map(maskEndpoint))
-  }
-  const found = store.records.findAll(filter, options)
-  return renderAnswer(writers.json(filter, output, found.length), found.map(maskProxy))
-}
-
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const pool = createPool(file)
@@ -214,7 +196,13 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     const { db, store } = connection
     db.run('begin') // one snapshot for everything below
     if (addressBits === 16) {
-      reply({ kind: 'rendered', id, rendered: findMasked(store, writers, query, nowMs) })
+      const { records, endpoints } = store
+      const reader = { find: records.findAll, findEndpoints: endpoints.findAll }
+      reply({
+        kind: 'rendered',
+        id,
+        rendered: createAnswerFinder<never>(reader, provider)(query, nowMs),
+      })
       return 'done'
     }
     return output.kind === 'txt'

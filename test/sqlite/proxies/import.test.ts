@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createRenderer, type Output } from '../../../src/api/render.ts'
+import type { Output } from '../../../src/api/render.ts'
 import { importSources } from '../../../src/import/import.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import {
@@ -22,6 +22,7 @@ import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
+import { createRenderer } from '../../support/render.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
