@@ -3,6 +3,7 @@
  * reads the structure of a file only. Triggers keep the checksum right, no matter who changes a row.
  */
 import type { Database } from 'bun:sqlite'
+import migration from '../proxies/migrations/3-checksum.sql' with { type: 'text' }
 import { ROW_COLUMNS } from '../proxies/row.ts'
 
 /** All arithmetic stays below 2^63, where SQLite would continue in floating point. */
@@ -38,22 +39,19 @@ const addressSql = (text: string): string =>
     `octet_length(${text})`,
   )
 
-/** The hash of a row of the list; `row` is `new.`, `old.` or nothing. */
-function proxyHash(row = ''): string {
-  const [id, ...others] = ROW_COLUMNS.slice(0, -1).map(column => row + column)
-  const out = `${row}ip_out`
-  const outNumber = `case typeof(${out}) when 'integer' then ${out}
-    when 'text' then iif(${out} = '', -1, -2 - (${addressSql(out)})) end`
-  return hashSql([id ?? '', ...others, outNumber])
-}
+const OUT_NUMBER = `case typeof(ip_out) when 'integer' then ip_out
+    when 'text' then iif(ip_out = '', -1, -2 - (${addressSql('ip_out')})) end`
 
-const cityHash = (row = ''): string =>
-  hashSql([`${row}id`, textSql(`${row}name`), textSql(`${row}name_en`)])
+/** The hash of a row. The triggers of `3-checksum.sql` compute the same of `new` and `old` rows. */
+const HASHES = {
+  proxies: hashSql(['id', ...ROW_COLUMNS.slice(1, -1), OUT_NUMBER]),
+  cities: hashSql(['id', textSql('name'), textSql('name_en')]),
+}
 
 /** What the checksum of the tables should be. */
 const COMPUTED = `
-  select count(*) as rows, coalesce(sum(${proxyHash()}), 0) as proxies,
-    (select coalesce(sum(${cityHash()}), 0) from cities) as cities
+  select count(*) as rows, coalesce(sum(${HASHES.proxies}), 0) as proxies,
+    (select coalesce(sum(${HASHES.cities}), 0) from cities) as cities
   from proxies not indexed`
 
 /** Whether the tables hold what the checksum says. Reads every row. */
@@ -64,52 +62,12 @@ export function isChecksumRight(db: Database): boolean {
 
 export const DAMAGED_LIST = 'the list is damaged; import the whole list with --replace'
 
-const HASHES = { proxies: proxyHash, cities: cityHash } as const
-const EVENTS = [
-  ['insert', 'new.', ''],
-  ['delete', '', 'old.'],
-  ['update', 'new.', 'old.'],
-] as const
-
-/** Marks the list as changed since it was stamped, see `file-stamp.ts`. */
-const UNSTAMP = 'stamped_at = -abs(stamped_at)'
-
-/** The trigger that follows one kind of change of one table. */
-function triggerSql(table: keyof typeof HASHES, [event, added, removed]: (typeof EVENTS)[number]) {
-  const hash = HASHES[table]
-  const rows = Number(added !== '') - Number(removed !== '')
-  return `create trigger ${table}_${event} after ${event} on ${table} begin
-    update checksum set ${UNSTAMP},
-      rows = rows + ${table === 'proxies' ? rows : 0},
-      ${table} = ${table} + ${added && hash(added)} ${removed && `- ${hash(removed)}`};
-  end;`
-}
-
-const createTriggers = (table: keyof typeof HASHES): string =>
-  EVENTS.map(event => triggerSql(table, event)).join('\n')
-const dropTriggers = (table: keyof typeof HASHES): string =>
-  EVENTS.map(([event]) => `drop trigger if exists ${table}_${event};`).join('\n')
-
-/** The third version of the schema: takes over the table `digest` of the second. */
-export const CHECKSUM_SCHEMA = `
-${dropTriggers('proxies')}
-${dropTriggers('cities')}
--- One row: number of proxies, sums of the hashes of proxies and of cities, and the file stamp.
-create table checksum (
-  rows integer not null,
-  proxies integer not null,
-  cities integer not null,
-  stamped_at integer not null        -- Unix milliseconds, see file-stamp.ts
-) strict;
--- Only a digest of the second version was stamped; one made just now could match the file's time.
-insert into checksum select rows, sum, cities, iif(user_version = 2, written_at, 0)
-  from digest, pragma_user_version;
-drop table digest;
-${createTriggers('cities')}
-${createTriggers('proxies')}`
+/** The triggers that keep the checksum of proxies, as the migration has created them. */
+const TRIGGERS = [...migration.matchAll(/create trigger (proxies_\w+)[\s\S]*?\n {2}end;/g)]
 
 /** Lets many rows be written without the checksum; `RESUME` computes it again from the tables. */
-export const SUSPEND = dropTriggers('proxies')
+export const SUSPEND = TRIGGERS.map(([, name]) => `drop trigger if exists ${name};`).join('\n')
 export const RESUME = `
-  update checksum set (rows, proxies, cities) = (${COMPUTED}), ${UNSTAMP};
-  ${createTriggers('proxies')}`
+  update checksum
+    set (rows, proxies, cities) = (${COMPUTED}), stamped_at = -abs(stamped_at);
+  ${TRIGGERS.map(([sql]) => sql).join('\n')}`

@@ -3,9 +3,9 @@
  * suffice. So no request keeps the others waiting for more than some milliseconds.
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
+import type { Condition, Search } from './filter-sql.ts'
 import { type Columns, fullSql, indexedBy, joined, ORDER, type Reader, valuesOf } from './reader.ts'
 import { type EndpointRow, ROW_COLUMNS } from './row.ts'
-import type { Condition, Search } from './where.ts'
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000

@@ -4,8 +4,8 @@ import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Filter } from '../../proxies/filter.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
+import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 import type { EndpointRow } from './row.ts'
-import { type Bound, type Condition, type Search, searchOf } from './where.ts'
 
 /** Prepared statements kept; each takes about 11 KB. */
 const STATEMENTS_MAX = 500

@@ -1,6 +1,6 @@
 /**
  * Owns selecting from the list: full and quick selects, of whole records or of endpoints. What a
- * filter asks of SQLite is in `where.ts`.
+ * filter asks of SQLite is in `filter-sql.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Filter } from '../../proxies/filter.ts'

@@ -8,7 +8,6 @@ import { toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf, type OpenOptions, openDatabase } from '../database.ts'
 import { checkList } from '../integrity/check.ts'
-import { CHECKSUM_SCHEMA } from '../integrity/checksum.ts'
 import {
   fingerprintOf,
   isSameFile,
@@ -20,6 +19,7 @@ import { schemaVersion } from '../migrate.ts'
 import indexes from './migrations/1-indexes.sql' with { type: 'text' }
 import list from './migrations/1-list.sql' with { type: 'text' }
 import digest from './migrations/2-digest.sql' with { type: 'text' }
+import checksum from './migrations/3-checksum.sql' with { type: 'text' }
 import { SCAN_MAX } from './quick-select.ts'
 import { createSelect } from './select.ts'
 
@@ -30,7 +30,7 @@ const REMOVE_SLICE = 2_000
 const CHECK_CACHE_KIB = 4 * 1024
 
 /** The scripts of the schema, version by version. */
-export const LIST_SCHEMA = [list + indexes, digest, CHECKSUM_SCHEMA]
+export const LIST_SCHEMA = [list + indexes, digest, checksum]
 
 type ListFileOptions = Pick<OpenOptions, 'isServer' | 'mustExist' | 'cacheKib'>
 
