@@ -1,6 +1,6 @@
 /**
- * Owns what an answer is: a rendered one, ready to be sent, or a stream that is rendered while it
- * is sent. What it looks like is in `render.ts`.
+ * Owns answers that are rendered whole: finding their proxies, and their bodies. How they look is in
+ * `render.ts`; answers too large to be held are in `streaming.ts`.
  */
 import { subnetOf } from '../lib/ip.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -23,20 +23,6 @@ export type Answer = Totals & {
 
 /** An answer as it was rendered. `oldestSeconds`: its oldest check, Unix seconds. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
-
-/** What was sent of a stream until it ended. */
-export type Sent = { records: number; bytes: number }
-
-/** An answer too large to be held: it is rendered while it is sent. */
-export type AnswerStream = {
-  kind: 'stream'
-  /** Known only when asked for. */
-  totals: Totals | null
-  /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
-  open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
-  /** Ends a stream whose body was not opened. */
-  cancel: () => Promise<void>
-}
 
 const encoder = new TextEncoder()
 

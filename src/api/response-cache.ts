@@ -7,18 +7,9 @@
 import { LRUCache } from 'lru-cache'
 import { toSeconds } from '../lib/time.ts'
 import type { ProxyReader } from '../proxies/store.ts'
-import { type Answer, type AnswerStream, createAnswerFinder, type Rendered } from './answer.ts'
+import { type Answer, createAnswerFinder, type Rendered } from './answer.ts'
 import type { Query } from './query.ts'
-
-/** Finds answers that would keep other requests waiting. */
-export interface AnswerStreamer {
-  /** The answer whole, when it turns out small, else as a stream, with its totals if needed. */
-  stream(
-    query: Query,
-    nowMs: number,
-    needsTotals: boolean,
-  ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-}
+import type { AnswerStream, AnswerStreamer } from './streaming.ts'
 
 type Entry = {
   /** `null`: no proxy matches. `too-large`: the answer has to be streamed. */
