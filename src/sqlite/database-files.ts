@@ -15,7 +15,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 
 /** What SQLite keeps beside a file in WAL mode. */
-const WAL_ENDS = ['-wal', '-shm'] as const
+export const WAL_ENDS = ['-wal', '-shm'] as const
 
 export const walOf = (file: string): string => `${file}-wal`
 
