@@ -37,8 +37,8 @@ async function keyFromStdin(): Promise<string> {
 async function firstLineOfStdin(): Promise<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let text = ''
-  for await (const piece of Bun.stdin.stream()) {
-    text += decoder.decode(piece, { stream: true })
+  for await (const chunk of Bun.stdin.stream()) {
+    text += decoder.decode(chunk, { stream: true })
     if (text.includes('\n') || text.length > LINE_MAX) break
   }
   return text.split(/\r?\n/, 1)[0] ?? ''

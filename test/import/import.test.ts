@@ -232,7 +232,7 @@ const BARE: Proxy = {
   ...{ checkedAt: NOW, country: '', city: '', cityEn: '', works: null, services: new Set() },
 }
 
-describe('a large answer of the API', () => {
+describe('a long answer of the API', () => {
   for (const shape of ['array', 'object'] as const) {
     for (const wrap of [false, true]) {
       test(`imports whatever the size of its chunks (${shape}, wrap ${wrap})`, async () => {

@@ -98,7 +98,7 @@ function createExchange(setup: StreamSetup) {
 }
 
 /** What a stream depends on. */
-export type StreamGuard = {
+export type StreamHooks = {
   /** Throws when the list must not be shown any more. */
   verify: () => void
   /** Called with the failure of an answer that could not be found, or broke off. */
@@ -106,8 +106,8 @@ export type StreamGuard = {
 }
 
 /** Exchanges messages whose reply shows the list; the stream ends when it fails. */
-function guardedBy(
-  { verify, onFailure }: StreamGuard,
+function withHooks(
+  { verify, onFailure }: StreamHooks,
   { send }: ReturnType<typeof createExchange>,
   file: string,
 ): (message: Request) => Promise<FromWorker> {
@@ -124,7 +124,7 @@ function guardedBy(
   }
 }
 
-/** Runs at most `most` pieces of work at a time; further ones wait for their turn. */
+/** Runs at most `most` units of work at a time; further ones wait for their turn. */
 function createTurns(most: number) {
   const waiting: (() => void)[] = []
   let running = 0
@@ -151,11 +151,11 @@ const refuse = (message: string): never => {
  */
 export function createStreamer(
   setup: StreamSetup,
-  guard: StreamGuard,
+  hooks: StreamHooks,
   waitMsMax = WAIT_MS_MAX,
 ): AnswerStreamer & { close(): void } {
   const exchange = createExchange(setup)
-  const request = guardedBy(guard, exchange, setup.file)
+  const request = withHooks(hooks, exchange, setup.file)
   const inTurn = createTurns(FINDS_MAX)
   let lastId = 0
   let open = 0

@@ -1,5 +1,5 @@
 /**
- * Owns the questions to the TypeScript compiler: the mutations of a source file, and which of them
+ * Owns what the TypeScript compiler is used for: the mutations of a source file, and which of them
  * compile. The others do not need a test: `make check` finds them.
  */
 import { readFileSync } from 'node:fs'
