@@ -15,11 +15,18 @@ export function repeat(work: () => void, everyMs: number): Job {
  * that more remains. A failure ends the round: the store's supervisor has reported it.
  */
 export function repeatInSlices(work: () => Awaitable<boolean>, everyMs: number): Job {
+  let isStopped = false
   const round = async (): Promise<void> => {
-    if (await isTrue(work)) setTimeout(round, 1)
+    if (!isStopped && (await isTrue(work))) setTimeout(round, 1)
   }
   void round()
-  return repeat(() => void round(), everyMs)
+  const { stop } = repeat(() => void round(), everyMs)
+  return {
+    stop() {
+      isStopped = true
+      stop()
+    },
+  }
 }
 
 /** What `ask` says; false when it fails, because a supervisor has reported that. */
