@@ -47,6 +47,14 @@ export const EQUIVALENT: readonly Equivalent[] = [
   },
   {
     source: 'src/sqlite/access/usage.ts',
+    why: 'ids begin at 1: none lies above -1 and not above 0',
+    lines: [
+      'prunedId = endId ?? (-1)',
+      'let prunedId = (-1) // rows up to here were looked at; 0: none',
+    ],
+  },
+  {
+    source: 'src/sqlite/access/usage.ts',
     why: 'the row that makes the entry sets its day and requests at once',
     lines: [
       'entry = { usage: { admissions: [], day: 1, requests: 0 }, ids: [] }',
