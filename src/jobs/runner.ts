@@ -23,11 +23,18 @@ export function repeatInSlices(
   everyMs: number,
   onFailure: OnFailure,
 ): Job {
+  let isStopped = false
   const round = async (): Promise<void> => {
-    if (await isTrue(work, onFailure)) setTimeout(round, 1)
+    if (!isStopped && (await isTrue(work, onFailure))) setTimeout(round, 1)
   }
   void round()
-  return repeat(() => void round(), everyMs)
+  const { stop } = repeat(() => void round(), everyMs)
+  return {
+    stop() {
+      isStopped = true
+      stop()
+    },
+  }
 }
 
 /**

@@ -7,17 +7,11 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Access, createAccess } from '../../src/access/access.ts'
-import { createAuthThrottle } from '../../src/access/auth-throttle.ts'
-import { createHandler } from '../../src/api/handler.ts'
-import { createQueryReader } from '../../src/api/query.ts'
-import { createResponseCache, type ResponseCache } from '../../src/api/response-cache.ts'
-import { openServerList, openServerRegistry } from '../../src/app.ts'
-import { createHttpApp } from '../../src/http/app.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
-import { type Answer, answerOf, ask, from } from '../support/answer.ts'
+import { type Answer, ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
-import { type Service, startChild, startService } from '../support/service.ts'
+import { type Exchange, startInProcess } from '../support/in-process.ts'
+import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -362,111 +356,110 @@ const failing = (): never => {
   throw new TypeError(SECRET)
 }
 
-type Parts = { access: Access; cache: ResponseCache; errors: 'json' | 'text' }
-/** Parts that replace those of a whole service. */
-type Exchange = (whole: Parts) => Partial<Parts>
+/** A service in process, of which some stores are exchanged. */
+const serviceWith = (
+  exchange: Exchange,
+  limits: Parameters<typeof dataDirectory>[1] = {},
+  options: ServeOptions = {},
+): Promise<Service> => startInProcess(directoryOf(limits), options, exchange)
 
-/** A service of which parts can be exchanged, and what it logged. */
-function serviceWith(exchange: Exchange, limits: Parameters<typeof dataDirectory>[1] = {}) {
-  const dir = directoryOf(limits)
-  const said: string[] = []
-  const say = (sentence: string): void => void said.push(sentence)
-  const statuses: number[] = []
-  const clock = (): number => T0
-  const provider = 'the service'
-  const registry = openServerRegistry(dir, say)
-  const list = openServerList(dir, provider, clock, say)
-  const { streamer } = list
-  const whole: Parts = {
-    access: createAccess(registry.keys, registry.usage),
-    cache: createResponseCache({ reader: list, streamer, provider, bytesMax: 2 ** 20 }),
-    errors: 'json',
-  }
-  const { access, cache, errors } = { ...whole, ...exchange(whole) }
-  const app = createHttpApp({
-    handle: createHandler({ access, readQuery: createQueryReader(provider), cache }),
-    cache,
-    probe: registry.usage.probe,
-    clock,
-    log: {
-      hasLines: true,
-      line: text => void statuses.push(JSON.parse(text).status),
-      say,
-      close: async () => {},
-    },
-    errors,
-    clientIp: () => '192.0.2.200',
-    throttle: createAuthThrottle(),
-  })
+/** The statuses in the access log, and the sentences beside it without their stacks. */
+function writtenBy(service: Service): { statuses: number[]; said: string[] } {
+  const lines = service.output().split('\n')
   return {
-    said,
-    statuses,
-    request: async (path = ASK): Promise<Answer> =>
-      answerOf(await app.handle(new Request(`http://127.0.0.1${path}`))),
-    close(): void {
-      list.close()
-      registry.close()
-    },
+    statuses: lines.filter(line => line.startsWith('{')).map(line => JSON.parse(line).status),
+    said: lines.filter(line => !/^(?:\{|\s+at )/.test(line)),
   }
 }
 
-type Mistake = { part: string; exchange: Exchange; limits?: Parameters<typeof dataDirectory>[1] }
-/** Parts that fail, one at a time, as only our own mistakes can. */
+type Mistake = {
+  part: string
+  exchange: Exchange
+  limits?: Parameters<typeof dataDirectory>[1]
+  path?: string
+}
+/** Stores that fail, one at a time, as only our own mistakes can. */
 const MISTAKES: readonly Mistake[] = [
-  { part: 'cache.find', exchange: ({ cache }) => ({ cache: { ...cache, find: failing } }) },
+  { part: 'keys.find', exchange: () => ({ keys: { find: failing } }) },
+  { part: 'usage.admit', exchange: ({ usage }) => ({ usage: { ...usage, admit: failing } }) },
   {
-    part: 'access.authenticate',
-    exchange: ({ access }) => ({ access: { ...access, authenticate: failing } }),
+    part: 'usage.admit, later',
+    exchange: ({ usage }) => ({ usage: { ...usage, admit: async () => failing() } }),
   },
   {
-    part: 'access.admit',
-    exchange: ({ access }) => ({ access: { ...access, admit: async () => failing() } }),
-  },
-  {
-    part: 'access.consume',
-    exchange: ({ access }) => ({ access: { ...access, consume: async () => failing() } }),
+    part: 'usage.consume',
+    exchange: ({ usage }) => ({ usage: { ...usage, consume: failing } }),
     limits: { subnets: 10 },
+  },
+  {
+    part: 'usage.consume, later',
+    exchange: ({ usage }) => ({ usage: { ...usage, consume: async () => failing() } }),
+    limits: { subnets: 10 },
+  },
+  {
+    part: 'usage.peek',
+    exchange: ({ usage }) => ({ usage: { ...usage, peek: failing } }),
+    path: `${ASK}&type=ftp`,
+  },
+  {
+    part: 'proxies.version',
+    exchange: ({ proxies }) => ({ proxies: { ...proxies, version: failing } }),
+  },
+  {
+    part: 'proxies.find',
+    exchange: ({ proxies }) => ({ proxies: { ...proxies, find: failing } }),
+    path: `${ASK}&get=json`,
+  },
+  {
+    part: 'proxies.findEndpoints',
+    exchange: ({ proxies }) => ({ proxies: { ...proxies, findEndpoints: failing } }),
+  },
+  {
+    part: 'streamer.stream',
+    exchange: ({ proxies }) => ({
+      proxies: { ...proxies, findEndpoints: () => 'too-large' },
+      streamer: { stream: failing },
+    }),
   },
 ]
 
 describe('a mistake of ours is a 500 that shows nothing', () => {
-  test.each(MISTAKES)('in $part', async ({ exchange, limits }) => {
-    const service = serviceWith(exchange, limits)
-    const answer = await service.request()
+  test.each(MISTAKES)('in $part', async ({ exchange, limits, path }) => {
+    const service = await serviceWith(exchange, limits)
+    const answer = await service.request(path ?? ASK)
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
     const id = answer.headers.get('x-request-id') ?? ''
-    expect(service.said).toHaveLength(1)
-    expect(service.said[0]).toStartWith(`request ${id} failed: TypeError: ${SECRET}\n`)
-    expect(service.said[0]).toMatch(/\n\s+at failing/)
-    expect(service.statuses).toEqual([500])
-    service.close()
+    expect(writtenBy(service)).toEqual({
+      statuses: [500],
+      said: [`request ${id} failed: TypeError: ${SECRET}`],
+    })
+    expect(service.output()).toMatch(/\n\s+at failing/)
+    await service.stop()
   })
 
   test('in the older variant too', async () => {
-    const service = serviceWith(({ cache }) => ({
-      cache: { ...cache, find: failing },
-      errors: 'text',
-    }))
-    const { status, text } = await service.request()
+    const service = await serviceWith(() => ({ keys: { find: failing } }), {}, { errors: 'text' })
+    const { status, text } = await service.request(ASK)
     expect(status).toBe(500)
     expect(text).toBe('Error: an internal error occurred; the request id identifies it')
-    service.close()
+    await service.stop()
   })
 
   test('once; the next request is answered', async () => {
     let mistakes = 1
-    const service = serviceWith(({ cache }) => ({
-      cache: {
-        ...cache,
-        find: (...query) => (mistakes-- > 0 ? failing() : cache.find(...query)),
+    const service = await serviceWith(({ proxies }) => ({
+      proxies: {
+        ...proxies,
+        findEndpoints: (...query) => (mistakes-- > 0 ? failing() : proxies.findEndpoints(...query)),
       },
     }))
-    expectError(await service.request(), 500, 'INTERNAL_ERROR')
-    expect((await service.request()).text).toBe('192.0.2.1:80\n')
-    expect(service.statuses).toEqual([500, 200])
-    expect(service.said).toHaveLength(1)
-    service.close()
+    expectError(await service.request(ASK), 500, 'INTERNAL_ERROR')
+    expect((await service.request(ASK)).text).toBe('192.0.2.1:80\n')
+    const { statuses, said } = writtenBy(service)
+    expect(statuses).toEqual([500, 200])
+    expect(said).toHaveLength(1)
+    await service.stop()
   })
 
   test.each([
@@ -474,12 +467,12 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     ['nothing', undefined],
     ['an object', { code: 'DB_EXECUTE_FAILED', status: 200, message: SECRET }],
   ])('also when %s is thrown', async (_, thrown) => {
-    const find = (): never => {
+    const findEndpoints = (): never => {
       throw thrown
     }
-    const service = serviceWith(({ cache }) => ({ cache: { ...cache, find } }))
-    expectError(await service.request(), 500, 'INTERNAL_ERROR')
-    expect(service.said).toHaveLength(1)
-    service.close()
+    const service = await serviceWith(({ proxies }) => ({ proxies: { ...proxies, findEndpoints } }))
+    expectError(await service.request(ASK), 500, 'INTERNAL_ERROR')
+    expect(writtenBy(service).said).toHaveLength(1)
+    await service.stop()
   })
 })

@@ -43,7 +43,7 @@ type Imported = {
   rejected: Report[]
   ignored: [file: string, line: number, member: string][]
   totals: { read: number; rejected: number }
-  progress: number
+  progress: (readonly [rows: number, bytes: number])[]
 }
 
 async function imported(
@@ -53,15 +53,13 @@ async function imported(
   const proxies: IncomingProxy[] = []
   const rejected: Report[] = []
   const ignored: Imported['ignored'] = []
-  let progress = 0
+  const progress: Imported['progress'] = []
   const totals = await importSources(
     sources,
     { format: 'auto', defaults: DEFAULTS, strict: false, ...options },
     proxy => proxies.push(proxy),
     {
-      progress: () => {
-        progress += 1
-      },
+      progress: (...now) => progress.push(now),
       rejected: (...report) => rejected.push(report),
       ignored: (...note) => ignored.push(note),
     },
@@ -329,9 +327,16 @@ describe('an import reports', () => {
       'f: line 4: not a list of proxies',
     )
   })
-  test('its progress once per imported row', async () => {
-    const { progress } = await imported([sourceOf('f', 'http://1.2.3.4:80\nx\nhttp://1.2.3.5:80')])
-    expect(progress).toBe(2)
+  test('its progress once per imported row: rows read, bad ones too, and bytes of all files', async () => {
+    const { progress } = await imported([
+      sourceOf('f', 'http://1.2.3.4:80\nx\nhttp://1.2.3.5:80'),
+      sourceOf('g', 'http://1.2.3.6:80'),
+    ])
+    expect(progress).toEqual([
+      [1, 37],
+      [3, 37],
+      [4, 54],
+    ])
   })
   test('a member no record has, once per name, and imports the row', async () => {
     const text = 'ip,type,Colour,fields\n1.2.3.4:80,http,red,1\n1.2.3.5:80,http,blue,2\n'

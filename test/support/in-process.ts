@@ -1,5 +1,5 @@
 /** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
-import { createApp, openServerList, openServerRegistry } from '../../src/app.ts'
+import { type AppStores, createApp, openServerList, openServerRegistry } from '../../src/app.ts'
 import { readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
@@ -9,7 +9,14 @@ import { onCleanUp } from './temporary.ts'
 /** A request in process has no peer, as on a unix socket; tests expect one of 127.0.0.1. */
 const PEER = '127.0.0.1'
 
-export async function startInProcess(dir: string, options: ServeOptions): Promise<Service> {
+/** Gives stores that take the place of those of a whole service. */
+export type Exchange = (whole: AppStores) => Partial<AppStores>
+
+export async function startInProcess(
+  dir: string,
+  options: ServeOptions,
+  exchange: Exchange = () => ({}),
+): Promise<Service> {
   const { errors = 'json', providerService = 'the service', later } = options
   let nowMs = T0
   const lines: string[] = []
@@ -17,8 +24,10 @@ export async function startInProcess(dir: string, options: ServeOptions): Promis
   const clock = () => nowMs
   const registry = openServerRegistry(dir, write)
   const list = openServerList(dir, providerService, clock, write)
+  const { keys, usage } = registry
+  const stores: AppStores = { keys, usage, proxies: list, streamer: list.streamer }
   const app = createApp(
-    { keys: registry.keys, usage: registry.usage, proxies: list, streamer: list.streamer },
+    { ...stores, ...exchange(stores) },
     { errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
     clock,
     { hasLines: true, line: write, say: write, close: async () => {} },

@@ -158,9 +158,9 @@ const FILES: readonly (readonly [what: string, format: Format, text: string, row
   ],
 ]
 
-const isRow = (item: Found) => 'row' in item
+const isRow = (item: Found) => item.kind === 'row'
 const linesOf = (items: readonly Found[]) =>
-  items.map(item => [item.line, 'row' in item ? { ...item.row } : item.bad])
+  items.map(item => [item.line, item.kind === 'row' ? { ...item.row } : item.bad])
 
 describe('rows of a file', () => {
   for (const [what, format, text, rows] of FILES) {
@@ -185,18 +185,20 @@ describe('rows of a file', () => {
   }
   test('csv: a row of the wrong length says both lengths', async () => {
     const reason = 'has 1 columns, the header has 2'
-    expect(await found('csv', 'ip,type\na\n')).toEqual([{ line: 2, bad: 'row', reason }])
+    expect(await found('csv', 'ip,type\na\n')).toEqual([
+      { kind: 'bad', line: 2, bad: 'row', reason },
+    ])
   })
   test('json: a member of an object comes with its key', async () => {
     const rows = await found('json', '{"1.2.3.4:80":{"type":"http"},"1.2.3.5:80":{}}')
     expect(rows).toEqual([
-      { line: 1, row: { type: 'http' }, listedAs: '1.2.3.4:80' },
-      { line: 1, row: {}, listedAs: '1.2.3.5:80' },
+      { kind: 'row', line: 1, row: { type: 'http' }, listedAs: '1.2.3.4:80' },
+      { kind: 'row', line: 1, row: {}, listedAs: '1.2.3.5:80' },
     ])
   })
   test('json: members of the envelope are not rows, in whatever order', async () => {
     const rows = await found('json', '{"data":[{"ip":"a"}],"filters":{"data":[1]},"count":1}')
-    expect(rows).toEqual([{ line: 1, row: { ip: 'a' } }])
+    expect(rows).toEqual([{ kind: 'row', line: 1, row: { ip: 'a' } }])
   })
 })
 
@@ -321,6 +323,11 @@ describe('a text is rejected as a whole', () => {
     const sink = { row: () => {}, bad: () => {} }
     await expect(readRows('csv', endless(), sink)).rejects.toThrow(/^line 2: too long$/)
     expect(given).toBeLessThan(32)
+  })
+  test('json: because of a member of no list, which the message shows as far as 40 characters', async () => {
+    await expect(found('json', `{"${'x'.repeat(41)}":1}`)).rejects.toThrow(
+      new UnusableFile(`line 1: not a list of proxies, has '${'x'.repeat(40)}'`),
+    )
   })
   test('csv: because of a header without ip, which the message says', async () => {
     await expect(found('csv', 'address,type\na,http\n')).rejects.toThrow(/no column ip/)

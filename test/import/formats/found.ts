@@ -4,8 +4,8 @@ import type { RawRow } from '../../../src/import/row.ts'
 
 /** A row, or a bad row with its reason, as a reader passes it on. */
 export type Found =
-  | { line: number; row: RawRow; listedAs?: string | undefined }
-  | { line: number; bad: string; reason: string }
+  | { kind: 'row'; line: number; row: RawRow; listedAs?: string | undefined }
+  | { kind: 'bad'; line: number; bad: string; reason: string }
 
 export async function* chunksOf(chunks: readonly string[]): AsyncIterable<string> {
   yield* chunks
@@ -16,8 +16,8 @@ export async function found(format: Format, ...chunks: string[]): Promise<Found[
   const all: Found[] = []
   await readRows(format, chunksOf(chunks), {
     row: (line, row, listedAs) =>
-      all.push(listedAs === undefined ? { line, row } : { line, row, listedAs }),
-    bad: (line, bad, reason) => all.push({ line, bad, reason }),
+      all.push({ kind: 'row', line, row, ...(listedAs === undefined ? {} : { listedAs }) }),
+    bad: (line, bad, reason) => all.push({ kind: 'bad', line, bad, reason }),
   })
   return all
 }

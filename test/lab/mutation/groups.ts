@@ -3,12 +3,16 @@
 const LIMITS = [
   'access/access',
   'access/rate-limit',
+  'access/network-quota',
+  'access/entitlements',
   'sqlite/access/usage',
+  'sqlite/access/store',
   'access/key',
+  'api/refusals',
   'api/handler',
 ]
-const QUERY = ['api/params', 'api/query', 'api/handler']
-const INGEST = ['import/import', 'import/row', 'import/formats/formats']
+const QUERY = ['api/params', 'api/query', 'http/credentials', 'lib/query-string', 'api/handler']
+const IMPORT = ['import/import', 'import/row', 'import/formats/formats']
 
 /** The groups; each gives the tests of its sources (`access/key` is test/access/key.test.ts). */
 export const GROUPS: {
@@ -16,23 +20,28 @@ export const GROUPS: {
 } = {
   limits: {
     'src/access/rate-limit.ts': LIMITS,
+    'src/access/network-quota.ts': LIMITS,
+    'src/access/entitlements.ts': LIMITS,
     'src/access/access.ts': LIMITS,
+    'src/api/refusals.ts': LIMITS,
     'src/sqlite/access/usage.ts': LIMITS,
   },
   query: {
     'src/api/params.ts': QUERY,
     'src/api/query.ts': QUERY,
+    'src/http/credentials.ts': QUERY,
+    'src/lib/query-string.ts': QUERY,
   },
-  ingest: {
-    'src/import/import.ts': INGEST,
-    'src/import/formats/formats.ts': INGEST,
-    'src/import/formats/lines.ts': INGEST,
-    'src/import/formats/txt.ts': INGEST,
-    'src/import/formats/csv.ts': INGEST,
-    'src/import/formats/ndjson.ts': INGEST,
-    'src/import/formats/json.ts': INGEST,
-    'src/import/row.ts': INGEST,
-    'src/import/sink.ts': INGEST,
-    'src/sqlite/proxies/import.ts': ['sqlite/proxies/import'],
+  import: {
+    'src/import/import.ts': IMPORT,
+    'src/import/formats/formats.ts': IMPORT,
+    'src/import/formats/lines.ts': IMPORT,
+    'src/import/formats/txt.ts': IMPORT,
+    'src/import/formats/csv.ts': IMPORT,
+    'src/import/formats/ndjson.ts': IMPORT,
+    'src/import/formats/json.ts': IMPORT,
+    'src/import/row.ts': IMPORT,
+    'src/import/sink.ts': IMPORT,
+    'src/sqlite/proxies/import.ts': ['sqlite/proxies/import', 'sqlite/integrity/checksum'],
   },
 }

@@ -197,9 +197,14 @@ describe('the table of admissions', () => {
     const dir = temporaryDirectory()
     const servers = [openUsage(dir), openUsage(dir)]
     const caller = regular({ ...burst(3, 5), daily: 5000 })
+    const watching = openAccessFile(join(dir, ACCESS_FILE))
+    const lastAdmission = watching.query<{ at: number }, []>(
+      'select at from admissions order by id desc limit 1',
+    )
     for (let i = 0; i < 3000; i += 1) {
       const server = servers[i % 2]
       if (server) expect(await ask(server, caller, T0 + i * 2000)).toBe('ok')
+      expect(lastAdmission.get()?.at).toBe(T0 + i * 2000) // what counts is never removed
     }
     const end = T0 + 2999 * 2000
     for (const server of servers) {
@@ -212,6 +217,7 @@ describe('the table of admissions', () => {
       expect(limits.map(({ remaining }) => remaining)).toEqual([0, 2000])
       server.close()
     }
+    watching.close()
   })
 
   test('is written to the file before an admission resolves', async () => {

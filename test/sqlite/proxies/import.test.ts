@@ -19,6 +19,7 @@ import {
   TYPES,
 } from '../../../src/proxies/proxy.ts'
 import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
+import { isChecksumRight } from '../../../src/sqlite/integrity/checksum.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
@@ -385,6 +386,15 @@ describe('replacing', () => {
       expect(contents(list)).toEqual([stripped(at(host))])
     }
   })
+})
+
+test('replacing a list gives it a right checksum, though it had a wrong one', () => {
+  const list = open()
+  load(list, [FULL])
+  list.db.run('update checksum set proxies = proxies + 1')
+  expect(isChecksumRight(list.db)).toBeFalse()
+  load(list, [OTHER], 'replace')
+  expect(isChecksumRight(list.db)).toBeTrue()
 })
 
 describe('a rollback', () => {

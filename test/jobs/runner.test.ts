@@ -1,0 +1,189 @@
+/**
+ * Jobs in the background, with timers moved by hand: when work is called, called again and not called
+ * any more, and what retention asks of the stores.
+ */
+import { afterEach, beforeEach, describe, expect, jest, test } from 'bun:test'
+import { pruneUsage, retainProxies } from '../../src/jobs/retention.ts'
+import { type Job, repeat, repeatInSlices } from '../../src/jobs/runner.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { DAY_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import type { Awaitable } from '../../src/lib/turn-batch.ts'
+import { T0 } from '../support/fixtures.ts'
+
+const EVERY_MS = MINUTE_MS
+
+beforeEach(() => {
+  jest.useFakeTimers()
+  reported.length = 0
+})
+afterEach(() => void jest.useRealTimers())
+
+/** Lets `ms` pass: timers fire, and what they begin settles. */
+async function pass(ms: number): Promise<void> {
+  await settled()
+  jest.advanceTimersByTime(ms)
+  await settled()
+}
+/** Waits for what was promised, which takes a few microtasks. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 10; i++) await Promise.resolve()
+}
+
+const KINDS = ['at once', 'later'] as const
+type Outcome = boolean | Error
+/** Work that gives these outcomes in order, then `false`; as a store at once, or one that waits. */
+function workOf(kind: (typeof KINDS)[number], ...outcomes: readonly Outcome[]) {
+  let calls = 0
+  const give = (): boolean => {
+    const outcome = outcomes[calls++] ?? false
+    if (outcome instanceof Error) throw outcome
+    return outcome
+  }
+  return {
+    calls: () => calls,
+    work: (): Awaitable<boolean> => (kind === 'at once' ? give() : Promise.resolve().then(give)),
+  }
+}
+/** What was reported as a failure that no supervisor reports. */
+const reported: unknown[] = []
+const report = (failure: unknown): void => void reported.push(failure)
+const inSlices = (work: () => Awaitable<boolean>): Job => repeatInSlices(work, EVERY_MS, report)
+
+test('repeat calls at every interval, not before, until it is stopped', async () => {
+  let calls = 0
+  const job = repeat(() => void calls++, EVERY_MS)
+  expect(calls).toBe(0)
+  await pass(EVERY_MS - 1)
+  expect(calls).toBe(0)
+  await pass(1)
+  expect(calls).toBe(1)
+  await pass(3 * EVERY_MS)
+  expect(calls).toBe(4)
+  job.stop()
+  await pass(3 * EVERY_MS)
+  expect(calls).toBe(4)
+})
+
+describe.each(KINDS)('work in slices that answers %s', kind => {
+  test('is called now, and once an interval while nothing remains', async () => {
+    const { work, calls } = workOf(kind)
+    const job = inSlices(work)
+    await settled()
+    expect(calls()).toBe(1)
+    await pass(EVERY_MS - 1)
+    expect(calls()).toBe(1)
+    await pass(1)
+    expect(calls()).toBe(2)
+    job.stop()
+  })
+
+  test('is called again while more remains, each time in a later turn', async () => {
+    const { work, calls } = workOf(kind, true, true, true, false)
+    const job = inSlices(work)
+    for (const expected of [1, 2, 3, 4]) {
+      await settled()
+      expect(calls()).toBe(expected) // no more before a timer has fired
+      await pass(1)
+    }
+    await pass(EVERY_MS / 2)
+    expect(calls()).toBe(4)
+    job.stop()
+  })
+
+  test('starts again at the next interval, and again while more remains then', async () => {
+    const { work, calls } = workOf(kind, false, true, true)
+    const job = inSlices(work)
+    await pass(EVERY_MS)
+    expect(calls()).toBe(2)
+    await pass(1)
+    expect(calls()).toBe(3)
+    await pass(1)
+    expect(calls()).toBe(4)
+    await pass(EVERY_MS / 2)
+    expect(calls()).toBe(4)
+    job.stop()
+  })
+})
+
+describe.each(KINDS)('work in slices that answers %s', kind => {
+  test.each([
+    ['the first call', [new StoreError('locked')], 1],
+    ['a later slice', [true, new StoreError('locked')], 2],
+  ] as const)(
+    'ends its round when %s fails, and the next interval goes on',
+    async (_, outcomes, calledBefore) => {
+      const { work, calls } = workOf(kind, ...outcomes, true)
+      const job = inSlices(work)
+      await pass(1)
+      await pass(EVERY_MS / 2)
+      expect(calls()).toBe(calledBefore)
+      await pass(EVERY_MS / 2 - 1)
+      expect(calls()).toBe(calledBefore + 1)
+      await pass(1)
+      expect(calls()).toBe(calledBefore + 2)
+      job.stop()
+    },
+  )
+
+  test('is not called after it is stopped', async () => {
+    const { work, calls } = workOf(kind)
+    const job = inSlices(work)
+    await pass(EVERY_MS)
+    expect(calls()).toBe(2)
+    job.stop()
+    await pass(5 * EVERY_MS)
+    expect(calls()).toBe(2)
+  })
+
+  test('is not called after it is stopped while more remains', async () => {
+    const { work, calls } = workOf(kind, true, true, true)
+    const job = inSlices(work)
+    await pass(1)
+    expect(calls()).toBe(2)
+    job.stop()
+    await pass(5 * EVERY_MS)
+    expect(calls()).toBe(2)
+  })
+})
+
+describe('retention', () => {
+  const RETAIN_MS = 7 * DAY_MS
+
+  test('removes proxies by the clock of each call, in slices', async () => {
+    let nowMs = T0
+    const cutoffs: number[] = []
+    const list = {
+      removeOlderThan: (cutoffMs: number): boolean => cutoffs.push(cutoffMs) === 1,
+    }
+    const job = retainProxies(list, RETAIN_MS, () => nowMs, report)
+    nowMs += 1
+    await pass(1)
+    nowMs += EVERY_MS
+    await pass(EVERY_MS)
+    expect(cutoffs).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => atMs - RETAIN_MS))
+    job.stop()
+  })
+
+  test('prunes usage by the clock of each call, in slices', async () => {
+    let nowMs = T0
+    const instants: number[] = []
+    const usage = { prune: async (atMs: number) => instants.push(atMs) === 1 }
+    const job = pruneUsage(usage, () => nowMs, report)
+    await settled()
+    nowMs += 1
+    await pass(1)
+    nowMs += EVERY_MS
+    await pass(EVERY_MS)
+    expect(instants).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS])
+    job.stop()
+  })
+})
+
+test('a failure of a store is left to its supervisor; any other is reported', async () => {
+  for (const failure of [new StoreError('locked'), new TypeError('a slip of ours')]) {
+    const job = inSlices(workOf('later', failure).work)
+    await pass(1)
+    job.stop()
+  }
+  expect(reported).toEqual([new TypeError('a slip of ours')])
+})
