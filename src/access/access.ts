@@ -20,7 +20,7 @@ const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
 
 export type Access = ReturnType<typeof createAccess>
 
-/** Access through stores. Requests of one turn of the event loop are admitted in one batch. */
+/** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(
   keys: KeyReader,
   usage: Pick<UsageStore, 'admit' | 'consume' | 'peek'>,
