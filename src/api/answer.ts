@@ -1,6 +1,6 @@
 /**
- * Owns what an answer is: a rendered one, ready to be sent, or a stream that is rendered while it
- * is sent. Its text is written by `render.ts`.
+ * Owns answers that are rendered whole: finding their proxies, and their bodies. `render.ts` writes
+ * their text; answers too large to be held in memory are in `streaming.ts`.
  */
 import { subnetOf } from '../lib/ip.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -23,20 +23,6 @@ export type Answer = Totals & {
 
 /** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
-
-/** What was sent of a stream: `records` 0 unless it was completed; `bytes` before compression. */
-export type Sent = { records: number; bytes: number }
-
-/** An answer too large to be held in memory: it is rendered while it is sent. */
-export type AnswerStream = {
-  kind: 'stream'
-  /** `null` unless they were requested. */
-  totals: Totals | null
-  /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
-  open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
-  /** Ends a stream whose body was not opened. */
-  cancel: () => Promise<void>
-}
 
 const encoder = new TextEncoder()
 

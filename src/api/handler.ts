@@ -6,11 +6,12 @@ import type { Access } from '../access/access.ts'
 import { entitlementsOf, hasNetworkQuota } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
 import type { LimitStatus } from '../access/rate-limit.ts'
-import type { Answer, AnswerStream } from './answer.ts'
+import type { Answer } from './answer.ts'
 import { ApiError, toApiError } from './errors.ts'
 import type { Query, QueryReader } from './query.ts'
 import { invalidKey, networkRefusal, rateLimitRefusal } from './refusals.ts'
 import type { ResponseCache } from './response-cache.ts'
+import type { AnswerStream } from './streaming.ts'
 
 /** A request: its key, its query string, and the client's address. */
 export type ApiRequest = { key: string; queryString: string; ip: string; nowMs: number }

@@ -7,18 +7,9 @@
 import { LRUCache } from 'lru-cache'
 import { toSeconds } from '../lib/time.ts'
 import type { ProxyReader } from '../proxies/store.ts'
-import { type Answer, type AnswerStream, createAnswerFinder, type Rendered } from './answer.ts'
+import { type Answer, createAnswerFinder, type Rendered } from './answer.ts'
 import type { Query } from './query.ts'
-
-/** Finds answers that would make other requests wait. */
-export interface AnswerStreamer {
-  /** The whole answer if it turns out small, else a stream, with its totals if they are needed. */
-  stream(
-    query: Query,
-    nowMs: number,
-    needsTotals: boolean,
-  ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-}
+import type { AnswerStream, AnswerStreamer } from './streaming.ts'
 
 type Entry = {
   /** `null`: no proxy matches. `too-large`: the answer has to be streamed. */

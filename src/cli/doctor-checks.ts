@@ -2,6 +2,7 @@
  * Owns the examination of an installation: settings, files, content, freshness and disk. Each
  * finding is a sentence; none holds a key.
  */
+
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACCESS_FILE, listProblems, PROXY_FILE, registryProblems, tallyList } from '../app.ts'
@@ -10,6 +11,7 @@ import { environmentProblems } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 
 export type Finding = { check: string; ok: boolean; found: string }
 type Result = Omit<Finding, 'check'>
@@ -18,7 +20,7 @@ type Result = Omit<Finding, 'check'>
 export type Installation = { dir: string; env: Environment; clock: Clock }
 
 /** A query without `time` finds proxies checked within this time. */
-const RECENT_MS = 600 * SECOND_MS
+const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
 /** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 

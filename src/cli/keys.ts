@@ -5,10 +5,10 @@ import { withRegistry } from '../app.ts'
 import { Expected, readKey } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
+import { DAY_MS, formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
-const FOREVER = 100 * 365 * 86_400_000
+const FOREVER = 100 * 365 * DAY_MS
 
 /** The expiry of a key, which must be in the future. */
 function futureExpiry(atMs: number, nowMs: number, flag: string): number {

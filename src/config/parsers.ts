@@ -2,9 +2,11 @@
  * Owns parsing the string of an option: each parser returns a value, or throws `Expected`, which
  * says what it accepts. Which option uses which parser is in `settings.ts`.
  */
+
 import { BlockList, isIP } from 'node:net'
+import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
-import { parseDuration, parseInstant } from '../lib/time.ts'
+import { DAY_MS, parseDuration, parseInstant } from '../lib/time.ts'
 
 /** Where the server listens. `port` is 0 to 65535; 0 stands for any free port. */
 export type Listen =
@@ -71,7 +73,7 @@ export const readBurst = (given: string): { requests: number; seconds: number } 
   if (!/^[1-9]\d{0,3}$/.test(requests) || ms === null || given.split('/').length !== 2) {
     return expect(accepted)
   }
-  const fits = Number(requests) <= BURST_REQUESTS_MAX && ms >= 1000 && ms <= 86_400_000
+  const fits = Number(requests) <= BURST_REQUESTS_MAX && ms >= 1000 && ms <= DAY_MS
   return fits && ms % 1000 === 0
     ? { requests: Number(requests), seconds: ms / 1000 }
     : expect(accepted)
@@ -141,7 +143,7 @@ export const readPlanName = (given: string): string =>
  */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
-  const reserved = given === 'demo' || given.startsWith('temp_')
+  const reserved = given === DEMO_KEY || given.startsWith(TEMP_PREFIX)
   return usable && !reserved
     ? given
     : expect('1 to 256 characters without white space, not demo and not starting with temp_')

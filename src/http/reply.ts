@@ -1,8 +1,8 @@
 /** Owns what routes return: a status, header fields and a body, before they become a `Response`. */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import type { Sent } from '../api/answer.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
+import type { Sent } from '../api/streaming.ts'
 import { CONTENT_TYPES, type HeaderFields } from './headers.ts'
 
 export type Body =

@@ -1,10 +1,11 @@
 /** Owns the routes of the service: which paths there are, and what each replies. */
 import { DEMO_KEY } from '../access/key.ts'
-import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
+import { type Answer, bodyOf } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'
 import type { Handler, Refused } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
+import type { AnswerStream, Sent } from '../api/streaming.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import {
   COMPRESS_MIN_BYTES,

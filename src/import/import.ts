@@ -4,8 +4,9 @@
  */
 import { CommandError, messageOf } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
+import { knownColumns } from './columns.ts'
 import { detectFormat, type Format, HEAD_LENGTH, readRows } from './formats/formats.ts'
-import { knownMembers, type RawRow, type RowDefaults, readRow } from './row.ts'
+import { type RawRow, type RowDefaults, readRow } from './row.ts'
 import { type Chunks, UnusableFile } from './sink.ts'
 
 /** A file, or any other source of bytes. `name` is for messages. */
@@ -81,7 +82,7 @@ export async function importSources(
   add: (proxy: IncomingProxy) => void,
   observer: ImportObserver,
 ): Promise<Totals> {
-  const known = knownMembers(options.defaults.provider)
+  const known = knownColumns(options.defaults.provider)
   const ignored = new Set<string>()
   const totals: Totals = { read: 0, rejected: 0 }
   let bytes = 0

@@ -2,7 +2,7 @@
  * Owns reading a row of an imported file (contract D2): its members become a proxy, or the reason
  * why they do not. Pure; knows nothing of file formats or of what is stored.
  */
-import { memberNames } from '../api/render.ts'
+
 import { canonicalIp } from '../lib/ip.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
 import {
@@ -16,6 +16,7 @@ import {
   type Service,
   TYPES,
 } from '../proxies/proxy.ts'
+import { underscored } from './columns.ts'
 
 /** A row's members as its format has them: strings from CSV, any JSON value from JSON. */
 export type RawRow = { readonly [member: string]: unknown }
@@ -154,7 +155,8 @@ function servicesOf(row: RawRow, provider: string) {
   const granted = new Set<Service>()
   const statedServices = new Set<Service>()
   for (const service of SERVICES) {
-    const field = service === 'provider' ? providerMember(row, provider) : service
+    const ofProvider = row[provider] === undefined ? underscored(provider) : provider
+    const field = service === 'provider' ? ofProvider : service
     const value = row[field]
     if (isUnknown(value)) continue
     const flag = typeof value === 'boolean' ? value : flagOf(value, field)
@@ -163,14 +165,6 @@ function servicesOf(row: RawRow, provider: string) {
   }
   return { services: granted, servicesStated: statedServices }
 }
-
-/** The provider's service may be written with underscores instead of spaces. */
-const providerMember = (row: RawRow, provider: string): string =>
-  row[provider] === undefined ? provider.replaceAll(' ', '_') : provider
-
-/** Every member name a row may have; all others are ignored. */
-export const knownMembers = (provider: string): ReadonlySet<string> =>
-  new Set([...memberNames(provider), provider.replaceAll(' ', '_'), 'city_en', 'checked_at'])
 
 const INTEGER_MAX = 999_999_999_999_999
 

@@ -15,7 +15,7 @@ import {
 import { basename, dirname, join } from 'node:path'
 
 /** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
-const WAL_ENDS = ['-wal', '-shm'] as const
+export const WAL_ENDS = ['-wal', '-shm'] as const
 
 /** The path of a database's write-ahead log. */
 export const walOf = (file: string): string => `${file}-wal`

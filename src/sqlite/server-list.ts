@@ -3,7 +3,7 @@
  * to be intact, and checked in a worker where that is not known.
  */
 import { join } from 'node:path'
-import type { AnswerStreamer } from '../api/response-cache.ts'
+import type { AnswerStreamer } from '../api/streaming.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'

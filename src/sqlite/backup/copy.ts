@@ -2,9 +2,11 @@
  * Owns copying databases in a worker, so that the main thread can show progress and be aborted.
  * What the worker does is in `copy.worker.ts`.
  */
+
 import { statSync } from 'node:fs'
 import { CommandError } from '../../lib/errors.ts'
 import { startWorker } from '../../lib/worker.ts'
+import { walOf } from '../database-files.ts'
 import type { APPLICATION_IDS } from '../migrate.ts'
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
@@ -44,7 +46,7 @@ export async function copyDatabases(
   worker.onerror = ({ message }) => reject(new Error(message))
   const abort = (): void => reject(signal.reason)
   signal.addEventListener('abort', abort)
-  const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(`${file}-wal`), 1)
+  const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(walOf(file)), 1)
   const timer = setInterval(() => {
     progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
   }, PROGRESS_EVERY_MS)

@@ -8,7 +8,7 @@
 import { constants, type Database } from 'bun:sqlite'
 import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { messageOf, StoreError } from '../../lib/errors.ts'
-import { walOf } from '../database-files.ts'
+import { WAL_ENDS, walOf } from '../database-files.ts'
 
 /** Milliseconds to wait for readers of the WAL before it is emptied into the file. */
 const EMPTY_WAL_MS = 250
@@ -118,7 +118,7 @@ function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
   }
   const wal = walOf(file)
   const isOurs = statSync(wal, { throwIfNoEntry: false })?.ino === opened?.walInode
-  if (!isInPlace && isOurs) for (const left of [wal, `${file}-shm`]) rmSync(left, { force: true })
+  if (!isInPlace && isOurs) for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
 
 /** @throws StoreError when the files at this path are not those with the fingerprint `opened`. */

@@ -3,10 +3,10 @@
  * main thread. Chunks are pulled one by one, as fast as the client reads them, so a stream uses
  * the memory of a chunk or two.
  */
-import type { AnswerStream, Rendered, Sent, Totals } from '../../api/answer.ts'
+import type { Rendered, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
-import type { AnswerStreamer } from '../../api/response-cache.ts'
+import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import { toStoreError } from '../errors.ts'

@@ -1,0 +1,30 @@
+/**
+ * Owns streaming: answers too large to be held in memory, which are rendered while they are sent.
+ * SQLite's implementation, a worker thread, is in `sqlite/proxies/stream.ts`.
+ */
+import type { Rendered, Totals } from './answer.ts'
+import type { Query } from './query.ts'
+
+/** What was sent of a stream: `records` 0 unless it was completed; `bytes` before compression. */
+export type Sent = { records: number; bytes: number }
+
+/** An answer too large to be held in memory: it is rendered while it is sent. */
+export type AnswerStream = {
+  kind: 'stream'
+  /** `null` unless they were requested. */
+  totals: Totals | null
+  /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
+  open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
+  /** Ends a stream whose body was not opened. */
+  cancel: () => Promise<void>
+}
+
+/** Finds answers that would make other requests wait. */
+export interface AnswerStreamer {
+  /** The whole answer if it turns out small, else a stream, with its totals if they are needed. */
+  stream(
+    query: Query,
+    nowMs: number,
+    needsTotals: boolean,
+  ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
+}
