@@ -25,7 +25,7 @@ help: ## list these targets
 run: $(READY) ## serve the sample list on 127.0.0.1:8080
 	@$(BUN) src/main.ts serve --sample --data .run
 
-dev: $(READY) ## the same, starting anew when a source file changes
+dev: $(READY) ## the same, restarting when a source file changes
 	@$(BUN) --watch src/main.ts serve --sample --data .run
 
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
@@ -49,7 +49,7 @@ check: $(READY) ## format, lint, types and the rules of the house, without chang
 	$(BUN) check
 	$(BUN) test --only-failures test/tidy.test.ts
 
-fmt: $(READY) ## format, and mend what the linter can mend
+fmt: $(READY) ## format, and fix what the linter can fix
 	$(BUN) x biome check --write
 
 build: $(BINARY) ## write dist/proxylist, one self-contained executable

@@ -1,6 +1,6 @@
 /**
- * Owns the wiring of the service, the same for `serve` and for every test that asks it, and names
- * the technologies that are wired: commands find the stores here.
+ * Owns the wiring of the service, which `serve` and every test that sends requests share. The only
+ * file that names implementations of stores: commands import them from here.
  */
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle, type Later, timerLater } from './access/auth-throttle.ts'
@@ -22,7 +22,7 @@ export type AppStores = {
   keys: KeyReader
   usage: UsageStore
   proxies: ProxyReader
-  /** Streams answers that `proxies` finds too large; `null` where it finds none so. */
+  /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
 }
 
@@ -30,7 +30,7 @@ export type AppSettings = Settings<'cacheBytes' | 'errors' | 'providerService' |
 
 export type App = ReturnType<typeof createApp>
 
-/** The service on open stores, not listening yet. `later`: the timers of delayed refusals. */
+/** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
 export function createApp(
   stores: AppStores,
   settings: AppSettings,
@@ -58,11 +58,11 @@ export function createApp(
     throttle,
   })
   return {
-    /** Answers a request in process. */
+    /** Answers a request in process, without a network. */
     handle: (request: Request): Promise<Response> => Promise.resolve(http.handle(request)),
-    /** Starts listening; gives the address to show and the running server. */
+    /** Starts listening; returns the address to show and the running server, see `listen`. */
     listen: (where: Settings<'listen'>['listen']) => listen(http, where),
-    /** Sends every delayed refusal now, and delays none from now on. */
+    /** Sends every delayed refusal now, and stops delaying them. */
     releaseDelayed: throttle.release,
   }
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bun
-/** From the arguments to a command to the exit code: 0 done, 1 failed, 2 wrong usage. */
-// First. Biome never moves an import across one that is only for its side effects.
+/** Runs the command that the arguments name. Exit status: 0 success, 1 failure, 2 wrong usage. */
+// Must stay first. Biome never moves an import across one that is only for its side effects.
 import './bootstrap.ts'
 
 import { run } from './cli/program.ts'

@@ -73,7 +73,7 @@ if (BINARY !== undefined) {
       const { exitCode, stdout, stderr } = await proxylist(['version'], { env: { [name]: value } })
       expect([exitCode, stdout]).toEqual([2, ''])
       expect(stderr).toBe(
-        `proxylist: ${name} would steer the runtime inside; start it without: env -u ${name} proxylist …\n`,
+        `proxylist: ${name} would change the runtime inside; start it without: env -u ${name} proxylist …\n`,
       )
     })
 
@@ -87,7 +87,7 @@ if (BINARY !== undefined) {
           env: { [name]: value },
         })
         expect([exitCode, stdout]).toEqual([2, ''])
-        expect(stderr).toStartWith(`loud\nproxylist: ${name} would steer`)
+        expect(stderr).toStartWith(`loud\nproxylist: ${name} would change`)
       },
     )
 

@@ -69,7 +69,7 @@ const quoted = (text: string): string => `\`${text}\``
 const bareFlag = (name: SettingName): string => flagOf(name).replace(/ .*/, '')
 
 describe('the README’s table of commands', () => {
-  const rows = tableOf('command', 'what it does', 'options, beside `--data`')
+  const rows = tableOf('command', 'what it does', 'options, besides `--data`')
 
   for (const { name, arguments: given, summary, settings } of COMMANDS) {
     test(`has ${name}, what it does and its options`, () => {

@@ -1,6 +1,6 @@
 /**
- * Owns who may ask and how often (contract B): authenticates a key, admits a request, consumes the
- * network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
+ * Owns who may send requests, and how many (contract B): authenticates a key, admits a request,
+ * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
 import { createTurnBatch } from '../lib/turn-batch.ts'
@@ -20,7 +20,7 @@ const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
 
 export type Access = ReturnType<typeof createAccess>
 
-/** Requests of one turn of the event loop are admitted in one batch, and so in one commit. */
+/** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(
   keys: KeyReader,
   usage: Pick<UsageStore, 'admit' | 'consume' | 'peek'>,
@@ -37,7 +37,7 @@ export function createAccess(
       return record.expiresAt === null || nowMs < record.expiresAt ? record.caller : null
     },
 
-    /** Admits a request or says when to retry; resolves once the admission is durable. */
+    /** Admits a request or returns when to retry; resolves once the admission is durable. */
     admit: (caller: Caller, ip: string, nowMs: number): Promise<Decision> =>
       admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }),
 
@@ -47,7 +47,7 @@ export function createAccess(
       return consumeInBatch(consumptionOf(caller, served))
     },
 
-    /** The status of the caller's limits, without using them. */
+    /** The status of the caller's limits; counts no request. */
     async limits(caller: Caller, ip: string, nowMs: number): Promise<LimitStatus[]> {
       const rules = limitRulesOf(caller, ip)
       const usages = await usage.peek(rules.map(({ subject }) => subject))

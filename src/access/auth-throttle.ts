@@ -1,7 +1,6 @@
 /**
- * Owns the throttle against guessing keys by brute force: a client that has sent many wrong keys
- * gets each further refusal late. Only refusals are delayed, so valid keys never notice. Knows
- * nothing of keys or HTTP.
+ * Owns the throttle against guessing keys by brute force: refusals to a client that has sent many
+ * wrong keys are delayed. Requests with valid keys never are. Knows nothing of keys or HTTP.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import { MINUTE_MS } from '../lib/time.ts'
@@ -9,18 +8,18 @@ import { MINUTE_MS } from '../lib/time.ts'
 /** Failures of one client within the window that are refused without delay. */
 export const FAILURES_FREE = 10
 export const FAILURES_WINDOW_MS = MINUTE_MS
-/** Delay of each further refusal: under a second, as every answer of the service is. */
+/** Delay of each further refusal. Under a second, as any answer of the service should be. */
 export const FAILURE_DELAY_MS = 300
 
-/** Clients in memory; the one that failed longest ago makes room for a new one. */
+/** Most clients in memory; the one that failed longest ago is replaced by a new one. */
 const CLIENTS_MAX = 10_000
 /**
- * Refusals that are delayed at once; the oldest is sent to make room for a new one. So a flood
- * costs no more memory than this.
+ * Most refusals delayed at once; the oldest is sent when there is one more. This bounds the memory
+ * that a flood of requests takes.
  */
 export const DELAYED_MAX = 1_000
 
-/** Calls `run` in `ms`, never at once. The function it returns cancels that. */
+/** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
 export type Later = (run: () => void, ms: number) => () => void
 
 export const timerLater: Later = (run, ms) => {
@@ -30,14 +29,15 @@ export const timerLater: Later = (run, ms) => {
 
 export type AuthThrottle = ReturnType<typeof createAuthThrottle>
 
+/** Creates a throttle that knows no client yet. `later` ends the delays. */
 export function createAuthThrottle(later: Later = timerLater) {
   /** The instants of each client's last failures, at most `FAILURES_FREE`, oldest first. */
   const failures = createBoundedMap<string, number[]>(CLIENTS_MAX)
-  /** What ends each delay, the oldest delay first. */
+  /** Functions that end the delays, the oldest delay first. */
   const delayed = new Set<() => void>()
   let isReleased = false
 
-  /** Records a failure; says whether it is one too many. */
+  /** Records a failure; returns whether it is one too many. */
   function isThrottled(client: string, nowMs: number): boolean {
     const instants = failures.get(client)
     if (instants === undefined) {
@@ -68,7 +68,7 @@ export function createAuthThrottle(later: Later = timerLater) {
     async failed(client: string, nowMs: number): Promise<void> {
       if (isThrottled(client, nowMs) && !isReleased) await delay()
     },
-    /** Ends every delay, and delays nothing from now on. */
+    /** Ends every delay, and stops delaying. */
     release(): void {
       isReleased = true
       for (const end of delayed) end()

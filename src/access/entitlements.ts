@@ -1,4 +1,4 @@
-/** Owns what each kind of key is entitled to and held to (spec 8, contract B2–B7). */
+/** Owns the entitlements and the limits of each kind of key (spec 8, contract B2–B7). */
 import { isIPv4 } from 'node:net'
 import { ipv4Network16, ipv6Prefix } from '../lib/ip.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -6,7 +6,7 @@ import type { Caller } from './key.ts'
 import type { Consumption } from './network-quota.ts'
 import type { LimitRule, Subject } from './rate-limit.ts'
 
-/** What a kind of key makes of a query. */
+/** How a kind of key changes a query. */
 export type Entitlements = {
   /** Most records in an answer; `null` is unlimited. */
   countMax: number | null
@@ -21,6 +21,10 @@ const TEMP: Entitlements = { countMax: 30, worksDefault: null, addressBits: 32 }
 /** One object for all plans with the same `count`, so that queries can be looked up by it. */
 const REGULAR = new Map<number | null, Entitlements>()
 
+/**
+ * The entitlements of a caller: one shared object for each kind and `count`, because parsed queries
+ * are cached by its identity. Do not change or copy it.
+ */
 export function entitlementsOf(caller: Caller): Entitlements {
   if (caller.kind === 'demo') return DEMO
   if (caller.kind === 'temp') return TEMP
@@ -48,7 +52,7 @@ export const keySubject = (id: string): Subject => ({ kind: 'key', id })
 
 type Regular = Extract<Caller, { kind: 'regular' }>
 
-/** Rules of regular keys: a caller is one object as long as its key is in memory. */
+/** The rules of regular keys, by caller, which is one object as long as its key is in memory. */
 const regularRules = new WeakMap<Regular, LimitRule>()
 
 function regularRule(caller: Regular): LimitRule {
@@ -61,7 +65,7 @@ function regularRule(caller: Regular): LimitRule {
   return rule
 }
 
-/** The rules that a request of `caller` from address `ip` is held to. */
+/** The rules that limit requests of `caller` from address `ip`. */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
   if (caller.kind === 'regular') return [regularRule(caller)]
   const id = clientBucket(ip)
@@ -81,7 +85,7 @@ export type Served = { ip: string; subnets: readonly number[]; atMs: number; now
 export const hasNetworkQuota = (caller: Caller): caller is Regular =>
   caller.kind === 'regular' && (caller.plan.subnets !== null || caller.plan.clients !== null)
 
-/** What an answer takes from the network quotas of `caller`. */
+/** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
   const rule = regularRule(caller)
   return {

@@ -1,6 +1,6 @@
 /**
- * Owns access keys: the kinds, how a key looks, how it is made and hashed (contract B1). What a
- * kind of key may do is in `entitlements.ts`.
+ * Owns access keys: their kinds, format, creation and hash (contract B1). What a kind of key may do
+ * is in `entitlements.ts`.
  */
 import type { Plan } from './plan.ts'
 
@@ -31,11 +31,13 @@ export type ListedKey = {
   subnetsToday: number
 }
 
+/** A key to be stored. */
 export type NewKey = {
   key: string
   label: string
   /** `null`: a temporary key. */
   plan: string | null
+  /** Unix milliseconds; `null`: never. */
   expiresAt: number | null
 }
 
@@ -54,6 +56,7 @@ function randomText(length: number, alphabet: string): string {
   return text.slice(0, length)
 }
 
+/** A new random key: the prefix of its kind and 32 letters or digits (190 bits). */
 export const newKey = (kind: 'regular' | 'temp'): string =>
   (kind === 'temp' ? TEMP_PREFIX : REGULAR_PREFIX) + randomText(SECRET_LENGTH, ALPHABET)
 

@@ -15,7 +15,7 @@ import {
 /** Which set of networks: of the proxies served, or of the callers. */
 export type NetworkSet = 'served' | 'callers'
 
-/** The networks that an answer takes from the quotas of its key. */
+/** The networks that an answer consumes of the quotas of its key. */
 export type Consumption = {
   subject: Subject
   /** Most networks a UTC day; `null` is unlimited. */
@@ -23,7 +23,7 @@ export type Consumption = {
   networks: { readonly [S in NetworkSet]: readonly string[] }
   /** The rule that admitted the request, because a retry must pass it too. */
   rule: LimitRule
-  /** The instant the request counts at, and the clock. */
+  /** The instant at which the request counts, and the time of the clock; Unix milliseconds. */
   atMs: number
   nowMs: number
 }
@@ -34,13 +34,13 @@ export type NetworkDecision =
       kind: 'refused'
       set: NetworkSet
       quota: number
-      /** Networks of the day before this answer, and those that it would add. */
+      /** Networks that the day has without this answer, and those that it would add. */
       used: number
       added: number
       retryAfterSeconds: number
     }
 
-/** Where the sets of networks are read and extended while a consumption is decided. */
+/** Reads and extends the sets of networks. `day` is a UTC day, see `utcDay`. */
 export interface NetworkTable {
   networks(subject: Subject, set: NetworkSet, day: number): ReadonlySet<string>
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void

@@ -1,19 +1,25 @@
 /**
  * Owns exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
- * used, which is read and recorded through a `UsageTable`. Knows nothing of keys, plans or databases.
+ * used, which a `UsageTable` reads and records. Knows nothing of keys, plans or databases.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 
 /** Whose requests are counted together: a key, or a client address of `demo` or `temp_` keys. */
 export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: string }
 
-/** What a subject has used: its last admissions, oldest first, and its requests of one UTC day. */
+/**
+ * What a subject has used: its last admissions in Unix milliseconds, oldest first, and the number
+ * of its requests on the UTC day `day`, see `utcDay`.
+ */
 export type Usage = { admissions: number[]; day: number; requests: number }
 
-/** The usage of a subject that was never seen. */
+/** The usage of a subject without any. */
 export const UNUSED: Usage = { admissions: [], day: 0, requests: 0 }
 
-/** What a subject is held to: at most `limit` requests in every `ms`, and a number of them a day. */
+/**
+ * The limits of a subject: at most `limit` requests in every interval of `ms` milliseconds, and at
+ * most `daily` in a UTC day; `null` is unlimited.
+ */
 export type LimitRule = {
   subject: Subject
   window: { name: string; limit: number; ms: number } | null
@@ -34,29 +40,29 @@ export type LimitStatus = {
 }
 
 export type Decision =
-  /** `atMs`: the instant the request counts at (contract B3, on clocks that step back). */
+  /** `atMs`: the instant at which the request counts (contract B3, on clocks that step back). */
   | { kind: 'admitted'; limits: LimitStatus[]; atMs: number }
   /** `retryAfterSeconds`: the fewest whole seconds after which it is admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
-/** Where usage is read and recorded while admissions are decided. */
+/** Reads and records usage while admissions are decided. */
 export interface UsageTable {
   read(subject: Subject): Usage | null
   /**
-   * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. It and the
-   * `kept - 1` before it are all that counts from now on.
+   * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. Only it
+   * and the `kept - 1` before it count from now on.
    */
   record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
 
-/** Whole seconds to wait for a moment that is `ms` ahead, at least 1. */
+/** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
 /** A rule applied to a request. */
 type Judgement = {
   rule: LimitRule
   nowMs: number
-  /** The instant the request counts at. */
+  /** The instant at which the request counts. */
   atMs: number
   /** Admissions in the window, and the oldest of them. */
   counted: number
@@ -65,7 +71,7 @@ type Judgement = {
   requests: number
   isWindowFull: boolean
   isDayFull: boolean
-  /** How long the rule still refuses. */
+  /** How long the rule still refuses, in milliseconds. */
   waitMs: number
 }
 
@@ -122,7 +128,7 @@ function addStatus(limits: LimitStatus[], judgement: Judgement, more: 0 | 1): vo
   }
 }
 
-/** The status of a rule's limits, without using them. */
+/** The status of a rule's limits; counts no request. */
 export function limitStatus(rule: LimitRule, usage: Usage, nowMs: number): LimitStatus[] {
   const limits: LimitStatus[] = []
   addStatus(limits, judge(rule, usage, nowMs), 0)
@@ -151,7 +157,7 @@ export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision 
   return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
 }
 
-/** What refuses a request; a full window comes before a full day (contract A2). */
+/** Which limit refuses a request: a full window rather than a full day (contract A2). */
 function refusedBy(judgements: readonly Judgement[]): 'window' | 'daily' | null {
   if (judgements.some(({ isWindowFull }) => isWindowFull)) return 'window'
   return judgements.some(({ isDayFull }) => isDayFull) ? 'daily' : null

@@ -1,6 +1,6 @@
 /**
- * Owns answers that are rendered whole: finding their proxies, and their bodies. How they look is in
- * `render.ts`; answers too large to be held are in `streaming.ts`.
+ * Owns answers that are rendered whole: finding their proxies, and their bodies. `render.ts` writes
+ * their text; answers too large to be held in memory are in `streaming.ts`.
  */
 import { subnetOf } from '../lib/ip.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -11,22 +11,22 @@ import type { FindOptions } from '../proxies/store.ts'
 import type { Query } from './query.ts'
 import { createWriters, renderChunks, type Writer } from './render.ts'
 
-/** Number of records, and the /16 networks shown. */
+/** Number of records, and the /16 networks shown, each once as a 16-bit number (`subnetOf`). */
 export type Totals = { records: number; subnets: readonly number[] }
 
 /** One answer, ready to be sent. */
 export type Answer = Totals & {
   kind: 'answer'
-  /** The body; between two chunks stands the time of the response (the envelope's). */
+  /** The body. The time of the response (the envelope's) goes between the chunks, if two. */
   chunks: readonly Uint8Array[]
 }
 
-/** An answer as it was rendered. `oldestSeconds`: its oldest check, Unix seconds. */
+/** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
 
 const encoder = new TextEncoder()
 
-/** Renders all proxies of an answer, masked already where they have to be. */
+/** Renders all proxies of an answer, which are already masked where they have to be. */
 export function renderAnswer<T extends Endpoint>(writer: Writer<T>, shown: readonly T[]): Rendered {
   const answer: Answer = {
     kind: 'answer',
@@ -38,7 +38,7 @@ export function renderAnswer<T extends Endpoint>(writer: Writer<T>, shown: reado
   return { answer, oldestSeconds }
 }
 
-/** Finds proxies, or says that they are too many: `Large` is `never` where it finds all. */
+/** Finds proxies, or returns that they are too many: `Large` is `never` if it finds all. */
 type Finder<Large extends string> = {
   find(filter: Filter, options: FindOptions): Proxy[] | Large
   findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | Large
@@ -48,7 +48,7 @@ type Finder<Large extends string> = {
 export function createAnswerFinder<Large extends string>(reader: Finder<Large>, provider: string) {
   const writers = createWriters(provider)
 
-  /** The answer to a query, also when it has no record; what the reader says of large ones. */
+  /** The answer to a query, perhaps without records, or what the reader returns for large ones. */
   return ({ filter, output, addressBits }: Omit<Query, 'id'>, nowMs: number): Rendered | Large => {
     const isMasked = addressBits === 16
     const options = { nowMs, addressBits }

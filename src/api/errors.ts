@@ -1,11 +1,11 @@
 /**
  * Owns the error codes of the API, their HTTP status, and the error body of spec 2.3.
- * Knows nothing of requests or databases.
+ * Knows nothing of requests; of databases only that a store may fail (`StoreError`).
  */
 import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 
-/** Every code a client can meet (spec 7, contract A and B) and its HTTP status. */
+/** Every code that a client can get (spec 7, contract A and B) and its HTTP status. */
 export const STATUS = {
   KEY_MISSING: 400,
   INVALID_PARAMETER: 400,
@@ -25,14 +25,14 @@ export const STATUS = {
 
 export type ErrorCode = keyof typeof STATUS
 
-/** What an error body may carry beside code and message (spec 2.3). */
+/** What an error body may have besides code and message (spec 2.3). */
 export type ErrorContext = {
   retryAfterSeconds?: number
   dailyLimit?: number
   usedSubnets?: number
 }
 
-/** A refusal as the client gets it. The message is sent unchanged: no key, SQL, path or stack. */
+/** An error for the client. The message is sent unchanged: no key, SQL, path or stack in it. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
   readonly code: ErrorCode
@@ -49,7 +49,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What a client may know of anything thrown in the request path. */
+/** The error that a client may see, for anything thrown in the request path. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   if (thrown instanceof StoreError) {

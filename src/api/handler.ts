@@ -16,7 +16,7 @@ import type { AnswerStream } from './streaming.ts'
 /** A request: its key, its query string, and the client's address. */
 export type ApiRequest = { key: string; queryString: string; ip: string; nowMs: number }
 
-/** The public id of the key and the status of its limits, as far as the request got. */
+/** The public id of the key and the status of its limits, as far as they are known. */
 type Known = { keyId: string | null; limits: readonly LimitStatus[] }
 
 export type Answered = Known & { kind: 'answered'; query: Query; answer: Answer | AnswerStream }
@@ -24,6 +24,7 @@ export type Answered = Known & { kind: 'answered'; query: Query; answer: Answer 
 export type Refused = Known & { kind: 'refused'; error: ApiError; cause: unknown }
 export type Outcome = Answered | Refused
 
+/** The outcome of a request that failed with `cause`; `known`: of its key. */
 export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Refused => ({
   kind: 'refused',
   keyId,
@@ -36,6 +37,7 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 export type Handler = ReturnType<typeof createHandler>
 export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
 
+/** Creates the handler of `/api`. It never rejects: every failure becomes a refused outcome. */
 export function createHandler({ access, readQuery, cache }: HandlerParts) {
   return async function handle(request: ApiRequest): Promise<Outcome> {
     const { key, queryString, ip, nowMs } = request
@@ -66,7 +68,7 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
     }
   }
 
-  /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; the answer is then lost. */
+  /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
   async function consume(
     caller: Caller,
     answer: Answer | AnswerStream,
@@ -84,7 +86,7 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
 
 const notFound = (): ApiError => new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 
-/** What `work` gives, or the `ApiError` that it throws. */
+/** What `work` returns, or the `ApiError` that it throws. */
 function attempt<T>(work: () => T): T | ApiError {
   try {
     return work()

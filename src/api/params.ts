@@ -77,7 +77,7 @@ export function describeParameters(provider: string): { name: string; accepts: s
   }))
 }
 
-/** A refusal of what a client sent. */
+/** The error for parameters that cannot be accepted. */
 export const invalid = (message: string): ApiError => new ApiError('INVALID_PARAMETER', message)
 
 /** `key`: the access key of the request, which no message may repeat. */
@@ -158,7 +158,7 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
   throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
 }
 
-/** Items trimmed, in lower case, each once; of services, the provider's by its name. */
+/** Items trimmed, in lower case, each once; the provider's service under its configured name. */
 function joined(parameterName: string, texts: readonly string[], provider: string): string {
   const hasServices = parameterName === 'service' || parameterName === 'fields'
   const items = texts

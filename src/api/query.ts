@@ -1,6 +1,6 @@
 /**
- * Owns the query of a request: its parameters as the entitlements of its key allow them. Programs
- * poll with the same query string again and again, so each is parsed once and remembered.
+ * Owns the query of a request: its parameters, limited by the entitlements of its key. Programs
+ * poll with the same query string, so parsed ones are kept in memory.
  */
 
 import type { Entitlements } from '../access/entitlements.ts'
@@ -13,7 +13,7 @@ import type { Output } from './render.ts'
 /** Queries with the same `id` have the same answer. `addressBits`: see `proxies/mask.ts`. */
 export type Query = { id: string; filter: Filter; output: Output; addressBits: 32 | 16 }
 
-/** Query strings in memory; longer ones are parsed each time. */
+/** Most query strings in memory, and their longest; longer ones are parsed each time. */
 const PARSED_MAX = 10_000
 const LENGTH_MAX = 512
 
@@ -35,7 +35,7 @@ export function createQueryReader(provider: string) {
   }
 
   /**
-   * The query in a query string. `key` is the request's access key, which no message may repeat.
+   * Parses a query string. `key` is the request's access key, which no message may repeat.
    * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
    */
   return function readQuery(text: string, key: string, entitlements: Entitlements): Query {

@@ -1,4 +1,4 @@
-/** Owns what the decisions of `access/` say to a client: codes and messages (spec 7, contract B). */
+/** Owns the error codes and messages for decisions of `access/` (spec 7, contract B). */
 import { type Caller, TEMP_PREFIX } from '../access/key.ts'
 import type { NetworkDecision } from '../access/network-quota.ts'
 import type { Decision } from '../access/rate-limit.ts'

@@ -27,7 +27,7 @@ export type Output = {
 }
 
 type Value = string | number | boolean | null
-/** What decides how a record looks. */
+/** The options that change how a record looks. */
 type View = { lang: Lang; splitIp: boolean }
 /** One member of a record: its value as JSON text. `isShown` false leaves it out. */
 type Member = {
@@ -36,7 +36,7 @@ type Member = {
   json: (proxy: Proxy, view: View) => string
 }
 
-/** Text that needs no escaping in JSON. */
+/** Text that needs no escaping, as a JSON string. */
 const plain = (text: string): string => `"${text}"`
 const service = (name: string, which: Service): Member => ({
   name,
@@ -91,7 +91,7 @@ export function describeFilter(filter: Filter, provider: string): { [name: strin
 }
 
 /**
- * Writes the parts of one answer: `head` (in two chunks when the time stands between them), the
+ * Writes the parts of one answer: `head` (in two chunks when the time goes between them), the
  * records with `separator` between them, and `tail`.
  */
 export type Writer<T extends Endpoint> = {
@@ -101,11 +101,11 @@ export type Writer<T extends Endpoint> = {
   tail: string
 }
 
-/** Makes writers for one name of the provider's service. */
+/** Creates writers for one name of the provider's service. */
 export function createWriters(provider: string) {
   const members = membersOf(provider)
 
-  /** `count` records will be written. */
+  /** The writer of an answer of `count` records. */
   function json(filter: Filter, output: Output, count: number): Writer<Proxy> {
     const [newline, space] = output.pretty ? ['\n', ' '] : ['', '']
     const indent = (depth: number): string => (output.pretty ? newline + '  '.repeat(depth) : '')
@@ -164,7 +164,7 @@ function recordWriter(
   }
 }
 
-/** The whole answer, in two chunks when the time stands between them (the envelope's). */
+/** The whole answer, in two chunks when the envelope's time goes between them. */
 export function renderChunks<T extends Endpoint>(
   { head, record, separator, tail }: Writer<T>,
   proxies: readonly T[],

@@ -18,21 +18,21 @@ type Entry = {
   /** Unix seconds between which the entry is right, both included. */
   fromSeconds: number
   toSeconds: number
-  /** Memory that others hold for the answer. */
+  /** Memory that other modules hold for the answer, such as compressed bodies. */
   reservedBytes: number
 }
 
 export type CacheParts = {
   reader: ProxyReader
-  /** Called when the reader finds an answer too large; `null` where it never does. */
+  /** Called when the reader finds an answer too large; `null` if it never does. */
   streamer: AnswerStreamer | null
   /** Name of the provider's own service. */
   provider: string
-  /** Most bytes of memory; 0 keeps nothing. */
+  /** Most bytes of memory; 0 turns the cache off. */
   bytesMax: number
 }
 
-/** What an entry takes beside its bytes. */
+/** Memory of an entry besides its content. */
 const OVERHEAD_BYTES = 1024
 
 function sizeOf({ content, reservedBytes }: Entry): number {
@@ -45,7 +45,7 @@ function sizeOf({ content, reservedBytes }: Entry): number {
 /** The entries of the cache, looked up by query. */
 function createEntries(bytesMax: number, listVersion: () => string) {
   const entries = new LRUCache<string, Entry>({
-    maxSize: Math.max(1, bytesMax), // an entry is larger than 1 byte, so that is none
+    maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
     sizeCalculation: sizeOf,
   })
   return {
@@ -77,8 +77,8 @@ function createEntries(bytesMax: number, listVersion: () => string) {
     },
 
     /**
-     * Reserves memory for what others hold as long as `answer` is in the cache; false when it is
-     * not any more, or when the memory would not suffice.
+     * Reserves memory that another module holds as long as `answer` is in the cache. Returns false
+     * when it is no longer in the cache, or when the entry would exceed the bound of the cache.
      */
     reserve({ id }: Query, answer: Answer, bytes: number): boolean {
       const entry = entries.peek(id)
@@ -95,6 +95,7 @@ const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? n
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
+/** Creates an empty cache, which finds what it does not hold through `reader` and `streamer`. */
 export function createResponseCache({ reader, streamer, provider, bytesMax }: CacheParts) {
   const findNow = createAnswerFinder(reader, provider)
   const entries = createEntries(bytesMax, () => reader.version())
@@ -111,8 +112,9 @@ export function createResponseCache({ reader, streamer, provider, bytesMax }: Ca
 
   return {
     /**
-     * The answer to a query at `nowMs`; `null` when no proxy matches. At once when it is cached or
-     * quickly found, else a promise. A stream knows its subnets only when they are needed.
+     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
+     * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
+     * @throws StoreError when the list cannot be read.
      */
     find(
       query: Query,

@@ -5,13 +5,13 @@
 import type { Rendered, Totals } from './answer.ts'
 import type { Query } from './query.ts'
 
-/** What was sent of a stream until it ended. */
+/** What was sent of a stream: `records` 0 unless it was completed; `bytes` before compression. */
 export type Sent = { records: number; bytes: number }
 
-/** An answer too large to be held: it is rendered while it is sent. */
+/** An answer too large to be held in memory: it is rendered while it is sent. */
 export type AnswerStream = {
   kind: 'stream'
-  /** Known only when asked for. */
+  /** `null` unless they were requested. */
   totals: Totals | null
   /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
   open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
@@ -19,9 +19,9 @@ export type AnswerStream = {
   cancel: () => Promise<void>
 }
 
-/** Finds answers that would keep other requests waiting. */
+/** Finds answers that would make other requests wait. */
 export interface AnswerStreamer {
-  /** The answer whole, when it turns out small, else as a stream, with its totals if needed. */
+  /** The whole answer if it turns out small, else a stream, with its totals if they are needed. */
   stream(
     query: Query,
     nowMs: number,

@@ -1,6 +1,6 @@
 /**
- * Owns what a command is: one table entry from which dispatch, `--help`, environment twins and
- * the README derive. What goes where: data to stdout, everything else to stderr.
+ * Owns what a command is: one table entry from which dispatch and `--help` derive, and with which a
+ * test compares the README. Data goes to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'
@@ -26,21 +26,22 @@ export type Command<N extends SettingName = SettingName> = {
   run(context: Context<N>): Promise<void> | void
 }
 
-/** Makes a command whose settings are typed inside its `run`, and only there. */
+/** Defines a command whose settings are typed inside its `run`, and only there. */
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names
 
-/** Writes data to stdout and waits until it is taken; a closed stdout is no failure. */
+/** Writes data to stdout and waits until it is written; a closed stdout is no failure. */
 export const print = async (data: string | Uint8Array): Promise<void> => {
   await Bun.write(Bun.stdout, data).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
   })
 }
 
+/** Writes a value to stdout as JSON, indented by two spaces. */
 export const printJson = (value: unknown): Promise<void> =>
   print(`${JSON.stringify(value, null, 2)}\n`)
 
-/** A sentence for the operator. */
+/** Writes a sentence for the operator to stderr. */
 export const say = (sentence: string): void => void process.stderr.write(`${sentence}\n`)
 
 /** Rows under a header, in columns as wide as their widest cell. */

@@ -19,9 +19,9 @@ type Result = Omit<Finding, 'check'>
 /** What is examined. */
 export type Installation = { dir: string; env: Environment; clock: Clock }
 
-/** A query without `time` shows this much of the past. */
+/** A query without `time` finds proxies checked within this time. */
 const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
-/** Free space needed beside a second copy of the data, for imports and write-ahead logs. */
+/** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 
 const wrong = (found: string): Result => ({ ok: false, found })
@@ -31,12 +31,12 @@ const finding = (problems: readonly string[], allRight: string): Result =>
 const counted = (n: number): string => n.toLocaleString('en-US')
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 
-/** Examines a file, or says how to make it. */
+/** Examines a file, or says how to create it. */
 function withFile(file: string, origin: string, examine: () => Result): Result {
   return existsSync(file) ? examine() : wrong(`there is no ${file}; ${origin}`)
 }
 const IMPORT = 'fill it with: proxylist import FILE'
-const KEYS = 'make a key with: proxylist keys add'
+const KEYS = 'create a key with: proxylist keys add'
 
 /** Everything that is examined, in the order in which it is shown. */
 const CHECKS: { [check: string]: (installation: Installation) => Result } = {
@@ -102,6 +102,9 @@ function examineOne(
   }
 }
 
-/** Examines an installation; changes nothing but the file stamp of the list. */
+/**
+ * Examines an installation. Opening migrates databases of an earlier version, and the check of the
+ * list sets or removes its file stamp; nothing else changes.
+ */
 export const examine = (installation: Installation): Finding[] =>
   Object.entries(CHECKS).map(([check, look]) => ({ check, ...examineOne(look, installation) }))

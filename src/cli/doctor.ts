@@ -1,4 +1,4 @@
-/** Owns `doctor`: the examination as a table, and an exit status that tells whether all is well. */
+/** Owns `doctor`: the findings as a table, and exit status 1 when a check fails. */
 
 import { processEnvironment } from '../config/environment.ts'
 import { CommandError } from '../lib/errors.ts'

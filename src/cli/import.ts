@@ -1,4 +1,4 @@
-/** Owns `import`: files into the list, with what was wrong with them on stderr. */
+/** Owns `import`: reads files into the list, and reports bad rows on stderr. */
 import { statSync } from 'node:fs'
 import { withList, withListToReplace } from '../app.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
@@ -7,7 +7,7 @@ import type { ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 
-/** Rejected rows that are named; the rest is counted. */
+/** Rejected rows that are reported one by one; the rest is counted. */
 const NAMED_REJECTIONS = 20
 /** Rows between two updates of the progress bar. */
 const PROGRESS_STEP = 4096
@@ -32,7 +32,7 @@ const toSource = (file: string): Source =>
     ? { name: '(stdin)', bytes: Bun.stdin.stream() }
     : { name: file, bytes: Bun.file(file).stream() }
 
-/** Reports to the operator; `close` says how many rejections were not named. */
+/** Reports to the operator; `close` reports how many rejections were not named. */
 function createObserver(totalBytes: number) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
   const progress = createProgress(`importing ${count}`, totalBytes)

@@ -1,4 +1,4 @@
-/** Owns the `keys` commands: making, listing and ending access keys. */
+/** Owns the `keys` commands: creating, listing and revoking access keys. */
 import { isatty } from 'node:tty'
 import { type ListedKey, newKey } from '../access/key.ts'
 import { withRegistry } from '../app.ts'
@@ -16,9 +16,9 @@ function futureExpiry(atMs: number, nowMs: number, flag: string): number {
   throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
 }
 
-/** Stands for stdin where a key is given. */
+/** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
-/** More than any key, in characters; what follows is not read. */
+/** Longer than any key, in characters; what follows is not read. */
 const LINE_MAX = 4096
 
 /** The key on the first line of stdin. @throws CommandError when there is none, or it is no key. */
@@ -46,7 +46,7 @@ async function firstLineOfStdin(): Promise<string> {
 
 const addKey = command({
   name: 'keys add',
-  summary: 'make an access key and print it; it is shown only this once',
+  summary: 'create an access key and print it once',
   settings: ['data', 'plan', 'label', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   async run({ settings: { data, plan, label, expires, key: given }, clock }) {
@@ -60,14 +60,14 @@ const addKey = command({
       throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
-    say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only now:`)
+    say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
     await handOver(data, id, key, clock)
   },
 })
 
 const addTemporaryKey = command({
   name: 'keys temp',
-  summary: 'make a temporary key and print it: 2 requests an hour, 30 proxies an answer',
+  summary: 'create a temporary key and print it: 2 requests an hour, 30 proxies an answer',
   settings: ['data', 'ttl', 'label'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   async run({ settings: { data, ttl, label }, clock }) {
@@ -77,7 +77,7 @@ const addTemporaryKey = command({
     const { id } = await withRegistry(data, ({ keys }) =>
       keys.add({ key, label, plan: null, expiresAt }, nowMs),
     )
-    say(`temporary key ${id}, ${until(expiresAt)}; it is shown only now:`)
+    say(`temporary key ${id}, ${until(expiresAt)}; it is shown only once:`)
     await handOver(data, id, key, clock)
   },
 })
@@ -93,7 +93,7 @@ async function handOver(data: string, id: string, key: string, clock: Clock): Pr
 }
 
 const until = (expiresAt: number | null): string =>
-  expiresAt === null ? 'without end' : `until ${formatInstant(expiresAt)}`
+  expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
 
 type State = 'active' | 'expired' | 'revoked'
 function stateOf({ revokedAt, expiresAt }: ListedKey, nowMs: number): State {
@@ -139,7 +139,7 @@ const listKeys = command({
 
 const revokeKey = command({
   name: 'keys revoke',
-  summary: 'end a key for good; a running server refuses it at once',
+  summary: 'revoke a key permanently; a running server refuses it at once',
   arguments: '<id>',
   settings: ['data'],
   example: 'proxylist keys revoke k3x9m2ab',

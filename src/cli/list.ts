@@ -1,4 +1,4 @@
-/** Owns `list`: the API's answer on the operator's own terminal, without key or limits. */
+/** Owns `list`: prints the API's answer to a query, without key or limits. */
 
 import { bodyOf, createAnswerFinder } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'

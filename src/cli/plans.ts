@@ -1,4 +1,4 @@
-/** Owns the `plans` commands. */
+/** Owns the `plans` commands: listing, changing and removing plans. */
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import { withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
@@ -46,7 +46,7 @@ function nameOf(given: string): string {
 
 const setPlan = command({
   name: 'plans set',
-  summary: 'make or change a plan; what is not given stays, or is as in plan standard',
+  summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
   arguments: '<name>',
   settings: ['data', 'burst', 'daily', 'subnets', 'clients', 'count'],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',

@@ -30,14 +30,14 @@ export const COMMANDS: readonly Command[] = [
 ]
 
 const GROUPS: { [group: string]: string } = {
-  keys: 'make, list and end access keys',
-  plans: 'what keys of a plan may do',
+  keys: 'create, list and revoke access keys',
+  plans: 'manage plans',
 }
 
 type Flags = { [flag: string]: string | boolean | undefined }
 type Start = (command: Command, args: readonly string[], flags: Flags) => Promise<void>
 
-/** The commander program for the table; `start` runs the command that was asked for. */
+/** The commander program for the table; `start` runs the command that was given. */
 function createProgram(start: Start): Commander {
   const program = configure(new Commander('proxylist'))
     .helpCommand('help [command]', 'show the help of a command')
@@ -88,7 +88,7 @@ function optionOf(name: keyof typeof SETTINGS): Option {
 const oneLine = (message: string): string =>
   message.replace(/^error: /, '').replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
 
-/** Runs the program; gives the exit status. Every failure is one line on stderr. */
+/** Runs the program; returns the exit status. Every failure is one line on stderr. */
 export async function run(argv: readonly string[], env: Environment, clock: Clock) {
   const start: Start = async (command, args, flags) => {
     const settings = readSettings(command.settings, flags, env)

@@ -92,7 +92,9 @@ async function serve({ settings, clock, log, registry, list }: Serving): Promise
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
     if (await isTrue(() => !registry.hasKeys(clock()), onFailure)) {
-      log.say(`there is no key but demo; make one with: proxylist keys add --data ${settings.data}`)
+      log.say(
+        `there is no key but demo; create one with: proxylist keys add --data ${settings.data}`,
+      )
     }
     manager.ready(`listening on ${shown}`)
     await untilSignal()
@@ -113,7 +115,7 @@ const reportTo =
   (failure: unknown): void =>
     log.say(`background work failed: ${messageOf(failure)}`)
 
-/** Starts what runs beside requests. */
+/** Starts what runs in the background. */
 async function startJobs({ settings, clock, log, registry, list }: Serving): Promise<Job[]> {
   const onFailure = reportTo(log)
   const tick = (): void => {
@@ -133,7 +135,7 @@ async function startJobs({ settings, clock, log, registry, list }: Serving): Pro
 /** The longest a timer can run; a longer one would fire at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-/** Finishes what is in flight, for at most `graceMs`; then ends it. */
+/** Waits for requests in flight, for at most `graceMs`; then closes their connections. */
 async function drain(server: { stop(now?: boolean): Promise<void> }, graceMs: number) {
   const { promise: deadline, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))

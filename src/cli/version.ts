@@ -1,4 +1,4 @@
-/** Owns `version`. */
+/** Owns `version`: prints the versions of the program and of what is built into it. */
 import { sqliteVersion } from '../app.ts'
 import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
 import { command, print, printJson } from './command.ts'

@@ -1,6 +1,6 @@
 /**
  * Owns the environment of the process: the only file that reads or writes it. Which settings its
- * variables stand for is in `settings.ts`. Imports nothing at run time, because `bootstrap.ts`
+ * variables set is in `settings.ts`. Imports nothing at run time, because `bootstrap.ts`
  * needs it before anything else is loaded.
  */
 import type { Manager } from '../lib/systemd.ts'
@@ -18,7 +18,7 @@ export function setDefaultNodeEnv(): void {
   Bun.env.NODE_ENV ??= 'production'
 }
 
-/** Tests of the binary set its clock by writing Unix milliseconds to the file this names. */
+/** Tests of the binary set its clock by writing Unix milliseconds to the file that it names. */
 export const TEST_CLOCK = 'PROXYLIST_TEST_CLOCK'
 
 export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
@@ -34,9 +34,9 @@ export function serviceManager(env: Environment = process.env): Manager | null {
   return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
 }
 
-/** All of Bun's own variables but those that shells and container images set for other reasons. */
+/** Bun's own variables except those that shells and container images set for other reasons. */
 const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
 
-/** A variable that gives the runtime in the binary other code or options, or a debugger. */
+/** The name of a set variable that gives the runtime other code, options or a debugger. */
 export const steeringVariable = (env: Environment = process.env): string | undefined =>
   Object.keys(env).find(name => STEERING.test(name) && env[name])

@@ -1,5 +1,5 @@
 /**
- * Owns parsing the text of an option: each parser returns a value, or throws `Expected`, which
+ * Owns parsing the string of an option: each parser returns a value, or throws `Expected`, which
  * says what it accepts. Which option uses which parser is in `settings.ts`.
  */
 
@@ -8,26 +8,29 @@ import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
 import { DAY_MS, parseDuration, parseInstant } from '../lib/time.ts'
 
-/** Where the server listens. Port 0 takes a free one. */
+/** Where the server listens. `port` is 0 to 65535; 0 stands for any free port. */
 export type Listen =
   | { kind: 'unix'; path: string }
   | { kind: 'tcp'; hostname: string; port: number }
 /** `null` is unlimited. */
 type Limit = number | null
 
-/** An option does not accept a text. The message says what it does accept. */
+/** An option does not accept a string. The message says what it accepts. */
 export class Expected extends Error {}
 const expect = (what: string): never => {
   throw new Expected(what)
 }
 
+/** The path of a directory: any string but `''`. */
 export const readDirectory = (given: string): string =>
   given === '' ? expect('the path of a directory') : given
+/** Returns a parser that accepts one of `values`, spelled exactly so. */
 export const readOneOf =
   <const T extends readonly string[]>(values: T) =>
   (given: string): T[number] =>
     values.find(value => value === given) ?? expect(values.join(' or '))
 
+/** A duration such as `90s` in milliseconds: 0 or more, see `parseDuration`. */
 export const readDurationMs = (given: string): number =>
   parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
 
@@ -37,6 +40,7 @@ const BYTE_UNITS = new Map([
   ['MiB', 2 ** 20],
   ['GiB', 2 ** 30],
 ])
+/** A size in bytes: up to 12 digits, alone or with KiB, MiB or GiB. */
 export const readBytes = (given: string): number => {
   const [, digits, unit = ''] = /^(\d{1,12})([KMG]iB)?$/.exec(given) ?? []
   const bytes = Number(digits) * (BYTE_UNITS.get(unit) ?? 1)
@@ -45,19 +49,22 @@ export const readBytes = (given: string): number => {
 
 const ON = ['1', 'true', 'yes', 'on']
 const OFF = ['0', 'false', 'no', 'off']
+/** A switch: 1, true, yes, on; or 0, false, no, off; in any case. */
 export const readSwitch = (given: string): boolean => {
   const word = given.toLowerCase()
   return ON.includes(word) || (OFF.includes(word) ? false : expect('1 or 0'))
 }
 
 const INTEGER = 'an integer of at least 1, or unlimited'
+/** An integer from 1 to 999,999,999,999, or `null` for `unlimited`. */
 export const readLimit = (given: string): Limit => {
   if (given === 'unlimited') return null
   return /^[1-9]\d{0,11}$/.test(given) ? Number(given) : expect(INTEGER)
 }
 
-/** Most requests in a burst window: all of its times are read at every request. */
+/** Most requests in a burst window: their times are all read at every request. */
 const BURST_REQUESTS_MAX = 1_000
+/** `REQUESTS/DURATION`: 1 to 1,000 in 1 to 86,400 whole seconds; `null` for `unlimited`. */
 export const readBurst = (given: string): { requests: number; seconds: number } | null => {
   const accepted = `REQUESTS/DURATION such as 5/5s (up to ${BURST_REQUESTS_MAX}/24h), or unlimited`
   if (given === 'unlimited') return null
@@ -73,6 +80,7 @@ export const readBurst = (given: string): { requests: number; seconds: number } 
 }
 
 const LISTEN = 'HOST:PORT, :PORT or unix:/PATH'
+/** `HOST:PORT`, `[IPV6]:PORT`, `:PORT` (all interfaces, hostname `::`) or `unix:/PATH`. */
 export const readListen = (given: string): Listen => {
   if (given.startsWith('unix:')) {
     const path = given.slice('unix:'.length)
@@ -85,6 +93,7 @@ export const readListen = (given: string): Listen => {
 }
 
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
+/** Addresses and CIDR ranges, IPv4 or IPv6, separated by commas. */
 export const readRanges = (given: string): BlockList => {
   const ranges = new BlockList()
   for (const item of given.split(',').map(part => part.trim())) {
@@ -101,6 +110,10 @@ export const readRanges = (given: string): BlockList => {
 }
 
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
+/**
+ * The name of the provider's service in lower case, underscores replaced by spaces: 1 to 40
+ * characters, not digits alone, and not the name of another record member.
+ */
 export const readServiceName = (given: string): string => {
   const name = given.toLowerCase().replaceAll('_', ' ')
   const taken = memberNames('').map(member => member.replaceAll('_', ' '))
@@ -109,20 +122,25 @@ export const readServiceName = (given: string): string => {
 }
 
 export const EXPIRY = 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z'
-/** An expiry: `in` so many milliseconds from now, or `at` an instant in Unix milliseconds. */
+/** An expiry: `in` this many milliseconds from now, or `at` an instant in Unix milliseconds. */
 export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number }
+/** A duration, or an ISO 8601 date or time (see `parseInstant`); not compared with the clock. */
 export const readExpiry = (given: string): Expiry => {
   const durationMs = parseDuration(given)
   if (durationMs !== null) return { kind: 'in', ms: durationMs }
   return { kind: 'at', ms: parseInstant(given) ?? expect(EXPIRY) }
 }
 
+/** The name of a plan: 1 to 40 characters, the first of them a letter or digit. */
 export const readPlanName = (given: string): string =>
   /^[a-z0-9][a-z0-9._-]{0,39}$/.test(given)
     ? given
     : expect('a name of lower-case letters, digits, dots, dashes or underscores')
 
-/** Rejects what no client could send as a key, and what means another kind of key. */
+/**
+ * A regular key that the operator has chosen: 1 to 256 characters. Rejects strings that no client
+ * could send as a key, and those that mean another kind of key.
+ */
 export const readKey = (given: string): string => {
   const usable = /^[^\s\p{Cc}]{1,256}$/u.test(given)
   const reserved = given === DEMO_KEY || given.startsWith(TEMP_PREFIX)
@@ -131,5 +149,6 @@ export const readKey = (given: string): string => {
     : expect('1 to 256 characters without white space, not demo and not starting with temp_')
 }
 
+/** The label of a key: up to 200 characters, none of them a control character. */
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')

@@ -1,7 +1,7 @@
 /**
- * Owns the table of every option of the command line: flag, environment variable, default, unit,
- * help and parser. Commands, `--help` and the README derive from it. How a text is parsed is in
- * `parsers.ts`; the environment of the process is in `environment.ts`.
+ * Owns the table of every option of the command line: argument, default, help and parser. Flags,
+ * environment variables and `--help` derive from it; a test compares the README with it. How a
+ * string is parsed is in `parsers.ts`; the environment of the process is in `environment.ts`.
  */
 
 import { nearest } from '../lib/did-you-mean.ts'
@@ -31,9 +31,9 @@ import {
 type Setting<T, Sure extends boolean = boolean> = {
   value?: string
   help: string
-  /** The text used when neither flag nor environment gives one; without it: `undefined`. */
+  /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
   fallback?: string
-  /** Parses the text. @throws Expected saying what is accepted. */
+  /** Parses the string. @throws Expected saying what is accepted. */
   read: (text: string) => T
   /** Whether there is always a value: a fallback, or off for a switch. */
   sure: Sure
@@ -179,7 +179,7 @@ export type Settings<N extends SettingName = SettingName> = {
 const dashed = (name: string): string =>
   name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)
 
-/** `--trust-proxy CIDR,…` */
+/** `--trust-proxy <CIDR,…>` */
 export const flagOf = (name: SettingName): string => {
   const { value }: Setting<unknown> = SETTINGS[name]
   return `--${dashed(name)}${value === undefined ? '' : ` <${value}>`}`
@@ -189,11 +189,11 @@ export const flagOf = (name: SettingName): string => {
 export const environmentNameOf = (name: SettingName): string =>
   `PROXYLIST_${dashed(name).toUpperCase().replaceAll('-', '_')}`
 
-/** The directory systemd names for state (the first, if several), else a folder here. */
+/** The state directory that systemd sets (the first, if there are several), else `./data`. */
 const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
   directories?.split(':')[0] || './data'
 
-/** The text of a setting: from its flag, else its environment variable, else its fallback. */
+/** The string of a setting: from its flag, else its environment variable, else its fallback. */
 function givenText(name: SettingName, flag: string | boolean | undefined, env: Environment) {
   const { fallback, value }: Setting<unknown> = SETTINGS[name]
   if (flag !== undefined) return { from: `--${dashed(name)}`, given: String(flag) }
@@ -227,7 +227,7 @@ export function readSettings<N extends SettingName>(
 
 const PREFIX = 'PROXYLIST_'
 
-/** What is wrong with the environment variables of this program, as sentences. */
+/** The problems of the `PROXYLIST_` variables, as sentences. */
 export function environmentProblems(env: Environment): string[] {
   const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
   const byVariable = new Map(names.map(name => [environmentNameOf(name), name]))

@@ -36,9 +36,9 @@ export type HttpParts = RouteParts & {
 
 export type HttpApp = ReturnType<typeof createHttpApp>
 
-/** Refusals of a key, whatever is wrong with it. */
+/** The codes of refusals because of a wrong key. */
 const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
-/** Stands in the log for every path that is not ours: such a path may hold a mistyped key. */
+/** Logged instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
 /** The service as an Elysia application, not listening yet. */
@@ -103,19 +103,19 @@ export function createHttpApp(parts: HttpParts) {
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
   for (const [path, route] of Object.entries(createRoutes(parts))) {
     const handle = ({ request }: { request: Request }) => respond(request, path, route)
-    // HEAD of its own: Elysia would read the whole body to tell its length.
+    // A route of its own for HEAD: Elysia would read the whole body to compute its length.
     app.all(path, handle).head(path, handle)
   }
   return app.onError(({ request }) => respond(request, UNKNOWN_PATH, notFoundRoute))
 }
 
-/** What a `Response` is made of. */
+/** The content of a body as `Response` accepts it. */
 function contentOf({ body }: Reply) {
   if (body.kind === 'whole') return body.content
   return body.kind === 'stream' ? body.stream : null
 }
 
-/** A failure of ours for the operator: a sentence, or the stack of what nobody expected. */
+/** An internal failure, for the operator: its message when it was expected, else its stack. */
 const explain = (thrown: unknown): string => {
   if (!(thrown instanceof Error)) return String(thrown)
   return thrown instanceof ApiError ? thrown.message : (thrown.stack ?? thrown.message)

@@ -1,14 +1,14 @@
 /**
- * Owns which address a client has (contract B7): the socket's peer, or what trusted proxies in
- * front of the service say. Knows nothing of limits.
+ * Owns finding the address of a client (contract B7): the socket's peer, or the address that
+ * trusted proxies in front of the service report. Knows nothing of limits.
  */
 import { type BlockList, isIPv4 } from 'node:net'
 import { canonicalIp } from '../lib/ip.ts'
 
-/** Stands for a client whose address cannot be known: one on a unix socket. */
+/** Stands for the address of a client on a unix socket, which has none. */
 export const LOCAL_CLIENT = 'unix'
 
-/** Stands for a peer whose address cannot be read; nothing that it says is trusted. */
+/** Stands for the address of a peer that cannot be read; its X-Forwarded-For is ignored. */
 const UNKNOWN_CLIENT = 'unknown'
 
 /** Most entries of X-Forwarded-For that are read, from the right. */

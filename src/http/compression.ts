@@ -1,7 +1,7 @@
 /**
  * Owns compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), compressing, and
- * the compressed bodies in memory. These live as long as their answers are in the response cache,
- * within its bound.
+ * the compressed bodies in memory. These are kept as long as their answers are in the response
+ * cache, and count towards its bound.
  */
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
@@ -14,7 +14,7 @@ export type Encoding = 'zstd' | 'gzip'
 /** Bodies below this many bytes are sent as they are (contract A8). */
 export const COMPRESS_MIN_BYTES = 1024
 
-/** In order of preference between equals. */
+/** In order of preference, for equal weights. */
 const ENCODINGS: readonly Encoding[] = ['zstd', 'gzip']
 
 const gzipAsync = promisify(gzip)
@@ -38,7 +38,10 @@ export function chooseEncoding(accept: string | null): Encoding | null {
   return weightOf(best) > 0 && weightOf(best) >= identity ? best : null
 }
 
-/** Compresses bodies of answers, each once as long as it is in `cache`. */
+/**
+ * Compresses bodies of answers, and keeps the result as long as the answer is in `cache`. Requests
+ * at the same time may compress the same body more than once.
+ */
 export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
   const known = new WeakMap<Answer, Map<Encoding, Uint8Array>>()
 
@@ -52,7 +55,7 @@ export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
     if (found) return found
     const compressed = await COMPRESS[encoding](body)
     const bodies = known.get(answer) ?? new Map<Encoding, Uint8Array>() // others may be done by now
-    const isRepeated = answer.chunks.length === 1 // else it holds the time, and differs each time
+    const isRepeated = answer.chunks.length === 1 // two chunks: the time between them differs
     if (isRepeated && !bodies.has(encoding) && cache.reserve(query, answer, compressed.length)) {
       known.set(answer, bodies.set(encoding, compressed))
     }
@@ -63,5 +66,5 @@ export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
 /** Compresses a body while it is sent. */
 export const compressStream = (body: ReadableStream<Uint8Array>, encoding: Encoding) =>
   body.pipeThrough<Uint8Array>(new CompressionStream(encoding) as TransformPair)
-/** The library types know only whole buffers; a stream of byte arrays is one of those. */
+/** `CompressionStream` is typed for any kind of buffer; here only byte arrays are written. */
 type TransformPair = { readable: ReadableStream<Uint8Array>; writable: WritableStream<Uint8Array> }

@@ -11,7 +11,7 @@ import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.
 /** A request's key and its query string, which may still hold the key. */
 export type Credentials = { key: string; queryString: string }
 
-/** URLs in memory, with what was read of them; longer ones are read each time. */
+/** Most URLs whose credentials are in memory, and their longest; longer ones are read each time. */
 const URLS_MAX = 30_000
 const URL_LENGTH_MAX = 512
 
@@ -21,7 +21,7 @@ const MAY_HOLD_KEY = /key=|%6b|%65|%79/i
 
 export type CredentialReader = ReturnType<typeof createCredentialReader>
 
-/** Reads credentials. Programs poll with the same URL, so those that were valid are remembered. */
+/** Reads credentials. Programs poll with the same URL, so those that proved valid are kept. */
 export function createCredentialReader() {
   const known = createBoundedMap<string, Credentials>(URLS_MAX)
 
@@ -31,14 +31,14 @@ export function createCredentialReader() {
       if (authorization !== null) return readBoth(queryStringOf(url), authorization)
       return known.get(url) ?? readUrl(queryStringOf(url))
     },
-    /** Remembers the credentials of a URL, which has proved valid and had no header beside it. */
+    /** Keeps the credentials of a URL that proved valid and came without the header. */
     remember(url: string, credentials: Credentials): void {
       if (url.length <= URL_LENGTH_MAX && !known.has(url)) known.set(url, credentials)
     },
   }
 }
 
-/** Reads a URL alone; a plain key that stands there once is cut out, so that queries are alike. */
+/** Reads a query string. A plain key is removed from it, so that keys share cached queries. */
 function readUrl(text: string): Credentials {
   const match = PLAIN_KEY.exec(text)
   if (match === null) return readBoth(text, null)
@@ -73,7 +73,7 @@ export function keyOf(pairs: readonly Pair[], authorization: string | null): str
 }
 
 /**
- * The key in an Authorization header, which HTTP hands over as Latin-1. Several headers arrive
+ * The key in an Authorization header, which HTTP delivers as Latin-1. Several headers arrive
  * joined by commas; other schemes are ignored.
  */
 function bearerOf(authorization: string): string | undefined {

@@ -1,4 +1,4 @@
-/** Owns the header fields of answers (contract A8). Constant ones are made once. */
+/** Owns the header fields of responses (contract A8). Constant ones are created once. */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import type { Output } from '../api/render.ts'
 import type { Encoding } from './compression.ts'
@@ -10,14 +10,14 @@ export const CONTENT_TYPES = {
   json: 'application/json; charset=utf-8',
 } as const
 
-/** What every answer of the service carries. */
+/** The header fields of every response. */
 const COMMON: HeaderFields = {
   'cache-control': 'private, no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 }
 
-/** How a body is sent; one that is too short to be compressed for anybody is `fixed`. */
+/** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
 export type Coding = Encoding | 'identity' | 'fixed'
 
 const VARY = { vary: 'Accept-Encoding' }
@@ -30,7 +30,7 @@ const CODINGS: { [C in Coding]: HeaderFields } = {
 
 type ByCoding = { [C in Coding]: HeaderFields }
 
-/** Content type, and for downloads the file's name, with each coding. */
+/** The fields of a body in each coding: content type, and the file name of a download. */
 function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
   const own: HeaderFields = { 'content-type': CONTENT_TYPES[kind] }
   if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
@@ -50,10 +50,11 @@ const bothKinds = (isDownload: boolean) => ({
 const INLINE = bothKinds(false)
 const DOWNLOAD = bothKinds(true)
 
+/** The fields of a body in one coding. The object is shared: do not change it. */
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
-/** All header fields of an answer: those of every answer of the service, then its own. */
+/** All header fields of a response: the common ones, its own, and those of `limits`, if any. */
 export function completeHeaders(
   requestId: string,
   limits: readonly LimitStatus[],

@@ -5,23 +5,24 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './app.ts'
 
 /**
- * Seconds without progress after which a connection is closed: no request, no byte of an answer
- * taken. Bun checks every 4 seconds, so it is 24 to 28 of them. A request head that does not end is
- * cut after 12 in any case; bytes that drip in extend neither.
+ * Seconds without progress after which a connection is closed. Progress is a request, or a byte of
+ * an answer that the client reads. Bun checks every 4 seconds, so the connection is closed after 24
+ * to 28. If a request head is incomplete after 12, it is closed then; bytes that drip in extend
+ * neither.
  */
 const IDLE_TIMEOUT_SECONDS = 28
-/** No request of ours has a body. */
+/** No route reads a body. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
 /**
- * Starts listening; gives the address to show and the running server.
+ * Starts listening; returns the address to show and the running server.
  * @throws CommandError when the address cannot be bound.
  */
 export async function listen(service: HttpApp, where: Listen) {
   if (where.kind === 'unix') await removeStaleSocket(where.path)
   try {
     service.listen({
-      // Bun's types know of idleTimeout on ports alone; unix sockets have it as well.
+      // Bun's types declare idleTimeout for ports only, but it works for unix sockets, too.
       ...(addressOf(where) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
       maxRequestBodySize: REQUEST_BODY_MAX_BYTES,
@@ -38,7 +39,7 @@ export async function listen(service: HttpApp, where: Listen) {
   return { server, shown: show(at) }
 }
 
-/** The address as `Bun.serve` takes it. */
+/** The address in the form that `Bun.serve` accepts. */
 const addressOf = (where: Listen) =>
   where.kind === 'unix' ? { unix: where.path } : { hostname: where.hostname, port: where.port }
 
@@ -48,7 +49,7 @@ function show(where: Listen): string {
   return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
-/** A server that was killed leaves its socket behind; one that still answers is left alone. */
+/** Removes the socket that a killed server left. @throws CommandError when one still uses it. */
 async function removeStaleSocket(path: string): Promise<void> {
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (!found) return

@@ -1,4 +1,4 @@
-/** Owns what routes give: a status, header fields and a body, before they become a `Response`. */
+/** Owns what routes return: a status, header fields and a body, before they become a `Response`. */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
@@ -9,7 +9,7 @@ export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
   /** A body that is rendered while it is sent; `sent` resolves when it ends. */
   | { kind: 'stream'; stream: ReadableStream<Uint8Array>; sent: Promise<Sent> }
-  /** What HEAD leaves out of a stream, whose length is not known. */
+  /** The body of a stream that HEAD does not send; its length is not known. */
   | { kind: 'unsent-stream' }
 
 export type Reply = {
@@ -17,14 +17,16 @@ export type Reply = {
   status: number
   headers: HeaderFields
   body: Body
-  /** The public id of the key and the status of its limits, where there is a known key. */
+  /** The public id of the key, `null` when no known key was given. */
   keyId: string | null
+  /** The status of the limits that apply to the key; empty when they were not determined. */
   limits: readonly LimitStatus[]
   records: number
 }
 
 export const METHODS: readonly string[] = ['GET', 'HEAD']
 
+/** A reply of status 200 with plain text, for paths that need no key. */
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
   status: 200,
@@ -35,7 +37,7 @@ export const plainText = (content: string): Reply => ({
   records: 0,
 })
 
-/** A refusal as the client gets it: JSON (spec 2.3), or the text of the older variant. */
+/** A refusal for the client: JSON (spec 2.3), or `Error: ` and the message in the older variant. */
 export function errorReply(
   { error, keyId, limits }: Refused,
   form: 'json' | 'text',

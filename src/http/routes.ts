@@ -18,7 +18,7 @@ import { createCredentialReader } from './credentials.ts'
 import { bodyHeaders, type HeaderFields } from './headers.ts'
 import { type Body, METHODS, plainText, type Reply } from './reply.ts'
 
-/** A request as routes see it. */
+/** A request, the client's address, and the time at which it arrived. */
 export type Incoming = { request: Request; ip: string; nowMs: number }
 /** A route may also throw. */
 export type Route = (incoming: Incoming) => Awaitable<Reply | Refused>
@@ -30,6 +30,7 @@ export type RouteParts = {
   probe: () => Awaitable<void>
 }
 
+/** The routes by path. Each answers GET and HEAD; other methods throw METHOD_NOT_ALLOWED. */
 export const createRoutes = ({ handle, cache, probe }: RouteParts): { [path: string]: Route } => ({
   '/api': onlyReading(apiRoute(handle, cache)),
   '/healthz': onlyReading(() => plainText('ok\n')),
@@ -39,7 +40,7 @@ export const createRoutes = ({ handle, cache, probe }: RouteParts): { [path: str
   }),
 })
 
-/** A route that answers GET and HEAD. */
+/** Restricts a route to GET and HEAD. */
 const onlyReading =
   (route: Route): Route =>
   incoming => {
@@ -47,7 +48,7 @@ const onlyReading =
     throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
   }
 
-/** What every other path gets. */
+/** The route of every other path. */
 export const notFoundRoute: Route = () => {
   throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
 }
@@ -64,7 +65,7 @@ function apiRoute(handle: Handler, cache: ResponseCache): Route {
     const outcome = await handle({ key, queryString, ip, nowMs })
     if (outcome.kind === 'refused') return outcome
     const { query, answer, keyId, limits } = outcome
-    // Anybody can send any number of URLs with `demo`: they would crowd out those of customers.
+    // Anyone can send any number of URLs with `demo`: they would displace those of customers.
     if (authorization === null && keyId !== DEMO_KEY) credentialReader.remember(url, credentials)
     const encoding = chooseEncoding(headers.get('accept-encoding'))
     const sendable =
@@ -102,7 +103,7 @@ function createBodies(cache: ResponseCache) {
   }
 }
 
-/** The body of a stream; HEAD ends it before it begins. */
+/** The body of a stream; for HEAD the stream is cancelled instead. */
 async function streamBody(
   { output }: Query,
   answer: AnswerStream,

@@ -1,6 +1,6 @@
 /**
- * Owns an import from end to end: files in, proxies and rejected rows out. What happens to a proxy,
- * and undoing it when an import fails, is up to the caller; so are progress and messages.
+ * Owns an import from end to end: files in, proxies and rejected rows out. The caller stores the
+ * proxies, undoes that when an import fails, and shows progress and messages.
  */
 import { CommandError, messageOf } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
@@ -17,13 +17,13 @@ export type ImportOptions = {
   defaults: RowDefaults
   /** Whether the first bad row rejects everything. */
   strict: boolean
-  /** Whether a file without rows is rejected, because it would empty the list. */
+  /** Whether a file without rows is rejected, because it would empty the list; not JSON (`[]`). */
   refuseEmpty?: boolean
 }
 
 /** Where an import reports what happens. */
 export type ImportObserver = {
-  /** A row was read; `rows` and `bytes` are the sums so far, over all sources. */
+  /** A row was accepted; `rows` (rejected ones included) and `bytes` are sums over all sources. */
   progress(rows: number, bytes: number): void
   rejected(file: string, line: number, field: string, reason: string): void
   /** A member that no record has was ignored; reported once per name. */
@@ -109,7 +109,7 @@ export async function importSources(
 
   for (const source of sources) {
     const before = { ...totals }
-    let statesEmpty = false // a JSON document without records states that it has none
+    let statesEmpty = false // JSON without records states that there are none
     const count = (more: number): void => {
       bytes += more
     }

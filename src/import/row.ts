@@ -18,7 +18,7 @@ import {
 } from '../proxies/proxy.ts'
 import { underscored } from './columns.ts'
 
-/** A row's members as the format gives them: strings from CSV, any JSON value from JSON. */
+/** A row's members as its format has them: strings from CSV, any JSON value from JSON. */
 export type RawRow = { readonly [member: string]: unknown }
 
 /** What applies to every row of an import. */
@@ -35,7 +35,7 @@ export type RowResult =
   | { ok: true; proxy: IncomingProxy }
   | { ok: false; field: string; reason: string }
 
-/** A check may be this far in the future, because clocks differ. */
+/** A check may be this many seconds in the future, because clocks differ. */
 const FUTURE_SECONDS_MAX = 300
 const CITY_LENGTH_MAX = 200
 
@@ -61,7 +61,7 @@ function textOf(row: RawRow, field: string): string {
   return typeof value === 'number' ? String(value) : bad(field, 'must be a text')
 }
 
-/** A member as a number in `[min, max]`; `null` when unknown. */
+/** A member as a number from 0 to `max`; `null` when unknown. */
 function numberOf(row: RawRow, field: string, max: number, accepts: string): number | null {
   const value = row[field]
   if (isUnknown(value)) return null
@@ -77,7 +77,7 @@ function choiceOf<T extends string>(row: RawRow, field: string, list: readonly T
   return list.find(item => item === text) ?? bad(field, `must be one of ${list.join(', ')}`)
 }
 
-/** The address from `ip` (with its port, or beside `port`), or from the key it is listed under. */
+/** The address from `ip` (with its port or with `port`), or from the key it is listed under. */
 function addressOf(row: RawRow, listedAs: string | undefined): Address {
   const ip = textOf(row, 'ip')
   const port = textOf(row, 'port')
@@ -150,7 +150,7 @@ function flagOf(value: unknown, field: string): boolean {
   return FLAGS.get(word) ?? bad(field, 'must be true or false')
 }
 
-/** The services a row sets to true, and those it states at all. */
+/** The services that a row sets to true, and all those that it states. */
 function servicesOf(row: RawRow, provider: string) {
   const granted = new Set<Service>()
   const statedServices = new Set<Service>()

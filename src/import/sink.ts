@@ -8,11 +8,11 @@ import type { RawRow } from './row.ts'
 export type RowSink = {
   /** A row; `listedAs` is its key when it is a value of a JSON object. */
   row(line: number, row: RawRow, listedAs?: string): void
-  /** Something that is not a row. */
+  /** A record that cannot be used, and why. */
   bad(line: number, field: string, reason: string): void
 }
 
-/** A file as decoded chunks, cut anywhere. */
+/** A file as decoded chunks, which may end anywhere. */
 export type Chunks = AsyncIterable<string>
 
 /** Finds the rows of one format. @throws UnusableFile when the text is not of that format. */
@@ -24,10 +24,11 @@ export class UnusableFile extends Error {}
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
 
+/** Whether a value from JSON is an object, neither `null` nor an array. */
 export const isRecord = (value: unknown): value is RawRow =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The value of a JSON text, or `undefined` when the text is not valid JSON. */
+/** The value of a JSON document, or `undefined` when it is not valid JSON. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)

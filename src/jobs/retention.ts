@@ -1,4 +1,4 @@
-/** Owns retention: removing proxies that were not checked for long, and usage that counts no more. */
+/** Owns retention: removing proxies not checked recently, and usage that no limit counts. */
 import type { UsageStore } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { MINUTE_MS } from '../lib/time.ts'

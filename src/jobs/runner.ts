@@ -5,7 +5,7 @@ import type { Awaitable } from '../lib/turn-batch.ts'
 /** A job that is running until it is stopped. */
 export type Job = { stop(): void }
 
-/** Called with a failure that nobody else reports. */
+/** Called with a failure that is not reported elsewhere. */
 export type OnFailure = (failure: unknown) => void
 
 /** Calls `work` every `everyMs`. */
@@ -16,7 +16,7 @@ export function repeat(work: () => void, everyMs: number): Job {
 
 /**
  * Calls `work` now and every `everyMs`, and again in a later turn of the event loop while it
- * returns that more remains. A failure ends the round, see `isTrue`.
+ * returns true (more remains). A failure ends the round, see `isTrue`.
  */
 export function repeatInSlices(
   work: () => Awaitable<boolean>,

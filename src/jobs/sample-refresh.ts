@@ -1,4 +1,4 @@
-/** Owns keeping the sample list fresh: its checks stay as old as they are in its file. */
+/** Owns keeping the sample list fresh: its checks keep the age that they have when it is loaded. */
 import { loadSample } from '../import/sample.ts'
 import type { Clock } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -10,7 +10,7 @@ export type SampleList = Pick<ProxyWriter, 'begin'> & {
   proxies: { shiftChecks(seconds: number): void }
 }
 
-/** Loads the sample from NDJSON text and moves its checks on every second. */
+/** Loads the sample from NDJSON text, then makes its checks more recent every second. */
 export async function keepSampleFresh(
   list: SampleList,
   ndjson: string,

@@ -1,10 +1,11 @@
 /**
- * Owns reading clocks. The only file that does: everything else is given a `Clock`, so that tests
- * move time by hand. SQL's clock functions are not used either.
+ * Owns reading clocks. The only file that does: everything else receives a `Clock`, so that tests
+ * move time by hand. SQL's clock functions are not used either, except by the released migration
+ * `2-digest.sql`, whose triggers the third one replaces.
  */
 import { readFileSync } from 'node:fs'
 
-/** Gives the current instant in Unix milliseconds. May step back: callers must not assume order. */
+/** Returns the current instant in Unix milliseconds. May step back: callers must not assume order. */
 export type Clock = () => number
 
 export const systemClock: Clock = () => Date.now()
@@ -15,7 +16,7 @@ export const fileClock =
   () =>
     Number(readFileSync(file, 'utf8'))
 
-/** Starts a monotonic stopwatch; the returned function gives the milliseconds since then. */
+/** Starts a monotonic stopwatch; the returned function returns the milliseconds since then. */
 export function stopwatch(): () => number {
   const start = performance.now()
   return () => performance.now() - start

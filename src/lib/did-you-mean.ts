@@ -1,7 +1,7 @@
 /** Owns "did you mean": the known name that is closest to an unknown one. Pure. */
 import { closest, distance } from 'fastest-levenshtein'
 
-/** A longer name is not a misspelled one, and takes longer to compare. */
+/** A longer name is no misspelling, and slow to compare. */
 const NAME_LENGTH_MAX = 40
 
 /**

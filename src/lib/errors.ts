@@ -1,4 +1,4 @@
-/** Owns the errors that any part of a program may meet: of a command, and of a store. */
+/** Owns the errors that any part of a program may throw: of a command, and of a store. */
 
 /** A failure of the command line, shown to the operator as one line; `exitCode` 1 failed, 2 usage. */
 export class CommandError extends Error {

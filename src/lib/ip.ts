@@ -2,7 +2,7 @@
 import { isIPv4, isIPv6 } from 'node:net'
 
 /**
- * The canonical form of an IPv4 or IPv6 address, or `null` when the text is neither.
+ * The canonical form of an IPv4 or IPv6 address, or `null` when the string is neither.
  * IPv4-mapped IPv6 (`::ffff:1.2.3.4`) becomes IPv4; an IPv6 zone (`%eth0`) is dropped (RFC 5952).
  */
 export function canonicalIp(text: string): string | null {
@@ -18,7 +18,7 @@ export function canonicalIp(text: string): string | null {
 
 /**
  * An IPv6 address whose last 32 bits may be a dotted quad, with two groups in its place: Bun 1.4.4
- * takes `1:2:3:4::5.6.7.8` for an invalid URL.
+ * rejects `1:2:3:4::5.6.7.8` in a URL.
  */
 const withoutQuad = (ipv6: string): string =>
   ipv6.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets) => {
@@ -45,7 +45,7 @@ export const ipv6Prefix = (ip: string, groups: number): string =>
     .map(group => group.toString(16))
     .join(':')
 
-/** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` gives `10.1.0.0`. */
+/** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` becomes `10.1.0.0`. */
 export const ipv4Network16 = (ip: string): string => `${ip.split('.', 2).join('.')}.0.0`
 
 const ZERO = '0'.charCodeAt(0)
@@ -58,7 +58,7 @@ export function subnetOf(ip: string): number {
     const digit = ip.charCodeAt(at) - ZERO
     if (digit >= 0) octet = octet * 10 + digit
     else {
-      number = number * 256 + octet // a dot lies below the digits
+      number = number * 256 + octet // a dot: its code is below those of the digits
       octet = 0
       dots += 1
     }

@@ -1,20 +1,20 @@
 /**
- * Owns what a server writes about itself: lines on stdout, gathered over a turn of the event loop,
- * and sentences for the operator on stderr.
+ * Owns what a server writes about itself: lines on stdout, collected during a turn of the event
+ * loop and written at once, and sentences for the operator on stderr.
  */
 
 export type Log = {
-  /** Whether lines are written at all; otherwise it is a waste to make them. */
+  /** Whether lines are written at all; if not, callers need not build them. */
   hasLines: boolean
   /** Writes a line, without its newline, to stdout. */
   line(text: string): void
-  /** A sentence for the operator. */
+  /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
   /** Waits, for two seconds at most, until everything is written. */
   close(): Promise<void>
 }
 
-/** A stalled reader of stdout must not delay the end of the process for longer. */
+/** The longest that a stalled reader of stdout may delay the end of the process. */
 const CLOSE_MS_MAX = 2_000
 
 /** A log on the process's own streams; with `hasLines` false stdout stays silent. */

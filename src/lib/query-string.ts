@@ -1,6 +1,6 @@
-/** Owns taking a query string apart (URL Standard, application/x-www-form-urlencoded). Pure. */
+/** Owns parsing query strings (URL Standard, application/x-www-form-urlencoded). Pure. */
 
-/** One `name=value` of a query string; `null` where percent-decoding gives no valid UTF-8. */
+/** One `name=value` of a query string; `null` where percent-decoding yields invalid UTF-8. */
 export type Pair = { name: string | null; value: string | null }
 
 const decode = (text: string): string | null => {

@@ -1,13 +1,13 @@
 /**
  * Owns notifying the service manager that started the process (sd_notify(3)): that it is ready,
  * alive, stopping. Bun cannot send datagrams on unix sockets, so libc does. A failure to notify
- * stops nothing.
+ * is reported once, and changes nothing else.
  */
 import { messageOf } from './errors.ts'
 
 /**
- * The service manager: its socket, a path or `@name`, and the time after which it takes a silent
- * process for dead (`null`: never).
+ * The service manager: its socket, a path or `@name`, and the time after which it considers a
+ * silent process dead (`null`: never).
  */
 export type Manager = { socket: string; watchdogMs: number | null }
 

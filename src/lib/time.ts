@@ -11,10 +11,10 @@ const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
-/** Number of the UTC day an instant lies in, counted from 1970-01-01. */
+/** Number of the UTC day of an instant, counted from 1970-01-01. */
 export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 
-/** Keeps the last text of a formatter: busy servers format the same instant again and again. */
+/** Keeps the last result of a formatter: busy servers format the same instant many times. */
 function rememberLast(format: (instant: number) => string): (instant: number) => string {
   let known = Number.NaN
   let text = ''
@@ -36,7 +36,7 @@ export const formatTimecheck = rememberLast(seconds =>
     .replace('T', ' '),
 )
 
-/** Unix seconds of a `timecheck` text, or `null` when it is not one (the 31st of June included). */
+/** Unix seconds of a `timecheck` string, or `null` when it is not one (the 31st of June included). */
 export function parseTimecheck(text: string): number | null {
   if (!/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/.test(text)) return null
   const ms = Date.parse(`${text.replace(' ', 'T')}Z`)

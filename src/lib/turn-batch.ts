@@ -3,13 +3,14 @@
  * Knows nothing of what the work is.
  */
 
-/** A value now, or later. */
+/** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
 
 /**
  * Returns a function that queues an item and resolves to its result. All items queued in one turn
- * of the event loop are passed to `work` in one call, in order of arrival; `work` gives one result
- * an item, at once or later. At most one batch is in flight: what arrives meanwhile forms the next.
+ * of the event loop are passed to `work` in one call, in order of arrival; `work` returns one
+ * result per item, or a promise of them. At most one batch is in flight: what arrives meanwhile
+ * forms the next.
  * When `work` fails, every item of the batch is rejected with that error.
  */
 export function createTurnBatch<Item, Result>(
@@ -43,7 +44,7 @@ export function createTurnBatch<Item, Result>(
     }
   }
 
-  /** Holds the next batch back until this one has ended, however it ends. */
+  /** Holds the next batch back until this one has ended, even if it fails. */
   function wait(results: Promise<unknown>): void {
     isInFlight = true
     const next = (): void => {
@@ -57,7 +58,7 @@ export function createTurnBatch<Item, Result>(
     open ??= openBatch()
     const { items, results } = open
     const at = items.push(item) - 1
-    return (await results)[at] as Result // one an item
+    return (await results)[at] as Result // one per item
   }
 }
 

@@ -8,16 +8,17 @@ const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..
 /** Starts the worker of `path`, relative to `src/`. The build must name it as an entry point. */
 export const startWorker = (path: string): Worker => new Worker(join(SOURCE_ROOT, path))
 
-/** An error as a message: structured clones lose all but the name and message of an error. */
+/** An error as a message: a structured clone loses an error's class, name and own properties. */
 export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
 
+/** The message for anything thrown; `code` is `''` when it has none. */
 export function toErrorMessage(thrown: unknown): ErrorMessage {
   const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
   const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
   return { name, message, code, isDamage: thrown instanceof StoreError && thrown.isDamage }
 }
 
-/** The error that a message is of; its class is kept only if it is `StoreError`. */
+/** The error of a message; its class is restored only if it is `StoreError`. */
 export const toError = ({ name, message, code, isDamage }: ErrorMessage): Error =>
   name === 'StoreError'
     ? new StoreError(message, { isDamage })

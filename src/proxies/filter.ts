@@ -1,4 +1,4 @@
-/** Owns what can be asked of a list of proxies. What each filter means is in the contract, A4. */
+/** Owns the filters of a list of proxies. What each of them means is in the contract, A4. */
 import type { Address, Anon, Lang, ProxyType, Service } from './proxy.ts'
 
 export const COUNTRY_MODES = ['include', 'except'] as const
@@ -6,7 +6,7 @@ export type CountryMode = (typeof COUNTRY_MODES)[number]
 
 export const DEFAULT_AGE_MAX_SECONDS = 600
 
-/** What a request asks for. Empty lists and `null` put no condition. */
+/** The conditions of a query. Empty lists and `null` are no condition. */
 export type Filter = {
   types: readonly ProxyType[]
   anons: readonly Anon[]
@@ -18,7 +18,7 @@ export type Filter = {
   /** Upper case. */
   countries: readonly string[]
   countryMode: CountryMode
-  /** Lower case, as they are shown back; compared folded (see `fold`). */
+  /** Lower case, as the envelope shows them; compared folded (see `fold`). */
   cities: readonly string[]
   lang: Lang
   port: number | null

@@ -21,7 +21,7 @@ export type Address = { ip: string; port: number }
 /** What an answer of bare addresses needs of a proxy. `checkedAt`: Unix seconds. */
 export type Endpoint = Address & { type: ProxyType; checkedAt: number }
 
-/** One proxy. `null`, and `''` for texts, mean unknown; services default to false. */
+/** One proxy. `null`, and `''` for strings, mean unknown; services default to false. */
 export type Proxy = Endpoint & {
   /** IPv4 or IPv6 without a port, `''` when unknown. */
   ipOut: string
@@ -40,13 +40,14 @@ export type Proxy = Endpoint & {
   services: ReadonlySet<Service>
 }
 
-/** A proxy as a file has it; an update leaves the services that it does not state unchanged. */
+/** A proxy as read from a file; an update leaves services that it does not state unchanged. */
 export type IncomingProxy = Proxy & { servicesStated: ReadonlySet<Service> }
 
 /** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
 export const cityIn = (lang: Lang, proxy: Pick<Proxy, 'city' | 'cityEn'>): string =>
   lang === 'en' && proxy.cityEn !== '' ? proxy.cityEn : proxy.city
 
+/** `a.b.c.d:port` */
 export const addressText = ({ ip, port }: Address): string => `${ip}:${port}`
 
 /** Reads `a.b.c.d:port`; `null` unless the address is canonical IPv4 and the port 1–65535. */

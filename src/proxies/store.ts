@@ -1,6 +1,6 @@
 /**
- * Owns the ports of this folder: what the rules ask of a store of proxies. A store's failures are
- * `StoreError`s.
+ * Owns the ports of this folder: what the rules require of a store of proxies. Failures of a store
+ * are `StoreError`s.
  */
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
@@ -17,18 +17,18 @@ export type FindOptions = {
 
 /** Finds proxies: freshest check first, then lowest ping, then address; at most `filter.count`. */
 export interface ProxyReader {
-  /** A text that changes whenever the list does. */
+  /** A string that changes whenever the list does. */
   version(): string
-  /** The proxies that match; `too-large` when finding them would keep other requests waiting. */
+  /** The proxies that match; `too-large` when finding them would make other requests wait. */
   find(filter: Filter, options: FindOptions): Proxy[] | 'too-large'
-  /** The same of bare addresses, which is cheaper. */
+  /** The same for bare addresses, which is cheaper. */
   findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | 'too-large'
   isEmpty(): boolean
 }
 
 export type ImportCounts = { added: number; updated: number; unchanged: number; removed: number }
 
-/** An import under way. Nothing is visible before `commit`; `rollback` leaves the list as it was. */
+/** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
   add(proxy: IncomingProxy): void
   commit(): Awaitable<ImportCounts>
@@ -41,6 +41,6 @@ export type ImportMode = 'merge' | 'replace'
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
   begin(mode: ImportMode, onWait?: () => void): ImportTx
-  /** Removes a slice of rows checked before `cutoffMs`; says whether more may remain. */
+  /** Removes a slice of rows checked before `cutoffMs`; returns whether more may remain. */
   removeOlderThan(cutoffMs: number): Awaitable<boolean>
 }

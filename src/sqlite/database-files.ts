@@ -1,6 +1,6 @@
 /**
- * Owns the files of a database: how a new one comes into its place complete, who owns it, and what
- * is removed with it. Knows nothing of what is in them.
+ * Owns the files of a database: how a complete new one gets into its place, which user owns it, and
+ * what is removed with it. Knows nothing of their content.
  */
 import {
   chownSync,
@@ -14,26 +14,27 @@ import {
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 
-/** What SQLite keeps beside a file in WAL mode. */
+/** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
 export const WAL_ENDS = ['-wal', '-shm'] as const
 
+/** The path of a database's write-ahead log. */
 export const walOf = (file: string): string => `${file}-wal`
 
-/** Who owns a file, or its directory when there is none. */
+/** The owner of a file, or of its directory when there is none. */
 const ownerOf = (file: string): Stats => statSync(existsSync(file) ? file : dirname(file))
 
-/** What root makes for a service belongs to the user of the service. */
+/** Gives a file that root creates for a service to the user of the service. */
 function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
 }
 
-/** Puts a closed database into a place where none is; fails when another process was first. */
+/** Puts a closed database where there is none; throws when another process was first. */
 export function linkDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
   linkSync(from, to)
 }
 
-/** Puts a closed database into the place of another, of which nothing is left. */
+/** Puts a closed database into the place of another, whose WAL is removed. */
 export function moveDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
   for (const end of WAL_ENDS) rmSync(to + end, { force: true })
@@ -45,13 +46,13 @@ export function removeDatabase(file: string): void {
   for (const end of ['', ...WAL_ENDS]) rmSync(file + end, { force: true })
 }
 
-/** The name under which the next state of a database is made, beside it. */
+/** The path, in the same folder, at which the next state of a database is created. */
 export function freshFile(file: string): string {
   removeLeftovers(file)
   return `${file}.new-${process.pid}`
 }
 
-/** Removes what commands left that were killed while they made `file`. */
+/** Removes what commands left that were killed while they created `file`. */
 function removeLeftovers(file: string): void {
   const start = `${basename(file)}.new-`
   const left = readdirSync(dirname(file)).filter(name => name.startsWith(start))

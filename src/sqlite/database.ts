@@ -1,6 +1,6 @@
 /**
- * Owns opening a database file: creating it, its pragmas, and its migration. Knows nothing of what
- * the tables mean.
+ * Owns opening a database file: creating it, its pragmas, and its migration. Knows nothing of the
+ * meaning of its tables.
  */
 import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
@@ -12,37 +12,37 @@ import { type Holds, migrate, refuseForeign } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
-/** How long the server does; it answers no request meanwhile, so it answers 503 soon instead. */
+/** How long the server waits; it answers no request meanwhile, so it soon answers 503 instead. */
 const SERVER_BUSY_MS = 250
 
 const CACHE_KIB = 32 * 1024
-/** What a write-ahead log shrinks to once its content is in the database. */
+/** The size to which a write-ahead log shrinks once its content is in the database. */
 const WAL_BYTES_MAX = 16 * 1024 * 1024
 
 /** How a caller opens a database. */
 export type OpenMode = {
   /** The caller serves requests and must not block for long. */
   isServer?: boolean
-  /** The file must exist and hold a database of ours: no new one is made. */
+  /** The file must exist and hold a database of this program: no new one is created. */
   mustExist?: boolean
 }
 
 export type OpenOptions = OpenMode & {
   holds: Holds
-  /** The scripts that bring an empty file to the newest schema; version n is after script n. */
+  /** The scripts up to the newest schema; version n is the state after script n. */
   scripts: readonly string[]
   /** Page size of a new file. */
   pageBytes?: number
-  /** Pages kept in memory, in KiB; taken as they are needed. */
+  /** Pages kept in memory, in KiB; allocated as they are needed. */
   cacheKib?: number
-  /** Called before a database is migrated; what it returns is called afterwards. */
+  /** Called before a database is migrated; the function it returns is called afterwards. */
   onMigrate?: (db: Database, file: string) => () => void
 }
 
 /**
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.
  * @throws CommandError naming the file when it cannot be used; `StoreError` when it is damaged or
- *   the fault may pass.
+ *   the failure may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
   const { isServer = false, mustExist = false } = options
@@ -72,8 +72,8 @@ function requireFile(file: string): void {
 }
 
 /**
- * Makes the file, complete, when there is none: a file without a byte has lost its content.
- * Where that cannot be done, SQLite makes it when it is opened.
+ * Creates the file, complete, when there is none: so an empty file is one that lost its content.
+ * If that cannot be done, SQLite creates it when it is opened.
  */
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -89,7 +89,7 @@ function makeFile(file: string, options: OpenOptions): void {
     db.close(true)
     linkDatabase(fresh, file)
   } catch {
-    // Another process was first, or it fails again when it is opened, and is explained there.
+    // Another process was first, or opening it fails again and is explained then.
   } finally {
     removeDatabase(fresh)
   }
@@ -97,7 +97,7 @@ function makeFile(file: string, options: OpenOptions): void {
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
   const { holds, pageBytes = 4096, cacheKib = CACHE_KIB, mustExist = false } = options
-  // Waiting comes first: the next statements already need locks that another process may hold.
+  // First, because the next statements already need locks that another process may hold.
   db.run(`pragma busy_timeout = ${mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
   refuseForeign(db, file, holds)
@@ -107,19 +107,19 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   // With WAL, NORMAL survives any crash of the process; only a power cut can lose the last commits.
   db.run('pragma synchronous = normal')
   db.run('pragma foreign_keys = on')
-  // After a large import the WAL would otherwise keep its size for good.
+  // After a large import the WAL would otherwise keep its size forever.
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
   db.run('pragma trusted_schema = off')
   migrate(db, file, options)
 }
 
-/** A function that gives a number which changes whenever another connection commits. */
+/** Returns a function whose result changes whenever another connection commits. */
 export function dataVersionOf(db: Database): () => number {
   const statement = db.prepare<{ data_version: number }, []>('pragma data_version')
   return () => statement.get()?.data_version ?? 0
 }
 
-/** The version of the SQLite inside. */
+/** The version of the built-in SQLite. */
 export function sqliteVersion(): string {
   const db = new Database(':memory:')
   const version = db.query<{ v: string }, []>('select sqlite_version() as v').get()?.v ?? ''

@@ -16,16 +16,16 @@ const EXPLANATIONS: { [code: string]: string } = {
 }
 
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
-/** Failures after which the connection cannot be used any more; a new one may work. */
+/** After these, close and reopen the connection. */
 const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
-/** Failures that neither time nor a new connection ends. */
+/** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
-/** SQLite's code of a failure, perhaps of another thread, as in `SQLITE_BUSY`; else `''`. */
+/** SQLite's code of a failure, such as `SQLITE_BUSY`, also one from a worker; else `''`. */
 export const codeOf = (error: unknown): string =>
   error instanceof Error && 'code' in error ? String(error.code) : ''
 
-/** Whether SQLite, or our reading of its files, failed, as opposed to our own code. */
+/** Whether SQLite, or reading its files, failed, as opposed to our own code. */
 export const isStoreFailure = (error: unknown): boolean =>
   error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
 
@@ -37,7 +37,7 @@ export const isDamage = (error: unknown): boolean =>
 export const isUnusable = (error: unknown): boolean =>
   error instanceof StoreError || UNUSABLE.test(codeOf(error))
 
-/** Whether opening fails in a way that an operator has to end. */
+/** Whether a failure to open a database needs an operator. */
 export const isLasting = (error: unknown): boolean =>
   !isStoreFailure(error) || LASTING.test(codeOf(error))
 
@@ -51,7 +51,7 @@ export function explain(file: string, error: unknown): string {
   return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${messageOf(error)})`}`
 }
 
-/** The failure of a store as the rest of the program knows it; any other failure unchanged. */
+/** Turns a failure of a store into a `StoreError`; returns any other failure unchanged. */
 export function toStoreError(file: string, error: unknown): unknown {
   if (error instanceof StoreError || !isStoreFailure(error)) return error
   return new StoreError(explain(file, error), { isDamage: isDamage(error), cause: error })

@@ -1,11 +1,12 @@
 /**
- * Owns schema versions: the SQL scripts of `proxies/migrations/` and `access/migrations/` bring a
- * database from any earlier version to the newest. The version is SQLite's `user_version`.
+ * Owns schema versions: SQL scripts (`migrations/` of each store) bring a database from any earlier
+ * version to the newest, in one transaction. The version is SQLite's `user_version`; its
+ * `application_id` says which database it is.
  */
 import type { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
-/** Marks a SQLite file as ours, and as which of ours: `PRXL` and `PRXA`. */
+/** Mark a SQLite file as one of the two databases of this program: `PRXL` and `PRXA`. */
 export const APPLICATION_IDS = { proxies: 0x5052584c, access: 0x50525841 } as const
 export type Holds = keyof typeof APPLICATION_IDS
 
@@ -29,7 +30,7 @@ export type MigrateOptions = {
   holds: Holds
   /** Version n of the schema is the state after script n. */
   scripts: readonly string[]
-  /** Called before a database is migrated; what it returns is called afterwards. */
+  /** Called before a database is migrated; the function it returns is called afterwards. */
   onMigrate?: (db: Database, file: string) => () => void
 }
 

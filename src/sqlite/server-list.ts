@@ -29,9 +29,9 @@ import { supervise } from './supervise.ts'
 
 type Say = (sentence: string) => void
 
-/** The list is checked this often even when nothing indicates a change, in calls of `tick`. */
+/** Calls of `tick` between two regular checks of the list. */
 const CHECK_EVERY = 3600
-/** The first check leaves the processor to the start of the server. */
+/** Calls of `tick` before the first check, which would slow down the start of the server. */
 const FIRST_CHECK = 10
 /** Calls of `tick` for which another process may leave its change of the list unstamped. */
 const UNSTAMPED_MAX = 10
@@ -94,7 +94,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
       return open()
     } catch (failure) {
       if (!isStoreFailure(failure)) throw failure
-      return null // the first tick says why
+      return null // the first tick reports it
     }
   }
   const supervisor = supervise(openFirst(), {
@@ -104,7 +104,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
       try {
         if (walBytes(file) > 0 && isStamped(db, file)) emptyWal(db, file, clock())
       } catch {
-        // It is closed because it fails.
+        // It is being closed because it failed.
       }
       closeSafely(db, file, fingerprint)
     },
@@ -119,9 +119,9 @@ function superviseList(dir: string, clock: Clock, say: Say) {
   return { ...supervisor, check: checker.start, closeChecker: checker.close }
 }
 
-/** What the server does with a list, beside reading it. */
+/** A list as the server uses it: the reader's port, streaming, and supervision. */
 export type ServerList = ProxyReader & {
-  /** Streams answers that reading finds too large; `null` where it finds none so. */
+  /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
   tick(): void
   close(): void
@@ -139,12 +139,12 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   const streamer = createStreamer(
     { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
     {
-      /** Throws unless the list is intact, as far as that shows at once. */
+      /** Throws unless the list is intact, as far as that is known without a check. */
       verify: () => use(({ verify }) => verify()),
       onFailure(failure) {
         if (isDamage(failure)) supervised.fail(failure)
         else if (isStoreFailure(failure)) supervised.report(failure)
-        else say(`a long answer broke off: ${messageOf(failure)}`)
+        else say(`a long answer was interrupted: ${messageOf(failure)}`)
       },
     },
   )
@@ -185,7 +185,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   }
   return {
     ...list,
-    /** Removes a slice of rows checked before `cutoffMs`; says whether more may remain. */
+    /** Removes a slice of rows checked before `cutoffMs`; returns whether more may remain. */
     removeOlderThan: (cutoffMs: number): boolean =>
       use(({ proxies, settle }) => {
         try {
@@ -203,7 +203,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   }
 }
 
-/** Gives the version of a list as a text, the same one as long as it does not change. */
+/** Returns a function that writes a version as a string, the same one until it changes. */
 function createVersionText() {
   let known = { generation: -1, changes: -1, text: '' }
   return (generation: number, changes: number): string => {
@@ -214,7 +214,7 @@ function createVersionText() {
   }
 }
 
-/** A list in memory, which nothing but this process can change or damage; selects are never cut. */
+/** A list in memory. Only this process can change it, and it finds no answer too large. */
 export function openMemoryList() {
   const list: List = openList(null)
   const { proxies } = list

@@ -29,14 +29,14 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     probe: ({ usage }) => usage.probe(),
     say,
   })
-  /** Writes to the open file; what was written to one that was removed does not count. */
+  /** Writes to the open file; throws if the file was removed, because the write is then lost. */
   const write = <T>(work: (usage: Opened['usage']) => T): T =>
     use(({ usage, fingerprint }) => {
       const result = work(usage)
       requireInPlace(file, fingerprint)
       return result
     })
-  /** What writing fails with: tried once for all probes of a turn, because it may wait. */
+  /** The failure of a trial write, or `null`; one for all probes of a turn, because it may wait. */
   const probeOnce = oncePerTurn((): unknown => {
     try {
       write(usage => usage.probe())

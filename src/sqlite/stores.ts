@@ -1,6 +1,6 @@
 /**
- * Owns the two databases of a data directory as a command uses them: opened, worked with, closed.
- * How a server holds them is in `server-list.ts` and `server-registry.ts`.
+ * Owns the two databases of a data directory as a command uses them: open, work, close. How a
+ * server uses them is in `server-list.ts` and `server-registry.ts`.
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,9 +25,9 @@ export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
 
 type ListMode = OpenMode & {
-  /** Dates the file stamp. */
+  /** The clock of the file stamp. */
   clock?: Clock
-  /** Another file than that of the data directory. */
+  /** A file to use instead of the one in the data directory. */
   file?: string
 }
 
@@ -78,7 +78,7 @@ export function openRegistry(dir: string, mode: OpenMode = {}) {
 
 export type List = ReturnType<typeof openList>
 
-/** The error for a list that is not what was imported. */
+/** The error for a list whose content is not what was imported. */
 export const damagedList = (file: string, problems: readonly string[]): StoreError =>
   new StoreError(
     `${file} is damaged (${problems.join('; ')}): import the whole list again, with --replace`,
@@ -108,13 +108,13 @@ export const withList = <T>(
       try {
         return await work(list)
       } catch (error) {
-        if (isDamage(error)) removeStamp(list.file) // it looked intact
+        if (isDamage(error)) removeStamp(list.file) // its stamp says that it is intact
         throw error
       }
     },
   )
 
-/** Whether there is a list that rows can be put into; `onDamage` hears why a damaged one is not. */
+/** Whether there is a usable list; `onDamage` is called with a sentence when it is damaged. */
 function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => void): boolean {
   const file = join(dir, PROXY_FILE)
   if (!existsSync(file)) return false
@@ -129,8 +129,8 @@ function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => voi
 }
 
 /**
- * Works with a list whose rows are all to be replaced. Where there is none that can be used, a
- * new one takes its place at the end, so that a server never sees it empty.
+ * Works with a list whose rows are all to be replaced. If there is none that can be used, a
+ * new one is moved into its place at the end, so that a server never sees it empty.
  */
 export async function withListToReplace<T>(
   dir: string,

@@ -1,6 +1,6 @@
 /**
- * Owns supervising a store that may fail while the server runs: it is opened again when that can
- * help, and the operator reads one sentence when something is wrong and one when it is over.
+ * Owns supervising a store that may fail while the server runs: it is reopened when that can help,
+ * and the operator gets one sentence when something is wrong and one when it is over.
  */
 import { StoreError } from '../lib/errors.ts'
 import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
@@ -8,14 +8,14 @@ import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
 export type SupervisorParts<Store> = {
   /** The path of the store's file, for sentences. */
   file: string
-  /** Opens the store again. Throws while that cannot be done. */
+  /** Opens the store again. Throws while that is not possible. */
   reopen: () => Store
   close: (store: Store) => void
-  /** Throws when the store is not what was opened any more. */
+  /** Throws when the store is no longer the one that was opened. */
   verify: (store: Store) => void
   /** Throws when the store cannot do its work. */
   probe: (store: Store) => void
-  /** Called with every failure. */
+  /** Called with every failure that goes through `use`, `tick` or `fail`. */
   onFailure?: (failure: unknown) => void
   say: (sentence: string) => void
 }
@@ -23,17 +23,17 @@ export type SupervisorParts<Store> = {
 export type Supervisor<Store> = {
   /** Works with the store. @throws StoreError while it is not open or when it fails. */
   use<T>(work: (store: Store) => T): T
-  /** Verifies the store, and opens it while it is not open: call it every second. */
+  /** Verifies the store, or opens it if it is not open. To be called every second. */
   tick(): void
-  /** Reports a failure that was found elsewhere; `fail` also closes a store that it made unusable. */
+  /** Reports a failure found elsewhere; `fail` also closes a store that it made unusable. */
   report(failure: unknown): void
   fail(failure: unknown): void
-  /** How often the store was opened. */
+  /** Number of times that `reopen` has succeeded. */
   generation(): number
   close(): void
 }
 
-/** Supervises a store, `first` or none yet. */
+/** Supervises a store: `first`, which is open, or `null` if it is to be opened by `tick`. */
 export function supervise<Store>(
   first: Store | null,
   { file, reopen, close, verify, probe, onFailure = () => {}, say }: SupervisorParts<Store>,
@@ -41,9 +41,9 @@ export function supervise<Store>(
   let store = first
   let generation = 0
   let isClosed = false
-  /** Uses under way, one inside the other: only the outermost may close the store. */
+  /** Nested uses in progress: only the outermost may close the store. */
   let depth = 0
-  /** What was said since the store last worked: each sentence once. */
+  /** Sentences that were said since the store last worked: each is said once. */
   const said = new Set<string>()
 
   function drop(): void {
@@ -54,7 +54,7 @@ export function supervise<Store>(
 
   function report(failure: unknown): void {
     const sentence = explain(file, failure)
-    // What follows from the first failure is not news, but what we found out about it is.
+    // Consequences of the first failure are not news, but findings about it are.
     const isNews = failure instanceof StoreError && !said.has(sentence)
     if (said.size === 0 || isNews) say(`${sentence}; answering 503 until that is over`)
     said.add(sentence)

@@ -29,7 +29,7 @@ export const readCsv: Reader = (chunks, sink) =>
           if (error?.type === 'Quotes') records.fail(error.message)
           records.take(data)
         } catch (thrown) {
-          reject(thrown) // first: abort() completes at once
+          reject(thrown) // first, because abort() calls `complete`
           parser.abort()
         }
       },
@@ -62,7 +62,7 @@ function createRecords(sink: RowSink) {
       if (!columns.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
     },
 
-    /** The same chunks. An open quote makes the rest of the file one cell: ends before memory does. */
+    /** The same chunks. Fails when a record is too long: an open quote makes the rest one cell. */
     async *bounded(chunks: Chunks): Chunks {
       for await (const chunk of chunks) {
         if (pendingLength > RECORD_LENGTH_MAX) fail('too long')

@@ -1,6 +1,6 @@
 /**
- * Owns the table of file formats, and recognising the format of a file. How the rows of a format
- * are found is in its own file; what a row means is in `row.ts`. All readers take a file in chunks,
+ * Owns the table of file formats, and recognising the format of a file. Each format has a file that
+ * finds its rows; what a row means is in `row.ts`. All readers take a file in chunks,
  * so that memory does not grow with its size.
  */
 import { type Chunks, type Reader, type RowSink, UnusableFile } from '../sink.ts'
@@ -31,7 +31,7 @@ const MATCHERS: readonly (readonly [Format, Matcher])[] = [
 ]
 
 /**
- * Passes the rows of a text to `sink`, in order.
+ * Passes the rows of a file to `sink`, in order.
  * @throws UnusableFile when the text is not of this format.
  */
 export const readRows = (format: Format, chunks: Chunks, sink: RowSink): Promise<void> =>
@@ -41,7 +41,7 @@ export const readRows = (format: Format, chunks: Chunks, sink: RowSink): Promise
 export const HEAD_LENGTH = 64 * 1024
 
 /**
- * The format of a file, from its beginning (`isComplete`: there is no more than this).
+ * The format of a file, from its beginning (`isComplete`: which is the whole file).
  * @throws UnusableFile when no format matches.
  */
 export function detectFormat(head: string, isComplete: boolean): Format {

@@ -1,7 +1,7 @@
 /**
  * Owns finding the records of one JSON document as the API writes it: an array, an object by
  * address, or the envelope around either. Walks the outer structure itself and passes each record
- * to `JSON.parse`, so that a document of any size takes the memory of one record.
+ * to `JSON.parse`, so that a document of any size needs the memory of one record.
  */
 import {
   isRecord,

@@ -37,6 +37,7 @@ const LIST = `
       as subnetsToday
   from keys k order by created_at, k.id`
 
+/** The keys of an open database. Records are cached in memory, by key. */
 export function createKeyStore(db: Database) {
   const find = db.prepare<KeyRow & PlanRow & { plan: string | null }, [Uint8Array]>(
     `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS}

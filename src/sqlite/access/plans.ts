@@ -16,6 +16,7 @@ export type PlanRow = {
 /** The columns of a `PlanRow`, of table `plans p`. */
 export const PLAN_COLUMNS = 'p.name, burst_requests, burst_seconds, daily, subnets, clients, count'
 
+/** The plan of a row; it has a burst limit only if both of its columns have a value. */
 export const toPlan = (row: PlanRow): Plan => ({
   name: row.name,
   burst:
@@ -28,6 +29,7 @@ export const toPlan = (row: PlanRow): Plan => ({
   count: row.count,
 })
 
+/** The plans of an open database. */
 export function createPlanStore(db: Database) {
   const list = (): Plan[] =>
     db.prepare<PlanRow, []>(`select ${PLAN_COLUMNS} from plans p order by name`).all().map(toPlan)

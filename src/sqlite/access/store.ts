@@ -10,5 +10,6 @@ const PAGE_BYTES = 1024
 /** The scripts of the schema, version by version. */
 export const ACCESS_SCHEMA = [keysPlansUsage, subjects]
 
+/** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
   openDatabase(file, { holds: 'access', scripts: ACCESS_SCHEMA, pageBytes: PAGE_BYTES, ...mode })

@@ -15,15 +15,15 @@ import type { UsageStore } from '../../access/store.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
 import { dataVersionOf } from '../database.ts'
 
-/** Rows that a prune looks at, and networks it removes, at a time: no request waits long for it. */
+/** Rows that a prune examines, and networks that it removes, at a time: requests wait for it. */
 const PRUNE_SLICE = 10_000
 const REMOVE_SLICE = 2_000
 /** Usage is removed this long after the last admission: longer than any window. */
 const KEEP_MS = 2 * DAY_MS
-/** Client addresses are many, and their windows an hour at most. */
+/** Client addresses are forgotten earlier: they are many, and their windows are an hour at most. */
 const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
-/** Rows that may be in the table though no rule counts them any more. */
+/** Rows that no rule counts any more are removed when there are this many. */
 const OBSOLETE_MAX = 512
 
 type AdmissionRow = [
@@ -55,7 +55,7 @@ const admissionStatements = (db: Database) => ({
 
 /**
  * The table of admissions, and its content by subject in memory. What other processes append is
- * read at the begin of every transaction, so memory is never behind.
+ * read at the beginning of every transaction, so memory is never behind.
  */
 function createAdmissionTable(db: Database) {
   const known: KnownByKind = { key: new Map(), demo: new Map(), temp: new Map() }
@@ -65,7 +65,7 @@ function createAdmissionTable(db: Database) {
   const { selectNew, insert, remove } = admissionStatements(db)
   let obsolete: number[] = []
 
-  /** Takes a row into memory; gives the ids of rows that are obsolete now. */
+  /** Adds a row to memory; returns the ids of rows that are now obsolete. */
   function apply([id, kind, subjectId, at, requests, kept]: AdmissionRow): number[] {
     let entry = known[kind].get(subjectId)
     if (entry === undefined) {
@@ -85,7 +85,7 @@ function createAdmissionTable(db: Database) {
   }
 
   return {
-    /** Whether the table was read at all; the first time takes long when it is long. */
+    /** Whether the table has been read; reading a long one for the first time takes long. */
     isRead: (): boolean => seenVersion !== null,
     /** Reads what others have appended. */
     catchUp(): void {
@@ -146,8 +146,8 @@ function createNetworkTable(db: Database): NetworkTable {
 }
 
 /**
- * Removes, slice by slice, what no limit counts any more. A clock that runs ahead of every
- * admission removes nothing: it may step back, and quota must not come back with it.
+ * Removes, slice by slice, what no limit counts any more. Age is measured from the latest admission
+ * when the clock is ahead of it: the clock may step back, and used quota must not be lost then.
  */
 function createPrune(db: Database) {
   const lastAdmission = db.prepare<{ at: number | null }, []>(
@@ -178,7 +178,7 @@ function createPrune(db: Database) {
   }
 }
 
-/** The usage of an open database. Every method answers at once. */
+/** The usage of an open database. Every method is synchronous. */
 export function createUsageStore(db: Database) {
   const admissions = createAdmissionTable(db)
   const tables: UsageTable & NetworkTable = { ...admissions, ...createNetworkTable(db) }
@@ -218,7 +218,7 @@ export function createUsageStore(db: Database) {
       if (!mayRemain) admissions.forgetBefore(timeMs)
       return mayRemain
     },
-    /** Commits a write that changes nothing that counts. */
+    /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {
         removeProbe.run() // a row that is there already would not be written

@@ -50,7 +50,7 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
   refuseExisting(file)
   let scratch: string | null = null
   try {
-    scratch = mkdtempSync(`${file}.part-`) // beside `file`, so that a rename can move the archive
+    scratch = mkdtempSync(`${file}.part-`) // next to `file`, so that a rename can move it
     const to = scratch
     const copies = parts.map(({ name, holds }) => ({
       holds,
@@ -98,7 +98,7 @@ function refuseExisting(file: string): void {
   if (existsSync(file)) throw new CommandError(`${file} exists already; choose another name`)
 }
 
-/** What the operating system says, such as `permission denied`; `null` for any other error. */
+/** The operating system's message, such as `permission denied`; `null` for any other error. */
 const systemReasonOf = (error: unknown): string | null =>
   error instanceof Error && 'syscall' in error && 'errno' in error
     ? getSystemErrorMessage(Number(error.errno))

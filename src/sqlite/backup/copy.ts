@@ -12,7 +12,7 @@ import type { APPLICATION_IDS } from '../migrate.ts'
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
 export type Copy = { holds: keyof typeof APPLICATION_IDS; file: string; to: string }
 
-/** Rows of the tables that an operator knows. */
+/** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
 /** What the worker sends once, at its end. */

@@ -42,7 +42,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   }
 }
 
-/** Opens a file that exists, without changing anything in it. */
+/** Opens an existing file. Its content stays the same, but SQLite may move its WAL into it. */
 function openExisting(file: string): Database {
   try {
     return new Database(file, { create: false, readwrite: true, strict: true })

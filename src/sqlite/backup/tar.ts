@@ -50,8 +50,8 @@ export function tarHeader(
 
 /**
  * Writes the archive `to`, which must not exist, readable by its owner only, and waits until it is
- * on the disk. `wrote` is called with the bytes of content as they are written; what it throws
- * ends the archive.
+ * on the disk. `wrote` is called with the number of bytes of content written; an error that it
+ * throws ends the writing.
  */
 export async function writeTar(
   to: string,

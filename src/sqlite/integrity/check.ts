@@ -22,7 +22,7 @@ const INDEXED: { [index: string]: readonly [string, ...string[]] } = {
 
 type Row = { [column: string]: unknown }
 
-/** The problems that `find` gives on one snapshot; what cannot be read is one, too. */
+/** The problems that `find` returns on one snapshot; damage that it throws is one, too. */
 function onSnapshot(db: Database, find: () => string[]): string[] {
   try {
     db.run('begin')

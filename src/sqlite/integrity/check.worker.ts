@@ -1,10 +1,10 @@
-/** The worker that checks the list while the server answers, and stamps it or takes its stamp. */
+/** The worker that checks the list while the server answers, and stamps it or removes its stamp. */
 import { systemClock } from '../../lib/clock.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { checkListFile } from '../proxies/store.ts'
 import { type Fingerprint, fingerprintOf } from './file-stamp.ts'
 
-/** What is wrong with the list, and of which file; or why that cannot be found out now. */
+/** The problems of the list, and the file that was checked; or why it could not be checked. */
 export type Checked =
   | { kind: 'checked'; problems: readonly string[]; fingerprint: Fingerprint | null }
   | { kind: 'failed'; message: string }

@@ -1,6 +1,6 @@
 /**
  * Owns the checksum of the list: numbers that change with any bit of a row. SQLite's own check
- * reads the structure of a file only. Triggers keep the checksum right, no matter who changes a row.
+ * reads the structure of a file only. Triggers keep the checksum right, whatever changes a row.
  */
 import type { Database } from 'bun:sqlite'
 import migration from '../proxies/migrations/3-checksum.sql' with { type: 'text' }
@@ -20,11 +20,11 @@ export function hashSql([first, ...others]: readonly [string, ...string[]]): str
   return `(${sum}) * (${first} % ${PRIME - 1} + 1) % ${PRIME}`
 }
 
-/** Seven bytes of a text as a number: their hexadecimal digits, read as JSON. */
+/** SQL for seven bytes of a string as a number: their hexadecimal digits, read as JSON. */
 const sevenBytesSql = (text: string, start: number | string): string =>
   `(('0x0' || hex(substr(cast(${text} as blob), ${start}, 7))) ->> '$')`
 
-/** A number of a text of any length. */
+/** SQL for a number of a string of any length. */
 const textSql = (text: string): string => `(
   with recursive parts (start, sum) as (
     select 1, octet_length(${text}) union all
@@ -32,7 +32,7 @@ const textSql = (text: string): string => `(
     from parts where start <= octet_length(${text})
   ) select sum from parts order by start desc limit 1)`
 
-/** A number of an IPv6 address, which has up to 45 characters: many times faster than `textSql`. */
+/** The same for an IPv6 address of up to 45 characters: many times faster than `textSql`. */
 const addressSql = (text: string): string =>
   [1, 8, 15, 22, 29, 36, 43].reduce(
     (sum, start) => `((${sum}) * ${BASE} + ${sevenBytesSql(text, start)}) % ${PRIME}`,
@@ -48,7 +48,7 @@ const HASHES = {
   cities: hashSql(['id', textSql('name'), textSql('name_en')]),
 }
 
-/** What the checksum of the tables should be. */
+/** Selects what the checksum of the tables should be. */
 const COMPUTED = `
   select count(*) as rows, coalesce(sum(${HASHES.proxies}), 0) as proxies,
     (select coalesce(sum(${HASHES.cities}), 0) from cities) as cities

@@ -1,7 +1,7 @@
 /**
- * Owns the file stamp of the list, which tells a file that only we have written from one that
- * anything else has changed. After each change of the list its file gets the modification time
- * that the list holds in `checksum.stamped_at`; any other write to the file gives it another.
+ * Owns the file stamp of the list, which distinguishes a file that only this program has written
+ * from one that anything else has changed. After each change of the list its file gets the
+ * modification time that the list holds in `checksum.stamped_at`; any other write changes it.
  * Triggers make `stamped_at` negative, so that other processes see when the list was changed by SQL
  * and is not stamped yet.
  */
@@ -14,15 +14,15 @@ import { WAL_ENDS, walOf } from '../database-files.ts'
 const EMPTY_WAL_MS = 250
 
 /**
- * A stamp lies this far in the past. Emptying the WAL takes some milliseconds, in which the file's
- * time is the present one: it must not look like the stamp by chance.
+ * A stamp is this many milliseconds older than the time of the clock. Emptying the WAL takes some
+ * milliseconds, in which the file has the current time: it must not equal the stamp by chance.
  */
 const STAMP_AGE_MS = 1000
 
-/** What tells one state of a database's files from another. */
+/** What distinguishes one state of a database's files from another. */
 export type Fingerprint = { inode: number; walInode: number; size: number; modifiedMs: number }
 
-/** What the file system says of a file, `undefined` when there is none. @throws StoreError. */
+/** The status of a file, `undefined` when there is none. @throws StoreError. */
 function statOf(file: string): Stats | undefined {
   try {
     return statSync(file, { throwIfNoEntry: false })
@@ -43,17 +43,17 @@ export function fingerprintOf(file: string): Fingerprint | null {
 /** The size of a database's write-ahead log in bytes. */
 export const walBytes = (file: string): number => statOf(walOf(file))?.size ?? 0
 
-/** Whether two fingerprints are of the same file with the same content, as far as they show. */
+/** Whether two fingerprints are of the same file with the same content, as far as they can show. */
 export const isSameFile = (a: Fingerprint | null, b: Fingerprint | null): boolean =>
   a?.inode === b?.inode && a?.size === b?.size && a?.modifiedMs === b?.modifiedMs
 
-/** The stamp that the list holds, in Unix milliseconds; read at every call. */
+/** The stamp that the list holds, in Unix milliseconds, negative after a change; never cached. */
 const createStampedAt = (db: Database): (() => number) => {
   const read = db.prepare<{ at: number }, []>('select stamped_at as at from checksum')
   return () => read.get()?.at ?? 0
 }
 
-/** Whether only we have written the file since the list was last known to be intact. */
+/** Whether only this program has written the file since the list was last known to be intact. */
 export function isStamped(db: Database, file: string): boolean {
   const at = createStampedAt(db)()
   return at > 0 && fingerprintOf(file)?.modifiedMs === at
@@ -78,11 +78,11 @@ export function stamp(db: Database, file: string, nowMs: number): void {
   if (at > 0) setTime(file, at)
 }
 
-/** Takes the stamp from a list that proved damaged. */
+/** Removes the stamp of a list that proved damaged. */
 export const removeStamp = (file: string): void =>
   setTime(file, (fingerprintOf(file)?.modifiedMs ?? 0) + 1000)
 
-/** Empties the WAL of a list into its file; one that was stamped stays so. */
+/** Empties the WAL of a list into its file; a stamped list stays stamped. */
 export function emptyWal(db: Database, file: string, nowMs: number): void {
   if (isStamped(db, file)) stamp(db, file, nowMs)
   else db.run('pragma wal_checkpoint(truncate)')
@@ -97,8 +97,8 @@ function setTime(file: string, ms: number): void {
 }
 
 /**
- * Closes a database that may no longer be the one at its place: then the file there must not get
- * its WAL, nor lose its own.
+ * Closes a database whose file may have been replaced: then the new file must not get its WAL, nor
+ * lose its own.
  */
 export function closeSafely(db: Database, file: string, opened: Fingerprint | null): void {
   try {
@@ -121,7 +121,7 @@ function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
   if (!isInPlace && isOurs) for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
 
-/** @throws StoreError when the files at this place are not those that `opened` is of. */
+/** @throws StoreError when the files at this path are not those with the fingerprint `opened`. */
 export function requireInPlace(file: string, opened: Fingerprint | null): Fingerprint {
   const found = fingerprintOf(file)
   if (found === null) throw new StoreError(`${file} is missing`)
@@ -133,8 +133,8 @@ export function requireInPlace(file: string, opened: Fingerprint | null): Finger
 
 /**
  * Watches a list that is intact now. `verify` throws `StoreError` when its file was removed,
- * replaced, or changed by anything but a process of ours; `isUnstamped` says whether a process of
- * ours has changed it and not stamped it yet.
+ * replaced, or changed by anything but this program; `isUnstamped` returns whether this program
+ * has changed it and not stamped it yet.
  */
 export function watchFile(db: Database, file: string) {
   const stampedAt = createStampedAt(db)

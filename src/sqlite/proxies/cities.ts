@@ -8,7 +8,7 @@ const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 
 type CityRow = { id: number; name: string; name_en: string }
 
-/** The names in memory; names of ids that are not in memory yet are read when needed. */
+/** The names, in memory. Names of ids that are not in memory yet are read when they are needed. */
 export function createCities(db: Database) {
   const names = new Map<number, CityName>()
   /** Ids by folded name: all names, and the ones that `lang=en` shows. */
@@ -46,12 +46,12 @@ export function createCities(db: Database) {
   return {
     refresh,
     nameOf,
-    /** The ids of the cities that these names mean in `lang` (contract A4). */
+    /** The ids of the cities that have one of these names in `lang` (contract A4). */
     idsMatching(searched: readonly string[], lang: Lang): number[] {
       const found = searched.flatMap(name => [...(matching[lang].get(fold(name)) ?? [])])
       return [...new Set(found)].sort((a, b) => a - b)
     },
-    /** The id of a pair of names, which is stored when it is new. Call inside a transaction. */
+    /** The id of a pair of names; stores a new pair. Call inside a transaction. */
     idOf(name: string, nameEn: string): number {
       if (name === '' && nameEn === '') return 0
       const known = ids.get(`${name},${nameEn}`)

@@ -14,7 +14,7 @@ export type Condition = { sql: string; values: readonly Bound[] }
 /** How rows are found: an index, and the exact value that leads to each branch of it. */
 export type Path = { index: string | null; branches: readonly Condition[] }
 
-/** What a filter asks of SQLite. */
+/** A filter in terms of SQL. */
 export type Search = {
   path: Path
   /** The oldest check, Unix seconds; every index but the primary key is ordered by it. */
@@ -45,7 +45,7 @@ const UNUSED = -2
 /** Keeps the first two octets of the address in an id, and the port. */
 const ADDRESS_16 = 0xffff0000ffff
 
-/** Every condition of a filter, by what it is on; absent filters have none. */
+/** The conditions of a filter by name; `false` where the filter has none. */
 function conditionsOf(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]) {
   const { types, anons, pingMaxMs, speedMin, worksMin, countries, services, address } = filter
   const bits = servicesToBits(new Set(services))
@@ -102,7 +102,7 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly numb
   return { index: 'proxies_by_age', branches: [{ sql: 'true', values: [] }], decides: null }
 }
 
-/** What a filter asks of SQLite. With `addressBits` 16, addresses are compared by two octets. */
+/** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
 export function searchOf(
   filter: Filter,
   addressBits: 32 | 16,

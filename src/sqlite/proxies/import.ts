@@ -11,16 +11,16 @@ import { type Cities, createCities } from './cities.ts'
 import indexes from './migrations/1-indexes.sql' with { type: 'text' }
 import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './row.ts'
 
-/** How long an import waits for another one. */
+/** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000
 
-/** An import of at least this many rows, and of this share of the list, builds the indexes again. */
+/** An import of at least this many rows, and this share of the list, rebuilds the indexes. */
 const REINDEX_ROWS_MIN = 20_000
 const REINDEX_SHARE = 1 / 4
-/** One of this share of the list computes the checksum again: a scan costs less than triggers. */
+/** One of this share of the list recomputes the checksum: a scan costs less than triggers. */
 const RECHECKSUM_SHARE = 1 / 32
 
-/** The bits of the services a row states, after its columns. */
+/** The parameter of the services that a row states, as bits; it follows those of the columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
 
 /** A column and its merged value; an unknown one keeps what is stored. */
@@ -29,7 +29,7 @@ const known = (column: string, unknown: string): [string, string] => [
   `case when excluded.${column} = ${unknown} then ${column} else excluded.${column} end`,
 ]
 
-/** Each column beside id and checked_at, with its value after an update. */
+/** Each column besides id and checked_at, with its value after an update. */
 const MERGE: readonly (readonly [column: string, merged: string])[] = [
   known('ping_ms', String(UNKNOWN_PING)),
   ['type', 'excluded.type'],
@@ -93,9 +93,9 @@ function lock(db: Database, onWait: () => void): void {
 }
 
 /**
- * An import, which begins with its first row: a slow source blocks nobody before it. With `replace`
- * the list becomes what importing the rows into an empty one would give. Nothing is visible before
- * `commit`; `rollback` leaves the list as it was.
+ * An import. It locks the list at its first row, so that waiting for a source blocks nobody. With
+ * `replace` the list becomes what importing the rows into an empty one would make it. Nothing is
+ * visible before `commit`; `rollback` leaves the list as it was.
  */
 export function beginImport(db: Database, mode: ImportMode, onWait: () => void = () => {}) {
   let started: ReturnType<typeof startImport> | null = null
@@ -112,13 +112,13 @@ export function beginImport(db: Database, mode: ImportMode, onWait: () => void =
 
 /**
  * The indexes and the checksum of a list of `before` rows: many rows are written faster without
- * them, and these are then built again.
+ * them, and they are rebuilt afterwards.
  */
 function createUpkeep(db: Database, mode: ImportMode, before: number) {
   let hasChecksum = true
   let hasIndexes = true
   return {
-    /** Drops what costs more to maintain than to build again after so many rows. */
+    /** Drops what costs more to maintain than to rebuild after this many rows. */
     prepareFor(rows: number): void {
       if (hasChecksum && rows >= before * RECHECKSUM_SHARE) {
         // A list that is damaged by now must not look intact through a new checksum.
@@ -131,7 +131,7 @@ function createUpkeep(db: Database, mode: ImportMode, before: number) {
         hasIndexes = false
       }
     },
-    /** Builds again what was dropped. */
+    /** Rebuilds what was dropped. */
     restore(): void {
       if (!hasIndexes) db.run(indexes)
       if (!hasChecksum) db.run(RESUME)
@@ -153,7 +153,7 @@ function startImport(db: Database, mode: ImportMode, onWait: () => void) {
   let accepted = 0
   let written = 0
 
-  /** The row of a proxy, with the city that the stored row and this one give together. */
+  /** The row of a proxy; its city is merged with that of the stored row. */
   function rowOf(proxy: IncomingProxy): Row {
     const row = toRow(proxy, cities.idOf(proxy.city, proxy.cityEn))
     const isPair = proxy.city !== '' && proxy.cityEn !== ''

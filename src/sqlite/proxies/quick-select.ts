@@ -1,6 +1,6 @@
 /**
- * Owns quick selects: those that read a bounded part of an index, and give up where that does not
- * suffice. So no request keeps the others waiting for more than some milliseconds.
+ * Owns quick selects: those that read a bounded part of an index, and give up where that is not
+ * enough. So no request makes others wait for more than some milliseconds.
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Condition, Search } from './filter-sql.ts'
@@ -12,10 +12,10 @@ export const SCAN_MAX = 20_000
 /** Branches whose horizon is kept in memory. */
 const HORIZONS_MAX = 10_000
 
-/** What every index but the narrow ones holds, and so all that conditions are about. */
+/** The columns of the wide indexes, which are all that conditions use. */
 const INDEXED = ROW_COLUMNS.filter(column => column !== 'ip_out').join(', ')
 
-/** Those that match among the first entries of a branch; its order is that of the index. */
+/** The matches among the first entries of a branch, in the order of its index. */
 const firstSql = (
   columns: Columns,
   index: string | null,
@@ -34,19 +34,19 @@ const horizonSql = (index: string, branch: Condition): string =>
   `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
    order by ${ORDER} limit 1 offset ?`
 
-/** The order of `ORDER`; an unknown ping is stored as the largest. */
+/** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
 const inOrder = ([idA, checkA, pingA]: EndpointRow, [idB, checkB, pingB]: EndpointRow): number =>
   checkB - checkA || pingA - pingB || idA - idB
 
 /**
- * The check times at which quick selects stop: the one of entry `scanMax` of each branch, kept until
+ * The check times at which quick selects stop: that of entry `scanMax` of each branch, cached until
  * the list changes.
  */
 function createHorizons(read: Reader, scanMax: number) {
   const horizons = createBoundedMap<string, number>(HORIZONS_MAX)
   let horizonsVersion = 0
 
-  /** Checks of this second and before lie beyond what a quick select of a branch reads. */
+  /** A quick select can read all checks of a branch later than this, in Unix seconds. */
   return function horizonOf(index: string | null, branch: Condition, version: number): number {
     if (index === null) return -Infinity
     if (version !== horizonsVersion) horizons.clear()
@@ -79,7 +79,7 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     const near = [branch, nearest, ...rest]
     const found = read.all<R>(fullSql(columns, near, path.index), [...valuesOf(near), most])
     if (found.length === most || horizon < oldest) return found
-    // Many rows may have been checked in the very second of the horizon.
+    // Many rows may have been checked in the second of the horizon itself.
     const whole = [branch, since]
     const values = [...valuesOf(whole), scanMax, ...valuesOf(rest), most]
     const first = read.all<R>(firstSql(columns, path.index, whole, rest), values)

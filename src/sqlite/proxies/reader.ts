@@ -1,4 +1,4 @@
-/** Owns running select statements on the list, each prepared once, and the SQL they share. */
+/** Owns running select statements on the list, a cache of prepared ones, and their common SQL. */
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Filter } from '../../proxies/filter.ts'
@@ -7,7 +7,7 @@ import { createCities } from './cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 import type { EndpointRow } from './row.ts'
 
-/** Prepared statements kept; each takes about 11 KB. */
+/** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
 export type Columns = readonly string[]
 
@@ -47,7 +47,7 @@ export function createReader(db: Database) {
 
   return {
     cityOf: cities.nameOf,
-    /** What a filter asks of SQLite. */
+    /** A filter in terms of SQL. */
     search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
       if (filter.cities.length > 0) cities.refresh()
       const cityIds = cities.idsMatching(filter.cities, filter.lang)
@@ -58,12 +58,12 @@ export function createReader(db: Database) {
     /** The first number of the first row. */
     number: (sql: string, values: readonly Bound[]): number | undefined =>
       (prepared(sql).values(...values) as unknown as number[][])[0]?.[0],
-    /** Rows one by one; a statement of its own, because other selects run meanwhile. */
+    /** Rows one by one, by a statement of their own: other selects may run in between. */
     *each<R extends EndpointRow>(sql: string, values: readonly Bound[]): Generator<R> {
       const statement = db.prepare<EndpointRow, Bound[]>(sql)
       try {
         for (const row of statement.iterate(...values)) {
-          yield Object.values(row) as unknown as R // iterate() gives objects in column order
+          yield Object.values(row) as unknown as R // iterate() yields objects in column order
         }
       } finally {
         statement.finalize()

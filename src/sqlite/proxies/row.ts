@@ -1,4 +1,4 @@
-/** Owns how a proxy is laid out in a row: numbers for addresses, lists and unknowns. */
+/** Owns how a proxy is stored in a row: addresses, list members and unknown values are numbers. */
 import { isIPv4 } from 'node:net'
 import {
   type Address,
@@ -46,7 +46,7 @@ export type Row = [
 
 /** The columns of an endpoint; every wide index holds them. */
 export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
-/** What of a row is always read. */
+/** The columns of a row that are always read. */
 export type EndpointRow = readonly [
   id: number,
   checkedAt: number,
@@ -82,6 +82,7 @@ export const countryToNumber = (country: string): number =>
 const numberToCountry = (bits: number): string =>
   bits === 0 ? '' : String.fromCharCode((bits >>> 5) + 64, (bits & 31) + 64)
 
+/** Services as bits: bit n stands for `SERVICES[n]`. */
 export const servicesToBits = (services: Proxy['services']): number => {
   let bits = 0
   for (const service of services) bits |= 1 << SERVICES.indexOf(service)
@@ -114,6 +115,7 @@ export function proxyOf(row: Row, cityOf: (id: number) => CityName): Proxy {
   }
 }
 
+/** The row of a proxy; `city` is the id of its city, 0 when unknown. */
 export const toRow = (proxy: IncomingProxy, city: number): Row => [
   idOf(proxy),
   proxy.checkedAt,

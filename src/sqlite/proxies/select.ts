@@ -1,6 +1,6 @@
 /**
- * Owns selecting from the list: full and quick selects, of whole records or of endpoints. What a
- * filter asks of SQLite is in `filter-sql.ts`.
+ * Owns selecting from the list: full and quick selects, of whole records or of endpoints. The
+ * SQL of a filter is in `filter-sql.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import type { Filter } from '../../proxies/filter.ts'
@@ -20,10 +20,10 @@ import {
 /** Most records of a quick select. */
 export const QUICK_RECORDS_MAX = 1_000
 
-/** What of an id counts when 16 bits of its address do: the first two octets, and the port. */
+/** The part of an id that counts with 16 address bits: the first two octets, and the port. */
 const id16 = (id: number): number => Math.floor(id / 2 ** 32) * 65536 + (id % 65536)
 
-/** Up to `count` rows of which no two agree in 16 bits of the address: the first of each. */
+/** Up to `count` rows: the first of those with the same `id16`. */
 function firstOfEach<R extends EndpointRow>(rows: Iterable<R>, count: number | null): R[] {
   const first = new Map<number, R>()
   for (const row of rows) {
@@ -34,7 +34,7 @@ function firstOfEach<R extends EndpointRow>(rows: Iterable<R>, count: number | n
   return [...first.values()]
 }
 
-/** Does all its reading on one snapshot: an import may commit between two statements. */
+/** Runs all statements of `work` on one snapshot: an import may commit between two of them. */
 function createSnapshots(db: Database) {
   const begin = db.prepare('begin')
   const end = db.prepare('commit')
@@ -53,7 +53,7 @@ function createSnapshots(db: Database) {
 export type Selector<T> = {
   /** All that match, at most `filter.count`. */
   findAll(filter: Filter, options: FindOptions): T[]
-  /** The same; `null` when that would take long or be long. `version`: of the list. */
+  /** The same; `null` when that would take long or find many. `version`: of the list. */
   findQuickly(filter: Filter, options: FindOptions, version: number): T[] | null
   /** The same one by one, read as they are used; all bits of an address count. */
   each(filter: Filter, nowMs: number): Generator<T>
@@ -89,7 +89,7 @@ export function createSelect(db: Database, scanMax: number) {
     return found.length < most || shown.length === count ? shown : null
   }
 
-  /** Selects `columns` and makes a record of each row. */
+  /** Selects `columns` and turns each row into a record. */
   function selectorOf<R extends EndpointRow, T>(
     columns: Columns,
     toRecord: (row: R) => T,

@@ -108,7 +108,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     ...select,
     version,
 
-    /** Records that this very connection has changed the list. */
+    /** Records that this connection has changed the list. */
     noteChange: (): void => {
       changes += 1
     },
@@ -120,7 +120,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     isEmpty: (): boolean => any.get() === null,
 
     /**
-     * Removes up to a slice of rows checked before `cutoffMs`; says whether more may remain.
+     * Removes up to a slice of rows checked before `cutoffMs`; returns whether more may remain.
      * Throws at once, without waiting, when an import has locked the list.
      */
     removeOlderThan(cutoffMs: number): boolean {

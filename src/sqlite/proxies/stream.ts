@@ -1,6 +1,6 @@
 /**
  * Owns streaming: the server's side of the worker that finds and renders answers too large for the
- * main thread. Chunks are pulled one by one, as fast as the client takes them, so a stream takes
+ * main thread. Chunks are pulled one by one, as fast as the client reads them, so a stream uses
  * the memory of a chunk or two.
  */
 import type { Rendered, Totals } from '../../api/answer.ts'
@@ -16,7 +16,7 @@ export type StreamSetup = { file: string; provider: string; walBound: WalBound }
 
 /**
  * How far streams may keep the list's write-ahead log from being emptied: while it is larger than
- * `bytesMax`, streams older than `oldMs` are ended, and none begins beside another.
+ * `bytesMax`, streams older than `oldMs` are ended, and none begins while another is open.
  */
 export type WalBound = { bytesMax: number; oldMs: number }
 export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
@@ -24,7 +24,7 @@ export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 
 export type ToWorker =
   | ({ kind: 'setup' } & StreamSetup)
   | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
-  /** Asks for the next chunk of a stream, or ends it. */
+  /** Requests the next chunk of a stream, or ends it. */
   | { kind: 'pull' | 'cancel'; id: number }
 
 export type FromWorker =
@@ -38,13 +38,13 @@ export type FromWorker =
   | { kind: 'end'; id: number; records: number }
   | { kind: 'failed'; id: number; error: ErrorMessage }
 
-/** Streams under way at once; each holds a snapshot of the list. Further ones are refused. */
+/** Most streams open at once; each holds a snapshot of the list. Further ones are refused. */
 const STREAMS_MAX = 64
-/** A client that takes longer for its answer is cut off, in milliseconds. */
+/** A stream that takes longer, in milliseconds, is ended. */
 const STREAM_MS_MAX = 600_000
-/** Queries before the worker at once: a chunk of a stream may have to wait for so many. */
+/** Queries sent to the worker at once: a chunk of a stream may have to wait for this many. */
 const FINDS_MAX = 4
-/** A query that has waited longer is refused, before its connection counts as idle. */
+/** A query that has waited longer, in milliseconds, is refused before its connection is idle. */
 const WAIT_MS_MAX = 20_000
 
 type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
@@ -52,7 +52,7 @@ type Request = Exclude<ToWorker, { kind: 'setup' }>
 
 /**
  * Exchanges messages with the worker, which is started when it is first needed: one reply for each
- * message. Replies on a stream come in the order of its messages, so that a `cancel` does not take
+ * message. Replies on a stream come in the order of its messages, so that a `cancel` does not get
  * the reply of a `pull` before it.
  */
 function createExchange(setup: StreamSetup) {
@@ -101,11 +101,11 @@ function createExchange(setup: StreamSetup) {
 export type StreamHooks = {
   /** Throws when the list must not be shown any more. */
   verify: () => void
-  /** Called with the failure of an answer that could not be found, or broke off. */
+  /** Called with the failure of an answer that could not be found, or was interrupted. */
   onFailure: (error: unknown) => void
 }
 
-/** Exchanges messages whose reply shows the list; the stream ends when it fails. */
+/** Sends messages whose replies have content of the list; when one fails, its stream is ended. */
 function withHooks(
   { verify, onFailure }: StreamHooks,
   { send }: ReturnType<typeof createExchange>,
@@ -146,8 +146,8 @@ const refuse = (message: string): never => {
 }
 
 /**
- * Streams answers from the list in `file`. Only a few queries are before the worker at a time, so
- * that chunks of streams under way come between.
+ * Streams answers from the list in `setup.file`. Only a few queries are sent to the worker at a
+ * time, so that chunks of open streams come in between.
  */
 export function createStreamer(
   setup: StreamSetup,
@@ -185,7 +185,7 @@ export function createStreamer(
           onEnd({ records, bytes })
         }
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-          // After a cancel the worker knows of no such stream, and says so.
+          // After a cancel the worker has no such stream any more, and replies with a failure.
           const message = await request({ kind: 'pull', id }).catch((error: unknown) => {
             end(0)
             throw error

@@ -25,11 +25,11 @@ const CACHE_KIB = 512
 const IDLE_MAX = 4
 
 type Find = Extract<ToWorker, { kind: 'find' }>
-/** A stream under way: gives its next chunk, `null` after the last. */
+/** An open stream. `next` returns its next chunk, `null` after the last. */
 type Stream = {
   next: () => string | null
   records: () => number
-  /** How long ago it began. */
+  /** How long ago it began, in milliseconds. */
   ageMs: () => number
   close: () => void
 }
@@ -39,7 +39,7 @@ const encoder = new TextEncoder()
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
 
-/** Joins rows that were read already and the rest of them. */
+/** Yields the rows that were read already, then the rest. */
 function* chain<T>(first: readonly T[], rest: Iterator<T>): Generator<T> {
   yield* first
   for (let row = rest.next(); !row.done; row = rest.next()) yield row.value
@@ -108,8 +108,8 @@ function openConnection(file: string) {
 type Connection = ReturnType<typeof openConnection>
 
 /**
- * Connections with their statements, used again: to open one costs more than a small answer.
- * One that was opened before the file changed is not: it may be of a file that was replaced.
+ * Keeps connections with their statements for reuse: opening one costs more than a small answer.
+ * One that was opened before the file changed is closed: its file may have been replaced.
  */
 function createPool(file: string) {
   let idle: Connection[] = []
@@ -130,7 +130,7 @@ function createPool(file: string) {
   }
 }
 
-/** Keeps the WAL of the list within its bound, as far as streams are what it grows for. */
+/** Keeps the WAL of the list within its bound, as far as it grows because of streams. */
 function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
   const isLarge = (): boolean => walBytes(file) > bytesMax
 
@@ -146,7 +146,7 @@ function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
 
   return {
     endOld,
-    /** Empties it when it is large, unless a stream reads an old state of the list. */
+    /** Ends old streams; then empties the WAL if it is large and no stream is open. */
     empty({ db }: Connection): void {
       endOld()
       if (streams.size === 0 && isLarge()) emptyWal(db, file, systemClock())
