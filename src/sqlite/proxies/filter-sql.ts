@@ -14,7 +14,7 @@ export type Condition = { sql: string; values: readonly Bound[] }
 /** How rows are found: an index, and the exact value that leads to each branch of it. */
 export type Path = { index: string | null; branches: readonly Condition[] }
 
-/** A filter in terms of SQL. */
+/** A filter, compiled to SQL. */
 export type Search = {
   path: Path
   /** The oldest check, Unix seconds; every index but the primary key is ordered by it. */

@@ -47,7 +47,7 @@ export function createReader(db: Database) {
 
   return {
     cityOf: cities.nameOf,
-    /** A filter in terms of SQL. */
+    /** A filter, compiled to SQL. */
     search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
       if (filter.cities.length > 0) cities.refresh()
       const cityIds = cities.idsMatching(filter.cities, filter.lang)
