@@ -155,8 +155,7 @@ function servicesOf(row: RawRow, provider: string) {
   const granted = new Set<Service>()
   const statedServices = new Set<Service>()
   for (const service of SERVICES) {
-    const ofProvider = row[provider] === undefined ? underscored(provider) : provider
-    const field = service === 'provider' ? ofProvider : service
+    const field = service === 'provider' ? providerColumn(row, provider) : service
     const value = row[field]
     if (isUnknown(value)) continue
     const flag = typeof value === 'boolean' ? value : flagOf(value, field)
@@ -165,6 +164,10 @@ function servicesOf(row: RawRow, provider: string) {
   }
   return { services: granted, servicesStated: statedServices }
 }
+
+/** The name under which a row has the provider's service. */
+const providerColumn = (row: RawRow, provider: string): string =>
+  row[provider] === undefined ? underscored(provider) : provider
 
 const INTEGER_MAX = 999_999_999_999_999
 

@@ -1,6 +1,7 @@
 /**
- * Owns supervising a store that may fail while the server runs: it is reopened when that can help,
- * and the operator gets one sentence when something is wrong and one when it is over.
+ * Owns supervising a store that may be lost while the server runs, because its file is missing,
+ * replaced, damaged or locked: it is reopened when that can help, and the operator gets one sentence
+ * when something is wrong and one when it is over.
  */
 import { StoreError } from '../lib/errors.ts'
 import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
