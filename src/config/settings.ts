@@ -1,7 +1,8 @@
 /**
- * Owns the table of every option of the command line (each command lists those it takes): argument, default, help and parser. Flags,
- * environment variables and `--help` derive from it; a test compares the README with it. How a
- * string is parsed is in `parsers.ts`; the environment of the process is in `environment.ts`.
+ * Owns the table of every option of the command line: argument, default, help and parser. Flags,
+ * environment variables and `--help` derive from it; a test compares the README with it. Each
+ * command lists the options it takes. How a string is parsed is in `parsers.ts`; the environment of
+ * the process is in `environment.ts`.
  */
 
 import { nearest } from '../lib/did-you-mean.ts'
