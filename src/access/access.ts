@@ -41,7 +41,7 @@ export function createAccess(
     admit: (caller: Caller, ip: string, nowMs: number): Promise<Decision> =>
       admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }),
 
-    /** Consumes the network quotas of an answer, if the caller has any. */
+    /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {
       if (!hasNetworkQuota(caller)) return { kind: 'consumed' }
       return consumeInBatch(consumptionOf(caller, served))

@@ -8,7 +8,7 @@ import { MINUTE_MS } from '../lib/time.ts'
 /** Failures of one client within the window that are refused without delay. */
 export const FAILURES_FREE = 10
 export const FAILURES_WINDOW_MS = MINUTE_MS
-/** Delay of each further refusal. Under a second, as any answer of the service should be. */
+/** Delay of each further refusal. Under a second, like every other answer of the service. */
 export const FAILURE_DELAY_MS = 300
 
 /** Most clients in memory; the one that failed longest ago is replaced by a new one. */

@@ -302,7 +302,7 @@ describe('oncePerTurn', () => {
     expect([read(), read()]).toEqual([2, 2])
   })
 
-  test('holds undefined and null as any other value, and no failure', async () => {
+  test('holds undefined and null like other values, and no failure', async () => {
     const values = [undefined, null]
     let reads = 0
     const read = oncePerTurn(() => {

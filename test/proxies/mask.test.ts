@@ -78,7 +78,7 @@ describe('any address', () => {
     )
   })
 
-  test('looks the same as any other that agrees in its first half', () => {
+  test('looks the same as all others that agree in its first half', () => {
     const octet = fc.integer({ min: 0, max: 255 })
     fc.assert(
       fc.property(octet, octet, fc.array(octet, { minLength: 4, maxLength: 4 }), (a, b, low) => {
