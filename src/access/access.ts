@@ -3,7 +3,7 @@
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
-import { createTurnBatch } from '../lib/turn-batch.ts'
+import { createTurnBatch, type Settle } from '../lib/turn-batch.ts'
 import { consumptionOf, hasNetworkQuota, limitRulesOf, type Served } from './entitlements.ts'
 import { type Caller, DEMO_KEY } from './key.ts'
 import type { Consumption, NetworkDecision } from './network-quota.ts'
@@ -37,9 +37,16 @@ export function createAccess(
       return record.expiresAt === null || nowMs < record.expiresAt ? record.caller : null
     },
 
-    /** Admits a request or returns when to retry; resolves once the admission is durable. */
-    admit: (caller: Caller, ip: string, nowMs: number): Promise<Decision> =>
-      admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }),
+    /**
+     * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
+     * be empty if the caller is not counted by address; see `Enqueue` for `settle`.
+     */
+    admit: <T = Decision>(
+      caller: Caller,
+      ip: string,
+      nowMs: number,
+      ...settle: Settle<Decision, T>
+    ): Promise<T> => admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }, ...settle),
 
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {

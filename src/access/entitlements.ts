@@ -85,6 +85,10 @@ export type Served = { ip: string; subnets: readonly number[]; atMs: number; now
 export const hasNetworkQuota = (caller: Caller): caller is Regular =>
   caller.kind === 'regular' && (caller.plan.subnets !== null || caller.plan.clients !== null)
 
+/** Whether the address of its client matters for a request of `caller`. */
+export const isCountedByAddress = (caller: Caller): boolean =>
+  caller.kind !== 'regular' || hasNetworkQuota(caller)
+
 /** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
   const rule = regularRule(caller)

@@ -3,9 +3,10 @@
  * contract A2. Knows nothing of HTTP; every request ends with an `Outcome`.
  */
 import type { Access } from '../access/access.ts'
-import { entitlementsOf, hasNetworkQuota } from '../access/entitlements.ts'
+import { entitlementsOf, hasNetworkQuota, isCountedByAddress } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
-import type { LimitStatus } from '../access/rate-limit.ts'
+import type { Decision, LimitStatus } from '../access/rate-limit.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Answer } from './answer.ts'
 import { ApiError, toApiError } from './errors.ts'
 import type { Query, QueryReader } from './query.ts'
@@ -13,8 +14,8 @@ import { invalidKey, networkRefusal, rateLimitRefusal } from './refusals.ts'
 import type { ResponseCache } from './response-cache.ts'
 import type { AnswerStream } from './streaming.ts'
 
-/** A request: its key, its query string, and the client's address. */
-export type ApiRequest = { key: string; queryString: string; ip: string; nowMs: number }
+/** A request: its key, its query string, and where to find the client's address if it counts. */
+export type ApiRequest = { key: string; queryString: string; ip: () => string; nowMs: number }
 
 /** The public id of the key and the status of its limits, as far as they are known. */
 type Known = { keyId: string | null; limits: readonly LimitStatus[] }
@@ -37,48 +38,67 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 export type Handler = ReturnType<typeof createHandler>
 export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
 
-/** Creates the handler of `/api`. It never rejects: every failure becomes a refused outcome. */
+/** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache }: HandlerParts) {
-  return async function handle(request: ApiRequest): Promise<Outcome> {
-    const { key, queryString, ip, nowMs } = request
+  /**
+   * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
+   * every failure. The usual request waits only for its admission, so it costs one promise: the
+   * batch of admissions resolves it with what `reply` returns.
+   */
+  return function handle<T>(
+    { key, queryString, ip: findIp, nowMs }: ApiRequest,
+    reply: (outcome: Outcome) => Awaitable<T>,
+  ): Awaitable<T> {
     let known = UNKNOWN
+    const fail = (cause: unknown): Awaitable<T> => reply(refused(cause, known))
     try {
       const caller = access.authenticate(key, nowMs)
-      if (caller === null) return refused(invalidKey(key))
+      if (caller === null) return fail(invalidKey(key))
       known = { keyId: caller.id, limits: [] }
+      const ip = isCountedByAddress(caller) ? findIp() : ''
 
       const query = attempt(() => readQuery(queryString, key, entitlementsOf(caller)))
       if (query instanceof ApiError) {
-        const limits = await access.limits(caller, ip, nowMs)
-        return refused(query, { keyId: caller.id, limits })
+        const failWith = (limits: readonly LimitStatus[]): Awaitable<T> => {
+          known = { keyId: caller.id, limits }
+          return fail(query)
+        }
+        return access.limits(caller, ip, nowMs).then(failWith, fail)
       }
 
-      const decision = await access.admit(caller, ip, nowMs)
-      known = { keyId: caller.id, limits: decision.limits }
-      if (decision.kind === 'refused') return refused(rateLimitRefusal(caller, decision), known)
-
-      const needsSubnets = hasNetworkQuota(caller)
-      const answer = await cache.find(query, nowMs, needsSubnets)
-      if (answer === null) return refused(notFound(), known)
-      if (needsSubnets) await consume(caller, answer, { ip, nowMs, atMs: decision.atMs })
-
-      return { kind: 'answered', keyId: caller.id, limits: decision.limits, query, answer }
+      const answer = (decision: Decision): Awaitable<T> => {
+        known = { keyId: caller.id, limits: decision.limits }
+        if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
+        const end = (found: Answer | AnswerStream | null): Awaitable<T> =>
+          found === null
+            ? fail(notFound())
+            : reply({ kind: 'answered', ...known, query, answer: found })
+        const found = cache.find(query, nowMs, hasNetworkQuota(caller))
+        const { atMs } = decision
+        if (hasNetworkQuota(caller))
+          return consume(caller, found, { ip, nowMs, atMs }).then(end, fail)
+        return found instanceof Promise ? found.then(end, fail) : end(found)
+      }
+      return access.admit(caller, ip, nowMs, answer, fail)
     } catch (thrown) {
-      return refused(thrown, known)
+      return fail(thrown)
     }
   }
 
   /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
   async function consume(
     caller: Caller,
-    answer: Answer | AnswerStream,
+    finding: Awaitable<Answer | AnswerStream | null>,
     at: { ip: string; nowMs: number; atMs: number },
-  ): Promise<void> {
+  ): Promise<Answer | AnswerStream | null> {
+    const found = await finding
+    if (found === null) return null
     try {
-      const decision = await access.consume(caller, { ...at, subnets: subnetsOf(answer) })
+      const decision = await access.consume(caller, { ...at, subnets: subnetsOf(found) })
       if (decision.kind === 'refused') throw networkRefusal(decision)
+      return found
     } catch (thrown) {
-      if (answer.kind === 'stream') await answer.cancel()
+      if (found.kind === 'stream') await found.cancel()
       throw thrown
     }
   }

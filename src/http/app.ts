@@ -12,17 +12,12 @@ import { type Clock, stopwatch } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import { accessLine } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { completeHeaders } from './headers.ts'
-import { errorReply, lengthOf, type Reply } from './reply.ts'
-import {
-  createRoutes,
-  type Incoming,
-  notFoundRoute,
-  type Route,
-  type RouteParts,
-} from './routes.ts'
+import { contentOf, errorReply, lengthOf, type Reply } from './reply.ts'
+import { createRoutes, methodNotAllowed, notFound, type Route, type RouteParts } from './routes.ts'
 
 export type HttpParts = RouteParts & {
   clock: Clock
@@ -46,73 +41,71 @@ export function createHttpApp(parts: HttpParts) {
   const { clock, log, errors, clientIp, throttle } = parts
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
-  /** Runs a route and turns its reply or failure into a logged `Response`. */
-  async function respond(request: Request, path: string, route: Route): Promise<Response> {
+  /** Runs a route and turns what it ends with into a logged `Response`. */
+  function respond(request: Request, path: string, isHead: boolean, route: Route) {
     const elapsedMs = stopwatch()
     const nowMs = clock()
     const id = nextId()
-    const peer = app.server?.requestIP(request)?.address ?? null
-    const ip = clientIp(peer, request.headers.get('x-forwarded-for'))
-    const reply = await replyOf(route, { request, ip, nowMs }, id)
-    const { status, keyId, limits, body } = reply
-    const isHead = request.method === 'HEAD'
-    const write = (records: number, bytes: number): void => {
+    let foundIp: string | null = null
+    const ip = (): string => {
+      foundIp ??= clientIp(
+        app.server?.requestIP(request)?.address ?? null,
+        request.headers.get('x-forwarded-for'),
+      )
+      return foundIp
+    }
+    if (log.hasLines) ip() // the connection may be closed by the time the line is written
+
+    const write = (status: number, keyId: string | null, records: number, bytes: number): void => {
       if (!log.hasLines) return
+      const ms = Math.round(elapsedMs() * 1000) / 1000
+      const { method } = request
+      const time = formatInstant(nowMs)
       log.line(
-        accessLine({
-          time: formatInstant(nowMs),
-          id,
-          method: request.method,
-          path,
-          status,
-          keyId,
-          records,
-          bytes,
-          ms: Math.round(elapsedMs() * 1000) / 1000,
-          client: ip,
-        }),
+        accessLine({ time, id, method, path, status, keyId, records, bytes, ms, client: ip() }),
       )
     }
-    if (body.kind === 'stream') void body.sent.then(sent => write(sent.records, sent.bytes))
-    else write(reply.records, isHead ? 0 : lengthOf(body))
-    const headers = completeHeaders(id, limits, reply.headers)
-    if (isHead && body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
-    else if (isHead) headers['content-length'] = String(lengthOf(body))
-    return new Response(isHead ? null : contentOf(reply), { status, headers })
-  }
-
-  async function replyOf(route: Route, incoming: Incoming, id: string): Promise<Reply> {
-    let routed: Reply | Refused
+    const send = (reply: Reply): Response => {
+      const { status, keyId, limits, body, records } = reply
+      if (body.kind === 'stream') {
+        void body.sent.then(sent => write(status, keyId, sent.records, sent.bytes))
+      } else write(status, keyId, records, isHead ? 0 : lengthOf(body))
+      const headers = completeHeaders(id, limits, reply.headers)
+      if (!isHead) return new Response(contentOf(body), { status, headers })
+      if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
+      else headers['content-length'] = String(lengthOf(body))
+      return new Response(null, { status, headers })
+    }
+    const end = (routed: Reply | Refused): Awaitable<Response> => {
+      if (routed.kind === 'reply') return send(routed)
+      const { error, cause } = routed
+      // The supervisor of a database reports its failures once, not at every request.
+      if (error.status >= 500 && !(cause instanceof StoreError)) {
+        log.say(`request ${id} failed: ${explain(cause)}`)
+      }
+      const reply = errorReply(routed, errors, nowMs)
+      if (!WRONG_KEY.has(error.code)) return send(reply)
+      return throttle.failed(clientBucket(ip()), nowMs).then(() => send(reply))
+    }
     try {
-      routed = await route(incoming)
+      return route({ request, isHead, ip, nowMs }, end)
     } catch (thrown) {
-      routed = refused(thrown)
+      return end(refused(thrown))
     }
-    if (routed.kind === 'reply') return routed
-    const { error, cause } = routed
-    // The supervisor of a database reports its failures once, not at every request.
-    if (error.status >= 500 && !(cause instanceof StoreError)) {
-      log.say(`request ${id} failed: ${explain(cause)}`)
-    }
-    const { ip, nowMs } = incoming
-    if (WRONG_KEY.has(error.code)) await throttle.failed(clientBucket(ip), nowMs)
-    return errorReply(routed, errors, nowMs)
   }
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
   for (const [path, route] of Object.entries(createRoutes(parts))) {
-    const handle = ({ request }: { request: Request }) => respond(request, path, route)
     // A route of its own for HEAD: Elysia would read the whole body to compute its length.
-    app.all(path, handle).head(path, handle)
+    app
+      .all(path, ({ request }) => respond(request, path, false, methodNotAllowed))
+      .get(path, ({ request }) => respond(request, path, false, route))
+      .head(path, ({ request }) => respond(request, path, true, route))
   }
-  return app.onError(({ request }) => respond(request, UNKNOWN_PATH, notFoundRoute))
-}
-
-/** The content of a body as `Response` accepts it. */
-function contentOf({ body }: Reply) {
-  if (body.kind === 'whole') return body.content
-  return body.kind === 'stream' ? body.stream : null
+  return app.onError(({ request }) =>
+    respond(request, UNKNOWN_PATH, request.method === 'HEAD', notFound),
+  )
 }
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */

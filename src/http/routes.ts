@@ -2,7 +2,7 @@
 import { DEMO_KEY } from '../access/key.ts'
 import { type Answer, bodyOf } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'
-import type { Handler, Refused } from '../api/handler.ts'
+import { type Handler, type Outcome, type Refused, refused } from '../api/handler.ts'
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { AnswerStream, Sent } from '../api/streaming.ts'
@@ -18,10 +18,14 @@ import { createCredentialReader } from './credentials.ts'
 import { bodyHeaders, type HeaderFields } from './headers.ts'
 import { type Body, METHODS, plainText, type Reply } from './reply.ts'
 
-/** A request, the client's address, and the time at which it arrived. */
-export type Incoming = { request: Request; ip: string; nowMs: number }
-/** A route may also throw. */
-export type Route = (incoming: Incoming) => Awaitable<Reply | Refused>
+/**
+ * A request and when it arrived. `ip` finds the client's address, in a microsecond; the connection
+ * must still be open, so a route that needs it calls it before it waits for anything.
+ */
+export type Incoming = { request: Request; isHead: boolean; ip: () => string; nowMs: number }
+/** Ends a request with `end`, at once or later. A route may throw, but its promise never rejects. */
+export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
+type End = (routed: Reply | Refused) => Awaitable<Response>
 
 export type RouteParts = {
   handle: Handler
@@ -30,26 +34,27 @@ export type RouteParts = {
   probe: () => Awaitable<void>
 }
 
-/** The routes by path. Each answers GET and HEAD; other methods throw METHOD_NOT_ALLOWED. */
+/** The routes of GET and HEAD by path. */
 export const createRoutes = ({ handle, cache, probe }: RouteParts): { [path: string]: Route } => ({
-  '/api': onlyReading(apiRoute(handle, cache)),
-  '/healthz': onlyReading(() => plainText('ok\n')),
-  '/readyz': onlyReading(async () => {
-    await probe()
-    return plainText('ready\n')
-  }),
+  '/api': apiRoute(handle, cache),
+  '/healthz': (_, end) => end(plainText('ok\n')),
+  '/readyz': async (_, end) => {
+    try {
+      await probe()
+    } catch (thrown) {
+      return end(refused(thrown))
+    }
+    return end(plainText('ready\n'))
+  },
 })
 
-/** Restricts a route to GET and HEAD. */
-const onlyReading =
-  (route: Route): Route =>
-  incoming => {
-    if (METHODS.includes(incoming.request.method)) return route(incoming)
-    throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
-  }
+/** The route of other methods. */
+export const methodNotAllowed: Route = () => {
+  throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
+}
 
 /** The route of every other path. */
-export const notFoundRoute: Route = () => {
+export const notFound: Route = () => {
   throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
 }
 
@@ -57,44 +62,51 @@ function apiRoute(handle: Handler, cache: ResponseCache): Route {
   const credentialReader = createCredentialReader()
   const bodyFor = createBodies(cache)
 
-  return async ({ request, ip, nowMs }) => {
-    const { url, headers, method } = request
+  return ({ request, isHead, ip, nowMs }, end) => {
+    const { url, headers } = request
     const authorization = headers.get('authorization')
     const credentials = credentialReader.read(url, authorization)
     const { key, queryString } = credentials
-    const outcome = await handle({ key, queryString, ip, nowMs })
-    if (outcome.kind === 'refused') return outcome
-    const { query, answer, keyId, limits } = outcome
-    // Anyone can send any number of URLs with `demo`: they would displace those of customers.
-    if (authorization === null && keyId !== DEMO_KEY) credentialReader.remember(url, credentials)
-    const encoding = chooseEncoding(headers.get('accept-encoding'))
-    const sendable =
-      answer.kind === 'stream'
-        ? streamBody(query, answer, encoding, method === 'HEAD')
-        : bodyFor(query, answer, encoding, nowMs)
-    const { body, fields } = sendable instanceof Promise ? await sendable : sendable
-    const records = answer.kind === 'answer' ? answer.records : (answer.totals?.records ?? 0)
-    return { kind: 'reply', status: 200, headers: fields, body, keyId, limits, records }
+
+    const reply = (outcome: Outcome): Awaitable<Response> => {
+      if (outcome.kind === 'refused') return end(outcome)
+      const { query, answer, keyId, limits } = outcome
+      // Anyone can send any number of URLs with `demo`: they would displace those of customers.
+      if (authorization === null && keyId !== DEMO_KEY) credentialReader.remember(url, credentials)
+      const records = recordsOf(answer)
+      const endWith = ({ body, fields }: Sendable): Awaitable<Response> =>
+        end({ kind: 'reply', status: 200, headers: fields, body, keyId, limits, records })
+      const sendable =
+        answer.kind === 'stream'
+          ? streamBody(query, answer, headers, isHead)
+          : bodyFor(query, answer, headers, nowMs)
+      if (!(sendable instanceof Promise)) return endWith(sendable)
+      return sendable.then(endWith, cause => end(refused(cause, { keyId, limits })))
+    }
+    return handle({ key, queryString, ip, nowMs }, reply)
   }
 }
 
+/** Records of an answer; 0 of a stream whose totals were not needed. */
+const recordsOf = (answer: Answer | AnswerStream): number =>
+  (answer.kind === 'answer' ? answer : answer.totals)?.records ?? 0
+
 type Sendable = { body: Body; fields: HeaderFields }
+
+const encodingFor = (headers: Headers): Encoding | null =>
+  chooseEncoding(headers.get('accept-encoding'))
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
 function createBodies(cache: ResponseCache) {
   const compress = createCompressor(cache)
-  return (
-    query: Query,
-    answer: Answer,
-    encoding: Encoding | null,
-    nowMs: number,
-  ): Awaitable<Sendable> => {
+  return (query: Query, answer: Answer, headers: Headers, nowMs: number): Awaitable<Sendable> => {
     const content = bodyOf(answer, nowMs)
-    const isShort = content.length < COMPRESS_MIN_BYTES
-    if (isShort || encoding === null) {
-      const fields = bodyHeaders(query.output, isShort ? 'fixed' : 'identity')
-      return { body: { kind: 'whole', content }, fields }
+    const body: Body = { kind: 'whole', content }
+    if (content.length < COMPRESS_MIN_BYTES) {
+      return { body, fields: bodyHeaders(query.output, 'fixed') }
     }
+    const encoding = encodingFor(headers)
+    if (encoding === null) return { body, fields: bodyHeaders(query.output, 'identity') }
     const fields = bodyHeaders(query.output, encoding)
     return compress(query, answer, content, encoding).then(compressed => ({
       body: { kind: 'whole', content: compressed },
@@ -107,9 +119,10 @@ function createBodies(cache: ResponseCache) {
 async function streamBody(
   { output }: Query,
   answer: AnswerStream,
-  encoding: Encoding | null,
+  headers: Headers,
   isHead: boolean,
 ): Promise<Sendable> {
+  const encoding = encodingFor(headers)
   const fields = bodyHeaders(output, encoding ?? 'identity')
   if (isHead) {
     await answer.cancel()

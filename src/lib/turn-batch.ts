@@ -6,59 +6,101 @@
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
 
+/** What a queued item becomes: its result, or what these return for the result or the error. */
+export type Settle<Result, T> =
+  | []
+  | [then: (result: Result) => Awaitable<T>, failed: (error: unknown) => Awaitable<T>]
+
 /**
- * Returns a function that queues an item and resolves to its result. All items queued in one turn
- * of the event loop are passed to `work` in one call, in order of arrival; `work` returns one
- * result per item, or a promise of them. At most one batch is in flight: what arrives meanwhile
- * forms the next.
- * When `work` fails, every item of the batch is rejected with that error.
+ * Queues an item and resolves to its result. With `then` and `failed` it resolves to what they
+ * return, as `.then(then).catch(failed)` would, but with one promise instead of three: the batch
+ * itself calls them. A pending promise costs about a microsecond.
+ */
+export type Enqueue<Item, Result> = <T = Result>(
+  item: Item,
+  ...settle: Settle<Result, T>
+) => Promise<T>
+
+/** Where the result of a queued item goes. */
+type Waiting<Result> = {
+  then: (result: Result) => unknown
+  failed: (error: unknown) => unknown
+  resolve: (value: unknown) => void
+  reject: (error: unknown) => void
+}
+
+/**
+ * Returns a function that queues an item. All items queued in one turn of the event loop are passed
+ * to `work` in one call, in order of arrival; `work` returns one result per item, or a promise of
+ * them. At most one batch is in flight: what arrives meanwhile forms the next.
+ * When `work` fails, every item of the batch fails with that error.
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[]) => Awaitable<readonly Result[]>,
-): (item: Item) => Promise<Result> {
-  type Batch = {
-    items: Item[]
-    results: Promise<readonly Result[]>
-    resolve: (results: Awaitable<readonly Result[]>) => void
-    reject: (error: unknown) => void
-  }
-  let open: Batch | null = null
+): Enqueue<Item, Result> {
+  let items: Item[] = []
+  let waiting: Waiting<Result>[] = []
   let isInFlight = false
 
-  function openBatch(): Batch {
-    if (!isInFlight) setImmediate(run)
-    const { promise: results, resolve, reject } = Promise.withResolvers<readonly Result[]>()
-    return { items: [], results, resolve, reject }
-  }
-
   function run(): void {
-    const batch = open
-    open = null
-    if (batch === null) return
+    const [batch, waiters] = [items, waiting]
+    items = []
+    waiting = []
+    const fail = (error: unknown): void => {
+      for (const waiter of waiters) settleFailed(waiter, error)
+    }
     try {
-      const results = work(batch.items)
-      batch.resolve(results)
-      if (results instanceof Promise) wait(results)
+      const results = work(batch)
+      if (results instanceof Promise) wait(results, waiters, fail)
+      else deliver(results, waiters)
     } catch (error) {
-      batch.reject(error)
+      fail(error)
     }
   }
 
   /** Holds the next batch back until this one has ended, even if it fails. */
-  function wait(results: Promise<unknown>): void {
+  function wait(
+    results: Promise<readonly Result[]>,
+    waiters: readonly Waiting<Result>[],
+    fail: (error: unknown) => void,
+  ): void {
     isInFlight = true
     const next = (): void => {
       isInFlight = false
-      if (open !== null) setImmediate(run)
+      if (items.length > 0) setImmediate(run)
     }
-    results.then(next, next)
+    results.then(found => deliver(found, waiters), fail).then(next)
   }
 
-  return async item => {
-    open ??= openBatch()
-    const { items, results } = open
-    const at = items.push(item) - 1
-    return (await results)[at] as Result // one per item
+  return (item, then = same, failed = rethrow) =>
+    new Promise((resolve, reject) => {
+      if (items.length === 0 && !isInFlight) setImmediate(run)
+      items.push(item)
+      waiting.push({ then, failed, resolve: resolve as Waiting<Result>['resolve'], reject })
+    })
+}
+
+const same = (result: unknown): never => result as never // without `then`, T is Result
+const rethrow = (error: unknown): never => {
+  throw error
+}
+
+/** Passes each result to the item that waits for it. */
+function deliver<Result>(results: readonly Result[], waiters: readonly Waiting<Result>[]): void {
+  for (const [i, waiter] of waiters.entries()) {
+    try {
+      waiter.resolve(waiter.then(results[i] as Result)) // one per item
+    } catch (error) {
+      settleFailed(waiter, error)
+    }
+  }
+}
+
+function settleFailed<Result>({ failed, resolve, reject }: Waiting<Result>, error: unknown): void {
+  try {
+    resolve(failed(error))
+  } catch (failure) {
+    reject(failure)
   }
 }
 

@@ -57,8 +57,9 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
     readQuery: createQueryReader(PROVIDER),
     cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
   })
-  const ask = (queryString = '', key = KEY): Promise<Outcome> =>
-    handle({ key, queryString, ip: '192.0.2.200', nowMs: T0 })
+  const ip = () => '192.0.2.200'
+  const ask = async (queryString = '', key = KEY): Promise<Outcome> =>
+    handle({ key, queryString, ip, nowMs: T0 }, outcome => outcome)
   return { id, ask, close: registry.close }
 }
 

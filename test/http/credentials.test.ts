@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { LRUCache } from 'lru-cache'
 import { createAccess } from '../../src/access/access.ts'
 import { newKey } from '../../src/access/key.ts'
-import { createHandler } from '../../src/api/handler.ts'
+import { createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { openMemoryList } from '../../src/app.ts'
@@ -282,11 +282,12 @@ describe('the key', () => {
   })
   const { read, remember } = createCredentialReader()
 
+  const same = (outcome: Outcome): Outcome => outcome
   /** The message that a request gets; the list is empty, so each gets one. */
   async function messageOf(query: string, authorization: string | null): Promise<string> {
     const credentials = resultOf(() => read(`/api?${query}`, authorization))
     if (credentials instanceof Error) return credentials.message
-    const outcome = await handle({ ...credentials, ip: '198.51.100.7', nowMs: T0 })
+    const outcome = await handle({ ...credentials, ip: () => '198.51.100.7', nowMs: T0 }, same)
     if (outcome.kind === 'answered') throw new Error('an empty list was answered')
     if (authorization === null) remember(`/api?${query}`, credentials)
     expect(outcome.cause).toBe(outcome.error)

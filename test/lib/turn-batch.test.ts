@@ -19,7 +19,7 @@ function squares() {
 describe('createTurnBatch', () => {
   test('works on all items of one turn in one call, in order of arrival', async () => {
     const { batches, square } = squares()
-    const results = await Promise.all([3, 1, 2].map(square))
+    const results = await Promise.all([3, 1, 2].map(item => square(item)))
     await nextTurn()
     expect(results).toEqual([9, 1, 4])
     expect(batches).toEqual([[3, 1, 2]])
@@ -112,7 +112,7 @@ describe('any sequence of turns', () => {
         const full = given.filter(items => items.length > 0)
         for (const [turn, items] of full.entries()) {
           const expected = items.map((item, place) => `${turn + 1}/${place}:${item}`)
-          expect(await Promise.all(items.map(label))).toEqual(expected)
+          expect(await Promise.all(items.map(item => label(item)))).toEqual(expected)
         }
         expect(batches).toEqual(full)
       }),
