@@ -15,8 +15,7 @@ import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { accessLine } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
-import { completeHeaders } from './headers.ts'
-import { contentOf, errorReply, lengthOf, type Reply } from './reply.ts'
+import { errorReply, lengthOf, type Reply, responseOf } from './reply.ts'
 import { createRoutes, methodNotAllowed, notFound, type Route, type RouteParts } from './routes.ts'
 
 export type HttpParts = RouteParts & {
@@ -42,7 +41,12 @@ export function createHttpApp(parts: HttpParts) {
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns what it ends with into a logged `Response`. */
-  function respond(request: Request, path: string, isHead: boolean, route: Route) {
+  function respond(
+    path: string,
+    route: Route,
+    isHead: boolean,
+    { request }: { request: Request },
+  ): Awaitable<Response> {
     const elapsedMs = stopwatch()
     const nowMs = clock()
     const id = nextId()
@@ -66,15 +70,11 @@ export function createHttpApp(parts: HttpParts) {
       )
     }
     const send = (reply: Reply): Response => {
-      const { status, keyId, limits, body, records } = reply
+      const { status, keyId, body, records } = reply
       if (body.kind === 'stream') {
         void body.sent.then(sent => write(status, keyId, sent.records, sent.bytes))
       } else write(status, keyId, records, isHead ? 0 : lengthOf(body))
-      const headers = completeHeaders(id, limits, reply.headers)
-      if (!isHead) return new Response(contentOf(body), { status, headers })
-      if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
-      else headers['content-length'] = String(lengthOf(body))
-      return new Response(null, { status, headers })
+      return responseOf(reply, id, isHead)
     }
     const end = (routed: Reply | Refused): Awaitable<Response> => {
       if (routed.kind === 'reply') return send(routed)
@@ -97,14 +97,16 @@ export function createHttpApp(parts: HttpParts) {
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
   for (const [path, route] of Object.entries(createRoutes(parts))) {
-    // A route of its own for HEAD: Elysia would read the whole body to compute its length.
+    // Bound, because Elysia reads the source of a function to decide whether it is asynchronous,
+    // and would wrap an arrow function that returns a call in two more promises.
     app
-      .all(path, ({ request }) => respond(request, path, false, methodNotAllowed))
-      .get(path, ({ request }) => respond(request, path, false, route))
-      .head(path, ({ request }) => respond(request, path, true, route))
+      .all(path, respond.bind(null, path, methodNotAllowed, false))
+      .get(path, respond.bind(null, path, route, false))
+      // Of its own: Elysia would read the whole body to compute its length.
+      .head(path, respond.bind(null, path, route, true))
   }
   return app.onError(({ request }) =>
-    respond(request, UNKNOWN_PATH, request.method === 'HEAD', notFound),
+    respond(UNKNOWN_PATH, notFound, request.method === 'HEAD', { request }),
   )
 }
 

@@ -1,9 +1,9 @@
-/** Owns what routes return: a status, header fields and a body, before they become a `Response`. */
+/** Owns what routes reply: a status, header fields and a body, which become a `Response`. */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import type { Sent } from '../api/streaming.ts'
-import { CONTENT_TYPES, type HeaderFields } from './headers.ts'
+import { CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
 
 export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
@@ -53,8 +53,18 @@ export function errorReply(
   return { kind: 'reply', status: error.status, headers, body, keyId, limits, records: 0 }
 }
 
+/** The response that a reply becomes. */
+export function responseOf(reply: Reply, requestId: string, isHead: boolean): Response {
+  const { status, limits, body } = reply
+  const headers = completeHeaders(requestId, limits, reply.headers)
+  if (!isHead) return new Response(contentOf(body), { status, headers })
+  if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
+  else headers['content-length'] = String(lengthOf(body))
+  return new Response(null, { status, headers })
+}
+
 /** The content of a body as `Response` accepts it. */
-export function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array> | null {
+function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array> | null {
   if (body.kind === 'stream') return body.stream
   if (body.kind === 'unsent-stream') return null
   const { content } = body
