@@ -60,7 +60,7 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   const ip = () => '192.0.2.200'
   const ask = async (queryString = '', key = KEY): Promise<Outcome> =>
     handle({ key, queryString, ip, nowMs: T0 }, outcome => outcome)
-  return { id, ask, close: registry.close }
+  return { id, handle, ask, close: registry.close }
 }
 
 /** What of an outcome is compared: its code, whether the key is known, what is left of its limits. */
@@ -306,6 +306,38 @@ describe('a stream', () => {
     expect(ends).toEqual(['cancelled'])
     close()
   })
+})
+
+test('a reply that fails is made again, of our own failure, with what is known', async () => {
+  const { id, handle, close } = createWorld({})
+  const replied: Outcome[] = []
+  const request = { key: KEY, queryString: '', ip: () => '192.0.2.200', nowMs: T0 }
+  const last = await handle(request, outcome => {
+    replied.push(outcome)
+    if (outcome.kind === 'answered') throw MISTAKE
+    return outcome
+  })
+  expect(replied.map(outcome => shown(outcome, id)[0])).toEqual(['answered', 'INTERNAL_ERROR'])
+  expect(last).toMatchObject({ keyId: id, cause: MISTAKE })
+  close()
+})
+
+test.each([
+  ['without quotas of networks', {}, 0],
+  ['with one for the networks served', { subnets: 5 }, 1],
+  ['with one for the networks of callers', { clients: 5 }, 1],
+] as const)('on a plan %s the client is looked up at once or never', async (_, limits, times) => {
+  const { handle, close } = createWorld(limits)
+  let lookedUp = 0
+  const ip = (): string => {
+    lookedUp += 1
+    return '192.0.2.200'
+  }
+  const pending = handle({ key: KEY, queryString: '', ip, nowMs: T0 }, outcome => outcome.kind)
+  expect(lookedUp).toBe(times) // before anything is waited for: later the client may be gone
+  expect(await pending).toBe('answered')
+  expect(lookedUp).toBe(times)
+  close()
 })
 
 test('what a client reads of a failure names no file', async () => {

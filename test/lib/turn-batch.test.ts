@@ -1,7 +1,7 @@
 /** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createTurnBatch, oncePerTurn } from '../../src/lib/turn-batch.ts'
+import { type Awaitable, createTurnBatch, oncePerTurn } from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -96,6 +96,98 @@ describe('work that throws', () => {
     }
     broken = false
     expect(await queue(6)).toBe(6)
+  })
+})
+
+const failure = new Error('the disk is full')
+/** Queues an item; its result becomes `done: …`, a failure `failed: …`. */
+function shown(work: (items: readonly number[]) => Awaitable<readonly number[]>) {
+  const calls: string[] = []
+  const queue = createTurnBatch(work)
+  const show = (item: number, then = (result: number): Awaitable<string> => `done: ${result}`) =>
+    queue(
+      item,
+      result => {
+        calls.push(`then ${result}`)
+        return then(result)
+      },
+      error => {
+        calls.push(`failed ${item}`)
+        return `failed: ${error instanceof Error ? error.message : error}`
+      },
+    )
+  return { calls, show }
+}
+const square = (items: readonly number[]) => items.map(item => item * item)
+
+describe('with `then` and `failed`', () => {
+  test.each([
+    ['at once', square],
+    ['later', async (items: readonly number[]) => square(items)],
+  ] as const)('results that come %s are passed on in order of arrival', async (_, work) => {
+    const { calls, show } = shown(work)
+    expect(await Promise.all([show(3), show(1), show(2)])).toEqual([
+      'done: 9',
+      'done: 1',
+      'done: 4',
+    ])
+    expect(calls).toEqual(['then 9', 'then 1', 'then 4'])
+  })
+
+  test('a promise that `then` returns is waited for, and holds up no other item', async () => {
+    const { show } = shown(square)
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const slow = show(1, () => promise)
+    expect(await show(2)).toBe('done: 4')
+    resolve('at last')
+    expect(await slow).toBe('at last')
+  })
+})
+
+describe('with `then` and `failed`, on failures', () => {
+  test('what `then` throws goes to `failed`, of that item only', async () => {
+    const { calls, show } = shown(square)
+    const broken = (): never => {
+      throw failure
+    }
+    expect(await Promise.all([show(1), show(2, broken), show(3)])).toEqual([
+      'done: 1',
+      'failed: the disk is full',
+      'done: 9',
+    ])
+    expect(calls).toEqual(['then 1', 'then 4', 'failed 2', 'then 9'])
+  })
+
+  test.each([
+    [
+      'throws',
+      () => {
+        throw failure
+      },
+    ],
+    ['rejects', () => Promise.reject(failure)],
+  ] as const)('when the work %s, `failed` is called for every item', async (_, work) => {
+    const { calls, show } = shown(work)
+    const expected = 'failed: the disk is full'
+    expect(await Promise.all([show(1), show(2)])).toEqual([expected, expected])
+    expect(calls).toEqual(['failed 1', 'failed 2'])
+  })
+
+  test('what `failed` throws rejects the promise, and no other', async () => {
+    const queue = createTurnBatch((): never => {
+      throw failure
+    })
+    const worse = new Error('worse')
+    const outcomes = await Promise.allSettled([
+      queue(1, String, () => {
+        throw worse
+      }),
+      queue(2, String, () => 'told'),
+    ])
+    expect(outcomes).toEqual([
+      { status: 'rejected', reason: worse },
+      { status: 'fulfilled', value: 'told' },
+    ])
   })
 })
 
