@@ -2,14 +2,13 @@
  * Owns answers that are rendered whole: finding their proxies, and their bodies. `render.ts` writes
  * their text; answers too large to be held in memory are in `streaming.ts`.
  */
-import { subnetOf } from '../lib/ip.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Filter } from '../proxies/filter.ts'
-import { maskEndpoint, maskProxy } from '../proxies/mask.ts'
-import type { Endpoint, Proxy } from '../proxies/proxy.ts'
+import { maskEndpoint, maskRow } from '../proxies/mask.ts'
+import { AT, type EndpointRow, type Found, subnetOf } from '../proxies/row.ts'
 import type { FindOptions } from '../proxies/store.ts'
 import type { Query } from './query.ts'
-import { createWriters, renderChunks, type Writer } from './render.ts'
+import { createWriters, encodeByteText, renderChunks, type Writer } from './render.ts'
 
 /** Number of records, and the /16 networks shown, each once as a 16-bit number (`subnetOf`). */
 export type Totals = { records: number; subnets: readonly number[] }
@@ -24,24 +23,24 @@ export type Answer = Totals & {
 /** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
 
-const encoder = new TextEncoder()
-
-/** Renders all proxies of an answer, which are already masked where they have to be. */
-export function renderAnswer<T extends Endpoint>(writer: Writer<T>, shown: readonly T[]): Rendered {
+/** Renders all rows of an answer, in order and already masked where they have to be. */
+export function renderAnswer<R extends EndpointRow>(
+  writer: Writer<R>,
+  rows: readonly R[],
+): Rendered {
   const answer: Answer = {
     kind: 'answer',
-    records: shown.length,
-    subnets: [...new Set(shown.map(({ ip }) => subnetOf(ip)))],
-    chunks: renderChunks(writer, shown).map(text => encoder.encode(text)),
+    records: rows.length,
+    subnets: [...new Set(rows.map(row => subnetOf(row[AT.id])))],
+    chunks: renderChunks(writer, rows).map(encodeByteText),
   }
-  const oldestSeconds = shown.reduce((least, { checkedAt }) => Math.min(least, checkedAt), Infinity)
-  return { answer, oldestSeconds }
+  return { answer, oldestSeconds: rows.at(-1)?.[AT.checkedAt] ?? Infinity }
 }
 
 /** Finds proxies, or returns that they are too many: `Large` is `never` if it finds all. */
 type Finder<Large extends string> = {
-  find(filter: Filter, options: FindOptions): Proxy[] | Large
-  findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | Large
+  find(filter: Filter, options: FindOptions): Found | Large
+  findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | Large
 }
 
 /** Finds and renders answers for one name of the provider's service. */
@@ -59,8 +58,9 @@ export function createAnswerFinder<Large extends string>(reader: Finder<Large>, 
     }
     const found = reader.find(filter, options)
     if (typeof found === 'string') return found
-    const writer = writers.json(filter, output, found.length)
-    return renderAnswer(writer, isMasked ? found.map(maskProxy) : found)
+    const { rows, cityNames } = found
+    const writer = writers.json(filter, output, rows.length, cityNames)
+    return renderAnswer(writer, isMasked ? rows.map(maskRow) : rows)
   }
 }
 

@@ -47,21 +47,3 @@ export const ipv6Prefix = (ip: string, groups: number): string =>
 
 /** The first two octets of an IPv4 address, the rest 0: `10.1.2.3` becomes `10.1.0.0`. */
 export const ipv4Network16 = (ip: string): string => `${ip.split('.', 2).join('.')}.0.0`
-
-const ZERO = '0'.charCodeAt(0)
-
-/** The /16 of an IPv4 address as a number below 65,536. Called for every row of every answer. */
-export function subnetOf(ip: string): number {
-  let number = 0
-  let octet = 0
-  for (let at = 0, dots = 0; dots < 2; at++) {
-    const digit = ip.charCodeAt(at) - ZERO
-    if (digit >= 0) octet = octet * 10 + digit
-    else {
-      number = number * 256 + octet // a dot: its code is below those of the digits
-      octet = 0
-      dots += 1
-    }
-  }
-  return number
-}

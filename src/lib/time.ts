@@ -28,13 +28,23 @@ function rememberLast(format: (instant: number) => string): (instant: number) =>
 /** ISO 8601 with `Z`, milliseconds included. */
 export const formatInstant = rememberLast(ms => new Date(ms).toISOString())
 
-/** `YYYY-MM-DD HH:MM:SS` at UTC+2, from Unix seconds. */
-export const formatTimecheck = rememberLast(seconds =>
-  new Date((seconds + TIMECHECK_OFFSET_SECONDS) * SECOND_MS)
+/** `YYYY-MM-DD HH:MM:` at UTC+2, from Unix minutes. */
+const formatMinute = rememberLast(minutes =>
+  new Date(minutes * MINUTE_MS + TIMECHECK_OFFSET_SECONDS * SECOND_MS)
     .toISOString()
-    .slice(0, 19)
+    .slice(0, 17)
     .replace('T', ' '),
 )
+const TWO_DIGITS = Array.from({ length: 60 }, (_, n) => String(n).padStart(2, '0'))
+
+/**
+ * `YYYY-MM-DD HH:MM:SS` at UTC+2, from whole Unix seconds. Proxies follow each other in the order
+ * of their checks, so nearly all of them share the minute of the one before.
+ */
+export function formatTimecheck(seconds: number): string {
+  const minutes = Math.floor(seconds / 60)
+  return `${formatMinute(minutes)}${TWO_DIGITS[seconds - minutes * 60]}`
+}
 
 /** Unix seconds of a `timecheck` string, or `null` when it is not one (the 31st of June included). */
 export function parseTimecheck(text: string): number | null {

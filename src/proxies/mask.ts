@@ -3,24 +3,25 @@
  * addresses their /32. With `addressBits: 16` a store compares addresses as if they were masked,
  * and returns one proxy of those that look the same; this file masks the result.
  */
-import { canonicalIp, ipv4Network16, ipv6Prefix } from '../lib/ip.ts'
-import type { Endpoint, Proxy } from './proxy.ts'
+import { canonicalIp, ipv6Prefix } from '../lib/ip.ts'
+import { AT, type EndpointRow, portOf, type Row, subnetOf } from './row.ts'
 
-/** Masks a canonical address; `''` stays unknown. */
-export function maskIp(ip: string): string {
-  if (ip === '') return ''
-  return ip.includes(':') ? (canonicalIp(`${ipv6Prefix(ip, 2)}::`) ?? '') : ipv4Network16(ip)
+/** An id whose address keeps its first two octets. */
+export const maskId = (id: number): number => subnetOf(id) * 2 ** 32 + portOf(id)
+
+/** An outgoing address, masked; `''` stays unknown. */
+function maskIpOut(ipOut: Row[10]): Row[10] {
+  if (typeof ipOut === 'number') return ipOut - (ipOut % 65536)
+  return ipOut === '' ? '' : (canonicalIp(`${ipv6Prefix(ipOut, 2)}::`) ?? '')
 }
 
 /** A copy with a masked address. */
-export const maskEndpoint = (endpoint: Endpoint): Endpoint => ({
-  ...endpoint,
-  ip: maskIp(endpoint.ip),
-})
+export const maskEndpoint = ([id, ...rest]: EndpointRow): EndpointRow => [maskId(id), ...rest]
 
-/** A copy with masked `ip` and `ipOut`. */
-export const maskProxy = (proxy: Proxy): Proxy => ({
-  ...proxy,
-  ip: maskIp(proxy.ip),
-  ipOut: maskIp(proxy.ipOut),
-})
+/** A copy with both addresses masked. */
+export function maskRow(row: Row): Row {
+  const masked: Row = [...row]
+  masked[AT.id] = maskId(row[AT.id])
+  masked[AT.ipOut] = maskIpOut(row[AT.ipOut])
+  return masked
+}

@@ -18,11 +18,11 @@ export type Lang = (typeof LANGS)[number]
 /** `a.b.c.d:port`, canonical decimal: the identity of a proxy. */
 export type Address = { ip: string; port: number }
 
-/** What an answer of bare addresses needs of a proxy. `checkedAt`: Unix seconds. */
-export type Endpoint = Address & { type: ProxyType; checkedAt: number }
-
 /** One proxy. `null`, and `''` for strings, mean unknown; services default to false. */
-export type Proxy = Endpoint & {
+export type Proxy = Address & {
+  type: ProxyType
+  /** Unix seconds. */
+  checkedAt: number
   /** IPv4 or IPv6 without a port, `''` when unknown. */
   ipOut: string
   anon: Anon | ''
@@ -44,8 +44,8 @@ export type Proxy = Endpoint & {
 export type IncomingProxy = Proxy & { servicesStated: ReadonlySet<Service> }
 
 /** The city a client sees in `lang`: English where there is an English name (spec 2.1 rule 2). */
-export const cityIn = (lang: Lang, proxy: Pick<Proxy, 'city' | 'cityEn'>): string =>
-  lang === 'en' && proxy.cityEn !== '' ? proxy.cityEn : proxy.city
+export const cityIn = (lang: Lang, { name, nameEn }: { name: string; nameEn: string }): string =>
+  lang === 'en' && nameEn !== '' ? nameEn : name
 
 /** `a.b.c.d:port` */
 export const addressText = ({ ip, port }: Address): string => `${ip}:${port}`

@@ -4,7 +4,8 @@
  */
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
-import type { Endpoint, IncomingProxy, Proxy } from './proxy.ts'
+import type { IncomingProxy } from './proxy.ts'
+import type { EndpointRow, Found } from './row.ts'
 
 export type FindOptions = {
   nowMs: number
@@ -20,9 +21,9 @@ export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
   /** The proxies that match; `too-large` when finding them would make other requests wait. */
-  find(filter: Filter, options: FindOptions): Proxy[] | 'too-large'
+  find(filter: Filter, options: FindOptions): Found | 'too-large'
   /** The same for bare addresses, which is cheaper. */
-  findEndpoints(filter: Filter, options: FindOptions): Endpoint[] | 'too-large'
+  findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
   isEmpty(): boolean
 }
 

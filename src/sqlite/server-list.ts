@@ -157,10 +157,10 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
         return versionText(generation(), proxies.version())
       }),
     find: (filter, options) =>
-      use(
-        ({ proxies }) =>
-          proxies.records.findQuickly(filter, options, proxies.version()) ?? 'too-large',
-      ),
+      use(({ proxies }) => {
+        const rows = proxies.records.findQuickly(filter, options, proxies.version())
+        return rows === null ? 'too-large' : { rows, cityNames: proxies.cityNames }
+      }),
     findEndpoints: (filter, options) =>
       use(
         ({ proxies }) =>

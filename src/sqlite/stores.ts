@@ -47,8 +47,7 @@ export function openList(
     db,
     file,
     proxies,
-    /** Finds all that match, however many they are. */
-    finder: { find: proxies.records.findAll, findEndpoints: proxies.endpoints.findAll },
+    finder: proxies.finder,
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       const { add, commit, rollback } = beginImport(db, mode, onWait)

@@ -36,19 +36,20 @@ type Select = 'findAll' | 'findQuickly'
 
 /** A reader of a list, all of it or as the server reads; `onFind` is called at every find. */
 function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyReader {
-  const { records, endpoints, version } = proxies
+  const { records, endpoints, finder, cityNames, version } = proxies
   const isQuick = select === 'findQuickly'
   return {
     version: () => String(version()),
     isEmpty: proxies.isEmpty,
     find(filter, options) {
       onFind()
-      if (!isQuick) return records.findAll(filter, options)
-      return records.findQuickly(filter, options, version()) ?? 'too-large'
+      if (!isQuick) return finder.find(filter, options)
+      const rows = records.findQuickly(filter, options, version())
+      return rows === null ? 'too-large' : { rows, cityNames }
     },
     findEndpoints(filter, options) {
       onFind()
-      if (!isQuick) return endpoints.findAll(filter, options)
+      if (!isQuick) return finder.findEndpoints(filter, options)
       return endpoints.findQuickly(filter, options, version()) ?? 'too-large'
     },
   }

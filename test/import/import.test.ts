@@ -475,7 +475,12 @@ describe('property', () => {
         expect(outcome.ignored).toEqual([])
         const expected = proxies.map(proxy => {
           const servicesStated = new Set(SERVICES)
-          return { ...proxy, city: cityIn(lang, proxy), cityEn: '', servicesStated }
+          return {
+            ...proxy,
+            city: cityIn(lang, { name: proxy.city, nameEn: proxy.cityEn }),
+            cityEn: '',
+            servicesStated,
+          }
         })
         expect(outcome.proxies).toEqual(expected)
       }),

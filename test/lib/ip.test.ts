@@ -1,7 +1,7 @@
 /** Address arithmetic: the canonical form of an address, and the number of its /16. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { canonicalIp, subnetOf } from '../../src/lib/ip.ts'
+import { canonicalIp } from '../../src/lib/ip.ts'
 
 /** What is written, and its canonical form; `null` for what is no address. */
 const CANONICAL: readonly (readonly [text: string, canonical: string | null])[] = [
@@ -104,18 +104,5 @@ describe('canonicalIp', () => {
       }),
       { numRuns: 500 },
     )
-  })
-})
-
-describe('subnetOf', () => {
-  const subnets = [
-    ['0.0.0.0', 0],
-    ['0.1.0.0', 1],
-    ['1.0.255.255', 256],
-    ['185.162.7.9', 185 * 256 + 162],
-    ['255.255.255.255', 65_535],
-  ] as const
-  test.each(subnets)('the /16 of %s is number %d', (ip, number) => {
-    expect(subnetOf(ip)).toBe(number)
   })
 })

@@ -2,11 +2,37 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { canonicalIp } from '../../src/lib/ip.ts'
-import { maskEndpoint, maskIp, maskProxy } from '../../src/proxies/mask.ts'
-import type { Endpoint, Proxy } from '../../src/proxies/proxy.ts'
+import { maskEndpoint, maskRow } from '../../src/proxies/mask.ts'
+import type { Proxy } from '../../src/proxies/proxy.ts'
+import { type EndpointRow, idOf } from '../../src/proxies/row.ts'
 import { T0 } from '../support/fixtures.ts'
+import { endpointOf, foundOf, proxiesOf } from '../support/rows.ts'
 
-describe('maskIp', () => {
+const berlin: Proxy = {
+  ip: '185.162.7.9',
+  port: 8080,
+  ipOut: '185.162.40.1',
+  type: 'http',
+  anon: 'elite',
+  speed: 1_250_000,
+  pingMs: 532,
+  checkedAt: T0 / 1000 - 30,
+  country: 'DE',
+  city: 'Берлин',
+  cityEn: 'Berlin',
+  works: 97,
+  services: new Set(['telegram', 'google'] as const),
+}
+
+/** A proxy after its row was masked. */
+function masked(proxy: Proxy): Proxy | undefined {
+  const { rows, cityNames } = foundOf([proxy])
+  return proxiesOf({ rows: rows.map(maskRow), cityNames })[0]
+}
+/** What is shown of an outgoing address. */
+const maskIp = (ipOut: string): string => masked({ ...berlin, ipOut })?.ipOut ?? 'nothing'
+
+describe('an outgoing address', () => {
   const masks = [
     ['185.162.7.9', '185.162.0.0'],
     ['10.0.0.0', '10.0.0.0'],
@@ -25,45 +51,36 @@ describe('maskIp', () => {
   })
 })
 
-const berlin: Proxy = {
-  ip: '185.162.7.9',
-  port: 8080,
-  ipOut: '185.162.40.1',
-  type: 'http',
-  anon: 'elite',
-  speed: 1_250_000,
-  pingMs: 532,
-  checkedAt: T0 / 1000 - 30,
-  country: 'DE',
-  city: 'Берлин',
-  cityEn: 'Berlin',
-  works: 97,
-  services: new Set(['telegram', 'google'] as const),
-}
-
-describe('maskProxy', () => {
+describe('maskRow', () => {
   test('hides the last two octets of both addresses and nothing else', () => {
-    const masked = { ...berlin, ip: '185.162.0.0', ipOut: '185.162.0.0' }
-    expect(maskProxy(berlin)).toEqual(masked)
+    const hidden = { ...berlin, ip: '185.162.0.0', ipOut: '185.162.0.0' }
+    expect(masked(berlin)).toEqual(hidden)
   })
   test('leaves an unknown outgoing address unknown', () => {
-    expect(maskProxy({ ...berlin, ip: '10.0.0.1', ipOut: '' })).toEqual({
+    expect(masked({ ...berlin, ip: '10.0.0.1', ipOut: '' })).toEqual({
       ...berlin,
       ip: '10.0.0.0',
       ipOut: '',
     })
   })
   test('lets nothing of the hidden half of an IPv6 address through', () => {
-    const shown = maskProxy({ ...berlin, ipOut: '2001:db8:1:2:3:4:5:6' }).ipOut
+    const shown = masked({ ...berlin, ipOut: '2001:db8:1:2:3:4:5:6' })?.ipOut
     expect(shown).toBe('2001:db8::')
+  })
+  test('changes a copy', () => {
+    const [row] = foundOf([berlin]).rows
+    if (row) maskRow(row)
+    expect(row).toEqual(foundOf([berlin]).rows[0])
   })
 })
 
 describe('maskEndpoint', () => {
   test('masks the address alone', () => {
-    const endpoint: Endpoint = { ip: '185.162.7.9', port: 8080, type: 'socks5', checkedAt: 1 }
-    expect(maskEndpoint(endpoint)).toEqual({ ...endpoint, ip: '185.162.0.0' })
-    expect(endpoint.ip).toBe('185.162.7.9')
+    const endpoint = { ip: '185.162.7.9', port: 8080 }
+    const row: EndpointRow = [idOf(endpoint), 1, 7, 3]
+    const shown = { ip: '185.162.0.0', port: 8080, type: 'socks5', checkedAt: 1 } as const
+    expect(endpointOf(maskEndpoint(row))).toEqual(shown)
+    expect(row[0]).toBe(idOf(endpoint))
   })
 })
 

@@ -1,17 +1,31 @@
 /** Owns rendering given proxies as the program does. */
-import { createWriters, type Output, renderChunks } from '../../src/api/render.ts'
+import { createWriters, encodeByteText, type Output, renderChunks } from '../../src/api/render.ts'
 import { formatInstant } from '../../src/lib/time.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
+import { maskEndpoint, maskRow } from '../../src/proxies/mask.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
+import { foundOf } from './rows.ts'
+
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Renders whole answers for one name of the provider's service. `nowMs` dates the envelope. */
 export function createRenderer(provider: string) {
   const writers = createWriters(provider)
-  return (proxies: readonly Proxy[], filter: Filter, output: Output, nowMs: number): string => {
+  return (
+    proxies: readonly Proxy[],
+    filter: Filter,
+    output: Output,
+    nowMs: number,
+    isMasked = false,
+  ): string => {
+    const { rows, cityNames } = foundOf(proxies)
     const chunks =
       output.kind === 'json'
-        ? renderChunks(writers.json(filter, output, proxies.length), proxies)
-        : renderChunks(writers.txt(output), proxies)
-    return chunks.join(formatInstant(nowMs))
+        ? renderChunks(
+            writers.json(filter, output, rows.length, cityNames),
+            isMasked ? rows.map(maskRow) : rows,
+          )
+        : renderChunks(writers.txt(output), isMasked ? rows.map(maskEndpoint) : rows)
+    return decoder.decode(encodeByteText(chunks.join(formatInstant(nowMs))))
   }
 }

@@ -5,17 +5,14 @@
 import { Database } from 'bun:sqlite'
 import { messageOf } from '../../lib/errors.ts'
 import { isDamage } from '../errors.ts'
-import { ROW_COLUMNS } from '../proxies/row.ts'
-import { hashSql, isChecksumRight } from './checksum.ts'
+import { hashSql, isChecksumRight, ROW_NUMBERS } from './checksum.ts'
 
-const [ID, ...OTHERS] = ROW_COLUMNS.slice(0, -1)
-const WIDE = [ID ?? '', ...OTHERS] as const
-const ORDER = [ID ?? '', 'checked_at', 'ping_ms'] as const
+const ORDER = ['id', 'checked_at', 'ping_ms'] as const
 
 /** What each index holds. */
 const INDEXED: { [index: string]: readonly [string, ...string[]] } = {
-  proxies_by_age: WIDE,
-  proxies_by_country: WIDE,
+  proxies_by_age: ROW_NUMBERS,
+  proxies_by_country: ROW_NUMBERS,
   proxies_by_city: [...ORDER, 'city'],
   proxies_by_port: [...ORDER, 'id & 65535'],
 }

@@ -3,8 +3,8 @@
  * reads the structure of a file only. Triggers keep the checksum right, whatever changes a row.
  */
 import type { Database } from 'bun:sqlite'
+import { ROW_COLUMNS } from '../proxies/columns.ts'
 import migration from '../proxies/migrations/3-checksum.sql' with { type: 'text' }
-import { ROW_COLUMNS } from '../proxies/row.ts'
 
 /** All arithmetic stays below 2^63, where SQLite would continue in floating point. */
 const PRIME = 2 ** 31 - 1
@@ -42,9 +42,12 @@ const addressSql = (text: string): string =>
 const OUT_NUMBER = `case typeof(ip_out) when 'integer' then ip_out
     when 'text' then iif(ip_out = '', -1, -2 - (${addressSql('ip_out')})) end`
 
+/** The columns of a row as numbers, for `hashSql`. */
+export const ROW_NUMBERS = ['id', ...ROW_COLUMNS.slice(1, -1), OUT_NUMBER] as const
+
 /** The hash of a row. The triggers of `3-checksum.sql` compute the same of `new` and `old` rows. */
 const HASHES = {
-  proxies: hashSql(['id', ...ROW_COLUMNS.slice(1, -1), OUT_NUMBER]),
+  proxies: hashSql(ROW_NUMBERS),
   cities: hashSql(['id', textSql('name'), textSql('name_en')]),
 }
 

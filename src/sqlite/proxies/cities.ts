@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { fold } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
-import type { CityName } from './row.ts'
+import type { CityName } from '../../proxies/row.ts'
 
 const UNKNOWN_CITY: CityName = { name: '', nameEn: '' }
 

@@ -6,7 +6,7 @@
 import { toSeconds } from '../../lib/time.ts'
 import type { Filter } from '../../proxies/filter.ts'
 import { ANONS, TYPES } from '../../proxies/proxy.ts'
-import { countryToNumber, idOf, servicesToBits } from './row.ts'
+import { countryToNumber, idOf, servicesToBits } from '../../proxies/row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }

@@ -5,11 +5,12 @@
 import { type Database, SQLiteError, type Statement } from 'bun:sqlite'
 import { CommandError } from '../../lib/errors.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
+import { type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../../proxies/store.ts'
 import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type Cities, createCities } from './cities.ts'
-import indexes from './migrations/1-indexes.sql' with { type: 'text' }
-import { ROW_COLUMNS, type Row, servicesToBits, toRow, UNKNOWN, UNKNOWN_PING } from './row.ts'
+import { ROW_COLUMNS } from './columns.ts'
+import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 
 /** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000

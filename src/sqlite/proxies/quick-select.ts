@@ -3,17 +3,17 @@
  * enough. So no request makes others wait for more than some milliseconds.
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
+import type { EndpointRow } from '../../proxies/row.ts'
+import { ROW_COLUMNS } from './columns.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import { type Columns, fullSql, indexedBy, joined, ORDER, type Reader, valuesOf } from './reader.ts'
-import { type EndpointRow, ROW_COLUMNS } from './row.ts'
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
+/** Most records of a quick select. */
+export const QUICK_RECORDS_MAX = 1_000
 /** Branches whose horizon is kept in memory. */
 const HORIZONS_MAX = 10_000
-
-/** The columns of the wide indexes, which are all that conditions use. */
-const INDEXED = ROW_COLUMNS.filter(column => column !== 'ip_out').join(', ')
 
 /** The matches among the first entries of a branch, in the order of its index. */
 const firstSql = (
@@ -22,12 +22,10 @@ const firstSql = (
   branch: readonly Condition[],
   rest: readonly Condition[],
 ): string =>
-  `select ${columns.map(column => `p.${column}`).join(', ')} from (
-     select id from (
-       select ${INDEXED} from proxies ${indexedBy(index)} where ${joined(branch)}
-       order by ${ORDER} limit ?
-     ) where ${joined(rest)} limit ?
-   ) found cross join proxies p on p.id = found.id`
+  `select ${columns.join(', ')} from (
+     select ${ROW_COLUMNS.join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}
+     order by ${ORDER} limit ?
+   ) where ${joined(rest)} limit ?`
 
 /** The check time of the entry of a branch at which a quick select stops. */
 const horizonSql = (index: string, branch: Condition): string =>

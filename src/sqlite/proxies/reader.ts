@@ -2,10 +2,10 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Filter } from '../../proxies/filter.ts'
+import type { EndpointRow } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
-import type { EndpointRow } from './row.ts'
 
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
@@ -46,7 +46,7 @@ export function createReader(db: Database) {
   }
 
   return {
-    cityOf: cities.nameOf,
+    cityNames: cities.nameOf,
     /** A filter, compiled to SQL. */
     search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
       if (filter.cities.length > 0) cities.refresh()
@@ -58,17 +58,6 @@ export function createReader(db: Database) {
     /** The first number of the first row. */
     number: (sql: string, values: readonly Bound[]): number | undefined =>
       (prepared(sql).values(...values) as unknown as number[][])[0]?.[0],
-    /** Rows one by one, by a statement of their own: other selects may run in between. */
-    *each<R extends EndpointRow>(sql: string, values: readonly Bound[]): Generator<R> {
-      const statement = db.prepare<EndpointRow, Bound[]>(sql)
-      try {
-        for (const row of statement.iterate(...values)) {
-          yield Object.values(row) as unknown as R // iterate() yields objects in column order
-        }
-      } finally {
-        statement.finalize()
-      }
-    },
   }
 }
 export type Reader = ReturnType<typeof createReader>

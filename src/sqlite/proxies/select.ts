@@ -4,32 +4,26 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Filter } from '../../proxies/filter.ts'
-import type { Endpoint, Proxy } from '../../proxies/proxy.ts'
+import { maskId } from '../../proxies/mask.ts'
+import { AT, type EndpointRow, type Found, type Row } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
-import { createQuickSelect } from './quick-select.ts'
+import { ENDPOINT_COLUMNS, ROW_COLUMNS } from './columns.ts'
+import { readPages } from './pages.ts'
+import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
 import { type Columns, createReader, fullSql, valuesOf } from './reader.ts'
-import {
-  ENDPOINT_COLUMNS,
-  type EndpointRow,
-  endpointOf,
-  proxyOf,
-  ROW_COLUMNS,
-  type Row,
-} from './row.ts'
 
-/** Most records of a quick select. */
-export const QUICK_RECORDS_MAX = 1_000
-
-/** The part of an id that counts with 16 address bits: the first two octets, and the port. */
-const id16 = (id: number): number => Math.floor(id / 2 ** 32) * 65536 + (id % 65536)
-
-/** Up to `count` rows: the first of those with the same `id16`. */
-function firstOfEach<R extends EndpointRow>(rows: Iterable<R>, count: number | null): R[] {
+/** Up to `count` rows: the first of those that look the same when they are masked. */
+function firstOfEach<R extends EndpointRow>(
+  pages: Iterable<readonly R[]>,
+  count: number | null,
+): R[] {
   const first = new Map<number, R>()
-  for (const row of rows) {
-    const key = id16(row[0])
-    if (!first.has(key)) first.set(key, row)
-    if (first.size === count) break
+  for (const page of pages) {
+    for (const row of page) {
+      const key = maskId(row[AT.id])
+      if (!first.has(key)) first.set(key, row)
+      if (first.size === count) return [...first.values()]
+    }
   }
   return [...first.values()]
 }
@@ -49,14 +43,14 @@ function createSnapshots(db: Database) {
   }
 }
 
-/** Finds matches in order: freshest check first, then lowest ping, then address. */
-export type Selector<T> = {
+/** Finds the rows that match, in order: freshest check first, then lowest ping, then address. */
+export type Selector<R> = {
   /** All that match, at most `filter.count`. */
-  findAll(filter: Filter, options: FindOptions): T[]
+  findAll(filter: Filter, options: FindOptions): R[]
   /** The same; `null` when that would take long or find many. `version`: of the list. */
-  findQuickly(filter: Filter, options: FindOptions, version: number): T[] | null
-  /** The same one by one, read as they are used; all bits of an address count. */
-  each(filter: Filter, nowMs: number): Generator<T>
+  findQuickly(filter: Filter, options: FindOptions, version: number): R[] | null
+  /** The same in pages, read as they are used, on one snapshot; all bits of an address count. */
+  pages(filter: Filter, nowMs: number): Generator<R[]>
 }
 
 /** Selects from an open list; a quick select reads up to `scanMax` entries of each branch. */
@@ -66,10 +60,10 @@ export function createSelect(db: Database, scanMax: number) {
   const onSnapshot = createSnapshots(db)
 
   /** The statement of a full select, and its values. */
-  function full(filter: Filter, options: FindOptions, columns: Columns, limit: number | null) {
+  function full(filter: Filter, options: FindOptions, columns: Columns) {
     const { since, all } = read.search(filter, options)
     const conditions = [since, ...all]
-    return [fullSql(columns, conditions), [...valuesOf(conditions), limit ?? -1]] as const
+    return [fullSql(columns, conditions), [...valuesOf(conditions), filter.count ?? -1]] as const
   }
 
   /** The rows of a full select; `null` when that would take long or find many. */
@@ -85,32 +79,39 @@ export function createSelect(db: Database, scanMax: number) {
     const found = selectFirst<R>(read.search(filter, options), most, columns, version)
     if (found === null || found.length > QUICK_RECORDS_MAX) return null
     if (!isMasked) return found
-    const shown = firstOfEach(found, count)
+    const shown = firstOfEach([found], count)
     return found.length < most || shown.length === count ? shown : null
   }
 
-  /** Selects `columns` and turns each row into a record. */
-  function selectorOf<R extends EndpointRow, T>(
-    columns: Columns,
-    toRecord: (row: R) => T,
-  ): Selector<T> {
+  /** Selects `columns`. */
+  function selectorOf<R extends EndpointRow>(columns: Columns): Selector<R> {
     const allRows = (filter: Filter, options: FindOptions): R[] =>
       options.addressBits === 16
-        ? firstOfEach(read.each<R>(...full(filter, options, columns, null)), filter.count)
-        : read.all<R>(...full(filter, options, columns, filter.count))
+        ? firstOfEach(readPages<R>(read, read.search(filter, options), columns, null), filter.count)
+        : read.all<R>(...full(filter, options, columns))
     return {
-      findAll: (filter, options) => onSnapshot(() => allRows(filter, options).map(toRecord)),
+      findAll: (filter, options) => onSnapshot(() => allRows(filter, options)),
       findQuickly: (filter, options, version) =>
-        onSnapshot(() => quick<R>(filter, options, columns, version)?.map(toRecord) ?? null),
-      *each(filter, nowMs) {
-        const statement = full(filter, { nowMs, addressBits: 32 }, columns, filter.count)
-        for (const row of read.each<R>(...statement)) yield toRecord(row)
-      },
+        onSnapshot(() => quick<R>(filter, options, columns, version)),
+      pages: (filter, nowMs) =>
+        readPages<R>(read, read.search(filter, { nowMs, addressBits: 32 }), columns, filter.count),
     }
   }
 
+  const { cityNames } = read
+  const records = selectorOf<Row>(ROW_COLUMNS)
+  const endpoints = selectorOf<EndpointRow>(ENDPOINT_COLUMNS)
   return {
-    records: selectorOf<Row, Proxy>(ROW_COLUMNS, row => proxyOf(row, read.cityOf)),
-    endpoints: selectorOf<EndpointRow, Endpoint>(ENDPOINT_COLUMNS, endpointOf),
+    records,
+    endpoints,
+    cityNames,
+    /** Finds all that match, however many they are. */
+    finder: {
+      find: (filter: Filter, options: FindOptions): Found => ({
+        rows: records.findAll(filter, options),
+        cityNames,
+      }),
+      findEndpoints: endpoints.findAll,
+    },
   }
 }

@@ -16,10 +16,11 @@ import {
   stamp,
 } from '../integrity/file-stamp.ts'
 import { schemaVersion } from '../migrate.ts'
-import indexes from './migrations/1-indexes.sql' with { type: 'text' }
+import firstIndexes from './migrations/1-indexes.sql' with { type: 'text' }
 import list from './migrations/1-list.sql' with { type: 'text' }
 import digest from './migrations/2-digest.sql' with { type: 'text' }
 import checksum from './migrations/3-checksum.sql' with { type: 'text' }
+import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 import { SCAN_MAX } from './quick-select.ts'
 import { createSelect } from './select.ts'
 
@@ -30,7 +31,7 @@ const REMOVE_SLICE = 2_000
 const CHECK_CACHE_KIB = 4 * 1024
 
 /** The scripts of the schema, version by version. */
-export const LIST_SCHEMA = [list + indexes, digest, checksum]
+export const LIST_SCHEMA = [list + firstIndexes, digest, checksum, indexes]
 
 type ListFileOptions = Pick<OpenOptions, 'isServer' | 'mustExist' | 'cacheKib'>
 
@@ -48,6 +49,7 @@ export function openListFile(file: string, clock: Clock, options: ListFileOption
 /** Whether a list of an earlier schema is empty, or known to be intact. */
 function wasIntact(db: Database, file: string): boolean {
   const version = schemaVersion(db)
+  if (version === 3) return isStamped(db, file)
   if (version !== 2) return version === 0
   const { at } = db.query<{ at: number }, []>('select written_at as at from digest').get() ?? {}
   return fingerprintOf(file)?.modifiedMs === at

@@ -1,7 +1,7 @@
 /**
  * Owns streaming: the server's side of the worker that finds and renders answers too large for the
- * main thread. Chunks are pulled one by one, as fast as the client reads them, so a stream uses
- * the memory of a chunk or two.
+ * main thread. Chunks are pulled one by one, as fast as the client reads them, and only the next one
+ * is rendered in advance, so a stream uses the memory of two or three chunks.
  */
 import type { Rendered, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
@@ -105,22 +105,41 @@ export type StreamHooks = {
   onFailure: (error: unknown) => void
 }
 
-/** Sends messages whose replies have content of the list; when one fails, its stream is ended. */
+/** Awaits replies that have content of the list; when one fails, its stream is ended. */
 function withHooks(
   { verify, onFailure }: StreamHooks,
   { send }: ReturnType<typeof createExchange>,
   file: string,
-): (message: Request) => Promise<FromWorker> {
-  return async message => {
+): (id: number, reply: Promise<FromWorker>) => Promise<FromWorker> {
+  return async (id, reply) => {
     try {
-      const reply = await send(message)
+      const message = await reply
       verify()
-      return reply
+      return message
     } catch (error) {
       onFailure(error)
-      await send({ kind: 'cancel', id: message.id }).catch(() => {})
+      await send({ kind: 'cancel', id }).catch(() => {})
       throw toStoreError(file, error)
     }
+  }
+}
+
+/** Requests the chunks of a stream one by one; while a chunk is sent, the next one is rendered. */
+function chunksOf(
+  id: number,
+  { send }: ReturnType<typeof createExchange>,
+  verified: ReturnType<typeof withHooks>,
+): () => Promise<FromWorker> {
+  let ahead: Promise<FromWorker> | null = null
+  function request(): Promise<FromWorker> {
+    const reply = send({ kind: 'pull', id })
+    reply.catch(() => {}) // a failure is handled when the reader wants the chunk
+    return reply
+  }
+  return async () => {
+    const message = await verified(id, ahead ?? request())
+    ahead = message.kind === 'chunk' ? request() : null
+    return message
   }
 }
 
@@ -155,7 +174,7 @@ export function createStreamer(
   waitMsMax = WAIT_MS_MAX,
 ): AnswerStreamer & { close(): void } {
   const exchange = createExchange(setup)
-  const request = withHooks(hooks, exchange, setup.file)
+  const verified = withHooks(hooks, exchange, setup.file)
   const inTurn = createTurns(FINDS_MAX)
   let lastId = 0
   let open = 0
@@ -180,13 +199,14 @@ export function createStreamer(
       cancel,
       open(onEnd: (sent: Sent) => void) {
         let bytes = 0
+        const nextChunk = chunksOf(id, exchange, verified)
         const end = (records: number): void => {
           finish()
           onEnd({ records, bytes })
         }
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
           // After a cancel the worker has no such stream any more, and replies with a failure.
-          const message = await request({ kind: 'pull', id }).catch((error: unknown) => {
+          const message = await nextChunk().catch((error: unknown) => {
             end(0)
             throw error
           })
@@ -213,7 +233,7 @@ export function createStreamer(
       const waitedMs = stopwatch()
       const reply = await inTurn(async () => {
         if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
-        return request({ kind: 'find', id, query, nowMs, needsTotals })
+        return verified(id, exchange.send({ kind: 'find', id, query, nowMs, needsTotals }))
       })
       if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
       if (reply.kind === 'refused') refuse('older long answers must end first')

@@ -3,21 +3,20 @@
  * through a connection of its own: one snapshot of the list from first row to last.
  */
 import { createAnswerFinder, renderAnswer, type Totals } from '../../api/answer.ts'
-import { createWriters, type Writer } from '../../api/render.ts'
+import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch, systemClock } from '../../lib/clock.ts'
-import { subnetOf } from '../../lib/ip.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
-import type { Endpoint } from '../../proxies/proxy.ts'
+import { AT, type EndpointRow, subnetOf } from '../../proxies/row.ts'
 import { emptyWal, fingerprintOf, isSameFile, walBytes } from '../integrity/file-stamp.ts'
-import { QUICK_RECORDS_MAX } from './select.ts'
+import { QUICK_RECORDS_MAX } from './quick-select.ts'
 import { createListStore, openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
 
 declare const self: Worker
 
 /** A chunk of a stream is about this long. */
-const CHUNK_CHARACTERS = 256 * 1024
+const CHUNK_BYTES = 256 * 1024
 
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
 const CACHE_KIB = 512
@@ -27,7 +26,7 @@ const IDLE_MAX = 4
 type Find = Extract<ToWorker, { kind: 'find' }>
 /** An open stream. `next` returns its next chunk, `null` after the last. */
 type Stream = {
-  next: () => string | null
+  next: () => Uint8Array<ArrayBuffer> | null
   records: () => number
   /** How long ago it began, in milliseconds. */
   ageMs: () => number
@@ -35,40 +34,45 @@ type Stream = {
 }
 
 const streams = new Map<number, Stream>()
-const encoder = new TextEncoder()
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
 
-/** Yields the rows that were read already, then the rest. */
-function* chain<T>(first: readonly T[], rest: Iterator<T>): Generator<T> {
-  yield* first
-  for (let row = rest.next(); !row.done; row = rest.next()) yield row.value
+/** Yields the page that was read already, then the rest. */
+function* chain<T>(first: T, rest: Iterable<T>): Generator<T> {
+  yield first
+  yield* rest
 }
 
-/** Renders rows chunk by chunk. */
-function createStream<T extends Endpoint>(
-  rows: Iterator<T>,
-  writer: Writer<T>,
+/** Renders pages of rows chunk by chunk. */
+function createStream<R extends EndpointRow>(
+  pages: Iterator<readonly R[]>,
+  { head, record, separator, tail }: Writer<R>,
   nowMs: number,
   close: () => void,
 ): Stream {
-  let text = writer.head.join(formatInstant(nowMs))
+  let page: readonly R[] = []
+  let at = 0
+  let text = head.join(formatInstant(nowMs))
+  let before = ''
   let records = 0
   let isOver = false
   return {
     next() {
       if (isOver) return null
-      while (text.length < CHUNK_CHARACTERS) {
-        const row = rows.next()
-        if (row.done) {
-          isOver = true
-          text += writer.tail
-          break
+      while (!isOver && text.length < CHUNK_BYTES) {
+        const row = page[at++]
+        if (row !== undefined) {
+          text += before + record(row)
+          before = separator
+          records += 1
+          continue
         }
-        text += (records === 0 ? '' : writer.separator) + writer.record(row.value)
-        records += 1
+        const { done, value } = pages.next()
+        if (done) isOver = true
+        else page = value
+        at = 0
       }
-      const chunk = text
+      const chunk = encodeByteText(isOver ? text + tail : text)
       text = ''
       return chunk
     },
@@ -78,23 +82,12 @@ function createStream<T extends Endpoint>(
   }
 }
 
-/** Up to `most` rows from the beginning. */
-function take<T>(rows: Iterator<T>, most: number): T[] {
-  const taken: T[] = []
-  while (taken.length < most) {
-    const row = rows.next()
-    if (row.done) break
-    taken.push(row.value)
-  }
-  return taken
-}
-
-function totalsOf(endpoints: Iterable<Endpoint>): Totals {
+function totalsOf(pages: Iterable<readonly EndpointRow[]>): Totals {
   let records = 0
   const subnets = new Set<number>()
-  for (const { ip } of endpoints) {
-    records += 1
-    subnets.add(subnetOf(ip))
+  for (const page of pages) {
+    records += page.length
+    for (const row of page) subnets.add(subnetOf(row[AT.id]))
   }
   return { records, subnets: [...subnets] }
 }
@@ -161,31 +154,27 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
   const pool = createPool(file)
   const { endOld, empty, hasRoom } = boundWal(file, walBound)
 
-  /** Renders `rows` whole when they are few, else begins a stream, which keeps the connection. */
-  function begin<T extends Endpoint>(
+  /** Renders all rows at once when they are few, else begins a stream, which keeps the connection. */
+  function begin<R extends EndpointRow>(
     connection: Connection,
     { id, query, nowMs, needsTotals }: Find,
-    rows: Iterator<T>,
-    writerFor: (count: number) => Writer<T>,
+    pages: Generator<readonly R[]>,
+    writerFor: (count: number) => Writer<R>,
   ): 'done' | 'begun' {
-    const first = take(rows, QUICK_RECORDS_MAX + 1)
+    const first = pages.next().value ?? []
     if (first.length <= QUICK_RECORDS_MAX) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
       return 'done'
     }
     if (!hasRoom()) {
-      rows.return?.(undefined)
       reply({ kind: 'refused', id })
       return 'done'
     }
     const { store } = connection
-    const totals = needsTotals ? totalsOf(store.endpoints.each(query.filter, nowMs)) : null
+    const totals = needsTotals ? totalsOf(store.endpoints.pages(query.filter, nowMs)) : null
     const writer = writerFor(totals?.records ?? first.length)
-    const close = (): void => {
-      rows.return?.(undefined)
-      pool.give(connection)
-    }
-    streams.set(id, createStream(chain(first, rows), writer, nowMs, close))
+    const close = (): void => pool.give(connection)
+    streams.set(id, createStream(chain(first, pages), writer, nowMs, close))
     reply({ kind: 'begun', id, totals })
     return 'begun'
   }
@@ -196,19 +185,17 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     const { db, store } = connection
     db.run('begin') // one snapshot for everything below
     if (addressBits === 16) {
-      const { records, endpoints } = store
-      const reader = { find: records.findAll, findEndpoints: endpoints.findAll }
       reply({
         kind: 'rendered',
         id,
-        rendered: createAnswerFinder<never>(reader, provider)(query, nowMs),
+        rendered: createAnswerFinder<never>(store.finder, provider)(query, nowMs),
       })
       return 'done'
     }
     return output.kind === 'txt'
-      ? begin(connection, message, store.endpoints.each(filter, nowMs), () => writers.txt(output))
-      : begin(connection, message, store.records.each(filter, nowMs), count =>
-          writers.json(filter, output, count),
+      ? begin(connection, message, store.endpoints.pages(filter, nowMs), () => writers.txt(output))
+      : begin(connection, message, store.records.pages(filter, nowMs), count =>
+          writers.json(filter, output, count, store.cityNames),
         )
   }
 
@@ -233,8 +220,7 @@ function pull(id: number): void {
   if (stream === undefined) throw new Error('the stream has ended already')
   const chunk = stream.next()
   if (chunk === null) return end(id)
-  const bytes = encoder.encode(chunk)
-  reply({ kind: 'chunk', id, bytes }, [bytes.buffer])
+  reply({ kind: 'chunk', id, bytes: chunk }, [chunk.buffer])
 }
 
 function end(id: number): void {

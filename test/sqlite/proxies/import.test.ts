@@ -24,6 +24,7 @@ import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
 import { createRenderer } from '../../support/render.ts'
+import { proxiesOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
@@ -85,7 +86,7 @@ function load(
   return importTx.commit()
 }
 const contents = (list: List, filter: Partial<Filter> = {}): Proxy[] =>
-  list.proxies.records.findAll({ ...EVERYTHING, ...filter }, { nowMs: T0, addressBits: 32 })
+  proxiesOf(list.finder.find({ ...EVERYTHING, ...filter }, { nowMs: T0, addressBits: 32 }))
 /** Every row, with the names of its city in place of their id. */
 const stored = (list: List): unknown[] =>
   list.db

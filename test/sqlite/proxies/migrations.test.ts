@@ -34,7 +34,10 @@ const FILL = `
     case i % 3 when 0 then '' when 1 then 3221225985 + i else '2001:db8:0:1:2:3:4:' || i end
   from n`
 
-type OldList = { version: 1 | 2; isStamped?: boolean; damage?: string }
+/** Where a list of each schema with a checksum holds its stamp. */
+const STAMP = { 2: 'digest set written_at', 3: 'checksum set stamped_at' }
+
+type OldList = { version: 1 | 2 | 3; isStamped?: boolean; damage?: string }
 
 /** A data directory with a list as the release of a schema version made it, and left it. */
 function oldList({ version, isStamped = true, damage }: OldList) {
@@ -48,7 +51,7 @@ function oldList({ version, isStamped = true, damage }: OldList) {
   db.run(`pragma user_version = ${version}`)
   db.run(FILL)
   if (damage !== undefined) db.run(damage)
-  if (version === 2) db.run('update digest set written_at = ?', [T0])
+  if (version !== 1) db.run(`update ${STAMP[version]} = ?`, [T0])
   db.run('pragma wal_checkpoint(truncate)')
   db.close(true)
   const seconds = T0 / 1000 - Number(!isStamped)
@@ -58,9 +61,9 @@ function oldList({ version, isStamped = true, damage }: OldList) {
 
 const TRIGGER = /^create trigger (?:if not exists )?proxies_update [\s\S]*?^ {2}end;/m
 /** Changes a row without the trigger that follows such changes. */
-const BEHIND = `drop trigger proxies_update;
+const behind = (version: 2 | 3): string => `drop trigger proxies_update;
   update proxies set speed = speed + 1 where id = (select min(id) from proxies);
-  ${TRIGGER.exec(LIST_SCHEMA[1] ?? '')?.[0]}`
+  ${TRIGGER.exec(LIST_SCHEMA[version - 1] ?? '')?.[0]}`
 
 /** All rows of the tables that hold the list. */
 function contentOf(file: string): unknown[] {
@@ -70,7 +73,7 @@ function contentOf(file: string): unknown[] {
 const numbersOf = (db: Database, columns: string, table: string): unknown[] =>
   db.query(`select ${columns} from ${table}`).values()
 
-describe.each([1, 2] as const)('a list of schema %d', version => {
+describe.each([1, 2, 3] as const)('a list of schema %d', version => {
   test('has the same rows and cities after it, and a right checksum', () => {
     const { dir, file } = oldList({ version })
     const before = contentOf(file)
@@ -102,13 +105,13 @@ describe.each([1, 2] as const)('a list of schema %d', version => {
   test('that was damaged before is found damaged after', () => {
     // Of schema 1 there is no checksum that could be wrong: an index is.
     const damage =
-      version === 2
-        ? BEHIND
+      version !== 1
+        ? behind(version)
         : `drop index proxies_by_port; create index proxies_by_port on proxies (id & 65535)`
     const { dir, file } = oldList({ version, damage })
     openList(dir, { clock }).close()
     expect(checkListFile(file, clock)).toEqual([
-      version === 2 ? 'the rows do not match the checksum' : 'the schema is not what it should be',
+      version !== 1 ? 'the rows do not match the checksum' : 'the schema is not what it should be',
     ])
   })
 
@@ -144,9 +147,9 @@ describe('a list of schema 2 that lacks a trigger', () => {
   })
 })
 
-describe('the file stamp of a list of schema 2', () => {
+describe.each([2, 3] as const)('the file stamp of a list of schema %d', version => {
   test('stays, and is larger than before', () => {
-    const { dir, file } = oldList({ version: 2 })
+    const { dir, file } = oldList({ version })
     const list = openList(dir, { clock })
     expect(isStamped(list.db, file)).toBeTrue()
     const [[at] = []] = list.db.query('select stamped_at from checksum').values()
@@ -155,14 +158,14 @@ describe('the file stamp of a list of schema 2', () => {
   })
 
   test('is not given to a list that had none', () => {
-    const { dir, file } = oldList({ version: 2, isStamped: false })
+    const { dir, file } = oldList({ version, isStamped: false })
     const list = openList(dir, { clock })
     expect(isStamped(list.db, file)).toBeFalse()
     list.close()
   })
 
   test('does not hide a list that proves damaged', () => {
-    const { dir, file } = oldList({ version: 2, damage: BEHIND })
+    const { dir, file } = oldList({ version, damage: behind(version) })
     openList(dir, { clock }).close()
     expect(checkListFile(file, clock)).not.toEqual([])
     const list = openList(dir, { clock })
@@ -171,9 +174,12 @@ describe('the file stamp of a list of schema 2', () => {
   })
 
   test('is over the same numbers of the rows', () => {
-    const { dir, file } = oldList({ version: 2 })
+    const { dir, file } = oldList({ version })
     using old = new Database(file, { readonly: true })
-    const before = numbersOf(old, 'rows, sum, cities', 'digest')
+    const before =
+      version === 2
+        ? numbersOf(old, 'rows, sum, cities', 'digest')
+        : numbersOf(old, 'rows, proxies, cities', 'checksum')
     old.close()
     const list = openList(dir, { clock })
     expect(numbersOf(list.db, 'rows, proxies, cities', 'checksum')).toEqual(before)
@@ -185,7 +191,7 @@ describe('the file stamp of a list of schema 2', () => {
 describe('a server that starts on', () => {
   const NOT_CHECKED = /was not closed properly and is being checked; answering 503/
   const find = (list: ReturnType<typeof openServerList>) =>
-    list.find(NO_FILTER, { nowMs: T0, addressBits: 32 }).length
+    list.findEndpoints(NO_FILTER, { nowMs: T0, addressBits: 32 }).length
 
   /** A server's list, and what was said. */
   function serverOn({ dir }: { dir: string }) {
@@ -195,16 +201,20 @@ describe('a server that starts on', () => {
     return { list, said, [Symbol.dispose]: list.close }
   }
 
-  test('a stamped list of schema 2 answers the first request, and says nothing', () => {
-    using server = serverOn(oldList({ version: 2 }))
-    expect(server.list.version()).toBe('0.0')
-    expect(find(server.list)).toBe(ROWS)
-    server.list.tick()
-    expect(server.said).toEqual([])
-  })
+  test.each([2, 3] as const)(
+    'a stamped list of schema %d answers the first request, and says nothing',
+    version => {
+      using server = serverOn(oldList({ version }))
+      expect(server.list.version()).toBe('0.0')
+      expect(find(server.list)).toBe(ROWS)
+      server.list.tick()
+      expect(server.said).toEqual([])
+    },
+  )
 
   test.each([
     ['a list of schema 2 without a stamp', { version: 2, isStamped: false }],
+    ['a list of schema 3 without a stamp', { version: 3, isStamped: false }],
     ['a list of schema 1', { version: 1 }],
   ] as const)('%s checks it before it answers', async (_, old) => {
     using server = serverOn(oldList(old))

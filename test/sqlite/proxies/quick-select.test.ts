@@ -1,13 +1,13 @@
 /** Holds what quick selects remember of the list: bounded, and forgotten when the list changes. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import { createQuickSelect } from '../../../src/sqlite/proxies/quick-select.ts'
+import { ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/columns.ts'
+import { createQuickSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/quick-select.ts'
 import { createReader } from '../../../src/sqlite/proxies/reader.ts'
-import { ENDPOINT_COLUMNS, endpointOf } from '../../../src/sqlite/proxies/row.ts'
-import { QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/select.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { endpointOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const opened: List[] = []
@@ -104,7 +104,8 @@ describe('a quick select right after the list changes', () => {
   const findEach = ({ records, endpoints, version }: ReturnType<typeof createListStore>) =>
     [SOCKS5, { ...SOCKS5, port: 80 }, { ...SOCKS5, countries: [], count: 1 }].flatMap(filter =>
       [records, endpoints].map(
-        selector => selector.findQuickly(filter, AT_T0, version())?.map(({ ip }) => ip) ?? null,
+        selector =>
+          selector.findQuickly(filter, AT_T0, version())?.map(row => endpointOf(row).ip) ?? null,
       ),
     )
   const all = <T>(value: T): T[] => new Array<T>(6).fill(value)

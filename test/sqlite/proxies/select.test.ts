@@ -8,18 +8,19 @@ import type { Filter } from '../../../src/proxies/filter.ts'
 import {
   ANONS,
   addressText,
-  type Endpoint,
   type IncomingProxy,
   LANGS,
   type Proxy,
   SERVICES,
   TYPES,
 } from '../../../src/proxies/proxy.ts'
+import type { Row } from '../../../src/proxies/row.ts'
 import type { FindOptions, ImportMode } from '../../../src/proxies/store.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { type Endpoint, endpointOf, foundOf, proxiesOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
@@ -38,10 +39,14 @@ afterAll(async () => {
   await cleanUp()
 })
 
+/** The proxies that are found. */
+const find = (list: List, filter: Filter, options: FindOptions): Proxy[] =>
+  proxiesOf(list.finder.find(filter, options))
+
 type Asked = { filter?: Partial<Filter> } & Partial<FindOptions>
 /** The addresses that are found. */
 const select = (list: List, { filter = {}, ...options }: Asked = {}): string[] =>
-  list.proxies.records.findAll({ ...ANY, ...filter }, { ...AT_T0, ...options }).map(addressText)
+  find(list, { ...ANY, ...filter }, { ...AT_T0, ...options }).map(addressText)
 
 /** Rows by a letter: the letter is their last octet, so that a selection reads as a word. */
 const LETTERS = 'abcdefghijklmnopqrstuvwxyz'
@@ -274,7 +279,7 @@ describe('a record', () => {
         ...{ city_en: 'Cologne', works: 97, telegram: true, 'the service': true },
       },
     ])
-    expect(list.proxies.records.findAll(ANY, AT_T0)).toEqual([
+    expect(find(list, ANY, AT_T0)).toEqual([
       {
         ...{ ip: '185.162.7.9', port: 8080, ipOut: '2001:db8::7', type: 'socks5', anon: 'elite' },
         ...{ speed: 999_999_999_999_999, pingMs: 532, checkedAt: NOW - 7, country: 'DE' },
@@ -284,7 +289,7 @@ describe('a record', () => {
     ])
   })
   test('says unknown where nothing is known', () => {
-    expect(listOf([row('a')]).proxies.records.findAll(ANY, { ...AT_T0, addressBits: 16 })).toEqual([
+    expect(find(listOf([row('a')]), ANY, { ...AT_T0, addressBits: 16 })).toEqual([
       {
         ...{ ip: '10.0.0.1', port: 80, ipOut: '', type: 'http', anon: '', speed: null },
         ...{ pingMs: null, checkedAt: NOW, country: '', city: '', cityEn: '', works: null },
@@ -294,7 +299,7 @@ describe('a record', () => {
   })
   test('keeps a zero apart from an unknown', () => {
     const list = listOf([row('a', { speed: 0, ping: 0, works: 0 })])
-    const [proxy] = list.proxies.records.findAll(ANY, AT_T0)
+    const [proxy] = find(list, ANY, AT_T0)
     expect(proxy).toMatchObject({ speed: 0, pingMs: 0, works: 0 })
   })
 })
@@ -375,7 +380,7 @@ describe('more shapes of filters than statements are kept', () => {
     expect(backwards.toReversed()).toEqual(answers)
   })
   test('and each means what it says', () => {
-    const rows = list.proxies.records.findAll({ ...ANY, ageMaxSeconds: NOW }, AT_T0)
+    const rows = find(list, { ...ANY, ageMaxSeconds: NOW }, AT_T0)
     for (const filter of manyShapes()) {
       const full = { ...ANY, ...filter }
       expect(select(list, { filter })).toEqual(model(rows, full, AT_T0).map(addressText))
@@ -426,7 +431,7 @@ describe('removing old rows', () => {
     open.push(list, other)
     fillList(list, [row('a', { age: 1000 })])
     const importTx = beginImport(other.db, 'merge')
-    const [proxy] = list.proxies.records.findAll({ ...ANY, ageMaxSeconds: 2000 }, AT_T0)
+    const [proxy] = find(list, { ...ANY, ageMaxSeconds: 2000 }, AT_T0)
     if (proxy) importTx.add({ ...proxy, port: 81, servicesStated: new Set() })
     expect(() => list.proxies.removeOlderThan(T0)).toThrow(/locked/)
     expect(word(select(list, all))).toBe('a')
@@ -439,8 +444,7 @@ describe('removing old rows', () => {
 describe('shifting checks', () => {
   test('moves every check by so many seconds, either way', () => {
     const list = listOf([row('a', { age: 30 }), row('b', { age: 0 })])
-    const ages = () =>
-      list.proxies.records.findAll(ANY, AT_T0).map(({ checkedAt }) => NOW - checkedAt)
+    const ages = () => find(list, ANY, AT_T0).map(({ checkedAt }) => NOW - checkedAt)
     list.proxies.shiftChecks(20)
     expect(ages()).toEqual([-20, 10])
     list.proxies.shiftChecks(-25)
@@ -592,42 +596,39 @@ const someOptions = (): fc.Arbitrary<FindOptions> =>
     addressBits: fc.constantFrom(32, 16),
   })
 
-const endpointOf = ({ ip, port, type, checkedAt }: Proxy): Endpoint => ({
-  ip,
-  port,
-  type,
-  checkedAt,
-})
-
 /** Entries of each branch that a quick select of the property may read. */
 const FEW = 7
 
+/** The endpoints of proxies. */
+const endpointsOf = (proxies: readonly Proxy[]): Endpoint[] => foundOf(proxies).rows.map(endpointOf)
+
 /** Expects of every full select that it finds these proxies. */
 function expectFull(
-  { records, endpoints }: ListStore,
+  { records, endpoints, cityNames }: ListStore,
   [filter, options]: readonly [Filter, FindOptions],
   proxies: readonly Proxy[],
 ): void {
-  const ends = proxies.map(endpointOf)
-  expect<readonly Proxy[]>(records.findAll(filter, options)).toEqual(proxies)
-  expect(endpoints.findAll(filter, options)).toEqual(ends)
-  if (options.addressBits === 16) return // `each` has no such option
-  expect<readonly Proxy[]>([...records.each(filter, options.nowMs)]).toEqual(proxies)
-  expect([...endpoints.each(filter, options.nowMs)]).toEqual(ends)
+  const ends = endpointsOf(proxies)
+  const expectRows = (rows: Iterable<Row>): void =>
+    expect<readonly Proxy[]>(proxiesOf({ rows: [...rows], cityNames })).toEqual(proxies)
+  expectRows(records.findAll(filter, options))
+  expect(endpoints.findAll(filter, options).map(endpointOf)).toEqual(ends)
+  if (options.addressBits === 16) return // `pages` has no such option
+  expectRows([...records.pages(filter, options.nowMs)].flat())
+  expect([...endpoints.pages(filter, options.nowMs)].flat().map(endpointOf)).toEqual(ends)
 }
 
 /** Expects the same of the quick selects, or that both give up; says whether they found them. */
 function expectQuick(
-  { records, endpoints, version }: ListStore,
+  { records, endpoints, cityNames, version }: ListStore,
   [filter, options]: readonly [Filter, FindOptions],
   proxies: readonly Proxy[],
 ): boolean {
-  const found = records.findQuickly(filter, options, version())
-  const isFound = found !== null
-  if (isFound) expect<readonly Proxy[]>(found).toEqual(proxies)
+  const rows = records.findQuickly(filter, options, version())
+  if (rows) expect<readonly Proxy[]>(proxiesOf({ rows, cityNames })).toEqual(proxies)
   const ends = endpoints.findQuickly(filter, options, version())
-  expect(ends).toEqual(isFound ? proxies.map(endpointOf) : null)
-  return isFound
+  expect(ends?.map(endpointOf) ?? null).toEqual(rows && endpointsOf(proxies))
+  return rows !== null
 }
 
 describe('property', () => {

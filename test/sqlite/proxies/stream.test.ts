@@ -2,9 +2,10 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import { createQueryReader } from '../../../src/api/query.ts'
-import type { AnswerStream } from '../../../src/api/streaming.ts'
+import type { AnswerStream, Sent } from '../../../src/api/streaming.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
@@ -20,8 +21,11 @@ const PROVIDER = 'the service'
 const ENTITLEMENTS = { countMax: null, worksDefault: null, addressBits: 32 } as const
 const QUERY = createQueryReader(PROVIDER)('get=json', 'k', ENTITLEMENTS)
 const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
-  ip: `10.0.${n >> 8}.${n & 255}:80`,
+  ip: `10.${n % 3}.${n >> 8}.${n & 255}:80`,
   type: 'http',
+  city: ['Кёльн', 'São "Paulo"', undefined][n % 3],
+  city_en: ['Cologne', undefined][n % 2],
+  age: n % 7,
 }))
 
 type Options = { waitMsMax?: number; walBound?: typeof WAL_BOUND; verify?: () => void }
@@ -46,7 +50,8 @@ function streamerOf({ waitMsMax, walBound = WAL_BOUND, verify = () => {} }: Opti
       fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
       return walBytes(file)
     },
-    ask: () => streamer.stream(QUERY, T0, true),
+    ask: (query = QUERY) => streamer.stream(query, T0, true),
+    finder: list.finder,
     closeList: list.close,
     [Symbol.dispose](): void {
       streamer.close()
@@ -70,6 +75,24 @@ async function refusalOf(asked: ReturnType<Streamer['ask']>): Promise<readonly u
   return [refusal.code, refusal.context]
 }
 const REFUSED = ['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }]
+
+test.each([
+  'get=json',
+  'get=json&wrap=1&pretty=0&lang=en',
+  'get=json&format=object&split_ip=1',
+  'get=json&fields=ip,city&count=4000',
+  'type_prefix=1',
+])('a stream holds what is rendered whole, and has its totals: %s', async text => {
+  using streamer = streamerOf()
+  const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
+  const { answer } = createAnswerFinder<never>(streamer.finder, PROVIDER)(query, T0)
+  const stream = await streamOf(streamer.ask(query))
+  expect(stream.totals).toEqual({ records: answer.records, subnets: answer.subnets })
+  const sent = Promise.withResolvers<Sent>()
+  const body = await new Response(stream.open(sent.resolve)).bytes()
+  expect(Buffer.from(body).equals(bodyOf(answer, T0))).toBeTrue()
+  expect(await sent.promise).toEqual({ records: answer.records, bytes: body.length })
+})
 
 describe('streams', () => {
   test('a chunk does not wait for all the queries that came before it', async () => {
@@ -152,7 +175,8 @@ describe('a failure of the worker is a StoreError', () => {
     },
   )
 
-  test('when the list must not be shown any more, also in the middle of a stream', async () => {
+  // The chunk after the first has been rendered by then: it must not be sent either.
+  test.each([0, 1])('when the list must not be shown any more, after %d chunks', async chunks => {
     let failure: StoreError | null = null
     using streamer = streamerOf({
       verify() {
@@ -160,6 +184,7 @@ describe('a failure of the worker is a StoreError', () => {
       },
     })
     const reader = (await streamOf(streamer.ask())).open(() => {}).getReader()
+    for (let n = 0; n < chunks; n += 1) expect((await reader.read()).done).toBeFalse()
     failure = new StoreError('replaced')
     expect(await reader.read().catch((error: unknown) => error)).toBe(failure)
     expect(await streamer.ask().catch((error: unknown) => error)).toBe(failure)

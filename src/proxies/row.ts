@@ -1,0 +1,119 @@
+/**
+ * Owns the compact form of a proxy: a row of numbers, in which a list is stored, found, masked and
+ * written. A list has a million of them, so nothing between a store and the text of an answer makes
+ * an object of each.
+ */
+import { isIPv4 } from 'node:net'
+import { type Address, ANONS, type Proxy, SERVICES, TYPES } from './proxy.ts'
+
+/** In place of an unknown ping: above every bound a filter can set, and sorted last. */
+export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
+/** In place of an unknown speed or success rate: below every bound. */
+export const UNKNOWN = -1
+
+/** One proxy. */
+export type Row = [
+  /** The address: IPv4 as 32 bits, then the port as 16. */
+  id: number,
+  /** Unix seconds. */
+  checkedAt: number,
+  /** Milliseconds, or `UNKNOWN_PING`. */
+  pingMs: number,
+  /** Position in `TYPES`. */
+  type: number,
+  /** 0 unknown, else 1 + position in `ANONS`. */
+  anon: number,
+  /** Percent, or `UNKNOWN`. */
+  works: number,
+  /** Bytes per second, or `UNKNOWN`. */
+  speed: number,
+  /** Bit n stands for `SERVICES[n]`. */
+  services: number,
+  /** 0 unknown, else the two letters as 5 bits each. */
+  country: number,
+  /** 0 unknown, else the id of its names, see `CityNames`. */
+  city: number,
+  /** `''` unknown; IPv4 as a number; IPv6 as text. */
+  ipOut: number | string,
+]
+
+/** What an answer of bare addresses needs of a row. */
+export type EndpointRow = readonly [
+  id: number,
+  checkedAt: number,
+  pingMs: number,
+  type: number,
+  ...unknown[],
+]
+
+/** The positions of a row's values. Reading them one by one is faster than destructuring a row. */
+export const AT = {
+  id: 0,
+  checkedAt: 1,
+  pingMs: 2,
+  type: 3,
+  anon: 4,
+  works: 5,
+  speed: 6,
+  services: 7,
+  country: 8,
+  city: 9,
+  ipOut: 10,
+} as const
+
+/** Default and English name of a city. */
+export type CityName = { name: string; nameEn: string }
+/** The names of the cities of one list by their ids in its rows; those of an id never change. */
+export type CityNames = (id: number) => CityName
+
+/** Rows of a list, and the names of their cities. */
+export type Found = { rows: readonly Row[]; cityNames: CityNames }
+
+const ipToNumber = (ip: string): number => {
+  const [a = 0, b = 0, c = 0, d = 0] = ip.split('.').map(Number)
+  return ((a * 256 + b) * 256 + c) * 256 + d
+}
+const OCTETS = Array.from({ length: 256 }, (_, octet) => String(octet))
+const OCTETS_AND_DOT = OCTETS.map(octet => `${octet}.`)
+
+/** The text of an IPv4 address of 32 bits. */
+export const ipText = (bits: number): string =>
+  `${OCTETS_AND_DOT[bits >>> 24]}${OCTETS_AND_DOT[(bits >>> 16) & 255]}` +
+  `${OCTETS_AND_DOT[(bits >>> 8) & 255]}${OCTETS[bits & 255]}`
+
+/** The id of an address, an integer below 2^48. */
+export const idOf = ({ ip, port }: Address): number => ipToNumber(ip) * 65536 + port
+
+/** The IPv4 address in an id, as 32 bits. */
+export const ipBits = (id: number): number => Math.floor(id / 65536)
+export const portOf = (id: number): number => id % 65536
+/** The /16 of the address in an id, as a number below 65,536. */
+export const subnetOf = (id: number): number => Math.floor(id / 2 ** 32)
+
+/** Two upper-case letters as one number; 0 for `''`. */
+export const countryToNumber = (country: string): number =>
+  country === '' ? 0 : (country.charCodeAt(0) - 64) * 32 + country.charCodeAt(1) - 64
+export const countryText = (bits: number): string =>
+  bits === 0 ? '' : String.fromCharCode((bits >>> 5) + 64, (bits & 31) + 64)
+
+/** Services as bits: bit n stands for `SERVICES[n]`. */
+export const servicesToBits = (services: Proxy['services']): number => {
+  let bits = 0
+  for (const service of services) bits |= 1 << SERVICES.indexOf(service)
+  return bits
+}
+
+/** The row of a proxy; `city` is the id of its city, 0 when unknown. */
+export const toRow = (proxy: Proxy, city: number): Row => [
+  idOf(proxy),
+  proxy.checkedAt,
+  proxy.pingMs ?? UNKNOWN_PING,
+  TYPES.indexOf(proxy.type),
+  proxy.anon === '' ? 0 : 1 + ANONS.indexOf(proxy.anon),
+  proxy.works ?? UNKNOWN,
+  proxy.speed ?? UNKNOWN,
+  servicesToBits(proxy.services),
+  countryToNumber(proxy.country),
+  city,
+  isIPv4(proxy.ipOut) ? ipToNumber(proxy.ipOut) : proxy.ipOut,
+]

@@ -1,0 +1,116 @@
+/**
+ * Holds that pages of a search are together what one statement finds, wherever a page ends, and that
+ * an index leads to the beginning of each.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { Filter } from '../../../src/proxies/filter.ts'
+import { ROW_COLUMNS } from '../../../src/sqlite/proxies/columns.ts'
+import { PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
+import { createReader } from '../../../src/sqlite/proxies/reader.ts'
+import { type List, openList } from '../../../src/sqlite/stores.ts'
+import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+
+const AT_T0 = { nowMs: T0, addressBits: 32 } as const
+const open: List[] = []
+function listOf(rows: readonly TestRow[]): List {
+  const list = openList(null)
+  open.push(list)
+  fillList(list, rows)
+  return list
+}
+afterAll(() => {
+  for (const list of open) list.close()
+})
+
+/** Few check times, pings, ports and countries, so that most pages end between rows alike. */
+const someRow = fc.record({
+  ip: fc
+    .tuple(fc.integer({ min: 0, max: 255 }), fc.integer({ min: 80, max: 82 }))
+    .map(([n, port]) => `10.0.0.${n}:${port}`),
+  type: fc.constantFrom('http', 'socks5'),
+  age: fc.integer({ min: 0, max: 2 }),
+  ping: fc.constantFrom(undefined, 0.1, 0.2),
+  country: fc.constantFrom('de', 'us', 'fr'),
+  city: fc.constantFrom('Bonn', 'Paris'),
+})
+const someRows = fc.uniqueArray(someRow, { selector: ({ ip }) => ip, maxLength: 60 })
+
+/** One for each way to the rows, and one with several branches. */
+const FILTERS: readonly Partial<Filter>[] = [
+  {},
+  { types: ['socks5'] },
+  { countries: ['DE'] },
+  { countries: ['DE', 'US'] },
+  { cities: ['bonn'] },
+  { cities: ['nowhere'] },
+  { port: 80 },
+  { address: { ip: '10.0.0.1', port: 80 } },
+  { count: 5 },
+  { countries: ['US'], count: 4 },
+]
+
+describe('pages of any size', () => {
+  test('hold every row once, in order, and all but the last are full', () => {
+    const pageSize = fc.integer({ min: 1, max: 7 })
+    fc.assert(
+      fc.property(someRows, pageSize, fc.constantFrom(...FILTERS), (rows, size, some) => {
+        const list = openList(null)
+        try {
+          fillList(list, rows)
+          const filter = { ...NO_FILTER, ...some }
+          const read = createReader(list.db)
+          const search = read.search(filter, AT_T0)
+          const pages = [...readPages(read, search, ROW_COLUMNS, filter.count, size)]
+          expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
+          for (const page of pages.slice(0, -1)) expect(page).toHaveLength(size)
+        } finally {
+          list.close()
+        }
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+test('a page is larger than what a quick select finds', () => {
+  const rows = Array.from({ length: PAGE_ROWS + 1 }, (_, n) => ({
+    ip: `10.0.${n >> 8}.${n & 255}:80`,
+    type: 'http',
+  }))
+  const { proxies } = listOf(rows)
+  const [first, second] = [...proxies.endpoints.pages(NO_FILTER, T0)]
+  expect([first?.length, second?.length]).toEqual([PAGE_ROWS, 1])
+})
+
+test('what SQLite reads of the list for each page begins in the middle of an index', () => {
+  const list = listOf([{ ip: '10.0.0.1:80', type: 'http', country: 'de', city: 'Bonn' }])
+  const read = createReader(list.db)
+  const plans = (some: Partial<Filter>): string[] => {
+    const statements: string[] = []
+    const all: typeof read.all = (sql, values) => {
+      statements.push(sql)
+      return read.all(sql, values)
+    }
+    const search = read.search({ ...NO_FILTER, ...some }, AT_T0)
+    const pages = readPages({ ...read, all }, search, ROW_COLUMNS, null, 1)
+    expect([...pages].flat()).toHaveLength(1)
+    return statements.flatMap(sql =>
+      list.db
+        .query<{ detail: string }, []>(`explain query plan ${sql}`)
+        .all()
+        .map(({ detail }) => detail),
+    )
+  }
+  const steps = (index: string, before: string): string[] => [
+    `SEARCH proxies USING ${index} (${before}checked_at>?)`,
+    `SEARCH proxies USING ${index} (${before}checked_at=? AND ping_ms=? AND id>?)`,
+    `SEARCH proxies USING ${index} (${before}checked_at=? AND ping_ms>?)`,
+    `SEARCH proxies USING ${index} (${before}checked_at>? AND checked_at<?)`,
+  ]
+  expect(plans({})).toEqual(steps('COVERING INDEX proxies_by_age', ''))
+  const byCountry = steps('COVERING INDEX proxies_by_country', 'country=? AND ')
+  expect(plans({ countries: ['DE'] })).toEqual(byCountry)
+  expect(plans({ cities: ['bonn'] })).toEqual(steps('INDEX proxies_by_city', 'city=? AND '))
+  expect(plans({ port: 80 })).toEqual(steps('INDEX proxies_by_port', '<expr>=? AND '))
+})
