@@ -1,10 +1,10 @@
 /**
  * Owns the query of a request: its parameters, limited by the entitlements of its key. Programs
- * poll with the same query string, so parsed ones are kept in memory.
+ * poll with the same query string, so those that are repeated are kept in memory, parsed.
  */
 
 import type { Entitlements } from '../access/entitlements.ts'
-import { createBoundedMap } from '../lib/bounded-map.ts'
+import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { createParamsParser, type Params } from './params.ts'
@@ -17,6 +17,7 @@ export type Query = { id: string; filter: Filter; output: Output; addressBits: 3
 const PARSED_MAX = 10_000
 const LENGTH_MAX = 512
 
+/** A parsed query string, and its query for each kind of key that sent it. */
 type Parsed = { params: Params; queries: Map<Entitlements, Query> }
 
 export type QueryReader = ReturnType<typeof createQueryReader>
@@ -25,26 +26,23 @@ export type QueryReader = ReturnType<typeof createQueryReader>
 export function createQueryReader(provider: string) {
   const parse = createParamsParser(provider)
   const parsed = createBoundedMap<string, Parsed>(PARSED_MAX)
-
-  function parsedOf(text: string, key: string): Parsed {
-    const known = parsed.get(text)
-    if (known) return known
-    const fresh = { params: parse(splitQueryString(text), key), queries: new Map() }
-    if (text.length <= LENGTH_MAX) parsed.set(text, fresh)
-    return fresh
-  }
+  const isRepeated = createDoorkeeper()
 
   /**
    * Parses a query string. `key` is the request's access key, which no message may repeat.
    * @throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
    */
   return function readQuery(text: string, key: string, entitlements: Entitlements): Query {
-    const { params, queries } = parsedOf(text, key)
-    const known = queries.get(entitlements)
-    if (known) return known
-    const query = entitledQuery(params, entitlements)
-    queries.set(entitlements, query)
-    return query
+    const known = parsed.get(text)
+    const query = known?.queries.get(entitlements)
+    if (query !== undefined) return query
+    const params = known?.params ?? parse(splitQueryString(text), key)
+    const fresh = entitledQuery(params, entitlements)
+    if (known !== undefined) known.queries.set(entitlements, fresh)
+    else if (text.length <= LENGTH_MAX && isRepeated(text)) {
+      parsed.set(text, { params, queries: new Map([[entitlements, fresh]]) })
+    }
+    return fresh
   }
 }
 

@@ -5,6 +5,7 @@
  * live to tune.
  */
 import { LRUCache } from 'lru-cache'
+import { createDoorkeeper } from '../lib/bounded-map.ts'
 import { toSeconds } from '../lib/time.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import { type Answer, createAnswerFinder, type Rendered } from './answer.ts'
@@ -42,8 +43,12 @@ function sizeOf({ content, reservedBytes }: Entry): number {
   return chunks.reduce((sum, { length }) => sum + length, fixedBytes)
 }
 
-/** The entries of the cache, looked up by query. */
-function createEntries(bytesMax: number, listVersion: () => string) {
+/** The entries of the cache, looked up by query; `isRepeated` says which answers are stored. */
+function createEntries(
+  bytesMax: number,
+  listVersion: () => string,
+  isRepeated: (queryId: string) => boolean,
+) {
   const entries = new LRUCache<string, Entry>({
     maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
     sizeCalculation: sizeOf,
@@ -57,9 +62,13 @@ function createEntries(bytesMax: number, listVersion: () => string) {
       return entry.fromSeconds <= now && now <= entry.toSeconds ? entry : null
     },
 
-    /** Stores an answer of the list's `version` for as long as it is right. */
+    /**
+     * Stores an answer of the list's `version` for as long as it is right, unless this is the
+     * first time that its query is asked: many queries are never asked again.
+     */
     store(query: Query, nowMs: number, version: string, found: Rendered): Answer | null {
       const content = nullIfEmpty(found.answer)
+      if (!entries.has(query.id) && !isRepeated(query.id)) return content
       entries.set(query.id, {
         content,
         listVersion: version,
@@ -96,9 +105,12 @@ const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? n
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
 /** Creates an empty cache, which finds what it does not hold through `reader` and `streamer`. */
-export function createResponseCache({ reader, streamer, provider, bytesMax }: CacheParts) {
+export function createResponseCache(
+  { reader, streamer, provider, bytesMax }: CacheParts,
+  isRepeated = createDoorkeeper(),
+) {
   const findNow = createAnswerFinder(reader, provider)
-  const entries = createEntries(bytesMax, () => reader.version())
+  const entries = createEntries(bytesMax, () => reader.version(), isRepeated)
 
   async function stream(query: Query, nowMs: number, needsTotals: boolean) {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')

@@ -5,7 +5,7 @@
 
 import { ApiError } from '../api/errors.ts'
 import { invalid } from '../api/params.ts'
-import { createBoundedMap } from '../lib/bounded-map.ts'
+import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
 /** A request's key and its query string, which may still hold the key. */
@@ -21,9 +21,10 @@ const MAY_HOLD_KEY = /key=|%6b|%65|%79/i
 
 export type CredentialReader = ReturnType<typeof createCredentialReader>
 
-/** Reads credentials. Programs poll with the same URL, so those that proved valid are kept. */
+/** Reads credentials. Programs poll with the same URL, so those that proved valid twice are kept. */
 export function createCredentialReader() {
   const known = createBoundedMap<string, Credentials>(URLS_MAX)
+  const isRepeated = createDoorkeeper()
 
   return {
     /** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the key is malformed or given twice. */
@@ -31,9 +32,13 @@ export function createCredentialReader() {
       if (authorization !== null) return readBoth(queryStringOf(url), authorization)
       return known.get(url) ?? readUrl(queryStringOf(url))
     },
-    /** Keeps the credentials of a URL that proved valid and came without the header. */
+    /**
+     * Call this with the credentials of a URL that proved valid and came without the header. They
+     * are kept the second time.
+     */
     remember(url: string, credentials: Credentials): void {
-      if (url.length <= URL_LENGTH_MAX && !known.has(url)) known.set(url, credentials)
+      if (url.length > URL_LENGTH_MAX || known.has(url)) return
+      if (isRepeated(url)) known.set(url, credentials)
     },
   }
 }

@@ -11,6 +11,7 @@ import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream, AnswerStreamer } from '../../src/api/streaming.ts'
 import { createCompressor, type Encoding } from '../../src/http/compression.ts'
+import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
@@ -55,13 +56,17 @@ function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyR
   }
 }
 
+/** Stores every answer at its first request. */
+const AT_ONCE: ReturnType<typeof createDoorkeeper> = () => true
+
 /** A cache over a list; `finds` counts how often the list was read. */
-function cacheOver(list: List, bytesMax: number, select: Select = 'findAll') {
+function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isRepeated = AT_ONCE) {
   let finds = 0
   const reader = readerOf(list, select, () => {
     finds += 1
   })
-  const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax })
+  const parts = { reader, streamer: null, provider: PROVIDER, bytesMax }
+  const cache = createResponseCache(parts, isRepeated)
   return {
     finds: () => finds,
     reserve: cache.reserve,
@@ -179,6 +184,43 @@ describe('an answer is used again', () => {
     expect(await at(501)).toBeNull()
     expect(await at(500)).toBe('10.1.0.1:80\n')
     expect(await at(300)).toBe('10.1.0.1:80\n10.2.0.2:80\n')
+  })
+})
+
+describe('an answer that is requested once', () => {
+  const QUERY = queryOf('')
+  const cacheOf = (list: List) => cacheOver(list, 2 ** 20, 'findAll', createDoorkeeper())
+
+  test('is not stored, and is at the second request', async () => {
+    const cache = cacheOf(listOf(OLD_AND_YOUNG))
+    const first = await answerTo(cache, QUERY)
+    expect(cache.reserve(QUERY, first, 1)).toBe(false)
+    const second = await answerTo(cache, QUERY)
+    expect(second).toEqual(first)
+    expect([await answerTo(cache, QUERY), cache.finds()]).toEqual([second, 2])
+    expect(cache.reserve(QUERY, second, 1)).toBe(true)
+  })
+
+  test('is stored at once when it takes the place of one that is not right any more', async () => {
+    const list = listOf(OLD_AND_YOUNG)
+    const cache = cacheOf(list)
+    for (const _ of [1, 2]) await answerTo(cache, QUERY)
+    const late = T0 + 301_000
+    expect(await cache.find(QUERY, late)).toBe(await cache.find(QUERY, late))
+    expect(cache.finds()).toBe(3)
+    fillList(list, [{ ip: '10.3.0.3:80', type: 'http' }])
+    await nextTurn()
+    expect(await answerTo(cache, QUERY)).toBe(await answerTo(cache, QUERY))
+    expect(cache.finds()).toBe(4)
+  })
+
+  test('does not displace one that is requested often', async () => {
+    const cache = cacheOver(listOf(OLD_AND_YOUNG), 8192, 'findAll', createDoorkeeper())
+    for (const _ of [1, 2]) await answerTo(cache, QUERY)
+    for (let port = 1; port <= 1000; port += 1) await cache.find(queryOf(`port=${port}`), T0)
+    const before = cache.finds()
+    await answerTo(cache, QUERY)
+    expect(cache.finds()).toBe(before)
   })
 })
 
@@ -544,8 +586,8 @@ async function checkCompressed(
  */
 function createWorld(list: List, importing: List, queries: readonly Query[]) {
   const fresh = cacheOver(list, 0)
-  const large = cacheOver(list, 2 ** 20, 'findQuickly')
-  const tiny = cacheOver(list, 8192, 'findQuickly')
+  const large = cacheOver(list, 2 ** 20, 'findQuickly', createDoorkeeper())
+  const tiny = cacheOver(list, 8192, 'findQuickly', createDoorkeeper())
   let nowMs = T0
 
   async function ask(query: Query, encoding: Encoding | null): Promise<void> {
@@ -555,6 +597,7 @@ function createWorld(list: List, importing: List, queries: readonly Query[]) {
       expect(shownOf(answer, nowMs)).toEqual(expected)
       if (answer !== null) await checkCompressed(cache, { query, answer, nowMs }, encoding)
     }
+    await large.find(query, nowMs) // the second request at least: now it is stored
     const { finds } = large
     const before = finds()
     expect(shownOf(await large.find(query, nowMs), nowMs)).toEqual(expected)

@@ -66,7 +66,8 @@ afterAll(list.close)
 
 /** Answers and their compressed bodies within `bytesMax`; `reserved` has what was reserved. */
 function createWorld(bytesMax = 2 ** 20) {
-  const cache = createResponseCache({ reader: list, streamer: null, provider: PROVIDER, bytesMax })
+  const parts = { reader: list, streamer: null, provider: PROVIDER, bytesMax }
+  const cache = createResponseCache(parts, () => true) // stores an answer at its first request
   const reserved: number[] = []
   const compress = createCompressor({
     reserve(query, answer, bytes) {

@@ -56,7 +56,7 @@ export function* readPages<R extends EndpointRow>(
     for (const step of steps) {
       const all = [search.since, step, ...conditions]
       const values = [...valuesOf(all), size - page.length]
-      const rows = read.all<R>(fullSql(columns, all, index), values)
+      const rows = read.all<R>(fullSql(columns, [all], index), values)
       page = page.length === 0 ? rows : page.concat(rows)
       if (page.length === size) break
     }

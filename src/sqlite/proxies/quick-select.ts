@@ -63,42 +63,57 @@ function createHorizons(read: Reader, scanMax: number) {
 export function createQuickSelect(read: Reader, scanMax: number) {
   const horizonOf = createHorizons(read, scanMax)
 
-  /** Up to `most` matches of a branch; `null` when it would have to read too much. */
-  function selectBranch<R extends EndpointRow>(
-    { path, since, rest }: Search,
-    branch: Condition,
+  /** Up to `most` rows of each branch, together in order. */
+  function selectAll<R extends EndpointRow>(
+    columns: Columns,
+    index: string | null,
+    branches: readonly (readonly Condition[])[],
+    most: number,
+  ): R[] {
+    const values = branches.flatMap(valuesOf)
+    return read.all<R>(fullSql(columns, branches, index), [...values, most])
+  }
+
+  /** Up to `most` matches among the first entries of a branch; `null` when there are fewer. */
+  function selectFirst<R extends EndpointRow>(
+    columns: Columns,
+    index: string | null,
+    branch: readonly Condition[],
+    rest: readonly Condition[],
+    most: number,
+  ): R[] | null {
+    const values = [...valuesOf(branch), scanMax, ...valuesOf(rest), most]
+    const found = read.all<R>(firstSql(columns, index, branch, rest), values)
+    return found.length === most ? found : null
+  }
+
+  /** Up to `most` matches of all branches, in order; `null` if it would have to read too much. */
+  return function selectQuickly<R extends EndpointRow>(
+    { path: { index, branches }, since, rest }: Search,
     most: number,
     columns: Columns,
     version: number,
   ): R[] | null {
+    if (branches.length === 0) return []
     const oldest = Number(since.values[0])
-    const horizon = horizonOf(path.index, branch, version)
+    const horizons = branches.map(branch => horizonOf(index, branch, version))
+    const horizon = Math.max(...horizons)
     const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
-    const near = [branch, nearest, ...rest]
-    const found = read.all<R>(fullSql(columns, near, path.index), [...valuesOf(near), most])
+    const near = branches.map(branch => [branch, nearest, ...rest])
+    const found = selectAll<R>(columns, index, near, most)
     if (found.length === most || horizon < oldest) return found
-    // Many rows may have been checked in the second of the horizon itself.
-    const whole = [branch, since]
-    const values = [...valuesOf(whole), scanMax, ...valuesOf(rest), most]
-    const first = read.all<R>(firstSql(columns, path.index, whole, rest), values)
-    return first.length === most ? first : null
-  }
 
-  /** Up to `most` matches of all branches, in order. */
-  return <R extends EndpointRow>(
-    search: Search,
-    most: number,
-    columns: Columns,
-    version: number,
-  ): R[] | null => {
-    const { branches } = search.path
-    const found: R[] = []
-    for (const branch of branches) {
-      const part = selectBranch<R>(search, branch, most, columns, version)
+    // The nearest horizon hides matches: those of its own second, and older ones of branches that
+    // have fewer entries. Now each branch by itself, and as far as it may be read.
+    const parts: R[] = []
+    for (const [i, branch] of branches.entries()) {
+      const isWhole = (horizons[i] ?? oldest) < oldest
+      const part = isWhole
+        ? selectAll<R>(columns, index, [[branch, since, ...rest]], most)
+        : selectFirst<R>(columns, index, [branch, since], rest, most)
       if (part === null) return null
-      if (branches.length === 1) return part
-      found.push(...part)
+      parts.push(...part)
     }
-    return found.sort(inOrder).slice(0, most)
+    return parts.sort(inOrder).slice(0, most)
   }
 }

@@ -20,14 +20,22 @@ export const valuesOf = (conditions: readonly Condition[]): Bound[] =>
 export const indexedBy = (index: string | null): string =>
   index === null ? '' : `indexed by ${index}`
 
-/** Every row that matches, in order. */
+/**
+ * Every row that matches the conditions of a branch, in order. SQLite reads several branches
+ * together, row by row, each in the order of its index, and stops at the limit; so the branches
+ * must not overlap, and `columns` must hold those of `ORDER`.
+ */
 export const fullSql = (
   columns: Columns,
-  conditions: readonly Condition[],
+  branches: readonly (readonly Condition[])[],
   index: string | null = null,
 ): string =>
-  `select ${columns.join(', ')} from proxies ${indexedBy(index)} where ${joined(conditions)}
-   order by ${ORDER} limit ?`
+  `${branches
+    .map(
+      branch =>
+        `select ${columns.join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}`,
+    )
+    .join(' union all ')} order by ${ORDER} limit ?`
 
 /** Runs statements, one prepared statement for each combination of filters present. */
 export function createReader(db: Database) {

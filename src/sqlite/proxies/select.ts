@@ -63,7 +63,7 @@ export function createSelect(db: Database, scanMax: number) {
   function full(filter: Filter, options: FindOptions, columns: Columns) {
     const { since, all } = read.search(filter, options)
     const conditions = [since, ...all]
-    return [fullSql(columns, conditions), [...valuesOf(conditions), filter.count ?? -1]] as const
+    return [fullSql(columns, [conditions]), [...valuesOf(conditions), filter.count ?? -1]] as const
   }
 
   /** The rows of a full select; `null` when that would take long or find many. */

@@ -1,7 +1,12 @@
-/** Holds what quick selects remember of the list: bounded, and forgotten when the list changes. */
+/**
+ * Holds what quick selects read of the list, which is bounded, what they find in several branches,
+ * and what they remember of it, which is bounded too and forgotten when the list changes.
+ */
 import { afterAll, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/columns.ts'
+import type { Bound } from '../../../src/sqlite/proxies/filter-sql.ts'
 import { createQuickSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/quick-select.ts'
 import { createReader } from '../../../src/sqlite/proxies/reader.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
@@ -86,6 +91,135 @@ describe('horizons', () => {
     expect(read()).toBe(MANY)
     expect(find({ cities: ['city 0'] })).toEqual([1])
     expect(read()).toBe(MANY + 1)
+  })
+})
+
+/** A row of the property: its `n` is its place among addresses. */
+type BranchRow = { n: number; age: number; pingMs: number; country: string; type: string }
+/** Four branches: as many as are read together. */
+const BRANCHES = ['DE', 'FR', 'RU', 'US']
+
+/** Few check times and pings, so that many rows share both; the branches differ in length. */
+const someBranchRows: fc.Arbitrary<BranchRow[]> = fc
+  .array(
+    fc.record({
+      age: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 12 })),
+      pingMs: fc.integer({ min: 0, max: 1 }),
+      country: fc.constantFrom('DE', 'DE', 'DE', 'DE', 'FR', 'FR', 'RU', 'US'),
+      type: fc.constantFrom('http', 'http', 'socks5'),
+    }),
+    { minLength: 20, maxLength: 60 },
+  )
+  .map(rows => rows.map((row, i) => ({ ...row, n: i + 1 })))
+
+const someBranches = fc.record({
+  countries: fc.subarray(BRANCHES, { minLength: 1 }),
+  types: fc.constantFrom<Filter['types']>([], ['http'], ['socks5']),
+  pingMaxMs: fc.constantFrom(null, 0),
+  ageMaxSeconds: fc.integer({ min: 0, max: 12 }),
+  most: fc.integer({ min: 1, max: 9 }),
+})
+type Branches = typeof someBranches extends fc.Arbitrary<infer B> ? B : never
+
+/** What a filter finds, and whether a quick select must find it, in plain array code. */
+function expected(rows: readonly BranchRow[], { most, countries, ...filter }: Branches) {
+  const { types, pingMaxMs, ageMaxSeconds } = filter
+  const inOrder = rows.toSorted((a, b) => a.age - b.age || a.pingMs - b.pingMs || a.n - b.n)
+  const matches = ({ type, pingMs, age }: BranchRow): boolean =>
+    age <= ageMaxSeconds &&
+    pingMs <= (pingMaxMs ?? pingMs) &&
+    (types.length === 0 || types.some(name => name === type))
+  const mustFind = countries.every(country => {
+    const entries = inOrder.filter(row => row.country === country)
+    const isWhole = (entries[FEW]?.age ?? Infinity) > ageMaxSeconds
+    return isWhole || entries.slice(0, FEW).filter(matches).length >= most
+  })
+  const found = inOrder.filter(row => countries.includes(row.country) && matches(row))
+  return { found: found.slice(0, most).map(({ n }) => n), mustFind }
+}
+
+/** A quick select of a list, and the statements that it runs. */
+function watched(rows: readonly BranchRow[]) {
+  const list = openList(null)
+  fillList(
+    list,
+    rows.map(({ n, pingMs, ...row }) => ({ ip: `10.0.0.${n}:80`, ping: pingMs / 1000, ...row })),
+  )
+  const reader = createReader(list.db)
+  const run: { sql: string; values: readonly Bound[] }[] = []
+  const all: typeof reader.all = (sql, values) => {
+    run.push({ sql, values })
+    return reader.all(sql, values)
+  }
+  const select = createQuickSelect({ ...reader, all }, FEW)
+  const count = list.db.query<{ rows: number }, Bound[]>(
+    `select count(*) as rows from proxies indexed by proxies_by_country
+     where country = ? and checked_at >= ?`,
+  )
+  return {
+    list,
+    run,
+    find({ most, ...filter }: Branches): number[] | null {
+      run.length = 0
+      const search = reader.search({ ...NO_FILTER, ...filter }, AT_T0)
+      const found = select(search, most, ENDPOINT_COLUMNS, 1)
+      return found?.map(([id]) => Math.floor(id / 65536) & 255) ?? null
+    },
+    /** Index entries of a country and of a time, which begin the values of a branch. */
+    entriesOf: (values: readonly Bound[]): number => count.get(...values.slice(0, 2))?.rows ?? 0,
+  }
+}
+
+/** Expects that the statements read no more of any branch than they may. */
+function expectBounded({ run, entriesOf }: ReturnType<typeof watched>, branches: number): void {
+  const [first = { values: [] }, ...others] = run
+  const width = (first.values.length - 1) / branches // the last value is the limit
+  for (let branch = 0; branch < branches; branch += 1) {
+    expect(entriesOf(first.values.slice(branch * width))).toBeLessThanOrEqual(FEW)
+  }
+  expect(others.length).toBeLessThanOrEqual(branches)
+  for (const { sql, values } of others) {
+    const [, , limit] = values
+    if (sql.includes('limit ?\n')) expect(limit).toBe(FEW)
+    else expect(entriesOf(values)).toBeLessThanOrEqual(FEW)
+  }
+}
+
+describe('several branches', () => {
+  test('are read together, without sorting, each from its index', () => {
+    const { list, run, find } = watched([])
+    find({ countries: BRANCHES, types: ['http'], pingMaxMs: 0, ageMaxSeconds: 5, most: 3 })
+    const [{ sql, values } = { sql: '', values: [] }, ...others] = run
+    expect(others).toEqual([])
+    const plan = list.db.query<{ detail: string }, Bound[]>(`explain query plan ${sql}`)
+    const details = plan.all(...values).map(({ detail }) => detail)
+    const index = 'COVERING INDEX proxies_by_country (country=? AND checked_at>?)'
+    const branches = details.filter(detail => detail === `SEARCH proxies USING ${index}`)
+    expect(branches).toHaveLength(BRANCHES.length)
+    expect(details.filter(detail => /SORT|TEMP|SCAN/.test(detail))).toEqual([])
+    list.close()
+  })
+
+  test('are found as plain array code finds them, or reading stops at the bound', () => {
+    const outcomes = { together: 0, apart: 0, gaveUp: 0 }
+    const someFilters = fc.array(someBranches, { minLength: 12, maxLength: 12 })
+    fc.assert(
+      fc.property(someBranchRows, someFilters, (rows, filters) => {
+        const world = watched(rows)
+        for (const filter of filters) {
+          const { found, mustFind } = expected(rows, filter)
+          const quick = world.find(filter)
+          if (quick !== null) expect(quick).toEqual(found)
+          else expect(mustFind).toBe(false)
+          expectBounded(world, filter.countries.length)
+          const isTogether = world.run.length === 1 ? 'together' : 'apart'
+          outcomes[quick === null ? 'gaveUp' : isTogether] += 1
+        }
+        world.list.close()
+      }),
+      { numRuns: 200 },
+    )
+    for (const times of Object.values(outcomes)) expect(times).toBeGreaterThan(20)
   })
 })
 

@@ -1,0 +1,45 @@
+/** That maps with a bound keep what was used last, and doorkeepers know what is repeated. */
+import { expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { createBoundedMap, createDoorkeeper } from '../../src/lib/bounded-map.ts'
+
+test('a map holds as many entries as its bound, those that were used last', () => {
+  const left: string[] = []
+  const map = createBoundedMap<number, string>(3, value => left.push(value))
+  for (const key of [1, 2, 3]) map.set(key, `value ${key}`)
+  map.get(1)
+  for (const key of [4, 5]) map.set(key, `value ${key}`)
+  expect([1, 2, 3, 4, 5].filter(key => map.has(key))).toEqual([1, 4, 5])
+  expect(left).toEqual(['value 2', 'value 3'])
+})
+
+test('a doorkeeper knows a key from its second time on', () => {
+  const isRepeated = createDoorkeeper()
+  const keys = ['', 'a', 'b', 'ключ', 'x'.repeat(5000)]
+  expect(keys.filter(isRepeated)).toEqual([])
+  expect(keys.filter(isRepeated)).toEqual(keys)
+  expect(keys.filter(isRepeated)).toEqual(keys)
+})
+
+test('a doorkeeper forgets a key for a later one of its slot, and learns it again', () => {
+  const isRepeated = createDoorkeeper(1)
+  expect(['a', 'a', 'b', 'a', 'a'].map(isRepeated)).toEqual([false, true, false, false, true])
+})
+
+test('a doorkeeper passes nearly no key at its first time, and forgets few', () => {
+  const isRepeated = createDoorkeeper(1024)
+  const keys = Array.from({ length: 100 }, (_, n) => `key ${n}`)
+  expect(keys.filter(isRepeated)).toEqual([])
+  expect(keys.filter(isRepeated).length).toBeGreaterThan(80) // two in one slot displace each other
+  const once = Array.from({ length: 100_000 }, (_, n) => `another ${n}`)
+  expect(once.filter(isRepeated).length).toBeLessThan(5)
+})
+
+test('doorkeepers say the same of the same keys', () => {
+  fc.assert(
+    fc.property(fc.array(fc.string()), fc.integer({ min: 1, max: 64 }), (keys, slots) => {
+      const answers = () => keys.map(createDoorkeeper(slots))
+      expect(answers()).toEqual(answers())
+    }),
+  )
+})
