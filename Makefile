@@ -32,7 +32,7 @@ test: check build ## everything: format, lint, types, tests in process, tests of
 	$(BUN) test --timeout $(TEST_TIMEOUT_MS)
 	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test --timeout $(TEST_TIMEOUT_MS) $(BINARY_TESTS)
 
-bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…)
+bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…, BEFORE=…)
 	@$(BUN) test/lab/bench/bench.ts
 
 torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)

@@ -91,7 +91,7 @@ async function serve({ settings, clock, log, registry, list }: Serving): Promise
     if (await isTrue(() => list.isEmpty(), onFailure)) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
-    if (await isTrue(() => !registry.hasKeys(clock()), onFailure)) {
+    if (await isTrue(() => !registry.hasKeys(), onFailure)) {
       log.say(
         `there is no key but demo; create one with: proxylist keys add --data ${settings.data}`,
       )

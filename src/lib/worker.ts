@@ -8,6 +8,27 @@ const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..
 /** Starts the worker of `path`, relative to `src/`. The build must name it as an entry point. */
 export const startWorker = (path: string): Worker => new Worker(join(SOURCE_ROOT, path))
 
+/**
+ * Sends a worker its only message, and ends it after its only reply; `onEnd` is called with that,
+ * or with why there is none. The worker does not keep the process alive.
+ */
+export function startTask<Input, Reply>(
+  path: string,
+  input: Input,
+  onEnd: (reply: Reply | { kind: 'failed'; message: string }) => void,
+): Worker {
+  const worker = startWorker(path)
+  const end = (reply: Parameters<typeof onEnd>[0]): void => {
+    worker.terminate()
+    onEnd(reply)
+  }
+  worker.onmessage = ({ data }: MessageEvent<Reply>) => end(data)
+  worker.onerror = ({ message }) => end({ kind: 'failed', message })
+  worker.unref()
+  worker.postMessage(input)
+  return worker
+}
+
 /** An error as a message: a structured clone loses an error's class, name and own properties. */
 export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
 

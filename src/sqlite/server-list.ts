@@ -2,25 +2,26 @@
  * Owns the list as the server holds it: supervised, used only while its file is in place and known
  * to be intact, and checked in a worker where that is not known.
  */
+import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/streaming.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import { startWorker } from '../lib/worker.ts'
+import { startTask } from '../lib/worker.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
+import { createCheckpointer, hasLongWal } from './integrity/checkpoint.ts'
 import {
   closeSafely,
-  emptyWal,
   type Fingerprint,
   fingerprintOf,
   isSameFile,
   isStamped,
+  keepStamp,
   removeStamp,
-  walBytes,
   watchFile,
 } from './integrity/file-stamp.ts'
 import { createStreamer, WAL_BOUND } from './proxies/stream.ts'
@@ -39,22 +40,27 @@ const UNSTAMPED_MAX = 10
 /** Checks the list in `file` in a worker, one check at a time. */
 function createChecker(file: string, onChecked: (checked: Checked) => void) {
   let worker: Worker | null = null
-  const end = (checked: Checked): void => {
-    worker?.terminate()
-    worker = null
-    onChecked(checked)
-  }
   return {
     start(): void {
       if (worker !== null) return
-      worker = startWorker('sqlite/integrity/check.worker.ts')
-      worker.onmessage = ({ data }: MessageEvent<Checked>) => end(data)
-      worker.onerror = ({ message }) => end({ kind: 'failed', message })
-      worker.unref()
-      worker.postMessage(file)
+      worker = startTask<string, Checked>('sqlite/integrity/check.worker.ts', file, checked => {
+        worker = null
+        onChecked(checked)
+      })
     },
     close: (): void => void worker?.terminate(),
   }
+}
+
+type Opened = { db: Database; fingerprint: Fingerprint | null }
+
+/** Closes a list. At the end of the server, one with a long WAL is left open: see below. */
+function closeList(list: Opened, file: string, nowMs: number, isEnding: boolean): void {
+  const { db, fingerprint } = list
+  // Closing it would copy the WAL first. As after a kill it stays, and the next server empties it.
+  if (isEnding && hasLongWal(db)) return
+  keepStamp(db, file, nowMs)
+  closeSafely(db, file, fingerprint)
 }
 
 /** The list in `dir`, supervised, and the check that decides whether it may be used. */
@@ -65,6 +71,8 @@ function superviseList(dir: string, clock: Clock, say: Say) {
   let doubt: StoreError | null = null
   /** The file as a check has found it intact: not every file system keeps a stamp. */
   let intact: Fingerprint | null = null
+  /** Whether the server ends. */
+  let isEnding = false
 
   const checker = createChecker(file, checked => {
     if (checked.kind === 'failed') return say(`${file} could not be checked: ${checked.message}`)
@@ -100,14 +108,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
   const supervisor = supervise(openFirst(), {
     file,
     reopen: () => open({ mustExist: true }),
-    close({ db, fingerprint }) {
-      try {
-        if (walBytes(file) > 0 && isStamped(db, file)) emptyWal(db, file, clock())
-      } catch {
-        // It is being closed because it failed.
-      }
-      closeSafely(db, file, fingerprint)
-    },
+    close: list => closeList(list, file, clock(), isEnding),
     verify: ({ watch }) => watch.verify(),
     probe: ({ proxies }) => void proxies.isEmpty(),
     onFailure(failure) {
@@ -116,7 +117,15 @@ function superviseList(dir: string, clock: Clock, say: Say) {
     },
     say,
   })
-  return { ...supervisor, check: checker.start, closeChecker: checker.close }
+  return {
+    ...supervisor,
+    check: checker.start,
+    close(): void {
+      isEnding = true
+      checker.close()
+      supervisor.close()
+    },
+  }
 }
 
 /** A list as the server uses it: the reader's port, streaming, and supervision. */
@@ -132,6 +141,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   const supervised = superviseList(dir, clock, say)
   const { use, generation, check } = supervised
   const versionText = createVersionText()
+  const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'list')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true
@@ -171,6 +181,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
       try {
+        use(({ db }) => checkpointer.tick(db))
         unstampedTicks = use(({ watch }) => watch.isUnstamped()) ? unstampedTicks + 1 : 0
       } catch {
         unstampedTicks = 0 // there is no list at the moment
@@ -179,7 +190,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
     },
     close() {
       streamer.close()
-      supervised.closeChecker()
+      checkpointer.close()
       supervised.close()
     },
   }

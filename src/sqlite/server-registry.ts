@@ -59,7 +59,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   return {
     keys,
     usage,
-    hasKeys: (nowMs: number): boolean => use(registry => registry.keys.list(nowMs).length > 0),
+    hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick,
     close,
   }

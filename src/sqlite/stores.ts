@@ -17,7 +17,7 @@ import type { OpenMode } from './database.ts'
 import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isStoreFailure } from './errors.ts'
 import { checkRegistry } from './integrity/check.ts'
-import { isStamped, removeStamp, stamp } from './integrity/file-stamp.ts'
+import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
 import { beginImport } from './proxies/import.ts'
 import { checkListFile, createListStore, openListFile, type Tally } from './proxies/store.ts'
 
@@ -58,7 +58,10 @@ export function openList(
       }
       return { add, commit: commitAndSettle, rollback }
     },
-    close: () => db.close(true),
+    close(): void {
+      if (dir !== null) keepStamp(db, file, clock())
+      db.close(true)
+    },
   }
 }
 
@@ -174,8 +177,14 @@ export async function withResource<R extends { close(): void }, T>(
 }
 
 /** The problems of the list in `dir`; none when it is intact. Reads all of it. */
-export const listProblems = (dir: string, clock: Clock): string[] =>
-  checkListFile(join(dir, PROXY_FILE), clock)
+export function listProblems(dir: string, clock: Clock): string[] {
+  const list = openList(dir, { clock, isServer: true, mustExist: true })
+  try {
+    return checkListFile(list.file, clock)
+  } finally {
+    list.close() // last: it keeps the stamp
+  }
+}
 
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */
 export function registryProblems(dir: string): string[] {

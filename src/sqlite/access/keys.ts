@@ -102,5 +102,8 @@ export function createKeyStore(db: Database) {
 
     list: (nowMs: number): ListedKey[] =>
       db.prepare<ListedKey, { day: number }>(LIST).all({ day: utcDay(nowMs) }),
-  } satisfies KeyReader & Registry['keys']
+
+    /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
+    hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
 }

@@ -3,8 +3,10 @@
  * blocking anyone. Runs in a worker that `copy.ts` starts.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
+import { systemClock } from '../../lib/clock.ts'
 import { CommandError, messageOf } from '../../lib/errors.ts'
 import { explain } from '../errors.ts'
+import { keepStamp } from '../integrity/file-stamp.ts'
 import { APPLICATION_IDS } from '../migrate.ts'
 import type { Copy, CopyResult, Counts } from './copy.ts'
 
@@ -30,6 +32,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
     if (!(error instanceof SQLiteError)) throw error
     throw new CommandError(explain(OF_SOURCE.test(error.code ?? '') ? file : to, error))
   } finally {
+    if (holds === 'proxies') keepStamp(source, file, systemClock())
     source.close()
   }
   const copy = openExisting(to)

@@ -5,7 +5,7 @@
  * Triggers make `stamped_at` negative, so that other processes see when the list was changed by SQL
  * and is not stamped yet.
  */
-import { constants, type Database } from 'bun:sqlite'
+import { constants, Database } from 'bun:sqlite'
 import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { messageOf, StoreError } from '../../lib/errors.ts'
 import { WAL_ENDS, walOf } from '../database-files.ts'
@@ -43,6 +43,15 @@ export function fingerprintOf(file: string): Fingerprint | null {
 /** The size of a database's write-ahead log in bytes. */
 export const walBytes = (file: string): number => statOf(walOf(file))?.size ?? 0
 
+/** The bytes of the write-ahead log that are not in the file of an open database yet. */
+export function pendingBytes(db: Database): number {
+  const found = db
+    .query<{ log: number; checkpointed: number }, []>('pragma wal_checkpoint(noop)')
+    .get()
+  const size = db.query<{ page_size: number }, []>('pragma page_size').get()
+  return ((found?.log ?? 0) - (found?.checkpointed ?? 0)) * (size?.page_size ?? 0)
+}
+
 /** Whether two fingerprints are of the same file with the same content, as far as they can show. */
 export const isSameFile = (a: Fingerprint | null, b: Fingerprint | null): boolean =>
   a?.inode === b?.inode && a?.size === b?.size && a?.modifiedMs === b?.modifiedMs
@@ -59,6 +68,9 @@ export function isStamped(db: Database, file: string): boolean {
   return at > 0 && fingerprintOf(file)?.modifiedMs === at
 }
 
+/** Each stamp is larger than the one before, whatever the clock does. */
+const NEW_STAMP = 'update checksum set stamped_at = max(?, abs(stamped_at) + 1)'
+
 /**
  * Stamps the file of a list that is intact: empties the WAL into it where that is possible, and
  * sets its modification time. The new stamp is committed before the file changes, so that other
@@ -69,7 +81,7 @@ export function stamp(db: Database, file: string, nowMs: number): void {
   try {
     db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
     const newestMs = nowMs - STAMP_AGE_MS
-    db.run('update checksum set stamped_at = max(?, abs(stamped_at) + 1)', [newestMs])
+    db.run(NEW_STAMP, [newestMs])
     db.run('pragma wal_checkpoint(truncate)')
   } catch {
     // A full disk or another writer: the content of the WAL reaches the file another time.
@@ -86,6 +98,57 @@ export const removeStamp = (file: string): void =>
 export function emptyWal(db: Database, file: string, nowMs: number): void {
   if (isStamped(db, file)) stamp(db, file, nowMs)
   else db.run('pragma wal_checkpoint(truncate)')
+}
+
+/**
+ * Keeps the stamp of a list that is about to be closed: the last connection to close copies the
+ * WAL into the file. Does nothing where the list is not stamped, or fails.
+ */
+export function keepStamp(db: Database, file: string, nowMs: number): void {
+  try {
+    if (pendingBytes(db) > 0 && isStamped(db, file)) stamp(db, file, nowMs)
+  } catch {
+    // It is being closed because it failed.
+  }
+}
+
+/**
+ * Copies the WAL of a stamped list into its file while servers and commands use both; the list
+ * stays stamped. Does nothing while another process changes the list: that one copies and stamps.
+ * `db` is used by nobody else.
+ * @throws when the list is locked.
+ */
+export function copyWal(db: Database, file: string, nowMs: number): void {
+  db.run('pragma wal_autocheckpoint = 0') // only below, under the lock
+  const stampedAt = createStampedAt(db)
+  const at = db
+    .transaction(() => {
+      if (!isStamped(db, file)) return null
+      db.run(NEW_STAMP, [nowMs - STAMP_AGE_MS])
+      return stampedAt()
+    })
+    .immediate()
+  if (at === null) return
+  // Until the file has its new time, nobody else may commit a stamp and set the time of that. A
+  // second connection locks them out, because the one that copies may not be in a transaction.
+  const guard = new Database(file, { create: false, readwrite: true, strict: true })
+  try {
+    const hasLock = succeeds(() => guard.run('begin immediate'))
+    if (stampedAt() !== at) return
+    if (hasLock) succeeds(() => db.run('pragma wal_checkpoint(passive)'))
+    setTime(file, at)
+  } finally {
+    guard.close()
+  }
+}
+
+function succeeds(work: () => unknown): boolean {
+  try {
+    work()
+    return true
+  } catch {
+    return false
+  }
 }
 
 function setTime(file: string, ms: number): void {

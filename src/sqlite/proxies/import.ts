@@ -12,6 +12,8 @@ import { type Cities, createCities } from './cities.ts'
 import { ROW_COLUMNS } from './columns.ts'
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 
+/** How long an import waits for something short, such as a new file stamp, before it says so. */
+const SHORT_WAIT_MS = 500
 /** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000
 
@@ -81,7 +83,7 @@ function mergedCity(cities: Cities, storedId: number, { city, cityEn }: Incoming
 
 /** Locks the list for writing; `onWait` is called when another import has locked it. */
 function lock(db: Database, onWait: () => void): void {
-  db.run('pragma busy_timeout = 0')
+  db.run(`pragma busy_timeout = ${SHORT_WAIT_MS}`)
   try {
     db.run('begin immediate')
   } catch (error) {

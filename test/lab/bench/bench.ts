@@ -5,22 +5,24 @@
  *     bun test/lab/bench/bench.ts            everything, with 100,000 rows
  *     ROWS=1000000 bun test/lab/bench/bench.ts
  *     ONLY=repeated,open bun test/lab/bench/bench.ts
+ *     BEFORE=../earlier/dist/proxylist bun test/lab/bench/bench.ts    with an earlier build beside it
  *
  * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk, nginx and Node with npm where they are
  * installed. The knobs are in `options.ts`; a minute of open loop is OPEN_SECONDS=60. Everything
- * runs on 127.0.0.1 and in a temporary directory (some 2 GB for a million rows).
+ * runs on 127.0.0.1 and in a temporary directory (some 4 GB for a million rows, twice that with BEFORE).
  */
 import { cpus, totalmem } from 'node:os'
 import { endAll } from '../../support/launch.ts'
 import { messageOf, onlyFrom, print, runToEnd, say } from '../support/main.ts'
 import { count, type Row, resultTable } from '../support/table.ts'
-import { imports } from './imports.ts'
-import { open, openImport, openWhole } from './latency.ts'
 import { commandLine, type Options, readOptions } from './options.ts'
-import { select } from './select.ts'
-import { start } from './start.ts'
-import { distinct, refused, repeated } from './throughput.ts'
-import { stuck, whole } from './whole.ts'
+import { imports } from './parts/imports.ts'
+import { open, openImport, openWhole } from './parts/latency.ts'
+import { select } from './parts/select.ts'
+import { start } from './parts/start.ts'
+import { stop } from './parts/stop.ts'
+import { distinct, distinctJson, refused, repeated } from './parts/throughput.ts'
+import { stuck, whole } from './parts/whole.ts'
 import { createWorkspace, type Workspace } from './workspace.ts'
 
 /** The parts in the order in which they run; imports that change the list come last. */
@@ -28,6 +30,7 @@ const PARTS = {
   select: (workspace: Workspace) => select(workspace, print),
   repeated,
   distinct,
+  'distinct-json': distinctJson,
   refused,
   start,
   whole,
@@ -36,6 +39,7 @@ const PARTS = {
   'open-whole': openWhole,
   import: imports,
   'open-import': openImport,
+  stop,
 }
 
 function headline({ rows, connections, rounds, durationSeconds, generator }: Options): string {

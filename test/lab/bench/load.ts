@@ -4,14 +4,16 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { cpuPerUnit, readCpu } from '../support/cpu.ts'
 import { DISTINCT } from '../support/queries.ts'
 import { startScript } from '../support/script.ts'
 import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts'
 import { runCommand } from './command.ts'
 import type { Workspace } from './workspace.ts'
 
-/** A measured run of a server. */
-export type Load = { perSecond: number; requests: number; not2xx: number; broken: number }
+type Answers = { perSecond: number; requests: number; not2xx: number; broken: number }
+/** A measured run of a server; `cpu`: its CPU time a request, in microseconds. */
+export type Load = Answers & { cpu: ReturnType<typeof cpuPerUnit> }
 type LoadInput = { port: number; targetsFile: string; isDistinct: boolean; seconds: number }
 
 /** More requests than a run can send in a second: no number of a request repeats. */
@@ -47,16 +49,19 @@ end
 let nextRequest = 0
 
 /** Loads a server for some seconds; request numbers continue from run to run. */
-export async function load(workspace: Workspace, input: LoadInput): Promise<Load> {
+export async function load(workspace: Workspace, pid: number, input: LoadInput): Promise<Load> {
   const { generator, connections } = workspace.options
   const startAt = nextRequest
   nextRequest += input.seconds * REQUESTS_MAX_PER_SECOND
-  return generator === 'wrk'
-    ? loadByWrk(workspace, input, startAt)
-    : loadByBun({ ...input, startAt, connections })
+  const before = readCpu(pid)
+  const answers =
+    generator === 'wrk'
+      ? await loadByWrk(workspace, input, startAt)
+      : await loadByBun({ ...input, startAt, connections })
+  return { ...answers, cpu: cpuPerUnit(pid, before, answers.requests) }
 }
 
-async function loadByBun(input: ClosedLoopInput): Promise<Load> {
+export async function loadByBun(input: ClosedLoopInput): Promise<Answers> {
   const deadlineSeconds = input.seconds + GRACE_SECONDS
   const script = startScript<ClosedLoopResult>(
     'bench/clients/closed-loop.ts',
@@ -67,7 +72,11 @@ async function loadByBun(input: ClosedLoopInput): Promise<Load> {
   return { perSecond: requests / seconds, requests, not2xx, broken }
 }
 
-async function loadByWrk(workspace: Workspace, input: LoadInput, startAt: number): Promise<Load> {
+async function loadByWrk(
+  workspace: Workspace,
+  input: LoadInput,
+  startAt: number,
+): Promise<Answers> {
   const { port, targetsFile, isDistinct, seconds } = input
   const script = join(workspace.dir, 'requests.lua')
   writeFileSync(script, LUA)

@@ -1,4 +1,6 @@
 /** Owns the knobs of a run: environment variables, their defaults and what they accept. */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { binaryPath, numberFrom } from '../support/main.ts'
 
 export type Options = {
@@ -20,6 +22,8 @@ export type Options = {
   generator: 'wrk' | 'bun'
   /** The compiled program. */
   binary: string
+  /** An earlier build of it to compare with, or `null`. */
+  before: string | null
 }
 
 const NUMBERS = {
@@ -40,6 +44,12 @@ function generatorFrom(text: string | undefined): 'wrk' | 'bun' {
   return text !== 'bun' && Bun.which('wrk') ? 'wrk' : 'bun'
 }
 
+function beforeFrom(path: string | undefined): string | null {
+  if (!path) return null
+  if (!existsSync(path)) throw new Error(`BEFORE: there is no ${path}`)
+  return resolve(path)
+}
+
 /** Reads the environment. @throws Error for a value that is not accepted. */
 export function readOptions(): Options {
   const numberOf = (name: keyof typeof NUMBERS): number => numberFrom(name, NUMBERS[name])
@@ -55,12 +65,13 @@ export function readOptions(): Options {
     selectLoops: numberOf('SELECT_LOOPS'),
     generator: generatorFrom(process.env.GENERATOR),
     binary: binaryPath(),
+    before: beforeFrom(process.env.BEFORE),
   }
 }
 
 /** The command that repeats this run. */
 export function commandLine(): string {
-  const names = [...Object.keys(NUMBERS), 'ONLY', 'GENERATOR']
+  const names = [...Object.keys(NUMBERS), 'ONLY', 'GENERATOR', 'BEFORE']
   const given = names.filter(name => process.env[name]).map(name => `${name}=${process.env[name]}`)
   const command = process.env.MAKELEVEL // under make
     ? ['make bench', ...given]

@@ -1,79 +1,67 @@
 /**
- * Owns what the parts of a run share, made when first asked for, in one temporary directory: row
- * files, data directories of the program with keys, lists of request targets, and its server.
+ * Owns what the parts of a run share, made when first used, in one temporary directory: row
+ * files, lists of request targets, and the builds of the program with their data directories.
  */
-import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Server } from '../../support/launch.ts'
 import { temporaryDirectory } from '../../support/temporary.ts'
-import { addCustomers, writeTargets } from '../support/customers.ts'
-import { writeRows } from '../support/rows.ts'
-import { startServe } from '../support/serve.ts'
-import { type Finished, runCommand } from './command.ts'
+import { writeTargets } from '../support/customers.ts'
+import { type RowFile, writeRows } from '../support/rows.ts'
+import { type Build, createBuild, lazily } from './build.ts'
 import type { Options } from './options.ts'
 
 export type Workspace = ReturnType<typeof createWorkspace>
 
-/** A function that makes its value at its first call and then keeps it. */
-function lazily<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined
-  return () => {
-    made ??= make()
-    return made
-  }
-}
-
 export function createWorkspace(options: Options) {
+  const { rows, smallRows, keys } = options
   const dir = temporaryDirectory('bench')
   const startMs = Date.now()
 
-  const importFile = (file: string, data: string): Promise<Finished> =>
-    runCommand([options.binary, 'import', file, '--format', 'ndjson', '--json', '--data', data])
-
-  async function rowFile(name: string, rows: number, checkedMs: number | null): Promise<string> {
-    const file = join(dir, `${name}.ndjson`)
-    await writeRows(file, rows, checkedMs)
-    return file
+  const rowFile = (name: string, form: RowFile) =>
+    lazily(async () => {
+      const file = join(dir, name)
+      await writeRows(file, form)
+      return file
+    })
+  const timed = { rows, nowMs: startMs } as const
+  const rowFiles = {
+    /** ROWS rows with check times, as NDJSON in random order, in the order of addresses, as CSV. */
+    random: rowFile('random.ndjson', timed),
+    sorted: rowFile('sorted.ndjson', { ...timed, order: 'sorted' }),
+    csv: rowFile('random.csv', { ...timed, format: 'csv' }),
+    /** The same rows without check times: each import of them updates every row. */
+    untimed: rowFile('untimed.ndjson', { rows, nowMs: null }),
+    small: rowFile('small.ndjson', { rows: smallRows, nowMs: startMs }),
   }
 
-  async function filledData(name: string, file: string): Promise<string> {
-    const data = join(dir, name)
-    await importFile(file, data)
-    return data
-  }
-
-  const timedRows = lazily(() => rowFile('rows', options.rows, startMs))
-  const data = lazily(async () => {
-    const made = await filledData('data', await timedRows())
-    addCustomers(made, options.keys)
-    return made
+  const program = createBuild({
+    ...{ name: 'this', binary: options.binary, dir: join(dir, 'this'), keys },
+    ...{ rowsFile: rowFiles.random, customersOf: null },
   })
+  const before =
+    options.before === null
+      ? null
+      : createBuild({
+          ...{ name: 'before', binary: options.before, dir: join(dir, 'before'), keys },
+          ...{ rowsFile: rowFiles.random, customersOf: program.data },
+        })
+  const builds: readonly Build[] = before === null ? [program] : [program, before]
 
   return {
     options,
     dir,
-    importFile,
-    /** NDJSON of ROWS rows with check times. */
-    timedRows,
-    /** The same without: each import of it updates every row. */
-    untimedRows: lazily(() => rowFile('again', options.rows, null)),
-    /** A data directory with ROWS rows and the keys. */
-    data,
-    /** One with SMALL_ROWS rows. */
+    rowFiles,
+    /** The build of this tree, and the one to compare with, if there is one. */
+    program,
+    before,
+    /** Both, this one first. */
+    builds,
+    /** A data directory with SMALL_ROWS rows. */
     smallData: lazily(async () => {
-      return filledData('small', await rowFile('few', options.smallRows, startMs))
+      const data = program.path('small')
+      await program.importFile(await rowFiles.small(), data)
+      return data
     }),
     /** Files of request targets. */
-    targets: lazily(async () => writeTargets(dir, options.keys)),
-
-    emptyData(name: string): string {
-      const made = join(dir, name)
-      mkdirSync(made)
-      return made
-    },
-
-    /** Starts the program with everything on; the access log is written to /dev/null. */
-    serve: async (): Promise<Server> =>
-      startServe(options.binary, { data: await data(), more: ['--grace', '1s'] }),
+    targets: lazily(async () => writeTargets(dir, keys)),
   }
 }

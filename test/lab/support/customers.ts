@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addKeys } from '../../support/fixtures.ts'
-import { TYPICAL, UNBOUNDED } from './queries.ts'
+import { asJson, TYPICAL, UNBOUNDED } from './queries.ts'
 
 /** A key whose plan admits one request an hour: its other requests are refused. */
 export const SPENT_KEY = `pl_${'S'.repeat(32)}`
@@ -23,10 +23,10 @@ export function addCustomers(data: string, keys: number): void {
   addKeys(data, plans, [{ key: SPENT_KEY, plan: 'spent' }, ...bench])
 }
 
-export type Targets = { repeated: string; distinct: string; refused: string; whole: string }
+export type Targets = ReturnType<typeof writeTargets>
 
 /** Writes files of request targets, one a line; the keys go through the filters in turn. */
-export function writeTargets(dir: string, keys: number): Targets {
+export function writeTargets(dir: string, keys: number) {
   const write = (name: string, targets: readonly string[]): string => {
     const file = join(dir, `${name}.targets`)
     writeFileSync(file, `${targets.join('\n')}\n`)
@@ -39,6 +39,7 @@ export function writeTargets(dir: string, keys: number): Targets {
   return {
     repeated: write('repeated', everyKey(TYPICAL)),
     distinct: write('distinct', everyKey(UNBOUNDED)),
+    distinctJson: write('distinct-json', everyKey(UNBOUNDED.map(asJson))),
     refused: write('refused', [`/api?key=${SPENT_KEY}&${TYPICAL[0]}`]),
     whole: write('whole', everyKey(wholeLists)),
   }

@@ -1,6 +1,7 @@
 /**
- * The open-loop client: requests are sent at fixed times, whether or not earlier ones are answered,
- * and latency counts from the time a request was due. A script, see `runAsScript`.
+ * The open-loop client: requests are due at fixed times, whether or not earlier ones are answered.
+ * Latency counts from the real send, and beside it from the intended one: on a busy machine this
+ * process itself may run late. A script, see `runAsScript`.
  */
 import { readFileSync } from 'node:fs'
 import { type Connection, connect } from './connection.ts'
@@ -21,7 +22,11 @@ export type OpenLoopInput = {
   seconds: number
   connections: number
 }
-/** `delay`: from when a request was due until it was sent; it is part of the latency. */
+/**
+ * `p50Ms` to `maxMs`: latency from the moment the client turned to a request; a wait for a free
+ * connection is part of it, because the server causes it. `dueP99Ms`: latency from when a request
+ * was due. `lateP99Ms`: from when it was due until the client turned to it.
+ */
 export type OpenLoopResult = {
   sent: number
   answered: number
@@ -31,34 +36,40 @@ export type OpenLoopResult = {
   p99Ms: number
   p999Ms: number
   maxMs: number
-  delayP99Ms: number
+  dueP99Ms: number
+  lateP99Ms: number
 }
 
-/** The counts of a run; latencies and delays in milliseconds. */
-type Tally = { latencies: number[]; delays: number[]; wrong: number; lost: number }
+/** The counts of a run; times in milliseconds. */
+type Tally = { latencies: number[]; dues: number[]; lates: number[]; wrong: number; lost: number }
 
 function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   const { port, ratePerSecond, seconds, connections } = input
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
   const total = ratePerSecond * seconds
-  const tally: Tally = { latencies: [], delays: [], wrong: 0, lost: 0 }
+  const tally: Tally = { latencies: [], dues: [], lates: [], wrong: 0, lost: 0 }
   const { promise, resolve } = Promise.withResolvers<OpenLoopResult>()
   const idle: Connection[] = []
-  /** When the request on its way over a connection was due. */
-  const dueMsOf = new Map<Connection, number>()
+  /** The request on its way over a connection: when it was due, and when the client turned to it. */
+  const underWay = new Map<Connection, { dueMs: number; turnedMs: number }>()
   const startMs = performance.now() + LEAD_MS
   const endMs = startMs + seconds * 1000 + LAST_ANSWER_MS_MAX
+  /** When the client turned to each request. */
+  const turnedMs: number[] = []
   let sent = 0
 
   const dueMs = (n: number): number => startMs + (n * 1000) / ratePerSecond
 
   /** Sends the requests that are due; without an idle connection they wait, and latency grows. */
   function sendDue(nowMs: number): void {
-    while (sent < total && dueMs(sent) <= nowMs) {
+    while (turnedMs.length < total && dueMs(turnedMs.length) <= nowMs) {
+      tally.lates.push(nowMs - dueMs(turnedMs.length))
+      turnedMs.push(nowMs)
+    }
+    while (sent < turnedMs.length) {
       const connection = idle.pop()
       if (!connection) return
-      dueMsOf.set(connection, dueMs(sent))
-      tally.delays.push(nowMs - dueMs(sent))
+      underWay.set(connection, { dueMs: dueMs(sent), turnedMs: turnedMs[sent] ?? nowMs })
       connection.send(targets[sent % targets.length] ?? '/')
       sent += 1
     }
@@ -68,7 +79,9 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
     open: (connection: Connection): void => void idle.push(connection),
     answer(connection: Connection, status: number): void {
       const nowMs = performance.now()
-      tally.latencies.push(nowMs - (dueMsOf.get(connection) ?? nowMs))
+      const request = underWay.get(connection)
+      tally.latencies.push(nowMs - (request?.turnedMs ?? nowMs))
+      tally.dues.push(nowMs - (request?.dueMs ?? nowMs))
       if (status !== 200) tally.wrong += 1
       idle.push(connection)
       sendDue(nowMs)
@@ -77,7 +90,7 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
       if (wasBusy) tally.lost += 1
       const at = idle.indexOf(connection)
       if (at >= 0) idle.splice(at, 1)
-      dueMsOf.delete(connection)
+      underWay.delete(connection)
       setTimeout(() => void connect(port, listeners), REOPEN_MS)
     },
   }
@@ -95,7 +108,7 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   return promise
 }
 
-function summary({ latencies, delays, wrong }: Tally, sent: number, total: number) {
+function summary({ latencies, dues, lates, wrong }: Tally, sent: number, total: number) {
   return {
     sent,
     answered: latencies.length,
@@ -104,7 +117,8 @@ function summary({ latencies, delays, wrong }: Tally, sent: number, total: numbe
     p99Ms: percentile(latencies, 0.99),
     p999Ms: percentile(latencies, 0.999),
     maxMs: percentile(latencies, 1),
-    delayP99Ms: percentile(delays, 0.99),
+    dueP99Ms: percentile(dues, 0.99),
+    lateP99Ms: percentile(lates, 0.99),
   }
 }
 

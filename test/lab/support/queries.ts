@@ -46,6 +46,9 @@ const join = (...pieces: string[]): string => pieces.filter(piece => piece !== '
 /** The repeated queries. */
 export const TYPICAL = [...PLAIN, ...BOUNDED].map(filter => join(filter, COMMON))
 
+/** A query whose answer is JSON. */
+export const asJson = (query: string): string => `${query}&get=json`
+
 /** Queries that a distinct `ping` and `speed` are added to. */
 export const UNBOUNDED = PLAIN.map(filter => join(filter, COMMON))
 

@@ -30,12 +30,13 @@ export function addressOf(n: number): string {
   return `${11 + (n % 200)}.${mixed >>> 16}.${(mixed >>> 8) & 255}.${mixed & 255}:${port}`
 }
 
-/** One row of NDJSON, without its check time. */
-function rowOf(n: number, random: () => number) {
+/** The `n`-th row without its check time, and the age of its check in seconds. */
+function rowOf(n: number) {
+  const random = createRandom(n) // of its own: a row is the same in every order
   const country = pick(() => random() ** 2.2, COUNTRIES)
   const city = Math.floor(random() * CITIES_PER_COUNTRY)
   const anon = random()
-  return {
+  const row = {
     ip: addressOf(n),
     ip_out: random() < 0.7 ? addressOf(n).replace(/:.*/, '') : '',
     type: pick(random, TYPES),
@@ -52,21 +53,56 @@ function rowOf(n: number, random: () => number) {
     google: random() < 0.3,
     'the service': random() < 0.2,
   }
+  return { row, age: Math.floor(random() * (AGE_MAX_SECONDS + 1)) }
 }
 
-/**
- * Writes `rows` proxies as NDJSON. Without `nowMs` the rows have no check time, and an import
- * takes the current one: importing such a file again updates every row.
- */
-export async function writeRows(file: string, rows: number, nowMs: number | null): Promise<void> {
+/** A file of rows. */
+export type RowFile = {
+  rows: number
+  /**
+   * The time that checks are relative to. With `null` the rows have no check time, and an import
+   * takes the current one: importing such a file again updates every row.
+   */
+  nowMs: number | null
+  /** By default random; `sorted` is the order of addresses. */
+  order?: 'random' | 'sorted'
+  /** By default NDJSON. */
+  format?: 'ndjson' | 'csv'
+}
+
+/** The numbers of rows in the order of their addresses, or in a random one. */
+function numbersOf({ rows, order = 'random' }: RowFile): Uint32Array {
   const random = createRandom(1)
+  const addressNumber = (n: number): number =>
+    addressOf(n)
+      .split(/[.:]/)
+      .reduce((bits, part, i) => bits * (i === 4 ? 65_536 : 256) + Number(part), 0)
+  const keys = Float64Array.from({ length: rows }, (_, n) =>
+    order === 'sorted' ? addressNumber(n) : random(),
+  )
+  return Uint32Array.from(keys.keys()).sort((a, b) => (keys[a] ?? 0) - (keys[b] ?? 0))
+}
+
+/** The text of a row; that of CSV needs no quotes. */
+const LINE = {
+  ndjson: (row: object): string => JSON.stringify(row),
+  csv: (row: object): string => Object.values(row).join(','),
+}
+
+const columnsOf = (nowMs: number | null): string[] => [
+  ...Object.keys(rowOf(0).row),
+  ...(nowMs === null ? [] : ['checked_at']),
+]
+
+/** Writes a file of rows. */
+export async function writeRows(file: string, form: RowFile): Promise<void> {
+  const { nowMs, format = 'ndjson' } = form
   const writer = Bun.file(file).writer({ highWaterMark: 2 * CHUNK_LENGTH })
-  let chunk = ''
-  for (let n = 0; n < rows; n += 1) {
-    const row = rowOf(n, random)
-    const age = Math.floor(random() * (AGE_MAX_SECONDS + 1))
+  let chunk = format === 'csv' ? `${columnsOf(nowMs).join(',')}\n` : ''
+  for (const n of numbersOf(form)) {
+    const { row, age } = rowOf(n)
     const timed = nowMs === null ? row : { ...row, checked_at: Math.floor(nowMs / 1000) - age }
-    chunk += `${JSON.stringify(timed)}\n`
+    chunk += `${LINE[format](timed)}\n`
     if (chunk.length < CHUNK_LENGTH) continue
     writer.write(chunk)
     await writer.flush()

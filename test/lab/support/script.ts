@@ -2,19 +2,25 @@
 import { join } from 'node:path'
 import { launch } from '../../support/launch.ts'
 
+export type ScriptOptions = {
+  deadlineSeconds?: number
+  stdout?: 'collect' | 'pipe'
+  /** A command that runs the script, such as `nice`. */
+  wrapper?: readonly string[]
+}
+
 /** Starts a script, named by its path in test/lab; `input` is its first argument, as JSON. */
 export const launchScript = (
   script: string,
   input: unknown,
-  {
-    deadlineSeconds,
-    stdout = 'collect',
-  }: { deadlineSeconds?: number; stdout?: 'collect' | 'pipe' },
-) =>
-  launch([process.execPath, join(import.meta.dir, '..', script), JSON.stringify(input)], {
+  { deadlineSeconds, stdout = 'collect', wrapper = [] }: ScriptOptions,
+) => {
+  const path = join(import.meta.dir, '..', script)
+  return launch([...wrapper, process.execPath, path, JSON.stringify(input)], {
     ...{ stdout, stderr: 'inherit' },
     ...(deadlineSeconds !== undefined && { deadlineSeconds }),
   })
+}
 
 export type Script<Result> = { result: Promise<Result>; stop: () => Promise<unknown> }
 
@@ -26,8 +32,9 @@ export function startScript<Result>(
   script: string,
   input: unknown,
   deadlineSeconds: number,
+  wrapper: readonly string[] = [],
 ): Script<Result> {
-  const { ended, written, stop } = launchScript(script, input, { deadlineSeconds })
+  const { ended, written, stop } = launchScript(script, input, { deadlineSeconds, wrapper })
   const result = ended.then(exitCode => {
     if (exitCode !== 0) throw new Error(`${script} failed or took too long`)
     return JSON.parse(written.stdout) as Result // each script exports the type of what it writes

@@ -5,6 +5,8 @@ export type Row = {
   case: string
   this: string
   that: string
+  /** CPU time of the main thread a request in microseconds, of `this` and of `that`. */
+  cpu?: string
   figure: string
   target: string
   holds: boolean | null
@@ -52,6 +54,14 @@ const mark = (holds: boolean | null): string => (holds === null ? '' : holds ? '
 
 export const resultTable = (rows: readonly Row[]): string =>
   markdown(
-    ['case', 'this', 'that', 'ratio or figure', 'target', 'ok'],
-    rows.map(row => [row.case, row.this, row.that, row.figure, row.target, mark(row.holds)]),
+    ['case', 'this', 'that', 'CPU a request', 'ratio or figure', 'target', 'ok'],
+    rows.map(row => [
+      row.case,
+      row.this,
+      row.that,
+      row.cpu ?? '',
+      row.figure,
+      row.target,
+      mark(row.holds),
+    ]),
   )

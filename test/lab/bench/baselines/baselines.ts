@@ -10,7 +10,7 @@ import type { Workspace } from '../workspace.ts'
 import type { BareInput } from './bare.ts'
 
 /** An answer of the program, for a baseline to repeat byte by byte. */
-type Captured = { status: number; headers: { [name: string]: string }; body: Uint8Array }
+export type Captured = { status: number; headers: { [name: string]: string }; body: Uint8Array }
 
 const PRODUCTION = { env: { NODE_ENV: 'production' }, stdout: 'ignore' } as const
 
@@ -31,12 +31,26 @@ export async function ask(server: Pick<Server, 'port'>, target: string): Promise
   return { status: response.status, headers: Object.fromEntries(headers), body }
 }
 
-export async function startBare({ dir }: Workspace, answer: Captured): Promise<Server> {
+const BARE = join(import.meta.dir, 'bare.ts')
+
+/** The argument of the bare server: an answer to repeat, and a port (0 is any free one). */
+export function bareArgument({ dir }: Workspace, answer: Captured, port = 0): string {
   const bodyFile = join(dir, `bare-${answer.status}`)
   writeFileSync(bodyFile, answer.body)
-  const input: BareInput = { status: answer.status, headers: answer.headers, bodyFile }
-  const script = join(import.meta.dir, 'bare.ts')
-  return launchServer([process.execPath, script, JSON.stringify(input)], PRODUCTION)
+  const { status, headers } = answer
+  return JSON.stringify({ port, status, headers, bodyFile } satisfies BareInput)
+}
+
+export const startBare = (workspace: Workspace, answer: Captured): Promise<Server> =>
+  launchServer([process.execPath, BARE, bareArgument(workspace, answer)], PRODUCTION)
+
+/** Compiles the bare server to a binary, as the program is; gives its path. */
+export async function compileBare({ dir }: Workspace): Promise<string> {
+  const binary = join(dir, 'bare')
+  const flags = ['--compile', '--bytecode', '--format=esm']
+  const done = await run([process.execPath, 'build', ...flags, BARE, '--outfile', binary])
+  if (done.exitCode !== 0) throw new Error(`bare.ts was not compiled: ${done.stderr}`)
+  return binary
 }
 
 /** A value of nginx's configuration. @throws Error for one that would need escaping. */
@@ -123,7 +137,7 @@ export async function startFastify(workspace: Workspace): Promise<Server | strin
   const { options, dir } = workspace
   const input = {
     databaseFile: join(dir, 'fastify.db'),
-    rowsFile: await workspace.timedRows(),
+    rowsFile: await workspace.rowFiles.random(),
     keys: Array.from({ length: options.keys }, (_, n) => keyOf(n)),
   }
   const inputFile = join(dir, 'fastify.json')

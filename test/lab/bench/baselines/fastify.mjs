@@ -2,7 +2,7 @@
  * The server proxylist is compared with: plain Fastify and better-sqlite3 under Node, written as
  * one would without special care for speed, yet well: validated queries, prepared statements,
  * indexes for the usual filters, an exact window that is committed for each request.
- * Reads a JSON file named by its first argument: databaseFile, rowsFile, keys.
+ * Answers TXT and JSON. Reads a JSON file named by its first argument: databaseFile, rowsFile, keys.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream, existsSync, readFileSync } from 'node:fs'
@@ -22,7 +22,8 @@ const SCHEMA = `
     id integer primary key, address text not null, checked_at integer not null,
     ping_ms integer not null, type text not null, anon text not null, works integer not null,
     speed integer not null, services integer not null, country text not null,
-    city text not null, city_en text not null, port integer not null
+    city text not null, city_folded text not null, city_en_folded text not null,
+    port integer not null, ip_out text not null
   ) strict;
   create table keys (id integer primary key, hash blob not null unique) strict;
   create table admissions (key_id integer not null, at_ms integer not null) strict;
@@ -36,8 +37,8 @@ const INDEXES = `
   create index proxies_by_type on proxies (type, checked_at desc, ping_ms, id);
   create index proxies_by_country on proxies (country, checked_at desc, ping_ms, id);
   create index proxies_by_type_country on proxies (type, country, checked_at desc, ping_ms, id);
-  create index proxies_by_city on proxies (city);
-  create index proxies_by_city_en on proxies (city_en);`
+  create index proxies_by_city on proxies (city_folded);
+  create index proxies_by_city_en on proxies (city_en_folded);`
 
 const { databaseFile, rowsFile, keys } = JSON.parse(readFileSync(process.argv[2], 'utf8'))
 const isNew = !existsSync(databaseFile)
@@ -48,7 +49,7 @@ if (isNew) await fill()
 
 async function fill() {
   db.exec(SCHEMA)
-  const addProxy = db.prepare(`insert into proxies values (${new Array(13).fill('?').join(',')})`)
+  const addProxy = db.prepare(`insert into proxies values (${new Array(15).fill('?').join(',')})`)
   const addKey = db.prepare('insert into keys (hash) values (?)')
   db.exec('begin')
   for await (const line of createInterface({ input: createReadStream(rowsFile) })) {
@@ -66,7 +67,8 @@ function valuesOf(row) {
   return [
     ...[number * 65536 + Number(port), row.ip, row.checked_at, Math.round(row.ping * 1000)],
     ...[row.type, row.anon, Number(row.works), row.speed, services],
-    ...[row.country, row.city.toLowerCase(), row.city_en.toLowerCase(), Number(port)],
+    ...[row.country, row.city, row.city.toLowerCase(), row.city_en.toLowerCase()],
+    ...[Number(port), row.ip_out],
   ]
 }
 
@@ -94,6 +96,7 @@ const QUERY = {
     time: { ...integer(0), default: 600 },
     port: integer(1, 65535),
     count: { ...integer(0), default: 0 },
+    get: { type: 'string', enum: ['txt', 'json'], default: 'txt' },
   },
 }
 
@@ -115,7 +118,7 @@ function conditionsOf(query, nowSeconds) {
     addList('country', query.country.toUpperCase(), query.cm === 'except' ? 'not ' : '')
   if (query.city) {
     const name = query.city.toLowerCase()
-    add('(city = ? or city_en = ?)', name, name)
+    add('(city_folded = ? or city_en_folded = ?)', name, name)
   }
   if (query.ping !== undefined) add('ping_ms <= ?', query.ping)
   if (query.speed !== undefined) add('speed >= ?', query.speed)
@@ -129,19 +132,44 @@ function conditionsOf(query, nowSeconds) {
   return { where: conditions.join(' and '), values }
 }
 
-const statements = new Map()
+const COLUMNS = {
+  txt: 'address',
+  json: 'address, ip_out, type, anon, speed, ping_ms, checked_at, country, city, works, services',
+}
+const statements = { txt: new Map(), json: new Map() }
+
+/** The rows that match, as arrays of COLUMNS. */
 function select(query, nowSeconds) {
   const { where, values } = conditionsOf(query, nowSeconds)
-  let statement = statements.get(where)
+  let statement = statements[query.get].get(where)
   if (!statement) {
-    statement = db
-      .prepare(
-        `select address from proxies where ${where} order by checked_at desc, ping_ms, id limit ?`,
-      )
-      .pluck()
-    statements.set(where, statement)
+    const from = `select ${COLUMNS[query.get]} from proxies where ${where}`
+    statement = db.prepare(`${from} order by checked_at desc, ping_ms, id limit ?`).raw()
+    statements[query.get].set(where, statement)
   }
   return statement.all(...values, query.count || -1)
+}
+
+/** `2026-11-22 13:37:00`, in UTC+2. */
+const timecheckOf = seconds =>
+  new Date((seconds + 7200) * 1000).toISOString().slice(0, 19).replace('T', ' ')
+
+function recordOf([ip, ip_out, type, anon, speed, pingMs, checkedAt, country, city, works, bits]) {
+  const has = bit => (bits & (1 << bit)) !== 0
+  return {
+    ...{ ip, ip_out, type, anon, speed, ping: pingMs / 1000, timecheck: timecheckOf(checkedAt) },
+    ...{ country, city, works: String(works) },
+    ...{ smtp: has(0), telegram: has(1), avito: has(2), google: has(3), 'the service': has(4) },
+  }
+}
+
+const WRITE = {
+  txt: rows => `${rows.join('\n')}\n`, // rows of one column
+  json: rows => JSON.stringify(rows.map(recordOf), null, 2),
+}
+const CONTENT_TYPES = {
+  txt: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
 }
 
 const findKey = db.prepare('select id from keys where hash = ?').pluck()
@@ -196,12 +224,13 @@ app.get('/api', { schema: { querystring: QUERY } }, (request, reply) => {
     reply.header('retry-after', Math.ceil(waitMs / 1000))
     return reply.code(429).send(error('RATE_LIMIT_EXCEEDED', 'too many requests'))
   }
-  const addresses = select(request.query, Math.floor(nowMs / 1000))
-  if (addresses.length === 0) {
+  const rows = select(request.query, Math.floor(nowMs / 1000))
+  if (rows.length === 0) {
     return reply.code(404).send(error('PROXIES_NOT_FOUND', 'no proxies match the filters'))
   }
-  reply.headers({ 'content-type': 'text/plain; charset=utf-8', vary: 'Accept-Encoding' })
-  return reply.send(`${addresses.join('\n')}\n`)
+  const { get } = request.query
+  reply.headers({ 'content-type': CONTENT_TYPES[get], vary: 'Accept-Encoding' })
+  return reply.send(WRITE[get](rows))
 })
 
 process.on('SIGTERM', () => process.exit(0))

@@ -15,7 +15,9 @@ export type ClosedLoopInput = {
   /** Number of the first request. */
   startAt: number
   connections: number
+  /** Runs until one of these is reached; without `requests`, for `seconds`. */
   seconds: number
+  requests?: number
 }
 export type ClosedLoopResult = {
   seconds: number
@@ -26,6 +28,7 @@ export type ClosedLoopResult = {
 
 function run(input: ClosedLoopInput): Promise<ClosedLoopResult> {
   const { port, isDistinct, startAt, connections, seconds } = input
+  const requestsMax = input.requests ?? Number.POSITIVE_INFINITY
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
   const { promise, resolve } = Promise.withResolvers<ClosedLoopResult>()
   const open = new Set<Connection>()
@@ -36,6 +39,7 @@ function run(input: ClosedLoopInput): Promise<ClosedLoopResult> {
   let isOver = false
 
   const send = (connection: Connection): void => {
+    if (next - startAt >= requestsMax) return
     const n = next++
     const target = targets[n % targets.length] ?? '/'
     connection.send(isDistinct ? target + distinctBounds(n) : target)
@@ -49,7 +53,8 @@ function run(input: ClosedLoopInput): Promise<ClosedLoopResult> {
       if (isOver) return
       requests += 1
       if (status < 200 || status > 299) not2xx += 1
-      send(connection)
+      if (requests === requestsMax) finish()
+      else send(connection)
     },
     closed(connection: Connection): void {
       open.delete(connection)
@@ -59,12 +64,14 @@ function run(input: ClosedLoopInput): Promise<ClosedLoopResult> {
 
   const startedMs = performance.now()
   for (let n = 0; n < connections; n += 1) void connect(port, listeners)
-  setTimeout(() => {
+  const timer = setTimeout(finish, seconds * 1000)
+  function finish(): void {
+    clearTimeout(timer)
     isOver = true
     const elapsedSeconds = (performance.now() - startedMs) / 1000
     for (const connection of [...open]) connection.close()
     resolve({ seconds: elapsedSeconds, requests, not2xx, broken })
-  }, seconds * 1000)
+  }
   return promise
 }
 

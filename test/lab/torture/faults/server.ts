@@ -31,7 +31,7 @@ export const QUERIES = [
 /** Imports `rows` into `dir` and adds an unlimited key; gives the file they came from. */
 export async function makeData(binary: string, dir: string, rows: number): Promise<string> {
   const source = `${dir}.ndjson`
-  await writeRows(source, rows, Date.now())
+  await writeRows(source, { rows, nowMs: Date.now() })
   await succeed([binary, 'import', source, '--data', dir])
   addKeys(dir, { free: {} }, [{ key: KEY, plan: 'free' }])
   return source

@@ -48,7 +48,7 @@ async function prepare(run: Run): Promise<Omit<Place, 'server'>> {
   const dir = run.directory('files')
   const data = run.directory('data')
   const file = join(dir, 'rows.ndjson')
-  await writeRows(file, ROWS, Date.now())
+  await writeRows(file, { rows: ROWS, nowMs: Date.now() })
   await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', data])
   addCustomers(data, KEYS)
   return { run, data, targetsFile: writeTargets(dir, KEYS).repeated }

@@ -50,7 +50,7 @@ function startImports(binary: string, dir: string, data: string) {
     const startMs = performance.now()
     const isReplace = imports % IMPORTS_PER_REPLACE === 0
     const file = join(dir, 'rows.ndjson')
-    await writeRows(file, isReplace ? ROWS : MERGED_ROWS, Date.now())
+    await writeRows(file, { rows: isReplace ? ROWS : MERGED_ROWS, nowMs: Date.now() })
     const how = ['--format', 'ndjson', ...(isReplace ? ['--replace'] : [])]
     await succeed([binary, 'import', file, '--data', data, ...how])
     imports += 1
@@ -75,7 +75,7 @@ async function* spansOf(load: SoakLoad): AsyncGenerator<Span> {
 async function soak(binary: string, dir: string, seconds: number, load: Omit<SoakLoad, 'port'>) {
   const data = join(dir, 'data')
   const file = join(dir, 'first.ndjson')
-  await writeRows(file, ROWS, Date.now())
+  await writeRows(file, { rows: ROWS, nowMs: Date.now() })
   await succeed([binary, 'import', file, '--data', data])
   addCustomers(data, KEYS)
   const more = ['--retain', RETAIN, '--cache-bytes', '16MiB']

@@ -1,9 +1,9 @@
 /** Owns the figures of single selects: for ROWS rows, for SMALL_ROWS rows, and their ratio. */
 
-import { startScript } from '../support/script.ts'
-import { count, markdown, median, percentile, type Row, shown } from '../support/table.ts'
+import { startScript } from '../../support/script.ts'
+import { count, markdown, median, percentile, type Row, shown } from '../../support/table.ts'
+import type { Workspace } from '../workspace.ts'
 import type { SelectTiming, SelectTimingInput } from './select-timing.ts'
-import type { Workspace } from './workspace.ts'
 
 /** Long enough for a thousand slow selects. */
 const DEADLINE_SECONDS = 300
@@ -14,7 +14,7 @@ const GROWTH_MAX = 2
 
 function timingsOf(data: string, loops: number): Promise<SelectTiming[]> {
   const input: SelectTimingInput = { data, loops }
-  return startScript<SelectTiming[]>('bench/select-timing.ts', input, DEADLINE_SECONDS).result
+  return startScript<SelectTiming[]>('bench/parts/select-timing.ts', input, DEADLINE_SECONDS).result
 }
 
 /** A filter at both sizes. */
@@ -44,7 +44,7 @@ function detail(pairs: readonly Pair[], rows: number, smallRows: number): string
 export async function select(workspace: Workspace, print: (text: string) => void): Promise<Row[]> {
   const { rows, smallRows, selectLoops } = workspace.options
   const smallTimings = await timingsOf(await workspace.smallData(), selectLoops)
-  const largeTimings = await timingsOf(await workspace.data(), selectLoops)
+  const largeTimings = await timingsOf(await workspace.program.data(), selectLoops)
   const pairs = largeTimings.flatMap((large, i) => {
     const small = smallTimings[i]
     return small ? [{ large, small }] : []

@@ -3,13 +3,13 @@
  * selected once. A script, see `runAsScript`.
  */
 
-import { createParamsParser } from '../../../src/api/params.ts'
-import { splitQueryString } from '../../../src/lib/query-string.ts'
-import type { Filter } from '../../../src/proxies/filter.ts'
-import type { FindOptions } from '../../../src/proxies/store.ts'
-import { type List, openList } from '../../../src/sqlite/stores.ts'
-import { SELECT_CASES, type SelectCase } from '../support/queries.ts'
-import { runAsScript } from '../support/script.ts'
+import { createParamsParser } from '../../../../src/api/params.ts'
+import { splitQueryString } from '../../../../src/lib/query-string.ts'
+import type { Filter } from '../../../../src/proxies/filter.ts'
+import type { FindOptions } from '../../../../src/proxies/store.ts'
+import { type List, openList } from '../../../../src/sqlite/stores.ts'
+import { SELECT_CASES, type SelectCase } from '../../support/queries.ts'
+import { runAsScript } from '../../support/script.ts'
 
 export type SelectTimingInput = { data: string; loops: number }
 /**

@@ -1,0 +1,74 @@
+/**
+ * Owns when the WAL of a database that is in use is copied into its file by a worker. An import
+ * empties the WAL itself, but not while an older snapshot of the list is being read.
+ */
+import type { Database } from 'bun:sqlite'
+import { startTask } from '../../lib/worker.ts'
+import {
+  type Checkpointed,
+  type CheckpointTask,
+  OVER,
+  RUNNING,
+  WAITING,
+} from './checkpoint.worker.ts'
+import { pendingBytes } from './file-stamp.ts'
+
+/** So much of the WAL may stay; copying it takes some 20 ms. */
+const PENDING_BYTES_MAX = 16 * 1024 * 1024
+/** Whether copying the rest of the WAL takes long; false for a database that fails. */
+export function hasLongWal(db: Database): boolean {
+  try {
+    return pendingBytes(db) > PENDING_BYTES_MAX
+  } catch {
+    return false
+  }
+}
+
+/** Most calls of `tick` between two attempts: each one changes the version of the list. */
+const TICKS_MAX = 64
+/** How long `close` waits for a worker that is copying, in milliseconds. */
+const CLOSE_MS_MAX = 2_000
+
+/** Copies the WAL of `file` in a worker, when `tick` finds much of it pending. */
+export function createCheckpointer(file: string, holds: CheckpointTask['holds']) {
+  const state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  let worker: Worker | null = null
+  let waitTicks = 1
+  let ticksLeft = waitTicks
+
+  function start(): void {
+    if (worker !== null) return
+    Atomics.store(state, 0, WAITING)
+    const task: CheckpointTask = { file, holds, state }
+    // A failure is no news: the next attempt succeeds, or the store fails where it is used.
+    worker = startTask<CheckpointTask, Checkpointed>(
+      'sqlite/integrity/checkpoint.worker.ts',
+      task,
+      () => {
+        worker = null
+      },
+    )
+  }
+
+  return {
+    /** To be called every second with the open database; waits longer after each attempt. */
+    tick(db: Database): void {
+      if (!hasLongWal(db)) {
+        waitTicks = 1
+        ticksLeft = waitTicks
+      } else if (ticksLeft > 0) ticksLeft -= 1
+      else {
+        waitTicks = Math.min(2 * waitTicks, TICKS_MAX)
+        ticksLeft = waitTicks
+        start()
+      }
+    },
+    /** Waits for a worker that is copying: ended halfway, the list would lose its stamp. */
+    close(): void {
+      Atomics.compareExchange(state, 0, WAITING, OVER)
+      if (worker !== null) Atomics.wait(state, 0, RUNNING, CLOSE_MS_MAX)
+      worker?.terminate()
+      worker = null
+    },
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Owns latency at a fixed rate: alone, while ROWS rows are imported, and while another client
+ * downloads the full list. The clients are processes of their own, and this one has priority: what
+ * is measured is how long the server takes, not how long its client waits for a processor.
+ */
+import type { Server } from '../../../support/launch.ts'
+import { cpuPerUnit, readCpu } from '../../support/cpu.ts'
+import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { repeat } from '../../support/repeat.ts'
+import { startScript } from '../../support/script.ts'
+import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
+import type { Build } from '../build.ts'
+import type { Workspace } from '../workspace.ts'
+import { startDownloads } from './whole.ts'
+
+/** Time for the client to start and end, beside the run. */
+const GRACE_SECONDS = 20
+const WARM_UP_SECONDS = 2
+const SETTLE_MS = 500
+/** More than there is time for. */
+const DOWNLOADS_MAX = 1_000_000
+
+type Target = { p99Ms: number; p999Ms: number | null }
+const ALONE: Target = { p99Ms: 5, p999Ms: 25 }
+const UNDER_LOAD: Target = { p99Ms: 15, p999Ms: null }
+
+/** Only root may raise the client's priority; others lower that of everything else. */
+const IS_ROOT = process.getuid?.() === 0
+const CLIENT = IS_ROOT ? ['nice', '-n', '-5'] : []
+const OTHERS = IS_ROOT ? [] : ['nice', '-n', '5']
+
+type Measured = { meanwhile: string; result: OpenLoopResult; cpu: string }
+/** Another load on the server; `finish` ends it and gives its name, with what it has done. */
+type Beside = (build: Build, server: Server) => Promise<{ finish: () => Promise<string> }>
+
+async function openLoop(workspace: Workspace, { port }: Server, seconds: number) {
+  const { ratePerSecond, connections } = workspace.options
+  const { repeated: targetsFile } = await workspace.targets()
+  const input: OpenLoopInput = { port, targetsFile, ratePerSecond, seconds, connections }
+  const script = 'support/open-loop.ts'
+  return startScript<OpenLoopResult>(script, input, seconds + GRACE_SECONDS, CLIENT).result
+}
+
+/** Runs the open-loop client on a warm server, beside another load. */
+async function measure(workspace: Workspace, build: Build, beside: Beside): Promise<Measured> {
+  const { openSeconds } = workspace.options
+  const server = await build.serve({ wrapper: OTHERS })
+  try {
+    await openLoop(workspace, server, WARM_UP_SECONDS)
+    const { finish } = await beside(build, server)
+    await Bun.sleep(SETTLE_MS)
+    let meanwhile = ''
+    const before = readCpu(server.pid)
+    const measured = openLoop(workspace, server, openSeconds)
+    const result = await measured.finally(async () => {
+      meanwhile = await finish()
+    })
+    const used = cpuPerUnit(server.pid, before, result.answered)
+    return { meanwhile, result, cpu: used === null ? '?' : `${shown(used.mainUs)} µs` }
+  } finally {
+    await server.stop()
+  }
+}
+
+function percentiles({ p50Ms, p99Ms, p999Ms, maxMs }: OpenLoopResult): string {
+  const [p50, p99, p999] = [p50Ms, p99Ms, p999Ms].map(shown)
+  return `p50 ${p50}, p99 ${p99}, p99.9 ${p999}, max ${shown(maxMs)} ms`
+}
+
+/** Measures this build, and then the earlier one. */
+async function measureAll(workspace: Workspace, target: Target, beside: Beside): Promise<Row[]> {
+  const { ratePerSecond, openSeconds } = workspace.options
+  const own = await measure(workspace, workspace.program, beside)
+  const before = workspace.before && (await measure(workspace, workspace.before, beside))
+  const { result, meanwhile, cpu } = own
+  const { p99Ms, p999Ms, dueP99Ms, lateP99Ms, errors } = result
+  const tail = target.p999Ms === null ? '' : `, p99.9 ≤ ${target.p999Ms} ms`
+  return [
+    {
+      case: `open loop, ${count(ratePerSecond)}/s for ${openSeconds} s, ${meanwhile}`,
+      this: percentiles(result),
+      that: before ? `before: ${percentiles(before.result)} (${before.meanwhile})` : '',
+      cpu: before ? `${cpu} : ${before.cpu}` : cpu,
+      figure:
+        `p99 from the intended send ${shown(dueP99Ms)} ms, ` +
+        `sent late by p99 ${shown(lateP99Ms)} ms, ${count(errors)} errors`,
+      target: `p99 ≤ ${target.p99Ms} ms${tail}, no errors`,
+      holds: errors === 0 && p99Ms <= target.p99Ms && p999Ms <= (target.p999Ms ?? p999Ms),
+    },
+  ]
+}
+
+export const open = (workspace: Workspace): Promise<Row[]> =>
+  measureAll(workspace, ALONE, async () => ({ finish: async () => 'alone' }))
+
+export const openWhole = (workspace: Workspace): Promise<Row[]> =>
+  measureAll(workspace, UNDER_LOAD, async (_, server) => {
+    const limits = { downloads: DOWNLOADS_MAX, seconds: workspace.options.openSeconds + 1 }
+    const { result } = await startDownloads(workspace, server, limits, OTHERS)
+    const finish = async (): Promise<string> => {
+      const { totalBytes, seconds, errors } = await result
+      const speed = `${megabytes(totalBytes / seconds)}/s`
+      return `while the whole list is downloaded (${speed}, ${errors} failures)`
+    }
+    return { finish }
+  })
+
+/** Imports follow one another until the client is done; each updates every row. */
+export const openImport = (workspace: Workspace): Promise<Row[]> =>
+  measureAll(workspace, UNDER_LOAD, async build => {
+    const [file, data] = [await workspace.rowFiles.untimed(), await build.data()]
+    const rates: number[] = []
+    const imports = repeat(async () => {
+      const { seconds } = await build.importFile(file, data, OTHERS)
+      rates.push(workspace.options.rows / seconds)
+    })
+    const finish = async (): Promise<string> => {
+      await imports.stop()
+      const perSecond = count(Math.round(median(rates)))
+      return `during ${rates.length} import${rates.length === 1 ? '' : 's'} (${perSecond} rows/s)`
+    }
+    return { finish }
+  })

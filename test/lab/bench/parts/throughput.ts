@@ -1,0 +1,210 @@
+/**
+ * Owns the comparisons under full load: the program and its baselines in turn, A B A B, warmed
+ * up before; the figures are medians of the ratios of runs that lie next to each other, of answers
+ * a second and of CPU time of the main thread.
+ */
+import { keyOf, SPENT_KEY, type Targets } from '../../support/customers.ts'
+import { asJson, TYPICAL } from '../../support/queries.ts'
+import { count, median, type Row, shown } from '../../support/table.ts'
+import {
+  ask,
+  type BenchServer,
+  startBare,
+  startFastify,
+  startNginx,
+} from '../baselines/baselines.ts'
+import { type Load, load } from '../load.ts'
+import type { Workspace } from '../workspace.ts'
+
+const WARM_UP_SECONDS = 2
+
+/** The program without and with its access log, an earlier build of it, and the baselines. */
+type ServerName = 'this' | 'logged' | 'before' | 'bare' | 'nginx' | 'fastify'
+
+/** A row of the result: two servers, and the ratio to reach, if there is one. */
+type Comparison = { ours: 'this' | 'logged'; other: ServerName; target: number | null }
+
+type Case = {
+  name: string
+  targets: keyof Targets
+  /** The status that every answer has. */
+  status: 200 | 429
+  comparisons: readonly Comparison[]
+}
+
+const REPEATED: Case = {
+  name: 'repeated filters',
+  targets: 'repeated',
+  status: 200,
+  comparisons: [
+    { ours: 'this', other: 'bare', target: 0.6 },
+    { ours: 'this', other: 'nginx', target: 0.5 },
+    { ours: 'this', other: 'fastify', target: 12 },
+    { ours: 'this', other: 'before', target: null },
+    { ours: 'logged', other: 'bare', target: 0.52 },
+  ],
+}
+const DISTINCT: Case = {
+  name: 'every filter different, TXT',
+  targets: 'distinct',
+  status: 200,
+  comparisons: [
+    { ours: 'this', other: 'fastify', target: 4 },
+    { ours: 'this', other: 'before', target: null },
+  ],
+}
+const DISTINCT_JSON: Case = {
+  ...DISTINCT,
+  name: 'every filter different, JSON',
+  targets: 'distinctJson',
+}
+const REFUSED: Case = {
+  name: 'refused (429)',
+  targets: 'refused',
+  status: 429,
+  comparisons: [
+    { ours: 'this', other: 'bare', target: 0.6 },
+    { ours: 'this', other: 'before', target: null },
+    { ours: 'logged', other: 'bare', target: null },
+  ],
+}
+
+const SHOWN: { readonly [name in ServerName]: string } = {
+  this: 'log off',
+  logged: 'access log on',
+  before: 'before',
+  bare: 'bare Bun.serve',
+  nginx: 'nginx static',
+  fastify: 'Fastify + better-sqlite3',
+}
+
+/** The servers of a case; a text is the reason why one does not run. */
+type Servers = Map<ServerName, BenchServer | string>
+
+/** A target whose answer the constant baselines repeat. */
+const sampleTarget = ({ status }: Case): string =>
+  `/api?key=${status === 429 ? SPENT_KEY : keyOf(0)}&${TYPICAL[0]}`
+
+/** Starts the servers that a case compares. Those of the program have data of their own. */
+async function startServers(workspace: Workspace, what: Case): Promise<Servers> {
+  const { program, before } = workspace
+  const target = sampleTarget(what)
+  const quiet = await program.serve({ log: 'off' })
+  await ask(quiet, target) // the one request that the plan of the spent key admits
+  const answer = await ask(quiet, target)
+  const start: { [name in ServerName]: () => Promise<BenchServer | string | null> } = {
+    this: async () => quiet,
+    logged: async () => program.serve({ data: await program.copy(`logged-${what.targets}`) }),
+    before: async () => (await before?.serve({ log: 'off' })) ?? null,
+    bare: () => startBare(workspace, answer),
+    nginx: async () => (await startNginx(workspace, answer)) ?? 'not installed',
+    fastify: () => startFastify(workspace),
+  }
+  const servers: Servers = new Map()
+  for (const name of new Set(what.comparisons.flatMap(({ ours, other }) => [ours, other]))) {
+    const server = await start[name]()
+    if (server !== null) servers.set(name, server)
+    const isBuild = name === 'before' || name === 'logged'
+    if (isBuild && server !== null && typeof server !== 'string') await ask(server, target)
+  }
+  return servers
+}
+
+const running = (servers: Servers): [ServerName, BenchServer][] =>
+  [...servers].flatMap(([name, server]) => (typeof server === 'string' ? [] : [[name, server]]))
+
+/** All runs of each server, in order. */
+async function runAll(workspace: Workspace, what: Case, servers: Servers) {
+  const { rounds, durationSeconds } = workspace.options
+  const targetsFile = (await workspace.targets())[what.targets]
+  const isDistinct = what.targets.startsWith('distinct')
+  const run = ({ port, pid }: BenchServer, seconds: number): Promise<Load> =>
+    load(workspace, pid, { port, targetsFile, isDistinct, seconds })
+
+  const runs = new Map<ServerName, Load[]>()
+  for (const [, server] of running(servers)) await run(server, WARM_UP_SECONDS)
+  for (let round = 0; round < rounds; round += 1) {
+    for (const [name, server] of running(servers)) {
+      runs.set(name, [...(runs.get(name) ?? []), await run(server, durationSeconds)])
+    }
+  }
+  return runs
+}
+
+/** Answers that the case does not expect: no request may be refused, or every one must be. */
+function unexpected({ requests, not2xx, broken }: Load, { status }: Case): number {
+  return broken + (status === 200 ? not2xx : requests - not2xx)
+}
+
+function summary(runs: readonly Load[], what: Case): string {
+  const bad = runs.reduce((sum, run) => sum + unexpected(run, what), 0)
+  const perSecond = shown(median(runs.map(run => run.perSecond)))
+  return `${perSecond}/s${bad > 0 ? ` (${count(bad)} unexpected answers)` : ''}`
+}
+
+/** CPU time a request, of the main thread and of all threads: `18.1 (19.0)`. */
+function cpuOf(runs: readonly Load[]): string {
+  const of = (pick: 'mainUs' | 'allUs') =>
+    shown(median(runs.map(({ cpu }) => cpu?.[pick] ?? Number.NaN)))
+  return `${of('mainUs')} (${of('allUs')}) µs`
+}
+
+function rowOf(
+  what: Case,
+  { ours, other, target }: Comparison,
+  servers: Servers,
+  runs: Map<ServerName, Load[]>,
+): Row[] {
+  const server = servers.get(other)
+  if (server === undefined) return [] // no earlier build was named
+  const own = runs.get(ours) ?? []
+  const row = {
+    case: `${what.name}, ${SHOWN[ours]}`,
+    this: summary(own, what),
+    target: target === null ? '' : `≥ ${target} ×`,
+  }
+  if (typeof server === 'string') {
+    return [{ ...row, that: `${SHOWN[other]}: skipped, ${server}`, figure: '', holds: null }]
+  }
+  const others = runs.get(other) ?? []
+  const ratio = median(own.map((run, i) => run.perSecond / (others[i]?.perSecond ?? Number.NaN)))
+  const cpuRatio = median(
+    own.map((run, i) => (others[i]?.cpu?.mainUs ?? Number.NaN) / (run.cpu?.mainUs ?? Number.NaN)),
+  )
+  const isClean = own.every(run => unexpected(run, what) === 0)
+  const that = `${SHOWN[other]}: ${summary(others, what)}`
+  const cpu = `${cpuOf(own)} : ${cpuOf(others)}`
+  const holds = target === null ? null : ratio >= target && isClean
+  return [{ ...row, that, cpu, figure: `${shown(ratio)} ×, by CPU ${shown(cpuRatio)} ×`, holds }]
+}
+
+/** Reports when Fastify does less work than the program: its answers must be the same bytes. */
+async function checkSameAnswers(servers: Servers): Promise<void> {
+  const [program, other] = [servers.get('this'), servers.get('fastify')]
+  if (typeof program !== 'object' || typeof other !== 'object') return
+  for (const [n, query] of [...TYPICAL, ...TYPICAL.map(asJson)].entries()) {
+    const target = `/api?key=${keyOf(n)}&${query}`
+    const [ours, theirs] = [await ask(program, target), await ask(other, target)]
+    if (ours.status === 200 && Buffer.compare(ours.body, theirs.body) === 0) continue
+    process.stderr.write(`note: Fastify answers differently to ${query}\n`)
+  }
+}
+
+async function compare(workspace: Workspace, what: Case): Promise<Row[]> {
+  const servers = await startServers(workspace, what)
+  try {
+    await checkSameAnswers(servers)
+    const runs = await runAll(workspace, what, servers)
+    return what.comparisons.flatMap(comparison => rowOf(what, comparison, servers, runs))
+  } finally {
+    await Promise.all(running(servers).map(([, server]) => server.stop()))
+  }
+}
+
+/** Repeated filters, thousands of keys. */
+export const repeated = (workspace: Workspace) => compare(workspace, REPEATED)
+/** Every request another filter: nothing can be cached. */
+export const distinct = (workspace: Workspace) => compare(workspace, DISTINCT)
+export const distinctJson = (workspace: Workspace) => compare(workspace, DISTINCT_JSON)
+/** One key over its burst. */
+export const refused = (workspace: Workspace) => compare(workspace, REFUSED)

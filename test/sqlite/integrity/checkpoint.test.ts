@@ -1,0 +1,123 @@
+/**
+ * Holds what happens to a long WAL that an import could not empty, because an older snapshot was
+ * being read: the server's worker empties it, the list keeps its stamp, and the server ends at once.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { dirname, join } from 'node:path'
+import {
+  fingerprintOf,
+  isStamped,
+  pendingBytes,
+  walBytes,
+} from '../../../src/sqlite/integrity/file-stamp.ts'
+import { checkListFile } from '../../../src/sqlite/proxies/store.ts'
+import { openServerList } from '../../../src/sqlite/server-list.ts'
+import { openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
+import { dataDirectory, T0 } from '../../support/fixtures.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const LONG_BYTES = 20_000_000
+const DEADLINE_MS = 30_000
+
+/** A list with a long WAL, which a reader has kept, and a function that ends the reader. */
+function withLongWal() {
+  const dir = dataDirectory()
+  const [writer, reader] = [openList(dir), openList(dir)]
+  reader.db.run('begin')
+  reader.proxies.isEmpty()
+  writer.db.run('create table junk (content)')
+  writer.db.run('insert into junk values (zeroblob(?))', [LONG_BYTES])
+  writer.settle()
+  const file = join(dir, PROXY_FILE)
+  expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
+  expect(isStamped(writer.db, file)).toBeTrue()
+  return { dir, file, writer, reader, endReading: () => reader.db.run('commit') }
+}
+
+function startServer(dir: string, said: string[] = []) {
+  const say = (sentence: string) => void said.push(sentence)
+  return openServerList(dir, 'the service', () => T0, say)
+}
+type ServerList = ReturnType<typeof startServer>
+
+/** Ticks of the servers, more often than every second, until most of the WAL is in the file. */
+async function tickUntilCopied(file: string, servers: readonly ServerList[]): Promise<void> {
+  const untilMs = performance.now() + DEADLINE_MS
+  const list = openList(dirname(file))
+  while (pendingBytes(list.db) > LONG_BYTES / 2 || !isStamped(list.db, file)) {
+    if (performance.now() > untilMs) throw new Error('the WAL is not copied')
+    for (const server of servers) {
+      server.tick()
+      expect(server.isEmpty()).toBeFalse()
+      expect(server.version()).toMatch(/^0\./) // never closed and opened again
+    }
+    await Bun.sleep(5)
+  }
+  list.close()
+  for (const server of servers) server.tick()
+}
+
+describe('a long WAL', () => {
+  for (const count of [1, 2]) {
+    test(`is copied by ${count} running servers once nobody reads the old list`, async () => {
+      const { dir, file, writer, reader, endReading } = withLongWal()
+      const said: string[] = []
+      const servers = Array.from({ length: count }, () => startServer(dir, said))
+      for (let n = 0; n < 5; n += 1) for (const server of servers) server.tick()
+      await Bun.sleep(300) // an attempt fails: the snapshot is still being read
+      expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
+      endReading()
+      await tickUntilCopied(file, servers)
+      for (const server of servers) server.close()
+      expect(said).toEqual([])
+      expect(isStamped(writer.db, file)).toBeTrue()
+      for (const { close } of [writer, reader]) close()
+      expect(checkListFile(file, () => T0)).toEqual([])
+    })
+  }
+
+  test('is left to the next server by one that ends, and the list stays stamped', async () => {
+    const { dir, file, writer, reader, endReading } = withLongWal()
+    const first = startServer(dir)
+    endReading()
+    first.close()
+    expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
+    expect(isStamped(writer.db, file)).toBeTrue()
+    for (const { db } of [writer, reader]) db.close(true)
+    const second = startServer(dir)
+    await tickUntilCopied(file, [second])
+    second.close()
+    const list = openList(dir)
+    expect(isStamped(list.db, file)).toBeTrue()
+    list.close()
+  })
+
+  test('is emptied by the last command that closes the list, which stays stamped', () => {
+    const { dir, file, writer, reader, endReading } = withLongWal()
+    endReading()
+    for (const { close } of [reader, writer]) close()
+    expect(walBytes(file)).toBe(0)
+    const list = openList(dir)
+    expect(isStamped(list.db, file)).toBeTrue()
+    list.close()
+  })
+
+  test('is being copied while the server ends: it waits, and the list stays stamped', async () => {
+    const { dir, file, writer, reader, endReading } = withLongWal()
+    const server = startServer(dir)
+    const before = fingerprintOf(file)
+    endReading()
+    for (let n = 0; n < 2; n += 1) server.tick() // starts the worker
+    const untilMs = performance.now() + DEADLINE_MS
+    // Without its event loop, as the server is when it ends.
+    while (fingerprintOf(file)?.modifiedMs === before?.modifiedMs) {
+      if (performance.now() > untilMs) throw new Error('the worker does not begin')
+      Bun.sleepSync(1)
+    }
+    server.close()
+    expect(isStamped(writer.db, file)).toBeTrue()
+    for (const { close } of [writer, reader]) close()
+  })
+})
