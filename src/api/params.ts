@@ -91,6 +91,7 @@ type Values = { [name: string]: string }
 export function createParamsParser(provider: string): ParamsParser {
   const { filters, txt, json } = parametersOf(provider)
   const known: { [name: string]: Parameter } = { ...filters, ...txt, ...json }
+  const members = memberNames(provider)
   const compile = (schema: TObject): TypeCheck<TObject> => TypeCompiler.Compile(schema)
   const optional = (schemas: { [name: string]: Parameter }): TObject =>
     Type.Object(
@@ -112,7 +113,7 @@ export function createParamsParser(provider: string): ParamsParser {
       const wrong = check.Errors(values).First()?.path.slice(1) ?? ''
       throw invalid(mustBe(wrong, own))
     }
-    return { filter: toFilter(values, own, provider), output: toOutput(values, provider) }
+    return { filter: toFilter(values, own, provider), output: toOutput(values, members) }
   }
 }
 
@@ -137,7 +138,9 @@ function collect(
   for (const { name, value } of pairs) {
     if (name === null || !Object.hasOwn(own, name)) continue // belongs to the other output mode
     if (value === null) throw invalid(`${name} must be valid UTF-8 in percent-encoding`)
-    given.set(name, [...(given.get(name) ?? []), value])
+    const texts = given.get(name)
+    if (texts === undefined) given.set(name, [value])
+    else texts.push(value)
   }
   const values: Values = {}
   for (const [name, texts] of given) {
@@ -175,6 +178,7 @@ const items = (text: string | undefined): string[] => (text === undefined ? [] :
 
 /** The members of a closed list that a parameter names, in the list's order. */
 const chosen = <T extends string>(list: readonly T[], text: string | undefined): T[] => {
+  if (text === undefined) return []
   const named = new Set(items(text))
   return list.filter(item => named.has(item))
 }
@@ -212,9 +216,10 @@ function toFilter(values: Values, own: { [name: string]: Parameter }, provider: 
   }
 }
 
-function toOutput(values: Values, provider: string): Output {
+/** `members`: of a record, in their order. */
+function toOutput(values: Values, members: readonly string[]): Output {
   const [kind, file] = (values.get ?? 'txt').split('.')
-  const fields = chosen(memberNames(provider), values.fields)
+  const fields = chosen(members, values.fields)
   return {
     kind: kind === 'json' ? 'json' : 'txt',
     isDownload: file !== undefined,

@@ -16,25 +16,28 @@ export const createBoundedMap = <Key extends {}, Value extends {}>(
     ...(dispose && { dispose }),
   })
 
-/** Keys that a doorkeeper can know. */
-const SLOTS = 65_536
+/** A doorkeeper knows up to this many times `WAYS` keys. */
+const BUCKETS = 32_768
+const WAYS = 4
 
 /**
  * A doorkeeper, as the cache policy TinyLFU calls it: returns whether it was called with `key`
  * before, not long ago. What is asked for once is not worth storing: it costs memory and time, and
  * displaces what is asked for often. So a map behind a doorkeeper stores a key the second time.
  *
- * A key is known by its hash, in the one slot that the hash leads to. The next key of that slot
- * displaces it, so it may have to be asked for a third time; a key with the same hash passes at
- * once. Neither changes what is right to store.
+ * A key is known by its hash, in the bucket that the hash leads to. Four later keys of that bucket
+ * displace it (with one place for each, two keys that are asked for in turn would displace each
+ * other forever); a key with the same hash passes at once. Neither changes what is right to store.
  */
-export function createDoorkeeper(slots = SLOTS): (key: string) => boolean {
-  const hashes = new Uint32Array(slots)
+export function createDoorkeeper(buckets = BUCKETS): (key: string) => boolean {
+  const hashes = new Uint32Array(buckets * WAYS)
   return key => {
     const hash = Bun.hash.xxHash32(key)
-    const slot = hash % slots
-    const isKnown = hashes[slot] === hash
-    hashes[slot] = hash
-    return isKnown
+    const first = (hash % buckets) * WAYS
+    const end = first + WAYS
+    for (let at = first; at < end; at += 1) if (hashes[at] === hash) return true
+    hashes.copyWithin(first + 1, first, end - 1)
+    hashes[first] = hash
+    return false
   }
 }

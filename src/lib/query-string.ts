@@ -4,6 +4,7 @@
 export type Pair = { name: string | null; value: string | null }
 
 const decode = (text: string): string | null => {
+  if (!/[%+]/.test(text)) return text // as most are: ten times as fast
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {

@@ -67,7 +67,12 @@ export type CityName = { name: string; nameEn: string }
 export type CityNames = (id: number) => CityName
 
 /** Rows of a list, and the names of their cities. */
-export type Found = { rows: readonly Row[]; cityNames: CityNames }
+export type Found = {
+  rows: readonly Row[]
+  cityNames: CityNames
+  /** The store keeps these very rows and will find them again: what is made of them may be kept. */
+  areKept: boolean
+}
 
 const ipToNumber = (ip: string): number => {
   const [a = 0, b = 0, c = 0, d = 0] = ip.split('.').map(Number)

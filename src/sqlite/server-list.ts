@@ -167,10 +167,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
         return versionText(generation(), proxies.version())
       }),
     find: (filter, options) =>
-      use(({ proxies }) => {
-        const rows = proxies.records.findQuickly(filter, options, proxies.version())
-        return rows === null ? 'too-large' : { rows, cityNames: proxies.cityNames }
-      }),
+      use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
     findEndpoints: (filter, options) =>
       use(
         ({ proxies }) =>

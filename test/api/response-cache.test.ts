@@ -37,7 +37,7 @@ type Select = 'findAll' | 'findQuickly'
 
 /** A reader of a list, all of it or as the server reads; `onFind` is called at every find. */
 function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyReader {
-  const { records, endpoints, finder, cityNames, version } = proxies
+  const { endpoints, finder, findQuickly, version } = proxies
   const isQuick = select === 'findQuickly'
   return {
     version: () => String(version()),
@@ -45,8 +45,7 @@ function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyR
     find(filter, options) {
       onFind()
       if (!isQuick) return finder.find(filter, options)
-      const rows = records.findQuickly(filter, options, version())
-      return rows === null ? 'too-large' : { rows, cityNames }
+      return findQuickly(filter, options, version()) ?? 'too-large'
     },
     findEndpoints(filter, options) {
       onFind()

@@ -1,4 +1,5 @@
 /** Owns rendering given proxies as the program does. */
+import { expect } from 'bun:test'
 import { createWriters, encodeByteText, type Output, renderChunks } from '../../src/api/render.ts'
 import { formatInstant } from '../../src/lib/time.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
@@ -19,13 +20,15 @@ export function createRenderer(provider: string) {
     isMasked = false,
   ): string => {
     const { rows, cityNames } = foundOf(proxies)
-    const chunks =
-      output.kind === 'json'
-        ? renderChunks(
-            writers.json(filter, output, rows.length, cityNames),
-            isMasked ? rows.map(maskRow) : rows,
-          )
-        : renderChunks(writers.txt(output), isMasked ? rows.map(maskEndpoint) : rows)
+    const txt = () => renderChunks(writers.txt(output), isMasked ? rows.map(maskEndpoint) : rows)
+    const shown = isMasked ? rows.map(maskRow) : rows
+    const json = (areKept: boolean) =>
+      renderChunks(writers.json(filter, output, rows.length, { cityNames, areKept }), shown)
+    const chunks = output.kind === 'json' ? json(false) : txt()
+    if (output.kind === 'json') {
+      // The same rows again, whose text is kept the first time.
+      for (const _ of [1, 2]) expect(json(true)).toEqual(chunks)
+    }
     return decoder.decode(encodeByteText(chunks.join(formatInstant(nowMs))))
   }
 }

@@ -44,7 +44,7 @@ export function proxyOf(row: Row, cityNames: CityNames): Proxy {
 }
 
 /** The proxies of rows. */
-export const proxiesOf = ({ rows, cityNames }: Found): Proxy[] =>
+export const proxiesOf = ({ rows, cityNames }: Omit<Found, 'areKept'>): Proxy[] =>
   rows.map(row => proxyOf(row, cityNames))
 
 /** Proxies as a list would give them; each has a city of its own. */
@@ -54,5 +54,6 @@ export function foundOf(proxies: readonly Proxy[]): Found {
   return {
     rows: proxies.map((proxy, i) => toRow(proxy, i + 1)),
     cityNames: id => names[id] ?? unknown,
+    areKept: false,
   }
 }

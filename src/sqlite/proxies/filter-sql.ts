@@ -5,8 +5,9 @@
 
 import { toSeconds } from '../../lib/time.ts'
 import type { Filter } from '../../proxies/filter.ts'
+import { createMatcher } from '../../proxies/matcher.ts'
 import { ANONS, TYPES } from '../../proxies/proxy.ts'
-import { countryToNumber, idOf, servicesToBits } from '../../proxies/row.ts'
+import { countryToNumber, idOf, type Row, servicesToBits } from '../../proxies/row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }
@@ -22,6 +23,8 @@ export type Search = {
   /** All other conditions, and those of them that the path has not decided yet. */
   all: readonly Condition[]
   rest: readonly Condition[]
+  /** Creates what decides of a row in memory whether all other conditions hold. */
+  createMatcher: () => (row: Row) => boolean
 }
 
 /** Most values that get a branch each; more of them are compared row by row. */
@@ -118,5 +121,6 @@ export function searchOf(
     since: { sql: 'checked_at >= ?', values: [toSeconds(nowMs) - filter.ageMaxSeconds] },
     rest: all.filter(condition => condition !== decided),
     all,
+    createMatcher: () => createMatcher(filter, addressBits, cityIds),
   }
 }

@@ -6,7 +6,16 @@ import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
 import { ROW_COLUMNS } from './columns.ts'
 import type { Condition, Search } from './filter-sql.ts'
-import { type Columns, fullSql, indexedBy, joined, ORDER, type Reader, valuesOf } from './reader.ts'
+import {
+  type Columns,
+  fullSql,
+  indexedBy,
+  inOrder,
+  joined,
+  ORDER,
+  type Reader,
+  valuesOf,
+} from './reader.ts'
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
@@ -31,10 +40,6 @@ const firstSql = (
 const horizonSql = (index: string, branch: Condition): string =>
   `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
    order by ${ORDER} limit 1 offset ?`
-
-/** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
-const inOrder = ([idA, checkA, pingA]: EndpointRow, [idB, checkB, pingB]: EndpointRow): number =>
-  checkB - checkA || pingA - pingB || idA - idB
 
 /**
  * The check times at which quick selects stop: that of entry `scanMax` of each branch, cached until

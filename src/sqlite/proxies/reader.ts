@@ -13,6 +13,12 @@ export type Columns = readonly string[]
 
 /** The order of answers. */
 export const ORDER = 'checked_at desc, ping_ms, id'
+/** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
+export const inOrder = (
+  [idA, checkA, pingA]: EndpointRow,
+  [idB, checkB, pingB]: EndpointRow,
+): number => checkB - checkA || pingA - pingB || idA - idB
+
 export const joined = (conditions: readonly Condition[]): string =>
   conditions.map(({ sql }) => sql).join(' and ') || 'true'
 export const valuesOf = (conditions: readonly Condition[]): Bound[] =>

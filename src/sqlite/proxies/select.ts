@@ -7,7 +7,10 @@ import type { Filter } from '../../proxies/filter.ts'
 import { maskId } from '../../proxies/mask.ts'
 import { AT, type EndpointRow, type Found, type Row } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
+import { dataVersionOf } from '../database.ts'
 import { ENDPOINT_COLUMNS, ROW_COLUMNS } from './columns.ts'
+import type { Search } from './filter-sql.ts'
+import { createFreshest } from './freshest.ts'
 import { readPages } from './pages.ts'
 import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
 import { type Columns, createReader, fullSql, valuesOf } from './reader.ts'
@@ -26,6 +29,24 @@ function firstOfEach<R extends EndpointRow>(
     }
   }
   return [...first.values()]
+}
+
+/**
+ * The rows of a full select; `null` when that would take long or find many. `findFirst` finds up to
+ * `most` rows, or `null`.
+ */
+function selectFew<R extends EndpointRow>(
+  { count }: Filter,
+  { addressBits }: FindOptions,
+  findFirst: (most: number) => R[] | null,
+): R[] | null {
+  const isMasked = addressBits === 16
+  const most = isMasked ? QUICK_RECORDS_MAX : Math.min(count ?? Infinity, QUICK_RECORDS_MAX + 1)
+  const found = findFirst(most)
+  if (found === null || found.length > QUICK_RECORDS_MAX) return null
+  if (!isMasked) return found
+  const shown = firstOfEach([found], count)
+  return found.length < most || shown.length === count ? shown : null
 }
 
 /** Runs all statements of `work` on one snapshot: an import may commit between two of them. */
@@ -57,6 +78,7 @@ export type Selector<R> = {
 export function createSelect(db: Database, scanMax: number) {
   const read = createReader(db)
   const selectFirst = createQuickSelect(read, scanMax)
+  const freshest = createFreshest(read, dataVersionOf(db), scanMax)
   const onSnapshot = createSnapshots(db)
 
   /** The statement of a full select, and its values. */
@@ -66,25 +88,11 @@ export function createSelect(db: Database, scanMax: number) {
     return [fullSql(columns, [conditions]), [...valuesOf(conditions), filter.count ?? -1]] as const
   }
 
-  /** The rows of a full select; `null` when that would take long or find many. */
-  function quick<R extends EndpointRow>(
-    filter: Filter,
-    options: FindOptions,
+  /** Selects `columns`, or finds rows that begin with them. */
+  function selectorOf<R extends EndpointRow>(
     columns: Columns,
-    version: number,
-  ): R[] | null {
-    const { count } = filter
-    const isMasked = options.addressBits === 16
-    const most = isMasked ? QUICK_RECORDS_MAX : Math.min(count ?? Infinity, QUICK_RECORDS_MAX + 1)
-    const found = selectFirst<R>(read.search(filter, options), most, columns, version)
-    if (found === null || found.length > QUICK_RECORDS_MAX) return null
-    if (!isMasked) return found
-    const shown = firstOfEach([found], count)
-    return found.length < most || shown.length === count ? shown : null
-  }
-
-  /** Selects `columns`. */
-  function selectorOf<R extends EndpointRow>(columns: Columns): Selector<R> {
+    findFresh: (search: Search, most: number, version: number) => R[] | null,
+  ): Selector<R> {
     const allRows = (filter: Filter, options: FindOptions): R[] =>
       options.addressBits === 16
         ? firstOfEach(readPages<R>(read, read.search(filter, options), columns, null), filter.count)
@@ -92,24 +100,38 @@ export function createSelect(db: Database, scanMax: number) {
     return {
       findAll: (filter, options) => onSnapshot(() => allRows(filter, options)),
       findQuickly: (filter, options, version) =>
-        onSnapshot(() => quick<R>(filter, options, columns, version)),
+        onSnapshot(() => {
+          const search = read.search(filter, options)
+          return selectFew<R>(
+            filter,
+            options,
+            most =>
+              findFresh(search, most, version) ?? selectFirst<R>(search, most, columns, version),
+          )
+        }),
       pages: (filter, nowMs) =>
         readPages<R>(read, read.search(filter, { nowMs, addressBits: 32 }), columns, filter.count),
     }
   }
 
   const { cityNames } = read
-  const records = selectorOf<Row>(ROW_COLUMNS)
-  const endpoints = selectorOf<EndpointRow>(ENDPOINT_COLUMNS)
+  const records = selectorOf<Row>(ROW_COLUMNS, freshest.find)
+  const endpoints = selectorOf<EndpointRow>(ENDPOINT_COLUMNS, freshest.find)
   return {
     records,
     endpoints,
     cityNames,
+    /** As `records.findQuickly`. */
+    findQuickly(filter: Filter, options: FindOptions, version: number): Found | null {
+      const rows = records.findQuickly(filter, options, version)
+      return rows && { rows, cityNames, areKept: freshest.holds(rows) }
+    },
     /** Finds all that match, however many they are. */
     finder: {
       find: (filter: Filter, options: FindOptions): Found => ({
         rows: records.findAll(filter, options),
         cityNames,
+        areKept: false,
       }),
       findEndpoints: endpoints.findAll,
     },

@@ -195,7 +195,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     return output.kind === 'txt'
       ? begin(connection, message, store.endpoints.pages(filter, nowMs), () => writers.txt(output))
       : begin(connection, message, store.records.pages(filter, nowMs), count =>
-          writers.json(filter, output, count, store.cityNames),
+          writers.json(filter, output, count, { cityNames: store.cityNames, areKept: false }),
         )
   }
 
