@@ -3,7 +3,7 @@
  * why they do not. Pure; knows nothing of file formats or of what is stored.
  */
 
-import { canonicalIp } from '../lib/ip.ts'
+import { canonicalIp, parseDigits } from '../lib/ip.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
 import {
   type Address,
@@ -12,6 +12,7 @@ import {
   type ProxyType,
   parseAddress,
   parsePort,
+  SERVICE_SETS,
   SERVICES,
   type Service,
   TYPES,
@@ -50,37 +51,44 @@ const bad = (field: string, reason: string): never => {
   throw new BadField(field, reason)
 }
 
-const isUnknown = (value: unknown): boolean =>
-  value === undefined || value === null || (typeof value === 'string' && value.trim() === '')
-
-/** A member as trimmed text; `''` when unknown. */
-function textOf(row: RawRow, field: string): string {
-  const value = row[field]
-  if (isUnknown(value)) return ''
+/** A value as trimmed text; `''` when unknown. */
+function textOf(value: unknown, field: string): string {
   if (typeof value === 'string') return value.trim()
+  if (value === undefined || value === null) return ''
   return typeof value === 'number' ? String(value) : bad(field, 'must be a text')
 }
 
-/** A member as a number from 0 to `max`; `null` when unknown. */
-function numberOf(row: RawRow, field: string, max: number, accepts: string): number | null {
-  const value = row[field]
-  if (isUnknown(value)) return null
-  if (typeof value === 'number' && value >= 0 && value <= max) return value
-  const text = typeof value === 'number' ? String(value) : textOf(row, field)
-  const number = /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
+/** A value as a number from 0 to `max`; `null` when unknown. */
+function numberOf(value: unknown, field: string, max: number, accepts: string): number | null {
+  let number = Number.NaN
+  if (typeof value === 'number') number = value
+  else {
+    const text = textOf(value, field)
+    if (text === '') return null
+    number = decimalOf(text)
+  }
   return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}`)
 }
 
-function choiceOf<T extends string>(row: RawRow, field: string, list: readonly T[]): T | '' {
-  const text = textOf(row, field).toLowerCase()
+/** The number of a text such as `12`, `0.5` or `5e-7`, NaN for any other. */
+function decimalOf(text: string): number {
+  const integer = parseDigits(text, 15)
+  if (integer >= 0) return integer
+  return /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
+}
+
+function choiceOf<T extends string>(value: unknown, field: string, list: readonly T[]): T | '' {
+  const text = textOf(value, field)
   if (text === '') return ''
-  return list.find(item => item === text) ?? bad(field, `must be one of ${list.join(', ')}`)
+  for (const item of list) if (item === text) return item // as nearly all are written
+  const lower = text.toLowerCase()
+  return list.find(item => item === lower) ?? bad(field, `must be one of ${list.join(', ')}`)
 }
 
 /** The address from `ip` (with its port or with `port`), or from the key it is listed under. */
 function addressOf(row: RawRow, listedAs: string | undefined): Address {
-  const ip = textOf(row, 'ip')
-  const port = textOf(row, 'port')
+  const ip = textOf(row.ip, 'ip')
+  const port = textOf(row.port, 'port')
   const given = ip === '' ? (listedAs ?? '') : ip.includes(':') ? ip : joined(ip, port, listedAs)
   const address = parseAddress(given)
   if (!address) return bad('ip', 'must be an IPv4 address with a port, a.b.c.d:port')
@@ -95,19 +103,20 @@ const joined = (ip: string, port: string, listedAs: string | undefined): string 
   return listedAs?.startsWith(`${ip}:`) ? listedAs : ip
 }
 
-function ipOutOf(row: RawRow): string {
-  const text = textOf(row, 'ip_out')
+function ipOutOf(value: unknown): string {
+  const text = textOf(value, 'ip_out')
   return text === '' ? '' : (canonicalIp(text) ?? bad('ip_out', 'must be an IP address'))
 }
 
-function countryOf(row: RawRow): string {
-  const text = textOf(row, 'country')
+function countryOf(value: unknown): string {
+  const text = textOf(value, 'country')
+  if (/^[A-Z]{2}$/.test(text)) return text // as nearly all are written
   if (!/^(?:[A-Za-z]{2})?$/.test(text)) return bad('country', 'must be a two-letter country code')
   return text.toUpperCase()
 }
 
-function cityOf(row: RawRow, field: string): string {
-  const text = textOf(row, field)
+function cityOf(value: unknown, field: string): string {
+  const text = textOf(value, field)
   const fits = text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f,]/.test(text)
   return fits ? text : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, no comma`)
 }
@@ -116,15 +125,15 @@ const INSTANT = 'must be an ISO 8601 time or Unix seconds'
 const TIMECHECK = 'must be YYYY-MM-DD HH:MM:SS (UTC+2)'
 
 /** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */
-function checkedAtOf(row: RawRow, nowMs: number): number {
+function checkedAtOf({ checked_at, timecheck }: RawRow, nowMs: number): number {
   const now = toSeconds(nowMs)
-  const instant = textOf(row, 'checked_at')
-  const timecheck = textOf(row, 'timecheck')
+  const instant = textOf(checked_at, 'checked_at')
+  const local = textOf(timecheck, 'timecheck')
   const field = instant === '' ? 'timecheck' : 'checked_at'
-  if (instant === '' && timecheck === '') return now
+  if (instant === '' && local === '') return now
   const seconds =
     instant === ''
-      ? (parseTimecheck(timecheck) ?? bad(field, TIMECHECK))
+      ? (parseTimecheck(local) ?? bad(field, TIMECHECK))
       : (unixSecondsOf(instant) ?? bad(field, INSTANT))
   if (seconds < 0) return bad(field, 'must not lie before 1970')
   return seconds <= now + FUTURE_SECONDS_MAX
@@ -133,7 +142,9 @@ function checkedAtOf(row: RawRow, nowMs: number): number {
 }
 
 function unixSecondsOf(text: string): number | null {
-  if (/^\d{1,12}(?:\.\d{1,9})?$/.test(text)) return Math.floor(Number(text))
+  const seconds = parseDigits(text, 12)
+  if (seconds >= 0) return seconds
+  if (/^\d{1,12}\.\d{1,9}$/.test(text)) return Math.floor(Number(text))
   const ms = parseInstant(text)
   return ms === null ? null : toSeconds(ms)
 }
@@ -145,24 +156,33 @@ const FLAGS = new Map([
   ['0', false],
 ])
 
-function flagOf(value: unknown, field: string): boolean {
-  const word = typeof value === 'object' ? '' : String(value).trim().toLowerCase()
-  return FLAGS.get(word) ?? bad(field, 'must be true or false')
+/** A value as true or false; `null` when unknown. */
+function flagOf(value: unknown, field: string): boolean | null {
+  if (value === true || value === 'true') return true // as nearly all are written
+  if (value === false || value === 'false') return false
+  if (value === undefined || value === null) return null
+  const word = typeof value === 'object' ? 'an object' : String(value).trim().toLowerCase()
+  return word === '' ? null : (FLAGS.get(word) ?? bad(field, 'must be true or false'))
 }
+
+const NONE: ReadonlySet<Service> = new Set()
 
 /** The services that a row sets to true, and all those that it states. */
 function servicesOf(row: RawRow, provider: string) {
-  const granted = new Set<Service>()
-  const statedServices = new Set<Service>()
+  let granted = 0
+  let stated = 0
+  let bit = 1
   for (const service of SERVICES) {
     const field = service === 'provider' ? providerColumn(row, provider) : service
-    const value = row[field]
-    if (isUnknown(value)) continue
-    const flag = typeof value === 'boolean' ? value : flagOf(value, field)
-    statedServices.add(service)
-    if (flag) granted.add(service)
+    const flag = flagOf(row[field], field)
+    if (flag === true) granted |= bit
+    if (flag !== null) stated |= bit
+    bit <<= 1
   }
-  return { services: granted, servicesStated: statedServices }
+  return {
+    services: SERVICE_SETS[granted] ?? NONE,
+    servicesStated: SERVICE_SETS[stated] ?? NONE,
+  }
 }
 
 /** The name under which a row has the provider's service. */
@@ -177,23 +197,24 @@ const INTEGER_MAX = 999_999_999_999_999
  */
 export function readRow(row: RawRow, defaults: RowDefaults, listedAs?: string): RowResult {
   try {
-    const address = addressOf(row, listedAs)
-    const type = choiceOf(row, 'type', TYPES) || defaults.type
+    const { ip, port } = addressOf(row, listedAs)
+    const type = choiceOf(row.type, 'type', TYPES) || defaults.type
     if (!type) bad('type', `is required: ${TYPES.join(', ')} (or give --type)`)
-    const ping = numberOf(row, 'ping', INTEGER_MAX / 1000, 'a number of seconds, at least 0')
-    const speed = numberOf(row, 'speed', INTEGER_MAX, 'bytes per second, at least 0')
-    const works = numberOf(row, 'works', 100, 'a number from 0 to 100')
+    const ping = numberOf(row.ping, 'ping', INTEGER_MAX / 1000, 'a number of seconds, at least 0')
+    const speed = numberOf(row.speed, 'speed', INTEGER_MAX, 'bytes per second, at least 0')
+    const works = numberOf(row.works, 'works', 100, 'a number from 0 to 100')
     const proxy: IncomingProxy = {
-      ...address,
+      ip,
+      port,
       type: type as ProxyType, // `bad` has thrown otherwise
-      ipOut: ipOutOf(row),
-      anon: choiceOf(row, 'anon', ANONS),
+      ipOut: ipOutOf(row.ip_out),
+      anon: choiceOf(row.anon, 'anon', ANONS),
       speed: speed === null ? null : Math.round(speed),
       pingMs: ping === null ? null : Math.round(ping * 1000),
       checkedAt: checkedAtOf(row, defaults.nowMs),
-      country: countryOf(row),
-      city: cityOf(row, 'city'),
-      cityEn: cityOf(row, 'city_en'),
+      country: countryOf(row.country),
+      city: cityOf(row.city, 'city'),
+      cityEn: cityOf(row.city_en, 'city_en'),
       works: works === null ? null : Math.floor(works),
       ...servicesOf(row, defaults.provider),
     }

@@ -1,12 +1,15 @@
-/** Owns address arithmetic: canonical form, prefixes and networks. Knows nothing of requests. */
-import { isIPv4, isIPv6 } from 'node:net'
+/**
+ * Owns address arithmetic: canonical form, prefixes and networks, and reading digits, of which
+ * addresses consist. Knows nothing of requests.
+ */
+import { isIPv6 } from 'node:net'
 
 /**
  * The canonical form of an IPv4 or IPv6 address, or `null` when the string is neither.
  * IPv4-mapped IPv6 (`::ffff:1.2.3.4`) becomes IPv4; an IPv6 zone (`%eth0`) is dropped (RFC 5952).
  */
 export function canonicalIp(text: string): string | null {
-  if (isIPv4(text)) return text
+  if (ipv4ToNumber(text) >= 0) return text
   const address = text.replace(/%.*$/s, '')
   if (!isIPv6(address)) return null
   const canonical = new URL(`http://[${withoutQuad(address)}]`).hostname.slice(1, -1)
@@ -25,6 +28,52 @@ const withoutQuad = (ipv6: string): string =>
     const [a = 0, b = 0, c = 0, d = 0] = octets.map(Number)
     return `${(a * 256 + b).toString(16)}:${(c * 256 + d).toString(16)}`
   })
+
+const ZERO = '0'.charCodeAt(0)
+
+/** The number of a text of 1 to `lengthMax` (at most 15) decimal digits, or -1 if it is not one. */
+export function parseDigits(text: string, lengthMax: number): number {
+  if (text.length > lengthMax || text === '') return -1
+  let number = 0
+  for (let at = 0; at < text.length; at++) {
+    const digit = text.charCodeAt(at) - ZERO
+    if (digit < 0 || digit > 9) return -1
+    number = number * 10 + digit
+  }
+  return number
+}
+
+const DOT = '.'.charCodeAt(0) - ZERO
+
+/**
+ * An IPv4 address as a number below 2^32, or -1 unless the text is four octets in decimal digits
+ * without leading zeros. Reads character by character, because imports call it for every row.
+ */
+export function ipv4ToNumber(text: string): number {
+  let number = 0
+  let octet = -1 // no digit yet
+  let dots = 0
+  for (let at = 0; at < text.length; at++) {
+    const digit = text.charCodeAt(at) - ZERO
+    if (digit === DOT) {
+      if (octet < 0) return -1
+      number = number * 256 + octet
+      octet = -1
+      dots += 1
+    } else {
+      octet = octetWith(octet, digit)
+      if (octet < 0) return -1
+    }
+  }
+  return dots === 3 && octet >= 0 ? number * 256 + octet : -1
+}
+
+/** An octet (-1 before its first digit) with one digit more, or -1 when that is none. */
+function octetWith(octet: number, digit: number): number {
+  if (digit < 0 || digit > 9 || octet === 0) return -1 // no leading zeros
+  const longer = octet < 0 ? digit : octet * 10 + digit
+  return longer > 255 ? -1 : longer
+}
 
 /** The eight 16-bit groups of a canonical IPv6 address without dotted quads. */
 function groupsOf(ipv6: string): number[] {

@@ -1,8 +1,8 @@
 /** Owns matching rows in memory with a filter; what the filters mean is in the contract, A4. */
 import type { Filter } from './filter.ts'
 import { maskId } from './mask.ts'
-import { ANONS, TYPES } from './proxy.ts'
-import { AT, countryToNumber, idOf, portOf, type Row, servicesToBits } from './row.ts'
+import { ANONS, servicesToBits, TYPES } from './proxy.ts'
+import { AT, countryToNumber, idOf, portOf, type Row } from './row.ts'
 
 /** Members of a closed list as bits: bit n for the value n in a row. Without members, all bits. */
 const bitsOf = (values: readonly number[]): number =>

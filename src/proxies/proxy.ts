@@ -2,7 +2,7 @@
  * Owns what a proxy is, and the closed lists that schemas, SQL, rendering and documentation share.
  * Knows no wire names.
  */
-import { isIPv4 } from 'node:net'
+import { ipv4ToNumber, parseDigits } from '../lib/ip.ts'
 
 export const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
 export const ANONS = ['transparent', 'anonymous', 'elite'] as const
@@ -14,6 +14,23 @@ export type ProxyType = (typeof TYPES)[number]
 export type Anon = (typeof ANONS)[number]
 export type Service = (typeof SERVICES)[number]
 export type Lang = (typeof LANGS)[number]
+
+/**
+ * Every combination of services, by its bits: bit n stands for `SERVICES[n]`. Rows share these
+ * sets, because an import would otherwise make two for each row.
+ */
+export const SERVICE_SETS: readonly ReadonlySet<Service>[] = Array.from(
+  { length: 1 << SERVICES.length },
+  (_, bits) => new Set(SERVICES.filter((_, bit) => bits & (1 << bit))),
+)
+const SET_BITS = new Map(SERVICE_SETS.map((services, bits) => [services, bits]))
+
+/** Services as bits. */
+export function servicesToBits(services: ReadonlySet<Service>): number {
+  const known = SET_BITS.get(services)
+  if (known !== undefined) return known
+  return [...services].reduce((bits, service) => bits | (1 << SERVICES.indexOf(service)), 0)
+}
 
 /** `a.b.c.d:port`, canonical decimal: the identity of a proxy. */
 export type Address = { ip: string; port: number }
@@ -55,12 +72,11 @@ export function parseAddress(text: string): Address | null {
   const colon = text.lastIndexOf(':')
   const ip = text.slice(0, colon)
   const port = parsePort(text.slice(colon + 1))
-  return colon > 0 && port !== null && isIPv4(ip) ? { ip, port } : null
+  return colon > 0 && port !== null && ipv4ToNumber(ip) >= 0 ? { ip, port } : null
 }
 
 /** A port in plain decimal digits, 1–65535, or `null`. */
 export function parsePort(text: string): number | null {
-  if (!/^\d{1,5}$/.test(text)) return null
-  const port = Number(text)
+  const port = parseDigits(text, 5)
   return port >= 1 && port <= 65535 ? port : null
 }

@@ -3,8 +3,8 @@
  * written. A list has a million of them, so nothing between a store and the text of an answer makes
  * an object of each.
  */
-import { isIPv4 } from 'node:net'
-import { type Address, ANONS, type Proxy, SERVICES, TYPES } from './proxy.ts'
+import { ipv4ToNumber } from '../lib/ip.ts'
+import { type Address, ANONS, type Proxy, servicesToBits, TYPES } from './proxy.ts'
 
 /** In place of an unknown ping: above every bound a filter can set, and sorted last. */
 export const UNKNOWN_PING = Number.MAX_SAFE_INTEGER
@@ -74,10 +74,6 @@ export type Found = {
   areKept: boolean
 }
 
-const ipToNumber = (ip: string): number => {
-  const [a = 0, b = 0, c = 0, d = 0] = ip.split('.').map(Number)
-  return ((a * 256 + b) * 256 + c) * 256 + d
-}
 const OCTETS = Array.from({ length: 256 }, (_, octet) => String(octet))
 const OCTETS_AND_DOT = OCTETS.map(octet => `${octet}.`)
 
@@ -87,7 +83,7 @@ export const ipText = (bits: number): string =>
   `${OCTETS_AND_DOT[(bits >>> 8) & 255]}${OCTETS[bits & 255]}`
 
 /** The id of an address, an integer below 2^48. */
-export const idOf = ({ ip, port }: Address): number => ipToNumber(ip) * 65536 + port
+export const idOf = ({ ip, port }: Address): number => ipv4ToNumber(ip) * 65536 + port
 
 /** The IPv4 address in an id, as 32 bits. */
 export const ipBits = (id: number): number => Math.floor(id / 65536)
@@ -101,11 +97,9 @@ export const countryToNumber = (country: string): number =>
 export const countryText = (bits: number): string =>
   bits === 0 ? '' : String.fromCharCode((bits >>> 5) + 64, (bits & 31) + 64)
 
-/** Services as bits: bit n stands for `SERVICES[n]`. */
-export const servicesToBits = (services: Proxy['services']): number => {
-  let bits = 0
-  for (const service of services) bits |= 1 << SERVICES.indexOf(service)
-  return bits
+const outOf = (ipOut: string): number | string => {
+  const number = ipv4ToNumber(ipOut)
+  return number < 0 ? ipOut : number
 }
 
 /** The row of a proxy; `city` is the id of its city, 0 when unknown. */
@@ -120,5 +114,5 @@ export const toRow = (proxy: Proxy, city: number): Row => [
   servicesToBits(proxy.services),
   countryToNumber(proxy.country),
   city,
-  isIPv4(proxy.ipOut) ? ipToNumber(proxy.ipOut) : proxy.ipOut,
+  outOf(proxy.ipOut),
 ]

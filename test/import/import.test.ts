@@ -347,6 +347,17 @@ describe('an import reports', () => {
     ])
     expect(proxies).toHaveLength(4)
   })
+  test('a member no record has, though rows of other members come between, and whatever its name', async () => {
+    const row = (more: string): string => `{"ip":"1.2.3.4:80",${more}"type":"http"}\n`
+    const text = row('') + row('"a":1,') + row('') + row('"b":1,"a":1,') + row('"__proto__":1,')
+    expect((await imported([sourceOf('f', text)])).ignored).toEqual([
+      ['f', 2, 'a'],
+      ['f', 4, 'b'],
+      ['f', 5, '__proto__'],
+    ])
+    const csv = 'ip,type,__proto__\n1.2.3.4:80,http,x\n'
+    expect((await imported([sourceOf('f', csv)])).ignored).toEqual([['f', 2, '__proto__']])
+  })
   test('no member that a record or a file may have', async () => {
     for (const name of ['good_all_columns.csv', 'good_own_columns.csv', 'good_array_split.json']) {
       expect((await imported([sourceOf(name, vector(name))])).ignored).toEqual([])

@@ -1,7 +1,8 @@
-/** Address arithmetic: the canonical form of an address, and the number of its /16. */
+/** Address arithmetic: the canonical form of an address, and its number. */
 import { describe, expect, test } from 'bun:test'
+import { isIPv4 } from 'node:net'
 import fc from 'fast-check'
-import { canonicalIp } from '../../src/lib/ip.ts'
+import { canonicalIp, ipv4ToNumber, parseDigits } from '../../src/lib/ip.ts'
 
 /** What is written, and its canonical form; `null` for what is no address. */
 const CANONICAL: readonly (readonly [text: string, canonical: string | null])[] = [
@@ -105,4 +106,63 @@ describe('canonicalIp', () => {
       { numRuns: 500 },
     )
   })
+})
+
+/** Texts that are nearly addresses, and some that are. */
+const nearlyIpv4 = fc.oneof(
+  fc.ipV4(),
+  fc
+    .array(fc.constantFrom('0', '1', '25', '255', '256', '007', '', ' ', '-1', 'a', '1e1', '٣'), {
+      minLength: 2,
+      maxLength: 6,
+    })
+    .map(parts => parts.join('.')),
+  fc.string({ unit: fc.constantFrom(...'0123459..') }),
+)
+
+describe('the number of an IPv4 address', () => {
+  for (const [text, number] of [
+    ['0.0.0.0', 0],
+    ['0.0.1.2', 258],
+    ['127.255.255.255', 2 ** 31 - 1],
+    ['128.0.0.0', 2 ** 31],
+    ['255.255.255.255', 2 ** 32 - 1],
+    ['1.2.3', -1],
+    ['1.2.3.', -1],
+    ['1.2.3.4.5', -1],
+    ['.1.2.3.4', -1],
+    ['1..2.3.4', -1],
+    ['01.2.3.4', -1],
+    ['1.2.3.256', -1],
+    [' 1.2.3.4', -1],
+    ['1.2.3.4\0', -1],
+    ['', -1],
+  ] as const) {
+    test(`${JSON.stringify(text)} is ${number}`, () => expect(ipv4ToNumber(text)).toBe(number))
+  }
+  test('property: is there for exactly what Node takes for one, and is that of its octets', () => {
+    fc.assert(
+      fc.property(nearlyIpv4, text => {
+        const octets = text.split('.').map(Number)
+        const number = octets.reduce((sum, octet) => sum * 256 + octet, 0)
+        expect(ipv4ToNumber(text)).toBe(isIPv4(text) ? number : -1)
+      }),
+      { numRuns: 5000 },
+    )
+  })
+})
+
+test('property: digits are read as their number, and nothing else is', () => {
+  const text = fc.string({ unit: fc.constantFrom(...'0123456789 +-.e٣'), maxLength: 17 })
+  fc.assert(
+    fc.property(
+      fc.oneof(text, fc.nat().map(String)),
+      fc.integer({ min: 1, max: 15 }),
+      (digits, length) => {
+        const isNumber = /^[0-9]+$/.test(digits) && digits.length <= length
+        expect(parseDigits(digits, length)).toBe(isNumber ? Number(digits) : -1)
+      },
+    ),
+    { numRuns: 5000 },
+  )
 })

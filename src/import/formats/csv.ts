@@ -1,6 +1,6 @@
 /** Owns CSV (RFC 4180): a header of member names, then one row per record. */
 import { Readable } from 'node:stream'
-import Papa from 'papaparse'
+import Papa, { type ParseError } from 'papaparse'
 import { type Chunks, RECORD_LENGTH_MAX, type Reader, type RowSink, UnusableFile } from '../sink.ts'
 
 /** Fixed, because Papa would guess them for each file. A trailing CR is trimmed later. */
@@ -24,10 +24,12 @@ export const readCsv: Reader = (chunks, sink) =>
     source.on('error', reject)
     Papa.parse<string[]>(source, {
       ...SYNTAX,
-      step: ({ data, errors: [error] }, parser) => {
+      chunk: ({ data, errors }, parser) => {
         try {
-          if (error?.type === 'Quotes') records.fail(error.message)
-          records.take(data)
+          records.take(
+            data,
+            errors.find(({ type }) => type === 'Quotes'),
+          )
         } catch (thrown) {
           reject(thrown) // first, because abort() calls `complete`
           parser.abort()
@@ -43,23 +45,31 @@ function createRecords(sink: RowSink) {
   let columns: readonly string[] | null = null
   let line = 1
   let pendingLength = 0
+  /** Without quotes no cell holds a newline. */
+  let hasQuotes = false
 
   const fail = (message: string): never => {
     throw new UnusableFile(`line ${line}: ${message}`)
   }
 
-  return {
-    /** Rejects the file at the current line. */
-    fail,
+  function takeRecord(cells: readonly string[]): void {
+    const start = line
+    line += 1
+    if (hasQuotes) for (const cell of cells) line += newlinesIn(cell)
+    if (cells.every(cell => cell.trim() === '')) return
+    if (columns !== null) return takeCells(start, cells, columns, sink)
+    columns = columnsOf(cells)
+    if (!columns.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
+  }
 
-    take(cells: string[]): void {
-      const start = line
-      pendingLength = 0
-      line += cells.reduce((lines, cell) => lines + cell.split('\n').length - 1, 1)
-      if (cells.every(cell => cell.trim() === '')) return
-      if (columns !== null) return takeCells(start, cells, columns, sink)
-      columns = columnsOf(cells)
-      if (!columns.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
+  return {
+    /** Takes the records of a chunk, as far as an error. */
+    take(records: readonly string[][], error: ParseError | undefined): void {
+      if (records.length > 0) pendingLength = 0
+      for (const [at, cells] of records.entries()) {
+        if (at === error?.row) fail(error.message)
+        takeRecord(cells)
+      }
     },
 
     /** The same chunks. Fails when a record is too long: an open quote makes the rest one cell. */
@@ -67,10 +77,17 @@ function createRecords(sink: RowSink) {
       for await (const chunk of chunks) {
         if (pendingLength > RECORD_LENGTH_MAX) fail('too long')
         pendingLength += chunk.length
+        hasQuotes ||= chunk.includes('"')
         yield chunk
       }
     },
   }
+}
+
+function newlinesIn(cell: string): number {
+  let newlines = 0
+  for (let at = cell.indexOf('\n'); at >= 0; at = cell.indexOf('\n', at + 1)) newlines += 1
+  return newlines
 }
 
 function takeCells(
@@ -82,5 +99,7 @@ function takeCells(
   if (cells.length !== columns.length) {
     return sink.bad(line, 'row', `has ${cells.length} columns, the header has ${columns.length}`)
   }
-  sink.row(line, Object.fromEntries(columns.map((name, i) => [name, cells[i]])))
+  const row: { [column: string]: string } = Object.create(null) // `__proto__` is a name too
+  for (let i = 0; i < columns.length; i++) row[columns[i] ?? ''] = cells[i] ?? ''
+  sink.row(line, row)
 }

@@ -13,7 +13,8 @@ export function createCities(db: Database) {
   const names = new Map<number, CityName>()
   /** Ids by folded name: all names, and the ones that `lang=en` shows. */
   const matching: { [L in Lang]: Map<string, Set<number>> } = { ru: new Map(), en: new Map() }
-  const ids = new Map<string, number>()
+  /** Ids by name, then by English name. */
+  const ids = new Map<string, Map<string, number>>()
   const selectNew = db.prepare<CityRow, [number]>('select * from cities where id > ? order by id')
   const insert = db.prepare<never, [number, string, string]>('insert into cities values (?, ?, ?)')
   let lastId = 0
@@ -25,7 +26,9 @@ export function createCities(db: Database) {
 
   function learn(id: number, name: string, nameEn: string): void {
     names.set(id, { name, nameEn })
-    ids.set(`${name},${nameEn}`, id) // no name holds a comma
+    const withName = ids.get(name)
+    if (withName) withName.set(nameEn, id)
+    else ids.set(name, new Map([[nameEn, id]]))
     addMatch('ru', name, id)
     addMatch('ru', nameEn, id)
     addMatch('en', nameEn || name, id)
@@ -54,7 +57,7 @@ export function createCities(db: Database) {
     /** The id of a pair of names; stores a new pair. Call inside a transaction. */
     idOf(name: string, nameEn: string): number {
       if (name === '' && nameEn === '') return 0
-      const known = ids.get(`${name},${nameEn}`)
+      const known = ids.get(name)?.get(nameEn)
       if (known !== undefined) return known
       insert.run(lastId + 1, name, nameEn)
       learn(lastId + 1, name, nameEn)

@@ -6,8 +6,8 @@
 import { toSeconds } from '../../lib/time.ts'
 import type { Filter } from '../../proxies/filter.ts'
 import { createMatcher } from '../../proxies/matcher.ts'
-import { ANONS, TYPES } from '../../proxies/proxy.ts'
-import { countryToNumber, idOf, type Row, servicesToBits } from '../../proxies/row.ts'
+import { ANONS, servicesToBits, TYPES } from '../../proxies/proxy.ts'
+import { countryToNumber, idOf, type Row } from '../../proxies/row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }

@@ -332,6 +332,16 @@ describe('a text is rejected as a whole', () => {
   test('csv: because of a header without ip, which the message says', async () => {
     await expect(found('csv', 'address,type\na,http\n')).rejects.toThrow(/no column ip/)
   })
+  test('csv: because of a wrong quote, which the message places, after the rows before it', async () => {
+    const text = 'ip,type\na,"x\ny"\nb,"ht"tp\nc,http\n'
+    for (let at = 0; at <= text.length; at += 1) {
+      const rows: number[] = []
+      const sink = { row: (line: number) => rows.push(line), bad: () => {} }
+      const outcome = readRows('csv', chunksOf([text.slice(0, at), text.slice(at)]), sink)
+      await expect(outcome).rejects.toThrow('line 4: Trailing quote on quoted field is malformed')
+      expect(rows).toEqual([2])
+    }
+  })
   for (const format of ['txt', 'csv', 'json', 'ndjson'] as const) {
     test(`${format}: and an error of the sink comes through`, async () => {
       const full = new Error('disk full')

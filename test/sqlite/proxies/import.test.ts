@@ -361,6 +361,46 @@ describe('counts of an import of', () => {
   })
 })
 
+describe('an import of more rows than are written at once', () => {
+  const ROWS = 140_000
+  const addressed = (n: number): IncomingProxy => ({
+    ...BARE,
+    ip: '10.1.0.0',
+    port: 1 + (n % 65535),
+  })
+  for (const mode of MODES) {
+    test(`merges rows of one address wherever they are, ${mode}`, () => {
+      const list = open()
+      load(list, [at(7)])
+      function* rows(): Generator<IncomingProxy> {
+        yield FULL
+        for (let n = 0; n < ROWS; n += 1) yield addressed(n)
+        yield { ...BARE, ...LATER, works: 5 }
+        yield { ...BARE, ...LATER, city: 'Berlin' }
+      }
+      const importTx = beginImport(list.db, mode)
+      for (const row of rows()) importTx.add(row)
+      const removed = mode === 'replace' ? 1 : 0
+      const [added, updated] = [65_536, mode === 'replace' ? 0 : 1]
+      expect(importTx.commit()).toEqual({
+        added,
+        updated,
+        unchanged: ROWS + 3 - added - updated,
+        removed,
+      })
+      expect(contents(list, { address: FULL })).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
+      expect(isChecksumRight(list.db)).toBeTrue()
+      const cache = list.db
+        .query<{ n: number }, []>('select cache_size as n from pragma_cache_size')
+        .get()
+      expect(cache?.n).toBe(-32 * 1024)
+      expect(
+        list.db.query("select name from sqlite_schema where name like 'proxies_by_%'").all(),
+      ).toHaveLength(4)
+    })
+  }
+})
+
 describe('replacing', () => {
   test('keeps nothing of what a row does not say', () => {
     const list = open()

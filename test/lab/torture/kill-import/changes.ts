@@ -19,7 +19,7 @@ export type Change = {
   kills: number
 }
 
-/** From 20,000 rows and a quarter of the list, an import rebuilds the indexes. */
+/** From 20,000 rows and an eighth of the list, an import rebuilds the indexes. */
 export const CHANGES: readonly Change[] = [
   { name: 'small merge', list: 1000, rows: 300, files: 1, replace: false, kills: 60 },
   { name: 'small replace', list: 1000, rows: 900, files: 1, replace: true, kills: 60 },
