@@ -4,7 +4,7 @@
  * pages many times as soon as the table is larger than its cache.
  */
 import type { Row } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from './columns.ts'
+import { ROW_COLUMNS } from './reader.ts'
 
 /** Bits of the position of a row in its batch. A batch of 2^18 rows takes 27 MB. */
 const POSITION_BITS = 17

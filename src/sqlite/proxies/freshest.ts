@@ -6,10 +6,9 @@
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { AT, type Row } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from './columns.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import { readPages } from './pages.ts'
-import { inOrder, type Reader } from './reader.ts'
+import { inOrder, type Reader, ROW_COLUMNS } from './reader.ts'
 
 /** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
 const BRANCH_ROWS_MAX = 8_192

@@ -4,7 +4,6 @@
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from './columns.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import {
   type Columns,
@@ -14,6 +13,7 @@ import {
   joined,
   ORDER,
   type Reader,
+  ROW_COLUMNS,
   valuesOf,
 } from './reader.ts'
 

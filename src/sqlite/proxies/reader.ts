@@ -1,14 +1,38 @@
-/** Owns running select statements on the list, a cache of prepared ones, and their common SQL. */
+/**
+ * Owns the columns of the list and the SQL that all selects have in common, running them, and a cache
+ * of prepared statements.
+ */
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import type { Filter } from '../../proxies/filter.ts'
-import type { EndpointRow } from '../../proxies/row.ts'
+import type { EndpointRow, Row } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
+
+type Names<R extends readonly unknown[]> = { readonly [Position in keyof R]: string }
+
+/** The columns of a row, in its order. */
+export const ROW_COLUMNS = [
+  'id',
+  'checked_at',
+  'ping_ms',
+  'type',
+  'anon',
+  'works',
+  'speed',
+  'services',
+  'country',
+  'city',
+  'ip_out',
+] as const satisfies Names<Row>
+
+/** The columns of an endpoint. */
+export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
+
 export type Columns = readonly string[]
 
 /** The order of answers. */

@@ -8,12 +8,18 @@ import { maskId } from '../../proxies/mask.ts'
 import { AT, type EndpointRow, type Found, type Row } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
-import { ENDPOINT_COLUMNS, ROW_COLUMNS } from './columns.ts'
 import type { Search } from './filter-sql.ts'
 import { createFreshest } from './freshest.ts'
 import { readPages } from './pages.ts'
 import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
-import { type Columns, createReader, fullSql, valuesOf } from './reader.ts'
+import {
+  type Columns,
+  createReader,
+  ENDPOINT_COLUMNS,
+  fullSql,
+  ROW_COLUMNS,
+  valuesOf,
+} from './reader.ts'
 
 /** Up to `count` rows: the first of those that look the same when they are masked. */
 function firstOfEach<R extends EndpointRow>(

@@ -5,9 +5,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import { ROW_COLUMNS } from '../../../src/sqlite/proxies/columns.ts'
 import { PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
-import { createReader } from '../../../src/sqlite/proxies/reader.ts'
+import { createReader, ROW_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 
