@@ -69,11 +69,12 @@ export function openList(
 export function openRegistry(dir: string, mode: OpenMode = {}) {
   const db = openAccessFile(join(dir, ACCESS_FILE), mode)
   if (!mode.mustExist) seedPlans(db)
+  const usage = createUsageStore(db)
   return {
     db,
-    keys: createKeyStore(db),
+    keys: createKeyStore(db, usage),
     plans: createPlanStore(db),
-    usage: createUsageStore(db),
+    usage,
     close: () => db.close(true),
   } satisfies Registry & { [member: string]: unknown }
 }

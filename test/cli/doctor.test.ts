@@ -90,6 +90,19 @@ test.each(TROUBLES)('%s is found', (_, make, check, found) => {
   expect(wrongIn(dir)[check]).toMatch(found)
 })
 
+test.each([
+  `insert into batches values (9, '[["key","id",1,1')`,
+  `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]')`,
+])('usage that cannot be read is found: %s', sql => {
+  const dir = healthy()
+  const { db, close } = openRegistry(dir)
+  db.run(sql)
+  close()
+  const file = join(dir, ACCESS_FILE)
+  const found = `${file} is damaged (its usage cannot be read): restore a backup`
+  expect(wrongIn(dir)).toEqual({ 'keys and usage': found })
+})
+
 test('a key of no plan is found', () => {
   const dir = healthy()
   const { db, close } = openRegistry(dir)

@@ -16,6 +16,7 @@ import {
   type UsageTable,
 } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
+import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { openAccessFile } from '../../src/sqlite/access/store.ts'
 import { createUsageStore } from '../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
@@ -72,11 +73,14 @@ function only<T>([result]: readonly T[]): T {
 
 export type OpenUsage = ReturnType<typeof openUsage>
 
-/** The usage of the access.db in `dir`, opened as a server does, or of an empty one in memory. */
-export function openUsage(dir: string | null = null) {
+/**
+ * The usage of the access.db in `dir`, opened as a server does, or of an empty one in memory;
+ * `options` are those of its snapshot.
+ */
+export function openUsage(dir: string | null = null, options: Partial<SnapshotOptions> = {}) {
   const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)
   const db = openAccessFile(file, { isServer: true })
-  const usage = createUsageStore(db)
+  const usage = createUsageStore(db, options)
   const selectNetworks = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,

@@ -2,6 +2,7 @@
  * Owns keys in SQLite. They are stored and found by their SHA-256 only. Plans are in `plans.ts`.
  */
 import type { Database } from 'bun:sqlite'
+import { keySubject } from '../../access/entitlements.ts'
 import {
   type Caller,
   hashKey,
@@ -12,9 +13,10 @@ import {
   shownPrefix,
 } from '../../access/key.ts'
 import type { Plan } from '../../access/plan.ts'
+import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { DAY_MS, utcDay } from '../../lib/time.ts'
+import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
@@ -25,20 +27,27 @@ type KeyRow = { id: string; expires_at: number | null; revoked_at: number | null
 const KEYS_MAX = 50_000
 
 const LIST = `
-  with today as (
-    select subject_id, requests, max(id) from admissions
-    where subject_kind = 'key' and at >= $day * ${DAY_MS} group by subject_id
-  )
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt,
-    coalesce((select requests from today where subject_id = k.id), 0) as requestsToday,
     (select count(*) from networks
      where subject_kind = 'key' and subject_id = k.id and network_set = 'served' and day = $day)
       as subnetsToday
   from keys k order by created_at, k.id`
 
-/** The keys of an open database. Records are cached in memory, by key. */
-export function createKeyStore(db: Database) {
+type UsageReader = { peek(batch: readonly Subject[]): Usage[] }
+
+function listKeys(db: Database, usage: UsageReader, nowMs: number): ListedKey[] {
+  const day = utcDay(nowMs)
+  const rows = db.prepare<Omit<ListedKey, 'requestsToday'>, { day: number }>(LIST).all({ day })
+  const used = usage.peek(rows.map(({ id }) => keySubject(id)))
+  return rows.map((row, i) => {
+    const its = used[i] ?? UNUSED
+    return { ...row, requestsToday: its.day >= day ? its.requests : 0 }
+  })
+}
+
+/** The keys of an open database, and their usage. Records are cached in memory, by key. */
+export function createKeyStore(db: Database, usage: UsageReader) {
   const find = db.prepare<KeyRow & PlanRow & { plan: string | null }, [Uint8Array]>(
     `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS}
      from keys k left join plans p on p.name = k.plan where hash = ?`,
@@ -100,8 +109,7 @@ export function createKeyStore(db: Database) {
       db.run('update keys set revoked_at = coalesce(revoked_at, ?) where id = ?', [nowMs, id])
         .changes > 0,
 
-    list: (nowMs: number): ListedKey[] =>
-      db.prepare<ListedKey, { day: number }>(LIST).all({ day: utcDay(nowMs) }),
+    list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,

@@ -3,12 +3,13 @@ import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
 import keysPlansUsage from './migrations/1-keys-plans-usage.sql' with { type: 'text' }
 import subjects from './migrations/2-subjects.sql' with { type: 'text' }
+import batches from './migrations/3-batches.sql' with { type: 'text' }
 
-/** Every admission changes a page at the end of its table: small pages keep commits small. */
+/** Every turn with admissions changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
 
 /** The scripts of the schema, version by version. */
-export const ACCESS_SCHEMA = [keysPlansUsage, subjects]
+export const ACCESS_SCHEMA = [keysPlansUsage, subjects, batches]
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>

@@ -4,6 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { messageOf } from '../../lib/errors.ts'
+import { createAdmissionLog } from '../access/admission-log.ts'
 import { isDamage } from '../errors.ts'
 import { hashSql, isChecksumRight, ROW_NUMBERS } from './checksum.ts'
 
@@ -86,5 +87,6 @@ export const checkRegistry = (db: Database): string[] =>
   onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
     const problems = structureProblems(db, 'integrity_check')
+    createAdmissionLog(db).catchUp() // throws where it cannot be read
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })

@@ -41,39 +41,6 @@ export const EQUIVALENT: readonly Equivalent[] = [
     ],
   },
   {
-    source: 'src/sqlite/access/usage.ts',
-    why: 'reads again what is known, or what SQLite gives in this order anyway',
-    lines: ['where id > ? `,', 'if (false) return', 'if (current === seenVersion) {}'],
-  },
-  {
-    source: 'src/sqlite/access/usage.ts',
-    why: 'ids begin at 1: none lies above -1 and not above 0',
-    lines: [
-      'prunedId = endId ?? (-1)',
-      'let prunedId = (-1) // rows up to here were looked at; 0: none',
-    ],
-  },
-  {
-    source: 'src/sqlite/access/usage.ts',
-    why: 'the row that makes the entry sets its day and requests at once',
-    lines: [
-      'entry = { usage: { admissions: [], day: 1, requests: 0 }, ids: [] }',
-      'entry = { usage: { admissions: [], day: (-1), requests: 0 }, ids: [] }',
-      'entry = { usage: { admissions: [], day: 0, requests: 1 }, ids: [] }',
-      'entry = { usage: { admissions: [], day: 0, requests: (-1) }, ids: [] }',
-    ],
-  },
-  {
-    source: 'src/sqlite/access/usage.ts',
-    why: 'when obsolete rows are removed decides the size of the table, not what counts',
-    lines: [
-      'const OBSOLETE_MAX = 513',
-      'const OBSOLETE_MAX = (511)',
-      'if (obsolete.length <= OBSOLETE_MAX) return',
-      'if (obsolete.length < OBSOLETE_MAX) {}',
-    ],
-  },
-  {
     source: 'src/api/query.ts',
     why: 'which queries are remembered decides the speed, not the query',
     lines: [

@@ -6,10 +6,18 @@ const LIMITS = [
   'access/network-quota',
   'access/entitlements',
   'sqlite/access/usage',
+  'sqlite/access/admission-log',
+  'sqlite/access/servers',
   'sqlite/access/store',
   'access/key',
   'api/refusals',
   'api/handler',
+]
+const LOG = [
+  'sqlite/access/admission-log',
+  'sqlite/access/usage',
+  'access/access',
+  'sqlite/access/servers',
 ]
 const QUERY = ['api/params', 'api/query', 'http/credentials', 'lib/query-string', 'api/handler']
 const IMPORT = ['import/import', 'import/row', 'import/formats/formats']
@@ -25,6 +33,9 @@ export const GROUPS: {
     'src/access/access.ts': LIMITS,
     'src/api/refusals.ts': LIMITS,
     'src/sqlite/access/usage.ts': LIMITS,
+    'src/sqlite/access/admission-log.ts': LOG,
+    'src/sqlite/access/snapshot.ts': LOG,
+    'src/sqlite/access/subjects.ts': LOG,
   },
   query: {
     'src/api/params.ts': QUERY,

@@ -11,8 +11,7 @@ import { ACCESS_SCHEMA, openAccessFile } from '../../../src/sqlite/access/store.
 import { schemaVersion } from '../../../src/sqlite/migrate.ts'
 import { ACCESS_FILE, openRegistry, registryProblems } from '../../../src/sqlite/stores.ts'
 import { from } from '../../support/answer.ts'
-import { addList, T0 } from '../../support/fixtures.ts'
-import { IP, openUsage, regular } from '../../support/limits.ts'
+import { addList } from '../../support/fixtures.ts'
 import { startService } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -39,73 +38,79 @@ describe('access.db', () => {
 })
 
 // ---------------------------------------------------------------------------------------------
-// Schema 1
+// Earlier schemas
 
 const fixture = (name: string): string =>
   readFileSync(join(import.meta.dir, '../../fixtures/databases', name), 'utf8')
 
-const DATABASE = fixture('access-1.sql')
+/** Versions of the schema before the newest. */
+const OLD = ACCESS_SCHEMA.slice(1).map((_, i) => i + 1)
 
 /**
- * Requests to the program that wrote the database, one after the other, and its answers. A line is
+ * Requests to the program that wrote the databases, one after the other, and its answers. A line is
  * seconds after T0, key, type of proxies and client, then status, RateLimit, Retry-After and body.
  */
 const TRANSCRIPT = fixture('access-1.txt').trim().split('\n')
 
-/** A data directory whose access.db is the fixture. */
-function oldDirectory() {
+/** A data directory whose access.db is the fixture of a version. */
+function oldDirectory(version = 1) {
   const dir = temporaryDirectory()
   const file = join(dir, ACCESS_FILE)
   const db = new Database(file, { create: true })
-  db.run(DATABASE)
+  db.run(fixture(`access-${version}.sql`))
   return { dir, file, db }
 }
 
 const rowsOf = (db: Database, select: string): unknown[][] => db.prepare(select).values()
 
-/** What schemas 1 and 2 hold, each in the columns of schema 1. */
-const CONTENT = {
-  plans: ['select * from plans order by name'],
-  keys: ['select * from keys order by id'],
+const NETWORKS = `select subject_kind || ':' || subject_id || ':' || network_set, day, network
+  from networks order by 1, 2, 3`
+/** What the schemas hold, version by version, each in the columns of schema 1. */
+const CONTENT: { [table: string]: readonly string[] } = {
+  plans: Array<string>(3).fill('select * from plans order by name'),
+  keys: Array<string>(3).fill('select * from keys order by id'),
   admissions: [
-    'select id, subject, at, requests, kept from admissions order by id',
-    `select id, subject_kind || ':' || subject_id, at, requests, kept from admissions order by id`,
+    'select subject, at, requests, kept from admissions order by id',
+    `select subject_kind || ':' || subject_id, at, requests, kept from admissions order by id`,
+    `select value ->> 0 || ':' || (value ->> 1), value ->> 2, value ->> 3, value ->> 4
+     from batches, json_each(admissions) order by batches.id, json_each.id`,
   ],
   networks: [
     `select subject, day, network from networks where subject <> 'probe' order by 1, 2, 3`,
-    `select subject_kind || ':' || subject_id || ':' || network_set, day, network from networks
-     order by 1, 2, 3`,
+    NETWORKS,
+    NETWORKS,
   ],
-} as const
+}
+/** What a database with schema `version` holds, by table. */
+const contentOf = (db: Database, version: number): unknown[][][] =>
+  Object.values(CONTENT).map(selects => rowsOf(db, selects[version - 1] ?? ''))
 
-describe('a database with schema 1', () => {
-  test('is a database that schema 1 made: its tables are those of the first script', () => {
-    const { db } = oldDirectory()
-    const made = new Database(':memory:')
-    made.run(ACCESS_SCHEMA[0] ?? '')
-    const tables = `select name, sql from sqlite_schema where sql is not null order by name`
-    const statements = (of: Database) =>
-      rowsOf(of, tables).map(row => row.join(' ').replace(/--.*|\s+/g, ' '))
-    expect(statements(db)).toEqual(statements(made))
-    expect(schemaVersion(db)).toBe(1)
-    for (const each of [db, made]) each.close()
+test.each(OLD)('there is a database that schema %d made', version => {
+  const { db } = oldDirectory(version)
+  const made = new Database(':memory:')
+  for (const script of ACCESS_SCHEMA.slice(0, version)) made.run(script)
+  const tables = `select name, sql from sqlite_schema where sql is not null order by name`
+  const statements = (of: Database) =>
+    rowsOf(of, tables).map(row => row.join(' ').replace(/--.*|\s+/g, ' '))
+  expect(statements(db)).toEqual(statements(made))
+  expect(schemaVersion(db)).toBe(version)
+  for (const each of [db, made]) each.close()
+})
+
+describe.each(OLD)('a database with schema %d', version => {
+  test('keeps every row of every table', () => {
+    const { file, db } = oldDirectory(version)
+    const content = contentOf(db, version)
+    db.close()
+    const migrated = openAccessFile(file)
+    for (const rows of content) expect(rows.length).toBeGreaterThan(5)
+    expect(contentOf(migrated, ACCESS_SCHEMA.length)).toEqual(content)
+    expect(schemaVersion(migrated)).toBe(ACCESS_SCHEMA.length)
+    migrated.close()
   })
 
-  for (const [table, [before, after = before]] of Object.entries(CONTENT)) {
-    test(`keeps every row of its ${table}`, () => {
-      const { file, db } = oldDirectory()
-      const rows = rowsOf(db, before)
-      db.close()
-      const migrated = openAccessFile(file)
-      expect(rows.length).toBeGreaterThan(5)
-      expect(rowsOf(migrated, after)).toEqual(rows)
-      expect(schemaVersion(migrated)).toBe(2)
-      migrated.close()
-    })
-  }
-
   test('is intact afterwards, and is migrated once', () => {
-    const { dir, file, db } = oldDirectory()
+    const { dir, file, db } = oldDirectory(version)
     db.close()
     expect(registryProblems(dir)).toEqual([])
     const contents = readFileSync(file)
@@ -113,20 +118,37 @@ describe('a database with schema 1', () => {
     expect(readFileSync(file).equals(contents)).toBe(true)
   })
 
-  test('gives new admissions ids after the ones it had', () => {
-    const { dir, db } = oldDirectory()
-    const lastId = rowsOf(db, 'select max(id) from admissions')[0]?.[0]
+  test('gets batches of a thousand admissions, in their order', () => {
+    const { file, db } = oldDirectory(version)
+    const columns = version === 1 ? 'subject' : 'subject_kind, subject_id'
+    const insert = db.prepare(
+      `insert into admissions (${columns}, at, requests, kept)
+       values (${version === 1 ? "'key:' || ?" : "'key', ?"}, 1, 1, 1)`,
+    )
+    const before = Number(rowsOf(db, 'select count(*) from admissions')[0]?.[0])
+    db.transaction(() => {
+      for (let n = before; n < 2500; n += 1) insert.run(String(n))
+    })()
+    insert.finalize()
     db.close()
-    const usage = openUsage(dir)
-    usage.admit(regular({}, 'another'), IP, T0)
-    const added = `select id from admissions where subject_id = 'another'`
-    expect(rowsOf(usage.db, added)).toEqual([[Number(lastId) + 1]])
-    usage.close()
+    const migrated = openAccessFile(file)
+    const counts = 'select id, json_array_length(admissions) from batches order by id'
+    expect(rowsOf(migrated, counts)).toEqual([
+      [1, 1000],
+      [2, 1000],
+      [3, 500],
+    ])
+    const ids = `select value ->> 1 from batches, json_each(admissions)
+      where value ->> 2 = 1 order by batches.id, json_each.id`
+    expect(rowsOf(migrated, ids)).toEqual(
+      Array.from({ length: 2500 - before }, (_, n) => [String(before + n)]),
+    )
+    migrated.close()
   })
 })
 
-test('every limit of a database with schema 1 counts on', async () => {
-  const { dir, db } = oldDirectory()
+test.each(OLD)('every limit of a database with schema %d counts on', async version => {
+  const { dir, db } = oldDirectory(version)
   db.close()
   addList(dir, [
     { ip: '192.0.2.1:80', type: 'http', works: 100 },
@@ -166,15 +188,11 @@ describe('a file that this program must not open', () => {
   ])('is refused and left as it is: %s', (pragma, sentence) => {
     const { file, db } = oldDirectory()
     db.run(pragma)
-    const content = () =>
-      [CONTENT.plans, CONTENT.keys, CONTENT.admissions, CONTENT.networks].map(([select]) =>
-        rowsOf(db, select),
-      )
-    const before = content()
+    const before = contentOf(db, 1)
     for (const isServer of [false, true]) {
       expect(() => openAccessFile(file, { isServer })).toThrow(new CommandError(file + sentence))
     }
-    expect(content()).toEqual(before)
+    expect(contentOf(db, 1)).toEqual(before)
     db.close()
   })
 })

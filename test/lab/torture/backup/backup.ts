@@ -6,6 +6,8 @@
 import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { keySubject } from '../../../../src/access/entitlements.ts'
+import { createUsageStore } from '../../../../src/sqlite/access/usage.ts'
 import { addKeys } from '../../../support/fixtures.ts'
 import { type Child, launch, succeed } from '../../../support/launch.ts'
 import { dayOf } from '../../../support/limiter-oracle.ts'
@@ -105,14 +107,9 @@ function contentsOf(archive: string, into: string) {
   const access = new Database(accessFile, { readonly: true })
   const proxies = new Database(listFile, { readonly: true })
   const faults = [access, proxies].flatMap(integrityFaults)
-  const admitted = access
-    .query<unknown[], []>(
-      `select label, coalesce((select requests from admissions
-       where subject_kind = 'key' and subject_id = keys.id order by admissions.id desc limit 1), 0)
-     from keys order by label`,
-    )
-    .values()
-    .map(([, requests]) => Number(requests))
+  const keys = access.query<{ id: string }, []>('select id from keys order by label').all()
+  const usage = createUsageStore(access).peek(keys.map(({ id }) => keySubject(id)))
+  const admitted = usage.map(({ requests }) => requests)
   const [list] = proxies
     .query<unknown[], []>('select count(*), count(distinct type) from proxies')
     .values()

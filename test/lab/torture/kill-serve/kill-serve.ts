@@ -2,11 +2,11 @@
  * Kills servers under load at random moments: what they answered stays counted (contract B8), and
  * the next start is ready at once without repair and admits exactly what remains.
  */
-import { Database } from 'bun:sqlite'
 import { join } from 'node:path'
+import { keySubject } from '../../../../src/access/entitlements.ts'
+import { openRegistry } from '../../../../src/sqlite/stores.ts'
 import { succeed } from '../../../support/launch.ts'
 import { between, randomOf } from '../../../support/random.ts'
-import { files } from '../../support/serve.ts'
 import { count, shown } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
 import { DEADLINE, kill, summaryOf } from '../support/kill.ts'
@@ -37,7 +37,9 @@ const STARTING_SHARE = 0.2
 const READY_MS_MAX = 1000
 /** Admissions of other subjects that the database holds from the beginning. */
 const OTHER_SUBJECTS = 20_000
-const OTHER_ROWS_EACH = 5
+const OTHER_ADMISSIONS_EACH = 5
+/** So many of them were made in one turn of the event loop. */
+const TURN = 50
 /** A daily quota must not start again during a round. */
 const DAY_MS = 86_400_000
 const MIDNIGHT_MARGIN_MS = 20_000
@@ -60,19 +62,17 @@ async function prepareData(run: Run, data: string): Promise<void> {
   await Bun.write(file, ADDRESSES.map(address => `http://${address}\n`).join(''))
   await succeed([run.binary, 'import', file, '--data', data], DEADLINE)
   addPlans(data)
-  const db = new Database(files(data).access, { readwrite: true })
-  const insert = db.prepare(
-    `insert into admissions (subject_kind, subject_id, at, requests, kept)
-     values ('key', ?, ?, ?, ?)`,
-  )
+  const { usage, close } = openRegistry(data)
   const sinceMs = Date.now() - DAY_MS / 48 // half an hour ago
-  db.transaction(() => {
-    for (let row = 1; row <= OTHER_ROWS_EACH; row += 1) {
-      for (let n = 0; n < OTHER_SUBJECTS; n += 1) insert.run(`other-${n}`, sinceMs, row, row)
-    }
-  })()
-  insert.finalize()
-  db.close(true)
+  const others = Array.from({ length: OTHER_SUBJECTS }, (_, n) => {
+    const window = { name: 'other', limit: OTHER_ADMISSIONS_EACH, ms: DAY_MS }
+    return { rules: [{ subject: keySubject(`other-${n}`), window, daily: null }], nowMs: sinceMs }
+  })
+  for (let n = 0; n < OTHER_ADMISSIONS_EACH; n += 1) {
+    for (let from = 0; from < others.length; from += TURN)
+      usage.admit(others.slice(from, from + TURN))
+  }
+  close()
 }
 
 async function awayFromMidnight(): Promise<void> {
@@ -191,7 +191,7 @@ function findingsOf(tally: Tally, wanted: number): Finding[] {
       promise: 'a killed server is ready again within a second, without repair',
       figure:
         `${shown(slowestMs)} ms at most of ${readyMs.length} starts under load, ` +
-        `with ${count(OTHER_SUBJECTS * OTHER_ROWS_EACH)} other admissions`,
+        `with ${count(OTHER_SUBJECTS * OTHER_ADMISSIONS_EACH)} other admissions`,
       bound: `≤ ${count(READY_MS_MAX)} ms`,
       holds: readyMs.length > 0 && slowestMs <= READY_MS_MAX,
     },

@@ -17,7 +17,7 @@ import {
 const CLIENTS = 6
 /** Requests for networks until the quota must be full. */
 const NETWORK_REQUESTS = 400
-/** Kinds whose windows keep an hour of admissions: each admission of a run is a row. */
+/** Kinds whose windows keep an hour of admissions: each admission of a run is kept. */
 const HOURLY: readonly Subject['kind'][] = ['hourly', 'hourlyMany', 'temp']
 
 /** The difference between what was answered and what was counted. */
@@ -26,7 +26,7 @@ type Balance = { admitted: number; lost: number; wrong: string[] }
 /** Compares answers with the database; no request may be under way. */
 export function balanceOf(subject: Subject, counted: Counted): Balance {
   const { kind, admitted, unknown, limit, refused } = subject
-  const { requests, rows } = counted
+  const { requests, kept } = counted
   const wrong: string[] = []
   const say = (text: string): void => void wrong.push(`${kind}: ${text}`)
   const lostNetworks = subject.networks.difference(counted.networks).size
@@ -34,7 +34,7 @@ export function balanceOf(subject: Subject, counted: Counted): Balance {
   if (requests > admitted + unknown) say(`${requests} counted, ${admitted}+${unknown} asked`)
   if (requests > limit) say(`${requests} admitted of ${limit}`)
   if (refused > 0 && requests < limit) say(`refused at ${requests} of ${limit}`)
-  if (HOURLY.includes(kind) && rows !== requests) say(`${rows} rows for ${requests} requests`)
+  if (HOURLY.includes(kind) && kept !== requests) say(`${kept} kept of ${requests} requests`)
   const known = subject.networks.union(subject.unknownNetworks)
   if (!counted.networks.isSubsetOf(known)) say('a network is counted that no answer can have shown')
   if (counted.networks.size > NETWORKS_QUOTA) say('more networks than the quota')

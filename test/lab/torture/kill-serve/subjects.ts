@@ -3,6 +3,9 @@
  * limit, what they were answered, and what the database counted for them.
  */
 import { Database } from 'bun:sqlite'
+import { keySubject } from '../../../../src/access/entitlements.ts'
+import { type Subject as CountedSubject, UNUSED } from '../../../../src/access/rate-limit.ts'
+import { createUsageStore } from '../../../../src/sqlite/access/usage.ts'
 import { addKeys } from '../../../support/fixtures.ts'
 import { between, pick } from '../../../support/random.ts'
 import { files } from '../../support/serve.ts'
@@ -35,7 +38,7 @@ const KINDS: readonly { kind: PlanName | 'temp' | 'demo'; subjects: number; limi
 export type Subject = {
   kind: (typeof KINDS)[number]['kind']
   /** As in access.db. */
-  name: string
+  counted: CountedSubject
   limit: number
   key: string
   address: string
@@ -65,13 +68,21 @@ export function addSubjects(data: string, round: number): Subject[] {
     const key = kind === 'demo' ? 'demo' : `${prefix}_${round}-${n}-${'k'.repeat(24)}`
     const none = { admitted: 0, refused: 0, unknown: 0 }
     const networks = { networks: new Set<number>(), unknownNetworks: new Set<number>() }
-    return { kind, name: `demo:${address}`, limit, key, address, ...none, ...networks }
+    return {
+      kind,
+      counted: { kind: 'demo', id: address },
+      limit,
+      key,
+      address,
+      ...none,
+      ...networks,
+    }
   })
   const withKeys = subjects.filter(({ kind }) => kind !== 'demo')
   const keys = withKeys.map(({ key, kind }) => ({ key, plan: kind === 'temp' ? null : kind }))
   for (const [n, id] of addKeys(data, {}, keys).entries()) {
     const subject = withKeys[n]
-    if (subject) subject.name = `key:${id}`
+    if (subject) subject.counted = keySubject(id)
   }
   return subjects
 }
@@ -107,26 +118,24 @@ export function note(subject: Subject, { network }: Request, status: number | nu
   return null
 }
 
-/** What access.db holds of a subject; `rows` are its admissions. */
-export type Counted = { requests: number; rows: number; networks: Set<number> }
+/** What access.db holds of a subject: its requests of the day, and how many admissions it keeps. */
+export type Counted = { requests: number; kept: number; networks: Set<number> }
 
 /** What was counted for every subject, and what SQLite finds wrong with the file. */
 export function readCounted(data: string, subjects: readonly Subject[]) {
   const db = new Database(files(data).access, { readwrite: true })
   try {
-    const counted = db.prepare<{ requests: number; rows: number; last: number }, [string]>(
-      `select requests, count(*) as rows, max(id) as last from admissions
-       where subject_kind || ':' || subject_id = ?`,
-    )
-    const networks = db.prepare<{ network: string }, [string]>(
+    const usage = createUsageStore(db).peek(subjects.map(({ counted }) => counted))
+    const networks = db.prepare<{ network: string }, [string, string]>(
       `select network from networks
-       where subject_kind || ':' || subject_id = ? and network_set = 'served'`,
+       where subject_kind = ? and subject_id = ? and network_set = 'served'`,
     )
     const all = new Map<Subject, Counted>()
-    for (const subject of subjects) {
-      const { requests, rows } = counted.get(subject.name) ?? { requests: 0, rows: 0 }
-      const shown = networks.all(subject.name).map(({ network }) => Number(network))
-      all.set(subject, { requests: requests ?? 0, rows, networks: new Set(shown) })
+    for (const [i, subject] of subjects.entries()) {
+      const { requests, admissions } = usage[i] ?? UNUSED
+      const { kind, id } = subject.counted
+      const shown = networks.all(kind, id).map(({ network }) => Number(network))
+      all.set(subject, { requests, kept: admissions.length, networks: new Set(shown) })
     }
     return { counted: all, faults: integrityFaults(db) }
   } finally {

@@ -19,9 +19,10 @@ const JOURNAL = `
     day integer,             -- of a network
     network text             -- of a network
   );
-  create trigger torture_admission after insert on admissions begin
+  create trigger torture_admission after insert on batches begin
     insert into torture_journal (subject, at, requests)
-    values (new.subject_kind || ':' || new.subject_id, new.at, new.requests);
+    select (value ->> 0) || ':' || (value ->> 1), value ->> 2, value ->> 3
+    from json_each(new.admissions) order by id;
   end;
   create trigger torture_network after insert on networks begin
     insert into torture_journal (subject, day, network)

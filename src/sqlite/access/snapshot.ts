@@ -1,0 +1,130 @@
+/**
+ * Owns keeping the log of admissions short (`admission-log.ts`): when a chunk of the snapshot is
+ * written, when batches that all chunks include are removed, and which subjects are forgotten.
+ */
+import type { Database } from 'bun:sqlite'
+import { type Entry, KEEP_ADDRESSES_MS, type Subjects } from './subjects.ts'
+
+/** The content of the log and the snapshot in memory. */
+export type Content = {
+  readonly subjects: Subjects
+  /** The last batch. */
+  lastId: number
+  /** The last batch that each chunk includes; an earlier one when others have written it since. */
+  readonly throughs: number[]
+  /** Characters of the log when all of it was read. */
+  logChars: number
+}
+
+export type SnapshotOptions = {
+  /** Chunks of the snapshot. Files depend on it: another number needs a migration. */
+  chunks: number
+  /**
+   * Least number of characters appended to the log between two chunks. Fewer would write small
+   * chunks too often; more would make the log longer, which has about `chunks` times as many.
+   */
+  chunkChars: number
+  /** Batches removed, and subjects examined by a prune, at most at a time: requests wait for it. */
+  removeMax: number
+  examineMax: number
+}
+export const DEFAULTS: SnapshotOptions = {
+  ...{ chunks: 256, chunkChars: 8192, removeMax: 500, examineMax: 10_000 },
+}
+
+const snapshotStatements = (db: Database) => ({
+  writeChunk: db.prepare<never, [chunk: number, through: number, usage: string]>(
+    'insert or replace into snapshot (chunk, through, usage) values (?, ?, ?)',
+  ),
+  removeBatches: db.prepare<never, [through: number, most: number]>(
+    'delete from batches where id <= min(?, (select min(id) from batches) + ? - 1)',
+  ),
+  selectEnds: db.prepare<{ admissions: string }, []>(
+    `select admissions from batches
+     where id in (select min(id) from batches union all select max(id) from batches) order by id`,
+  ),
+})
+
+/** The instants of the earliest and the latest of the admissions of a batch. */
+function spanOf(admissions: string): { firstMs: number; lastMs: number } {
+  let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, 0]
+  for (const [, , atMs] of JSON.parse(admissions) as Entry[]) {
+    firstMs = Math.min(firstMs, atMs)
+    lastMs = Math.max(lastMs, atMs)
+  }
+  return { firstMs, lastMs }
+}
+
+/**
+ * A prune in progress: ages are measured from `timeMs`, `chunk` is next, and every chunk is to
+ * include the batches up to `through`.
+ */
+type Round = { timeMs: number; chunk: number; through: number }
+
+/** Writes the snapshot of `content`. All methods belong inside a transaction, after `catchUp`. */
+export function createSnapshotWriter(db: Database, content: Content, options: SnapshotOptions) {
+  const { chunks, chunkChars, removeMax, examineMax } = options
+  const { subjects, throughs } = content
+  const { writeChunk, removeBatches, selectEnds } = snapshotStatements(db)
+  let charsToNext = chunkChars
+  let round: Round | null = null
+
+  /** Writes a chunk; returns its size. */
+  function save(chunk: number): number {
+    const text = subjects.save(chunk)
+    writeChunk.run(chunk, content.lastId, text)
+    throughs[chunk] = content.lastId
+    return text.length
+  }
+
+  /** Removes batches that all chunks include, but the last one; returns whether more remain. */
+  function removeIncluded(): boolean {
+    const through = Math.min(content.lastId - 1, ...throughs)
+    return removeBatches.run(through, removeMax).changes === removeMax
+  }
+
+  function beginRound(nowMs: number): Round {
+    const ends = selectEnds.all().map(({ admissions }) => spanOf(admissions))
+    const timeMs = Math.min(nowMs, ends.at(-1)?.lastMs ?? 0)
+    const isOld = (ends[0]?.firstMs ?? timeMs) < timeMs - KEEP_ADDRESSES_MS
+    const isLong = content.logChars > 2 * chunks * chunkChars // e.g. after a migration
+    content.logChars = 0
+    return { timeMs, chunk: 0, through: isOld || isLong ? content.lastId : 0 }
+  }
+
+  return {
+    /**
+     * Is called when a batch of so many characters was appended. Writes the chunk that is furthest
+     * behind when the log has grown by as much as the last chunk was long: so the snapshot never
+     * writes more than the batches do.
+     */
+    onBatch(chars: number): void {
+      charsToNext -= chars
+      if (charsToNext > 0) return
+      charsToNext = Math.max(chunkChars, save(throughs.indexOf(Math.min(...throughs))))
+      removeIncluded()
+    },
+
+    /**
+     * Forgets a slice of what no limit counts any more, in memory and in the file. Age is measured
+     * from the latest admissions when the clock is ahead of them: the clock may step back, and used
+     * quota must not be lost then. Returns that time, and whether more may remain.
+     */
+    prune(nowMs: number): { timeMs: number; mayRemain: boolean } {
+      round ??= beginRound(nowMs)
+      const { timeMs, through } = round
+      let examined = 0
+      let chars = 0
+      while (round.chunk < chunks && examined < examineMax && chars < chunkChars) {
+        const { chunk } = round
+        examined += subjects.count(chunk)
+        const hasChanged = subjects.forget(chunk, timeMs)
+        if (hasChanged || (throughs[chunk] ?? 0) < through) chars += save(chunk)
+        round.chunk += 1
+      }
+      const mayRemain = round.chunk < chunks || removeIncluded()
+      if (!mayRemain) round = null
+      return { timeMs, mayRemain }
+    },
+  }
+}

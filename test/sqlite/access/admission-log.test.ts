@@ -1,0 +1,315 @@
+/**
+ * The log of admissions and its snapshot (src/sqlite/access/admission-log.ts, snapshot.ts,
+ * subjects.ts): their form in the file, how long the log becomes, and what is read at a start.
+ * That no admission is lost is in `servers.test.ts`.
+ */
+import type { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { keySubject } from '../../../src/access/entitlements.ts'
+import { newKeyId } from '../../../src/access/key.ts'
+import type { Admission } from '../../../src/access/rate-limit.ts'
+import { StoreError } from '../../../src/lib/errors.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/lib/time.ts'
+import { openAccessFile } from '../../../src/sqlite/access/store.ts'
+import { createSubjects } from '../../../src/sqlite/access/subjects.ts'
+import { ACCESS_FILE, openRegistry } from '../../../src/sqlite/stores.ts'
+import { addKeys, T0 } from '../../support/fixtures.ts'
+import { burst, DEMO, IP, openUsage, regular, TODAY } from '../../support/limits.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const WINDOW = { name: 'burst', limit: 3, ms: MINUTE_MS }
+/** An admission of a key, which is refused after three in a minute. */
+const of = (id: string, nowMs = T0): Admission => ({
+  rules: [{ subject: keySubject(id), window: WINDOW, daily: null }],
+  nowMs,
+})
+
+/** What a file holds. */
+const batchesIn = (db: Database): unknown[][] =>
+  db.prepare('select id, admissions from batches order by id').values()
+const chunksIn = (db: Database): unknown[][] =>
+  db.prepare('select chunk, through, usage from snapshot order by chunk').values()
+const idsIn = (db: Database): unknown[] => batchesIn(db).map(([id]) => id)
+
+describe('the log', () => {
+  test('has a row for the admissions of each transaction, in their order', () => {
+    const { db, usage, close } = openUsage()
+    usage.admit([of('a'), of('b'), of('a', T0 + 1)])
+    usage.admit([of('a', T0 + 2), of('a', T0 + 3)]) // the last is refused
+    expect(batchesIn(db)).toEqual([
+      [1, `[["key","a",${T0},1,1],["key","b",${T0},1,1],["key","a",${T0 + 1},2,2]]`],
+      [2, `[["key","a",${T0 + 2},3,3]]`],
+    ])
+    close()
+  })
+
+  test('gets no row from a transaction without admissions', () => {
+    const dir = temporaryDirectory()
+    const { usage, close } = openUsage(dir)
+    const watching = openAccessFile(join(dir, ACCESS_FILE))
+    const version = () => watching.prepare('pragma data_version').values()[0]?.[0]
+    usage.admit([of('a'), of('a'), of('a')])
+    const before = version()
+    usage.admit([of('a'), of('a')])
+    usage.admit([])
+    expect(version()).toBe(before)
+    usage.admit([of('b')])
+    expect(version()).not.toBe(before)
+    watching.close()
+    close()
+  })
+
+  test('stays short, however many admissions and servers there are', () => {
+    const dir = temporaryDirectory()
+    const options = { chunks: 4, chunkChars: 500 }
+    const servers = [openUsage(dir, options), openUsage(dir, options)]
+    for (let n = 0; n < 2000; n += 1) {
+      servers[n % 2]?.usage.admit([of(`key-${n % 40}`, T0 + n * MINUTE_MS)])
+    }
+    const [one] = servers
+    const chars = batchesIn(one?.db ?? openUsage().db).join('').length
+    expect(chars).toBeGreaterThan(500)
+    expect(chars).toBeLessThan(4 * 500 * 3)
+    for (const server of servers) server.close()
+  })
+
+  test('keeps its last row, so that no id is used again', () => {
+    const { db, usage, prune, close } = openUsage(null, { chunks: 2, chunkChars: 1 })
+    for (let n = 0; n < 9; n += 1) usage.admit([of('a', T0 + n * DAY_MS)])
+    prune(T0 + 9 * DAY_MS)
+    expect(idsIn(db)).toEqual([9])
+    usage.admit([of('a', T0 + 9 * DAY_MS)])
+    expect(idsIn(db)).toContain(10)
+    close()
+  })
+
+  test('that is long is shortened by some rows at a time', () => {
+    const { db, usage, close } = openUsage(null, { chunks: 1, removeMax: 7 })
+    for (let n = 0; n < 30; n += 1) usage.admit([of(`${n}`, n < 29 ? T0 : T0 + 3 * HOUR_MS)])
+    const left: number[] = []
+    while (usage.prune(T0 + 3 * HOUR_MS)) left.push(idsIn(db).length)
+    expect([...left, idsIn(db).length]).toEqual([23, 16, 9, 2, 1])
+    close()
+  })
+})
+
+describe('the snapshot', () => {
+  test('has chunks of subjects, with what a limit counts of each', () => {
+    const { db, usage, admit, close } = openUsage(null, { chunks: 1, chunkChars: 120 })
+    usage.admit([of('a'), of('b'), of('a', T0 + 1)])
+    expect(chunksIn(db)).toEqual([])
+    admit(DEMO, '2001:db8::1', T0 + 2)
+    const a = `["key","a",2,[${T0},1]]`
+    const demo = `["demo","2001:db8:0:0::/64",1,[${T0 + 2}]]`
+    expect(chunksIn(db)).toEqual([[0, 2, `[${a},["key","b",1,[${T0}]],${demo}]`]])
+    close()
+  })
+
+  test('is written one chunk at a time, a large one after as many characters of the log', () => {
+    const dir = temporaryDirectory()
+    const { db, usage, close } = openUsage(dir, { chunks: 3, chunkChars: 1000 })
+    const written: number[] = []
+    for (let n = 0; n < 3000; n += 1) {
+      const before = chunksIn(db).map(([chunk, through]) => `${chunk} ${through}`)
+      usage.admit([of(`key-${n % 200}`, T0 + n * MINUTE_MS)])
+      const after = chunksIn(db).filter(
+        ([chunk, through]) => !before.includes(`${chunk} ${through}`),
+      )
+      expect(after.length).toBeLessThanOrEqual(1)
+      for (const [chunk] of after) written.push(Number(chunk))
+    }
+    expect(written.slice(0, 7)).toEqual([0, 1, 2, 0, 1, 2, 0])
+    // 200 keys in 3 chunks are about 2,000 characters each; an admission is about 30.
+    expect(written.length).toBeGreaterThan(30)
+    expect(written.length).toBeLessThan(70)
+    close()
+  })
+
+  test('counts for nothing when its transaction fails', () => {
+    const { db, usage, read, close } = openUsage(null, { chunks: 1, chunkChars: 40 })
+    usage.admit([of('a')])
+    db.run(`create temp trigger broken before delete on batches begin
+      select raise(abort, 'broken'); end`)
+    expect(() => usage.admit([of('a')])).toThrow('broken')
+    db.run('drop trigger broken')
+    expect(read(keySubject('a')).admissions).toEqual([T0])
+    close()
+  })
+})
+
+describe('chunks', () => {
+  test('are the same in all versions: 256, by this hash', () => {
+    const { db, usage, prune, close } = openUsage()
+    usage.admit([of('a'), of('k7x2m9qa'), of('198.51.100.7', T0 + 3 * HOUR_MS)])
+    usage.admit([of('b', T0 + 3 * HOUR_MS)])
+    prune(T0 + 3 * HOUR_MS)
+    const chunks = chunksIn(db).filter(([, , usage]) => usage !== '[]')
+    expect(chunksIn(db).length).toBe(256)
+    expect(chunks.map(([chunk, , usage]) => [chunk, JSON.parse(String(usage))[0][1]])).toEqual([
+      [32, 'a'],
+      [59, 'k7x2m9qa'],
+      [233, 'b'],
+      [243, '198.51.100.7'],
+    ])
+    close()
+  })
+
+  test('get keys and addresses evenly', () => {
+    const many = Array.from({ length: 25_600 }, (_, n) => n)
+    for (const idOf of [
+      () => newKeyId(),
+      (n: number) => `10.0.${n >> 8}.${n & 255}`,
+      (n: number) => `2001:db8:${n.toString(16)}:0::/64`,
+    ]) {
+      const subjects = createSubjects(256)
+      for (const n of many) subjects.apply(['demo', idOf(n), T0, 1, 1])
+      const counts = Array.from({ length: 256 }, (_, chunk) => subjects.count(chunk))
+      expect(Math.min(...counts)).toBeGreaterThan(50)
+      expect(Math.max(...counts)).toBeLessThan(200)
+    }
+  })
+})
+
+describe('a prune', () => {
+  test('writes the snapshot after a migration, because the log is long, because the log is long', () => {
+    const dir = temporaryDirectory()
+    const options = { chunks: 2, chunkChars: 100 }
+    const before = openUsage(dir, { ...options, chunkChars: 1e9 })
+    for (let n = 0; n < 40; n += 1) before.usage.admit([of(`${n}`)])
+    before.close()
+    const { db, usage, read, close } = openUsage(dir, options)
+    const throughs = () => chunksIn(db).map(([, through]) => through)
+    const written: unknown[] = []
+    while (usage.prune(T0)) written.push(throughs())
+    expect(written.at(0)).toEqual([40]) // one at a time
+    expect(throughs()).toEqual([40, 40])
+    expect(idsIn(db)).toEqual([40])
+    usage.admit([of('a')])
+    while (usage.prune(T0));
+    expect(throughs()).toEqual([40, 40])
+    expect(read(keySubject('7'))).toEqual({ admissions: [T0], day: TODAY, requests: 1 })
+    close()
+  })
+
+  test.each([
+    ['a log', { chunks: 8, chunkChars: 1e9 }],
+    ['a log and a snapshot', { chunks: 8, chunkChars: 64 }],
+    ['a snapshot', { chunks: 1, chunkChars: 1 }],
+  ])('leaves no forgotten address in %s', (_, options) => {
+    const { db, usage, admit, prune, read, close } = openUsage(null, options)
+    for (let n = 0; n < 50; n += 1) admit(DEMO, `192.0.2.${n}`, T0)
+    usage.admit([of('a')])
+    const later = T0 + 2 * HOUR_MS + 1
+    for (let n = 0; n < 200; n += 1) usage.admit([of(`b-${n}`, later)])
+    prune(later)
+    const text = [...batchesIn(db), ...chunksIn(db)].join('\n')
+    expect(text).not.toContain('192.0.2.')
+    expect(text).toContain('"a"')
+    expect(read({ kind: 'demo', id: '192.0.2.7' }).admissions).toEqual([])
+    close()
+  })
+
+  test('that has nothing to remove writes nothing', () => {
+    const dir = temporaryDirectory()
+    const { usage, prune, close } = openUsage(dir)
+    const watching = openAccessFile(join(dir, ACCESS_FILE))
+    const version = () => watching.prepare('pragma data_version').values()[0]?.[0]
+    usage.admit([of('a'), of('b')])
+    const another = openUsage(dir) // reads a log that is not long
+    const before = version()
+    for (const each of [prune, another.prune]) each(T0 + MINUTE_MS)
+    expect(version()).toBe(before)
+    for (const each of [watching, another]) each.close()
+    close()
+  })
+})
+
+test('a prune looks at everything again each time', () => {
+  const { usage, prune, read, close } = openUsage()
+  for (const [days, forgotten] of [
+    [3, 'key-0'],
+    [6, 'key-3'],
+    [9, 'key-6'],
+  ] as const) {
+    usage.admit([of(`key-${days - 3}`, T0 + (days - 3) * DAY_MS)])
+    usage.admit([of(`key-${days}`, T0 + days * DAY_MS)])
+    prune(T0 + days * DAY_MS)
+    expect(read(keySubject(forgotten)).admissions).toEqual([])
+  }
+  close()
+})
+
+test('what others append is read alone, not with all before it', () => {
+  const dir = temporaryDirectory()
+  const [one, two] = [openUsage(dir), openUsage(dir)]
+  one.usage.admit([of('a')])
+  const usage = two.read(keySubject('a'))
+  one.usage.admit([of('a', T0 + 1)])
+  expect(two.read(keySubject('a'))).toBe(usage)
+  expect(usage.admissions).toEqual([T0, T0 + 1])
+  for (const { close } of [one, two]) close()
+})
+
+test('a failure of SQLite while usage is read is not taken for damage', () => {
+  const dir = temporaryDirectory()
+  openUsage(dir).close()
+  const { db, usage, close } = openUsage(dir)
+  db.run('drop table snapshot')
+  expect(() => usage.peek([])).toThrow('no such table: snapshot')
+  close()
+})
+
+describe('a start', () => {
+  test('reads snapshot and log: the requests of the day of each key are listed', () => {
+    const dir = temporaryDirectory()
+    const plans = { free: burst(9, 60) }
+    const ids = addKeys(
+      dir,
+      plans,
+      ['k-1', 'k-2', 'k-3'].map(key => ({ key, plan: 'free' })),
+      T0,
+    )
+    const { admit, close } = openUsage(dir, { chunkChars: 100 })
+    for (const [n, id] of ids.entries()) {
+      for (let i = 0; i < n * 3; i += 1) admit(regular({}, id), IP, T0 + i)
+    }
+    close()
+    const registry = openRegistry(dir)
+    const listed = (nowMs: number) =>
+      ids.map(id => registry.keys.list(nowMs).find(key => key.id === id)?.requestsToday)
+    expect(listed(T0)).toEqual([0, 3, 6])
+    expect(listed(T0 + DAY_MS)).toEqual([0, 0, 0])
+    expect(listed(T0 - DAY_MS)).toEqual([0, 3, 6]) // the clock was set back
+    registry.close()
+  })
+
+  test.each([
+    [`update batches set admissions = substr(admissions, 2)`],
+    [`update batches set admissions = replace(admissions, 'key', 'kex')`],
+    [`insert into snapshot values (0, 1, '{}')`],
+  ])('on usage that cannot be read is a failure of the store: %s', sql => {
+    const dir = temporaryDirectory()
+    const { db, usage, close } = openUsage(dir)
+    usage.admit([of('a')])
+    db.run(sql)
+    const another = openUsage(dir)
+    const failure = (() => {
+      try {
+        return another.usage.admit([of('a')])
+      } catch (error) {
+        return error
+      }
+    })()
+    expect(failure).toBeInstanceOf(StoreError)
+    expect(failure).toMatchObject({
+      isDamage: true,
+      message: expect.stringContaining('is damaged'),
+    })
+    expect(another.db.inTransaction).toBe(false)
+    another.close()
+    close()
+  })
+})

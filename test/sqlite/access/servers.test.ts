@@ -1,0 +1,318 @@
+/**
+ * Any number of servers on one access.db (contract B3, B6, B8): restarted, crashed, pruned, failing,
+ * begun on a file of an earlier schema, with a snapshot of few chunks that is written all the time.
+ * An oracle that keeps everything must agree with every decision, and with all limits after it.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { limitRulesOf } from '../../../src/access/entitlements.ts'
+import type { Caller } from '../../../src/access/key.ts'
+import { admit, type Usage, type UsageTable } from '../../../src/access/rate-limit.ts'
+import { DAY_MS, HOUR_MS, utcDay } from '../../../src/lib/time.ts'
+import type { SnapshotOptions } from '../../../src/sqlite/access/snapshot.ts'
+import { ACCESS_SCHEMA } from '../../../src/sqlite/access/store.ts'
+import { APPLICATION_IDS } from '../../../src/sqlite/migrate.ts'
+import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
+import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
+import {
+  DEMO,
+  IP,
+  MIDNIGHT,
+  type OpenUsage,
+  openUsage,
+  regular,
+  temp,
+} from '../../support/limits.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** Where requests come from; two are of one /64, and two are no addresses. */
+const PLACES = [IP, '203.0.113.9', '2001:db8::1', '2001:db8::2', '::1', 'unix', 'unknown'] as const
+const SERVERS = 3
+/** Callers of a run: regular ones with any plan, and these. */
+const REGULAR = 4
+const OTHERS: readonly Caller[] = [DEMO, DEMO, temp('t1'), temp('t2')]
+/** Ids of regular keys: as `newKeyId` makes them, and what no text may take apart. */
+const IDS = ['k1', '198.51.100.7', '"],["key', 'ключ\n\u2028'] as const
+
+const anyPlan = fc.record({
+  burst: fc.option(
+    fc.record({
+      requests: fc.integer({ min: 1, max: 5 }),
+      seconds: fc.constantFrom(1, 5, 60, 3600, 86_400),
+    }),
+  ),
+  daily: fc.option(fc.integer({ min: 1, max: 8 })),
+  subnets: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 1 }),
+  clients: fc.option(fc.integer({ min: 1, max: 3 }), { freq: 1 }),
+})
+const anyRequest = fc.record({
+  who: fc.nat({ max: REGULAR + OTHERS.length - 1 }),
+  from: fc.nat({ max: PLACES.length - 1 }),
+  subnets: fc.uniqueArray(fc.nat({ max: 4 }), { maxLength: 3 }),
+})
+type Asked = { who: number; from: number; subnets: number[] }
+const anyTurn = fc.array(anyRequest, { minLength: 1, maxLength: 6 })
+
+const anyStepMs = fc.oneof(
+  { weight: 8, arbitrary: fc.integer({ min: 0, max: 3000 }) },
+  { weight: 3, arbitrary: fc.constantFrom(4999, 5000, 60_000, HOUR_MS / 2, HOUR_MS, 3 * HOUR_MS) },
+  { weight: 1, arbitrary: fc.constantFrom(12 * HOUR_MS, DAY_MS, 3 * DAY_MS) },
+  { weight: 1, arbitrary: fc.integer({ min: -HOUR_MS / 2, max: -1 }) },
+)
+
+/** What makes a turn fail: a request that cannot be written, a statement that fails, a lock. */
+const FAULTS = [
+  'request',
+  'insert on batches',
+  'insert on snapshot',
+  'delete on batches',
+  'locked',
+] as const
+type Fault = (typeof FAULTS)[number]
+const anyMove = fc.record({
+  server: fc.nat({ max: SERVERS - 1 }),
+  /** The server whose limits are compared afterwards; the others may fall behind. */
+  watched: fc.nat({ max: SERVERS - 1 }),
+  stepMs: anyStepMs,
+  move: fc.oneof(
+    { weight: 20, arbitrary: fc.record({ turn: anyTurn, fault: fc.constant(null) }) },
+    { weight: 3, arbitrary: fc.record({ turn: anyTurn, fault: fc.constantFrom(...FAULTS) }) },
+    { weight: 2, arbitrary: fc.constant('restart' as const) },
+    { weight: 2, arbitrary: fc.constant('crash' as const) },
+    { weight: 2, arbitrary: fc.constant('prune' as const) },
+    { weight: 2, arbitrary: fc.constant('prune a slice' as const) },
+    { weight: 1, arbitrary: fc.constant('prune, the clock far ahead' as const) },
+  ),
+})
+type Move = typeof anyMove extends fc.Arbitrary<infer M> ? M : never
+
+const anyWorld = fc.record({
+  plans: fc.tuple(anyPlan, anyPlan, anyPlan, anyPlan),
+  /** Turns before the program that knows batches: their file has a row for each admission. */
+  old: fc.array(fc.record({ stepMs: anyStepMs, turn: anyTurn }), { maxLength: 8 }),
+  chunks: fc.integer({ min: 1, max: 5 }),
+  snapshots: fc.array(
+    fc.record({
+      chunkChars: fc.constantFrom(1, 40, 200, 8192),
+      removeMax: fc.integer({ min: 1, max: 5 }),
+      examineMax: fc.integer({ min: 1, max: 5 }),
+    }),
+    { minLength: SERVERS, maxLength: SERVERS },
+  ),
+  moves: fc.array(anyMove, { minLength: 1, maxLength: 80, size: 'max' }),
+})
+type World = typeof anyWorld extends fc.Arbitrary<infer W> ? W : never
+
+const placeOf = ({ from }: Asked): string => PLACES[from] ?? IP
+
+/** What was done, to see that the interesting things were. */
+type Seen = { refused: number; failed: number; old: number; chunks: number; removed: number }
+
+/** A run: its callers, its oracle, its clock. */
+function createRun(plans: World['plans'], seen: Seen) {
+  const callers = [...plans.map((plan, i) => regular(plan, IDS[i])), ...OTHERS]
+  const oracle = createLimiterOracle()
+  let nowMs = MIDNIGHT - 5000
+  let latestMs = nowMs
+  return {
+    callers,
+    oracle,
+    seen,
+    callerOf: ({ who }: Asked): Caller => callers[who] ?? DEMO,
+    /** Moves the clock, never back by more than half an hour altogether. */
+    step(stepMs: number): number {
+      nowMs = Math.max(nowMs + stepMs, latestMs - HOUR_MS / 2)
+      latestMs = Math.max(latestMs, nowMs)
+      return nowMs
+    },
+  }
+}
+type TheRun = ReturnType<typeof createRun>
+
+// ---------------------------------------------------------------------------------------------
+// A file of the schema before
+
+/** Writes the turns to a file with schema 2, as the program did then; no row is ever removed. */
+function writeOldFile(dir: string, { oracle, callerOf, step, seen }: TheRun, old: World['old']) {
+  const db = new Database(join(dir, ACCESS_FILE), { create: true, strict: true })
+  for (const script of ACCESS_SCHEMA.slice(0, 2)) db.run(script)
+  db.run(`pragma application_id = ${APPLICATION_IDS.access}`)
+  db.run('pragma user_version = 2')
+  const insert = db.prepare(
+    'insert into admissions (subject_kind, subject_id, at, requests, kept) values (?, ?, ?, ?, ?)',
+  )
+  const known = new Map<string, Usage>()
+  const table: UsageTable = {
+    read: ({ kind, id }) => known.get(`${kind}:${id}`) ?? null,
+    record({ kind, id }, atMs, requests, kept) {
+      const before = known.get(`${kind}:${id}`)?.admissions ?? []
+      const admissions = [...before, atMs].slice(-kept)
+      known.set(`${kind}:${id}`, { admissions, day: utcDay(atMs), requests })
+      insert.run(kind, id, atMs, requests, kept)
+      seen.old += 1
+    },
+  }
+  for (const { stepMs, turn } of old) {
+    const nowMs = step(stepMs)
+    for (const asked of turn) {
+      const rules = limitRulesOf(callerOf(asked), placeOf(asked))
+      expect(admit(table, { rules, nowMs })).toEqual(
+        oracle.admit(callerOf(asked), placeOf(asked), nowMs),
+      )
+    }
+  }
+  db.close()
+}
+
+// ---------------------------------------------------------------------------------------------
+// Turns
+
+/** Makes the next turn of a server fail; returns what ends that. */
+function breakServer({ db }: OpenUsage, dir: string, fault: Fault | null): () => void {
+  if (fault === null || fault === 'request') return () => {}
+  if (fault !== 'locked') {
+    db.run(`create temp trigger broken before ${fault} begin select raise(abort, 'broken'); end`)
+    return () => void db.run('drop trigger broken')
+  }
+  const other = new Database(join(dir, ACCESS_FILE))
+  other.run('begin immediate')
+  return () => other.close()
+}
+
+/** Sends a turn, with one more request that cannot be written if that is its fault. */
+async function sendTurn(
+  { access }: OpenUsage,
+  { callerOf }: TheRun,
+  turn: readonly Asked[],
+  fault: Fault | null,
+  nowMs: number,
+) {
+  const sent = turn.map(asked => access.admit(callerOf(asked), placeOf(asked), nowMs))
+  if (fault === 'request') sent.push(access.admit(regular({}, 'bad'), IP, Number.NaN))
+  return await Promise.allSettled(sent)
+}
+
+/** Sends a turn and compares decisions with the oracle, which knows nothing of one that failed. */
+async function takeTurn(
+  server: OpenUsage,
+  dir: string,
+  run: TheRun,
+  { turn, fault }: { turn: readonly Asked[]; fault: Fault | null },
+  nowMs: number,
+): Promise<void> {
+  const { oracle, callerOf, seen } = run
+  const repair = breakServer(server, dir, fault)
+  const outcomes = await sendTurn(server, run, turn, fault, nowMs)
+  repair()
+  if (outcomes.some(({ status }) => status === 'rejected')) {
+    expect(outcomes.every(({ status }) => status === 'rejected')).toBe(true)
+    expect(fault).not.toBeNull()
+    seen.failed += 1
+    return
+  }
+  for (const [i, asked] of turn.entries()) {
+    const decision = outcomes[i]?.status === 'fulfilled' ? outcomes[i].value : null
+    expect<unknown>(decision).toEqual(oracle.admit(callerOf(asked), placeOf(asked), nowMs))
+    if (decision?.kind === 'refused') seen.refused += 1
+  }
+  for (const [i, asked] of turn.entries()) {
+    const decision = outcomes[i]?.status === 'fulfilled' ? outcomes[i].value : null
+    if (decision?.kind === 'admitted') {
+      await consumeAsTheOracle(server, run, asked, decision.atMs, nowMs)
+    }
+  }
+}
+
+async function consumeAsTheOracle(
+  { access }: OpenUsage,
+  { oracle, callerOf }: TheRun,
+  asked: Asked,
+  atMs: number,
+  nowMs: number,
+): Promise<void> {
+  const { subnets } = asked
+  const [caller, ip] = [callerOf(asked), placeOf(asked)]
+  const decision = await access.consume(caller, { ip, subnets, atMs, nowMs })
+  const used = decision.kind === 'refused' ? decision.used : null
+  expect(used).toBe(oracle.consume(caller, ip, subnets, atMs))
+}
+
+async function expectLimits(
+  { access }: OpenUsage,
+  callers: readonly Caller[],
+  oracle: LimiterOracle,
+  nowMs: number,
+): Promise<void> {
+  for (const [who, caller] of callers.entries()) {
+    const ip = PLACES[who % PLACES.length] ?? IP
+    expect(await access.limits(caller, ip, nowMs)).toEqual(oracle.limits(caller, ip, nowMs))
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// Runs
+
+function openServer(dir: string, options: Partial<SnapshotOptions>): OpenUsage {
+  const server = openUsage(dir, options)
+  server.db.run('pragma busy_timeout = 0')
+  return server
+}
+
+function prune({ usage }: OpenUsage, move: Move['move'], nowMs: number): void {
+  if (move === 'prune a slice') usage.prune(nowMs)
+  if (move === 'prune') while (usage.prune(nowMs));
+  if (move === 'prune, the clock far ahead') while (usage.prune(nowMs + 400 * DAY_MS));
+}
+
+/** Servers on the file in `dir`. */
+function createServers(dir: string, { chunks, snapshots }: World) {
+  const open = (i: number) => openServer(dir, { chunks, ...snapshots[i] })
+  const running = snapshots.map((_, i) => open(i))
+  const opened = [...running]
+  function the(i: number): OpenUsage {
+    const server = running[i]
+    if (server === undefined) throw new Error(`there is no server ${i}`)
+    return server
+  }
+  return {
+    the,
+    /** Starts a server again; one that crashed is never closed. */
+    again(i: number, move: 'restart' | 'crash'): void {
+      if (move === 'restart') the(i).close()
+      running[i] = open(i)
+      opened.push(the(i))
+    },
+    closeAll(): void {
+      for (const { close } of opened) close()
+    },
+  }
+}
+
+/** Makes the moves, and compares the limits of one server with the oracle after each. */
+async function play(world: World, seen: Seen): Promise<void> {
+  const dir = temporaryDirectory()
+  const run = createRun(world.plans, seen)
+  writeOldFile(dir, run, world.old)
+  const { the, again, closeAll } = createServers(dir, world)
+  for (const { server, watched, stepMs, move } of world.moves) {
+    const nowMs = run.step(stepMs)
+    if (move === 'restart' || move === 'crash') again(server, move)
+    else if (typeof move === 'string') prune(the(server), move, nowMs)
+    else await takeTurn(the(server), dir, run, move, nowMs)
+    await expectLimits(the(watched), run.callers, run.oracle, nowMs)
+  }
+  seen.chunks += the(0).countRows('snapshot')
+  seen.removed += Number(the(0).db.prepare('select min(id) - 1 from batches').values()[0]?.[0] ?? 0)
+  closeAll()
+}
+
+test('servers on one file decide as one oracle that keeps everything, whatever happens', async () => {
+  const seen: Seen = { refused: 0, failed: 0, old: 0, chunks: 0, removed: 0 }
+  const property = fc.asyncProperty(anyWorld, world => play(world, seen))
+  await fc.assert(property, { numRuns: 60 })
+  for (const times of Object.values(seen)) expect(times).toBeGreaterThan(50)
+}, 60_000)
