@@ -63,7 +63,7 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
           known = { keyId: caller.id, limits }
           return fail(query)
         }
-        return access.limits(caller, ip, nowMs).then(failWith, fail)
+        return access.limits(caller, ip, nowMs).then(failWith).catch(fail)
       }
 
       const answer = (decision: Decision): Awaitable<T> => {
@@ -76,8 +76,8 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
         const found = cache.find(query, nowMs, hasNetworkQuota(caller))
         const { atMs } = decision
         if (hasNetworkQuota(caller))
-          return consume(caller, found, { ip, nowMs, atMs }).then(end, fail)
-        return found instanceof Promise ? found.then(end, fail) : end(found)
+          return consume(caller, found, { ip, nowMs, atMs }).then(end).catch(fail)
+        return found instanceof Promise ? found.then(end).catch(fail) : end(found)
       }
       return access.admit(caller, ip, nowMs, answer, fail)
     } catch (thrown) {

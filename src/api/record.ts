@@ -160,7 +160,7 @@ const inOnePiece = (text: string): string => Buffer.from(text, 'latin1').toStrin
 
 /** Views whose record writers are kept, with what these know of columns with few values. */
 const VIEWS_MAX = 50
-/** Most characters of records that are kept with their rows. */
+/** Most characters of records that are kept with their rows, those of rows now gone included. */
 const KEPT_TEXT_MAX = 16 * 1024 * 1024
 
 /** Writes the records of one view; `texts`: of rows that stay in memory. */

@@ -63,18 +63,16 @@ export function createHttpApp(parts: HttpParts) {
     const write = (status: number, keyId: string | null, records: number, bytes: number): void => {
       if (!log.hasLines) return
       const ms = Math.round(elapsedMs() * 1000) / 1000
-      const { method } = request
-      const time = formatInstant(nowMs)
-      log.line(
-        accessLine({ time, id, method, path, status, keyId, records, bytes, ms, client: ip() }),
-      )
+      const entry = { time: formatInstant(nowMs), id, method: request.method, path, status, keyId }
+      log.line(accessLine({ ...entry, records, bytes, ms, client: ip() }))
     }
     const send = (reply: Reply): Response => {
       const { status, keyId, body, records } = reply
+      const response = responseOf(reply, id, isHead)
       if (body.kind === 'stream') {
         void body.sent.then(sent => write(status, keyId, sent.records, sent.bytes))
       } else write(status, keyId, records, isHead ? 0 : lengthOf(body))
-      return responseOf(reply, id, isHead)
+      return response
     }
     const end = (routed: Reply | Refused): Awaitable<Response> => {
       if (routed.kind === 'reply') return send(routed)

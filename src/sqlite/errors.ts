@@ -11,7 +11,7 @@ const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_READONLY: 'cannot be written (read-only file or directory)',
   SQLITE_PERM: 'cannot be opened (permission denied)',
   SQLITE_BUSY: 'is locked by another process',
-  SQLITE_FULL: 'cannot be written (the disk is full)',
+  SQLITE_FULL: 'cannot be written (the disk is full, or that of temporary files, TMPDIR)',
   SQLITE_IOERR: 'cannot be read or written (input/output error)',
 }
 

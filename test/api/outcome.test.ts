@@ -322,6 +322,19 @@ test('a reply that fails is made again, of our own failure, with what is known',
   close()
 })
 
+test('a reply that fails after a wait is made again, too', async () => {
+  const { id, handle, close } = createWorld({ subnets: 5 })
+  const replied: Outcome[] = []
+  const request = { key: KEY, queryString: '', ip: () => '192.0.2.200', nowMs: T0 }
+  await handle(request, async outcome => {
+    replied.push(outcome)
+    if (outcome.kind === 'answered') throw MISTAKE
+    return outcome
+  })
+  expect(replied.map(outcome => shown(outcome, id)[0])).toEqual(['answered', 'INTERNAL_ERROR'])
+  close()
+})
+
 test.each([
   ['without quotas of networks', {}, 0],
   ['with one for the networks served', { subnets: 5 }, 1],

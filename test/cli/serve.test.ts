@@ -255,6 +255,25 @@ describe('a whole answer of some length', () => {
   })
 })
 
+test('the access log has the address of clients that leave without their answer', async () => {
+  const server = await startChild(dataDirectory())
+  const { hostname, port } = new URL(server.url)
+  const gone = Array.from({ length: 50 }, () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const socket = connect(Number(port), hostname, () => {
+      socket.write(`GET ${ASK} HTTP/1.1\r\nHost: a\r\n\r\n`, () => socket.destroy())
+    })
+    socket.on('close', () => resolve())
+    return promise
+  })
+  await Promise.all(gone)
+  await server.request(ASK)
+  await server.stop()
+  const clients = linesOf(server.output()).map(line => JSON.parse(line).client)
+  expect(clients.length).toBeGreaterThan(0)
+  expect(new Set(clients)).toEqual(new Set(['127.0.0.1']))
+})
+
 describe('requests no well-behaved client sends', () => {
   let server: Awaited<ReturnType<typeof startChild>>
   beforeAll(async () => {

@@ -130,7 +130,11 @@ describe('a store that fails', () => {
 describe('a use throws', () => {
   const SENTENCES: readonly (readonly [code: string, sentence: string, isDamage: boolean])[] = [
     ['SQLITE_BUSY_SNAPSHOT', BUSY_SENTENCE, false],
-    ['SQLITE_FULL', `${FILE} cannot be written (the disk is full)`, false],
+    [
+      'SQLITE_FULL',
+      `${FILE} cannot be written (the disk is full, or that of temporary files, TMPDIR)`,
+      false,
+    ],
     ['SQLITE_READONLY', `${FILE} cannot be written (read-only file or directory)`, false],
     ['SQLITE_IOERR_WRITE', UNUSABLE_SENTENCE, false],
     ['SQLITE_IOERR_SHORT_READ', UNUSABLE_SENTENCE, true],

@@ -23,6 +23,10 @@ import { createSubjects, type Entry } from './subjects.ts'
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string]
 
+function requireInstant(atMs: number): void {
+  if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
+}
+
 /** The content of snapshot and log in memory. */
 function createContent(db: Database, chunks: number) {
   const selectBatches = db.prepare<BatchRow, [number]>(
@@ -30,13 +34,18 @@ function createContent(db: Database, chunks: number) {
   )
   const selectChunks = db.prepare<ChunkRow, []>('select chunk, through, usage from snapshot')
   const content: Content = {
-    ...{ subjects: createSubjects(chunks), lastId: 0, logChars: 0 },
+    subjects: createSubjects(chunks),
+    lastId: 0,
+    logChars: 0,
     throughs: new Array<number>(chunks).fill(0),
   }
 
   function apply([id, admissions]: BatchRow): void {
     const isIncluded = (chunk: number): boolean => id <= (content.throughs[chunk] ?? 0)
-    for (const entry of JSON.parse(admissions) as Entry[]) content.subjects.apply(entry, isIncluded)
+    for (const entry of JSON.parse(admissions) as Entry[]) {
+      requireInstant(entry[2])
+      content.subjects.apply(entry, isIncluded)
+    }
     content.lastId = id
   }
 
@@ -59,6 +68,7 @@ function createContent(db: Database, chunks: number) {
       content.subjects.clear()
       content.throughs.fill(0)
       for (const [chunk, through, usage] of selectChunks.values() as ChunkRow[]) {
+        if (chunk >= chunks) throw new RangeError(`there is no chunk ${chunk}`)
         content.subjects.load(chunk, usage)
         content.throughs[chunk] = through
       }
@@ -113,7 +123,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
     /** Adds an admission, which `write` will write. JSON has no form for an instant like `NaN`. */
     record({ kind, id }: Subject, atMs: number, requests: number, kept: number): void {
-      if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
+      requireInstant(atMs)
       const entry: Entry = [kind, id, atMs, requests, kept]
       content.subjects.apply(entry)
       unwritten.push(entry)

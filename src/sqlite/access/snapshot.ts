@@ -29,7 +29,10 @@ export type SnapshotOptions = {
   examineMax: number
 }
 export const DEFAULTS: SnapshotOptions = {
-  ...{ chunks: 256, chunkChars: 16_384, removeMax: 500, examineMax: 10_000 },
+  chunks: 256,
+  chunkChars: 8192,
+  removeMax: 500,
+  examineMax: 10_000,
 }
 
 const snapshotStatements = (db: Database) => ({
@@ -67,6 +70,7 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
   const { subjects, throughs } = content
   const { writeChunk, removeBatches, selectEnds } = snapshotStatements(db)
   let charsToNext = chunkChars
+  let batchesToRemoval = removeMax
   let round: Round | null = null
 
   /** Writes a chunk; returns its size. */
@@ -96,12 +100,17 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
     /**
      * Is called when a batch of so many characters was appended. Writes the chunk that is furthest
      * behind when the log has grown by twice as much as the last chunk was long: a subject in a
-     * chunk costs more than an entry of the log, because it is rarely in the CPU's caches.
+     * chunk costs more than an entry of the log, because it is rarely in the CPU's caches. Removes
+     * batches twice as fast as they are appended.
      */
     onBatch(chars: number): void {
       charsToNext -= chars
-      if (charsToNext > 0) return
-      charsToNext = Math.max(chunkChars, 2 * save(throughs.indexOf(Math.min(...throughs))))
+      if (charsToNext <= 0) {
+        charsToNext = Math.max(chunkChars, 2 * save(throughs.indexOf(Math.min(...throughs))))
+      }
+      batchesToRemoval -= 2
+      if (batchesToRemoval > 0) return
+      batchesToRemoval = removeMax
       removeIncluded()
     },
 

@@ -1,5 +1,5 @@
 /**
- * Owns when the WAL of a database that is in use is copied into its file by a worker. An import
+ * Owns when the WAL of a list that is in use is copied into its file by a worker. An import
  * empties the WAL itself, but not while an older snapshot of the list is being read.
  */
 import type { Database } from 'bun:sqlite'
@@ -30,7 +30,7 @@ const TICKS_MAX = 64
 const CLOSE_MS_MAX = 2_000
 
 /** Copies the WAL of `file` in a worker, when `tick` finds much of it pending. */
-export function createCheckpointer(file: string, holds: CheckpointTask['holds']) {
+export function createCheckpointer(file: string) {
   const state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   let worker: Worker | null = null
   let waitTicks = 1
@@ -39,7 +39,7 @@ export function createCheckpointer(file: string, holds: CheckpointTask['holds'])
   function start(): void {
     if (worker !== null) return
     Atomics.store(state, 0, WAITING)
-    const task: CheckpointTask = { file, holds, state }
+    const task: CheckpointTask = { file, state }
     // A failure is no news: the next attempt succeeds, or the store fails where it is used.
     worker = startTask<CheckpointTask, Checkpointed>(
       'sqlite/integrity/checkpoint.worker.ts',

@@ -137,6 +137,8 @@ export function copyWal(db: Database, file: string, nowMs: number): void {
     if (stampedAt() !== at) return
     if (hasLock) succeeds(() => db.run('pragma wal_checkpoint(passive)'))
     setTime(file, at)
+    // Without the lock, another process may have set the time of a newer stamp just before.
+    if (stampedAt() > at) setTime(file, stampedAt())
   } finally {
     guard.close()
   }

@@ -28,8 +28,10 @@ type Branch = { selects: number; rows: Row[]; unread: Iterator<Row[]>; isWhole: 
 
 /** The first rows of branches, at most `rowsMax` of each, all of one snapshot of the list. */
 function createBranches(read: Reader, dataVersion: () => number, rowsMax: number) {
-  const branches = createBoundedMap<string, Branch>(BRANCHES_MAX)
   let rowsHeld = 0
+  const branches = createBoundedMap<string, Branch>(BRANCHES_MAX, ({ rows }) => {
+    rowsHeld -= rows.length
+  })
   /** The version of the list that the rows belong to, and SQLite's number of their snapshot. */
   let heldVersion = -1
   let snapshot: number | null = null
@@ -37,7 +39,6 @@ function createBranches(read: Reader, dataVersion: () => number, rowsMax: number
 
   function forget(version: number): void {
     branches.clear()
-    rowsHeld = 0
     heldVersion = version
     snapshot = null
   }

@@ -129,7 +129,7 @@ describe('the snapshot', () => {
   })
 
   test('counts for nothing when its transaction fails', () => {
-    const { db, usage, read, close } = openUsage(null, { chunks: 1, chunkChars: 40 })
+    const { db, usage, read, close } = openUsage(null, { chunks: 1, chunkChars: 40, removeMax: 4 })
     usage.admit([of('a')])
     db.run(`create temp trigger broken before delete on batches begin
       select raise(abort, 'broken'); end`)
@@ -174,7 +174,7 @@ describe('chunks', () => {
 })
 
 describe('a prune', () => {
-  test('writes the snapshot after a migration, because the log is long, because the log is long', () => {
+  test('writes the snapshot after a migration, because the log is long', () => {
     const dir = temporaryDirectory()
     const options = { chunks: 2, chunkChars: 100 }
     const before = openUsage(dir, { ...options, chunkChars: 1e9 })
