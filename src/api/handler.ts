@@ -73,10 +73,10 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
           found === null
             ? fail(notFound())
             : reply({ kind: 'answered', ...known, query, answer: found })
-        const found = cache.find(query, nowMs, hasNetworkQuota(caller))
-        const { atMs } = decision
-        if (hasNetworkQuota(caller))
-          return consume(caller, found, { ip, nowMs, atMs }).then(end).catch(fail)
+        const hasQuota = hasNetworkQuota(caller)
+        const finding = cache.find(query, nowMs, hasQuota)
+        const at = { ip, nowMs, atMs: decision.atMs }
+        const found = hasQuota ? consume(caller, finding, at) : finding
         return found instanceof Promise ? found.then(end).catch(fail) : end(found)
       }
       return access.admit(caller, ip, nowMs, answer, fail)

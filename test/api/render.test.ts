@@ -13,6 +13,7 @@ import type { Proxy } from '../../src/proxies/proxy.ts'
 import { ANONS, LANGS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { golden, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { createRenderer } from '../support/render.ts'
+import { berlin } from '../support/rows.ts'
 
 const PROVIDER = 'the service'
 const NOW = T0 / 1000
@@ -23,21 +24,6 @@ const MEMBERS = [
 ]
 const UNSPLIT = MEMBERS.filter(name => name !== 'port')
 
-const berlin: Proxy = {
-  ip: '185.162.7.9',
-  port: 8080,
-  ipOut: '185.162.40.1',
-  type: 'http',
-  anon: 'elite',
-  speed: 1_250_000,
-  pingMs: 532,
-  checkedAt: NOW - 30,
-  country: 'DE',
-  city: 'Берлин',
-  cityEn: 'Berlin',
-  works: 97,
-  services: new Set(['telegram', 'google'] as const),
-}
 const perm: Proxy = {
   ...berlin,
   ip: '203.0.113.7',

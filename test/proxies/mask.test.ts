@@ -5,24 +5,7 @@ import { canonicalIp } from '../../src/lib/ip.ts'
 import { maskEndpoint, maskRow } from '../../src/proxies/mask.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type EndpointRow, idOf } from '../../src/proxies/row.ts'
-import { T0 } from '../support/fixtures.ts'
-import { endpointOf, foundOf, proxiesOf } from '../support/rows.ts'
-
-const berlin: Proxy = {
-  ip: '185.162.7.9',
-  port: 8080,
-  ipOut: '185.162.40.1',
-  type: 'http',
-  anon: 'elite',
-  speed: 1_250_000,
-  pingMs: 532,
-  checkedAt: T0 / 1000 - 30,
-  country: 'DE',
-  city: 'Берлин',
-  cityEn: 'Berlin',
-  works: 97,
-  services: new Set(['telegram', 'google'] as const),
-}
+import { berlin, endpointOf, foundOf, proxiesOf } from '../support/rows.ts'
 
 /** A proxy after its row was masked. */
 function masked(proxy: Proxy): Proxy | undefined {

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { readRow } from '../../src/import/row.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
-import { openList, openRegistry } from '../../src/sqlite/stores.ts'
-import { temporaryDirectory } from './temporary.ts'
+import { type List, openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** The instant at which every test begins: 2026-11-20 12:00:00 UTC, in milliseconds. */
 export const T0 = Date.UTC(2026, 10, 20, 12)
@@ -41,6 +41,14 @@ export function fillList(list: Pick<ProxyWriter, 'begin'>, rows: readonly TestRo
     importTx.add(result.proxy)
   }
   void importTx.commit() // SQLite's commits at once
+}
+
+/** A list in memory, closed by `cleanUp`. */
+export function listOf(rows: readonly TestRow[]): List {
+  const list = openList(null)
+  onCleanUp(list.close)
+  fillList(list, rows)
+  return list
 }
 
 /** Adds a list to a data directory. */

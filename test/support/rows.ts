@@ -10,6 +10,24 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../../src/proxies/row.ts'
+import { T0 } from './fixtures.ts'
+
+/** A proxy of which all is known. */
+export const berlin: Proxy = {
+  ip: '185.162.7.9',
+  port: 8080,
+  ipOut: '185.162.40.1',
+  type: 'http',
+  anon: 'elite',
+  speed: 1_250_000,
+  pingMs: 532,
+  checkedAt: T0 / 1000 - 30,
+  country: 'DE',
+  city: 'Берлин',
+  cityEn: 'Berlin',
+  works: 97,
+  services: new Set(['telegram', 'google'] as const),
+}
 
 export type Endpoint = Pick<Proxy, 'ip' | 'port' | 'type' | 'checkedAt'>
 

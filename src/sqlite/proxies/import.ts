@@ -5,7 +5,7 @@
 import { type Database, SQLiteError } from 'bun:sqlite'
 import { CommandError } from '../../lib/errors.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
-import { type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
+import { AT, type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../../proxies/store.ts'
 import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type BatchRow, createBatch } from './batch.ts'
@@ -50,8 +50,6 @@ const MERGE: readonly (readonly [column: string, merged: string])[] = [
   known('ip_out', "''"),
 ]
 const COLUMNS = ROW_COLUMNS.join(', ')
-const ID = 0
-const CITY = 9
 
 /** Adds a row, or merges it into the stored one, unless its check is older or nothing differs. */
 const upsertInto = (table: string): string => `
@@ -193,7 +191,7 @@ function startImport(db: Database, mode: ImportMode, onWait: () => void) {
   function writeBatch(): void {
     if (!isReplace) upkeep.prepareFor(accepted)
     batch.drain(row => {
-      row[CITY] = mergedCityOf(row[ID], row[CITY])
+      row[AT.city] = mergedCityOf(row[AT.id], row[AT.city])
       written += upsert.run(...row).changes
     })
   }

@@ -7,20 +7,12 @@ import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
 import { createReader, ROW_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
-import { type List, openList } from '../../../src/sqlite/stores.ts'
-import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { openList } from '../../../src/sqlite/stores.ts'
+import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
-const open: List[] = []
-function listOf(rows: readonly TestRow[]): List {
-  const list = openList(null)
-  open.push(list)
-  fillList(list, rows)
-  return list
-}
-afterAll(() => {
-  for (const list of open) list.close()
-})
+afterAll(cleanUp)
 
 /** Few check times, pings, ports and countries, so that most pages end between rows alike. */
 const someRow = fc.record({

@@ -19,25 +19,15 @@ import type { FindOptions, ImportMode } from '../../../src/proxies/store.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
-import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
+import { fillList, listOf, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { type Endpoint, endpointOf, foundOf, proxiesOf } from '../../support/rows.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
 const ANY = NO_FILTER
 const AT_T0: FindOptions = { nowMs: T0, addressBits: 32 }
 
-const open: List[] = []
-function listOf(rows: readonly TestRow[]): List {
-  const list = openList(null)
-  open.push(list)
-  fillList(list, rows)
-  return list
-}
-afterAll(async () => {
-  for (const list of open) list.close()
-  await cleanUp()
-})
+afterAll(cleanUp)
 
 /** The proxies that are found. */
 const find = (list: List, filter: Filter, options: FindOptions): Proxy[] =>
@@ -428,7 +418,7 @@ describe('removing old rows', () => {
   test('gives up at once while another connection imports, and works again after it', () => {
     const dir = temporaryDirectory()
     const [list, other] = [openList(dir, { isServer: true }), openList(dir)]
-    open.push(list, other)
+    for (const { close } of [list, other]) onCleanUp(close)
     fillList(list, [row('a', { age: 1000 })])
     const importTx = beginImport(other.db, 'merge')
     const [proxy] = find(list, { ...ANY, ageMaxSeconds: 2000 }, AT_T0)
