@@ -33,6 +33,8 @@ export type OpenOptions = OpenMode & {
   scripts: readonly string[]
   /** Page size of a new file. */
   pageBytes?: number
+  /** The size at which a commit copies the write-ahead log into the file. */
+  walBytes?: number
   /** Pages kept in memory, in KiB; allocated as they are needed. */
   cacheKib?: number
   /** Called before a database is migrated; the function it returns is called afterwards. */
@@ -96,14 +98,15 @@ function makeFile(file: string, options: OpenOptions): void {
 }
 
 function prepareDatabase(db: Database, file: string, options: OpenOptions): void {
-  const { holds, pageBytes = 4096, cacheKib = CACHE_KIB, mustExist = false } = options
+  const { holds, pageBytes = 4096, walBytes = WAL_BYTES_MAX, cacheKib = CACHE_KIB } = options
+  const { mustExist = false } = options
   // First, because the next statements already need locks that another process may hold.
   db.run(`pragma busy_timeout = ${mustExist ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
   db.run(`pragma cache_size = -${cacheKib}`)
   refuseForeign(db, file, holds)
   db.run(`pragma page_size = ${pageBytes}`)
   db.run('pragma journal_mode = wal')
-  db.run(`pragma wal_autocheckpoint = ${WAL_BYTES_MAX / pageBytes}`)
+  db.run(`pragma wal_autocheckpoint = ${walBytes / pageBytes}`)
   // With WAL, NORMAL survives any crash of the process; only a power cut can lose the last commits.
   db.run('pragma synchronous = normal')
   db.run('pragma foreign_keys = on')

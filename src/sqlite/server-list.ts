@@ -141,7 +141,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   const supervised = superviseList(dir, clock, say)
   const { use, generation, check } = supervised
   const versionText = createVersionText()
-  const checkpointer = createCheckpointer(join(dir, PROXY_FILE))
+  const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'proxies')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { KeyReader, UsageStore } from '../access/store.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { OpenMode } from './database.ts'
+import { createCheckpointer } from './integrity/checkpoint.ts'
 import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-stamp.ts'
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
@@ -21,7 +22,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     fingerprint: fingerprintOf(file),
   })
   type Opened = ReturnType<typeof open>
-  const { use, tick, close } = supervise(open(), {
+  const supervised = supervise(open(), {
     file,
     reopen: () => open({ mustExist: true }),
     close: ({ db, fingerprint }: Opened) => closeSafely(db, file, fingerprint),
@@ -29,6 +30,20 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     probe: ({ usage }) => usage.probe(),
     say,
   })
+  const { use } = supervised
+  /** Works with the open file, if there is one; failures are reported by the supervisor. */
+  function tryWith(work: (db: Opened['db']) => void): void {
+    try {
+      use(({ db }) => work(db))
+    } catch {
+      // It is not open at the moment, or has failed.
+    }
+  }
+  // When the worker has copied most of the WAL, the rest is copied here, between two commits: so
+  // the next one finds all of it copied, and begins at its start.
+  const checkpointer = createCheckpointer(file, 'access', () =>
+    tryWith(db => db.run('pragma wal_checkpoint(passive)')),
+  )
   /** Writes to the open file; throws if the file was removed, because the write is then lost. */
   const write = <T>(work: (usage: Opened['usage']) => T): T =>
     use(({ usage, fingerprint }) => {
@@ -60,7 +75,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     keys,
     usage,
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
-    tick,
-    close,
+    tick(): void {
+      supervised.tick()
+      tryWith(checkpointer.tick)
+    },
+    close(): void {
+      checkpointer.close()
+      supervised.close()
+    },
   }
 }

@@ -8,9 +8,19 @@ import batches from './migrations/3-batches.sql' with { type: 'text' }
 /** Every turn with admissions changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
 
+/**
+ * The size at which a commit of the server copies the WAL into the file, if the worker that does it
+ * before (`server-registry.ts`) could not: a request that waits for the disk makes others wait.
+ */
+const SERVER_WAL_BYTES = 64 * 1024 * 1024
+
 /** The scripts of the schema, version by version. */
 export const ACCESS_SCHEMA = [keysPlansUsage, subjects, batches]
 
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
-  openDatabase(file, { holds: 'access', scripts: ACCESS_SCHEMA, pageBytes: PAGE_BYTES, ...mode })
+  openDatabase(file, {
+    ...{ holds: 'access', scripts: ACCESS_SCHEMA, pageBytes: PAGE_BYTES },
+    ...(mode.isServer && { walBytes: SERVER_WAL_BYTES }),
+    ...mode,
+  })

@@ -1,9 +1,11 @@
 /**
- * Owns when the WAL of a list that is in use is copied into its file by a worker. An import
- * empties the WAL itself, but not while an older snapshot of the list is being read.
+ * Owns when the WAL of a database that is in use is copied into its file by a worker: of the list,
+ * because an import cannot empty it while an older snapshot is being read; of keys, plans and usage,
+ * because a commit that waits for the disk makes all requests wait.
  */
 import type { Database } from 'bun:sqlite'
 import { startTask } from '../../lib/worker.ts'
+import type { Holds } from '../migrate.ts'
 import {
   type Checkpointed,
   type CheckpointTask,
@@ -24,13 +26,16 @@ export function hasLongWal(db: Database): boolean {
   }
 }
 
-/** Most calls of `tick` between two attempts: each one changes the version of the list. */
+/** Most calls of `tick` between two attempts that fail: each one changes the version of the list. */
 const TICKS_MAX = 64
 /** How long `close` waits for a worker that is copying, in milliseconds. */
 const CLOSE_MS_MAX = 2_000
 
-/** Copies the WAL of `file` in a worker, when `tick` finds much of it pending. */
-export function createCheckpointer(file: string) {
+/**
+ * Copies the WAL of `file` in a worker, when `tick` finds much of it pending; calls `onEnd` when the
+ * worker has ended.
+ */
+export function createCheckpointer(file: string, holds: Holds, onEnd: () => void = () => {}) {
   const state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   let worker: Worker | null = null
   let waitTicks = 1
@@ -39,13 +44,14 @@ export function createCheckpointer(file: string) {
   function start(): void {
     if (worker !== null) return
     Atomics.store(state, 0, WAITING)
-    const task: CheckpointTask = { file, state }
+    const task: CheckpointTask = { file, holds, state }
     // A failure is no news: the next attempt succeeds, or the store fails where it is used.
     worker = startTask<CheckpointTask, Checkpointed>(
       'sqlite/integrity/checkpoint.worker.ts',
       task,
       () => {
         worker = null
+        onEnd()
       },
     )
   }

@@ -1,9 +1,12 @@
 /**
- * The worker that copies the WAL of a list into its file while the server answers: a process
+ * The worker that copies the WAL of a database into its file while the server answers: a process
  * that waits for the disk in its main thread answers nobody. The list keeps its file stamp.
  */
+import type { Database } from 'bun:sqlite'
 import { systemClock } from '../../lib/clock.ts'
 import { messageOf } from '../../lib/errors.ts'
+import { openAccessFile } from '../access/store.ts'
+import type { Holds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
 import { copyWal } from './file-stamp.ts'
 
@@ -14,6 +17,7 @@ export const OVER = 2
 
 export type CheckpointTask = {
   file: string
+  holds: Holds
   /** Shared, so that the server can wait for a task without its event loop. */
   state: Int32Array<SharedArrayBuffer>
 }
@@ -24,12 +28,32 @@ declare const self: Worker
 /** The small cache: what is copied is read from the WAL. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 256 } as const
 
-function run({ file, state }: CheckpointTask): Checkpointed {
+type OpenFile = (file: string, mode: typeof MODE) => Database
+
+/** How each database is opened, and how its WAL is copied. */
+const KINDS: {
+  readonly [holds in Holds]: { open: OpenFile; copy: (db: Database, file: string) => void }
+} = {
+  proxies: {
+    open: (file, mode) => openListFile(file, systemClock, mode),
+    copy: (db, file) => copyWal(db, file, systemClock()),
+  },
+  access: {
+    open: openAccessFile,
+    // Passive: writers go on. The second call copies what they have written during the first.
+    copy(db) {
+      for (let n = 0; n < 2; n += 1) db.run('pragma wal_checkpoint(passive)')
+    },
+  },
+}
+
+function run({ file, holds, state }: CheckpointTask): Checkpointed {
   if (Atomics.compareExchange(state, 0, WAITING, RUNNING) !== WAITING) return { kind: 'done' }
   try {
-    const db = openListFile(file, systemClock, MODE)
+    const { open, copy } = KINDS[holds]
+    const db = open(file, MODE)
     try {
-      copyWal(db, file, systemClock())
+      copy(db, file)
     } finally {
       db.close(true)
     }

@@ -61,7 +61,9 @@ describe('the log', () => {
     watching.close()
     close()
   })
+})
 
+describe('the length of the log', () => {
   test('stays short, however many admissions and servers there are', () => {
     const dir = temporaryDirectory()
     const options = { chunks: 4, chunkChars: 500 }
@@ -76,13 +78,26 @@ describe('the log', () => {
     for (const server of servers) server.close()
   })
 
-  test('keeps its last row, so that no id is used again', () => {
+  test('is never nothing: the last row stays, so that no id is used again', () => {
     const { db, usage, prune, close } = openUsage(null, { chunks: 2, chunkChars: 1 })
     for (let n = 0; n < 9; n += 1) usage.admit([of('a', T0 + n * DAY_MS)])
     prune(T0 + 9 * DAY_MS)
     expect(idsIn(db)).toEqual([9])
     usage.admit([of('a', T0 + 9 * DAY_MS)])
     expect(idsIn(db)).toContain(10)
+    close()
+  })
+
+  test('is shortened now and then, by twice as many rows as it has got', () => {
+    const { db, usage, close } = openUsage(null, { chunks: 1, chunkChars: 1, removeMax: 8 })
+    const firstIds: unknown[] = []
+    for (let n = 0; n < 40; n += 1) {
+      usage.admit([of('a', T0 + n * MINUTE_MS)])
+      firstIds.push(idsIn(db)[0])
+    }
+    expect(new Set(firstIds).size).toBeGreaterThan(7)
+    expect(new Set(firstIds).size).toBeLessThan(12)
+    expect(idsIn(db).length).toBeLessThan(12)
     close()
   })
 
@@ -157,6 +172,13 @@ describe('chunks', () => {
     close()
   })
 
+  test('forget a subject by its last admission, not by its first', () => {
+    const subjects = createSubjects(1)
+    for (const hours of [0, 20]) subjects.apply(['key', 'a', T0 + hours * HOUR_MS, 1, 9])
+    expect(subjects.forget(0, T0 + 60 * HOUR_MS)).toBe(false)
+    expect(subjects.forget(0, T0 + 69 * HOUR_MS)).toBe(true)
+  })
+
   test('get keys and addresses evenly', () => {
     const many = Array.from({ length: 25_600 }, (_, n) => n)
     for (const idOf of [
@@ -227,6 +249,21 @@ describe('a prune', () => {
   })
 })
 
+test('a prune writes no chunk again that includes all batches', () => {
+  const dir = temporaryDirectory()
+  const { usage, prune, close } = openUsage(dir)
+  const watching = openAccessFile(join(dir, ACCESS_FILE))
+  const version = () => watching.prepare('pragma data_version').values()[0]?.[0]
+  const later = T0 + 3 * HOUR_MS
+  usage.admit([of('a'), of('b', later)]) // the last batch stays, though some of it is old
+  prune(later)
+  const before = version()
+  prune(later)
+  expect(version()).toBe(before)
+  watching.close()
+  close()
+})
+
 test('a prune looks at everything again each time', () => {
   const { usage, prune, read, close } = openUsage()
   for (const [days, forgotten] of [
@@ -249,7 +286,22 @@ test('what others append is read alone, not with all before it', () => {
   const usage = two.read(keySubject('a'))
   one.usage.admit([of('a', T0 + 1)])
   expect(two.read(keySubject('a'))).toBe(usage)
+  one.usage.probe() // a commit without admissions
+  expect(two.read(keySubject('a'))).toBe(usage)
   expect(usage.admissions).toEqual([T0, T0 + 1])
+  for (const { close } of [one, two]) close()
+})
+
+test('a batch that could not be read is read again, and counts once', () => {
+  const dir = temporaryDirectory()
+  const [one, two] = [openUsage(dir), openUsage(dir)]
+  one.usage.admit([of('a')])
+  expect(two.read(keySubject('a')).admissions).toEqual([T0])
+  one.usage.admit([of('a', T0 + 1), of('b', T0 + 1)])
+  one.db.run(`update batches set admissions = replace(admissions, '"key","b"', '"kex","b"')`)
+  expect(() => two.read(keySubject('a'))).toThrow('is damaged')
+  one.db.run(`update batches set admissions = replace(admissions, 'kex', 'key')`)
+  expect(two.read(keySubject('a')).admissions).toEqual([T0, T0 + 1])
   for (const { close } of [one, two]) close()
 })
 
@@ -289,7 +341,9 @@ describe('a start', () => {
   test.each([
     [`update batches set admissions = substr(admissions, 2)`],
     [`update batches set admissions = replace(admissions, 'key', 'kex')`],
+    [`update batches set admissions = replace(admissions, '${T0}', 'null')`],
     [`insert into snapshot values (0, 1, '{}')`],
+    [`insert into snapshot values (256, 1, '[]')`],
   ])('on usage that cannot be read is a failure of the store: %s', sql => {
     const dir = temporaryDirectory()
     const { db, usage, close } = openUsage(dir)

@@ -130,6 +130,9 @@ describe('what is used up', () => {
     expect(left.length).toBeGreaterThan(15)
     for (const [i, n] of left.slice(1).entries()) expect((left[i] ?? 0) - n).toBeLessThan(1000)
     expect([left.at(0), left.at(-1)]).toEqual([20_000, 10_000])
+    let slices = 1
+    while (server.usage.prune(T0 + DAY_MS)) slices += 1
+    expect(slices).toBeGreaterThanOrEqual(9) // 10,000 are looked at, none is removed
     server.close()
   })
 

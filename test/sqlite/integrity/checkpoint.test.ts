@@ -4,6 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
+import { openAccessFile } from '../../../src/sqlite/access/store.ts'
 import {
   fingerprintOf,
   isStamped,
@@ -12,7 +13,8 @@ import {
 } from '../../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile } from '../../../src/sqlite/proxies/store.ts'
 import { openServerList } from '../../../src/sqlite/server-list.ts'
-import { openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
+import { openServerRegistry } from '../../../src/sqlite/server-registry.ts'
+import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { dataDirectory, T0 } from '../../support/fixtures.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
@@ -120,4 +122,26 @@ describe('a long WAL', () => {
     expect(isStamped(writer.db, file)).toBeTrue()
     for (const { close } of [writer, reader]) close()
   })
+})
+
+test('a long WAL of usage is copied while the server writes, and begins at its start again', async () => {
+  const dir = dataDirectory()
+  const file = join(dir, ACCESS_FILE)
+  const server = openServerRegistry(dir, sentence => expect(sentence).toBe(''))
+  const writer = openAccessFile(file, { isServer: true })
+  writer.run('create table junk (content)')
+  writer.run('insert into junk values (zeroblob(?))', [LONG_BYTES])
+  expect(pendingBytes(writer)).toBeGreaterThan(LONG_BYTES)
+  const frames = () => Number(writer.prepare('pragma wal_checkpoint(noop)').values()[0]?.[1])
+  const before = frames()
+  const untilMs = performance.now() + DEADLINE_MS
+  while (frames() >= before) {
+    if (performance.now() > untilMs) throw new Error('the WAL is not copied')
+    server.tick()
+    void server.usage.probe() // a commit
+    await Bun.sleep(5)
+  }
+  expect(frames()).toBeLessThan(before / 10)
+  server.close()
+  writer.close(true)
 })
