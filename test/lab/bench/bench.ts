@@ -25,14 +25,17 @@ import { distinct, distinctJson, refused, repeated } from './parts/throughput.ts
 import { stuck, whole } from './parts/whole.ts'
 import { createWorkspace, type Workspace } from './workspace.ts'
 
-/** The parts in the order in which they run; imports that change the list come last. */
+/**
+ * The parts in the order in which they run: starts come before the load, because the first ones are
+ * without admissions; imports that change the list come last.
+ */
 const PARTS = {
   select: (workspace: Workspace) => select(workspace, print),
+  start,
   repeated,
   distinct,
   'distinct-json': distinctJson,
   refused,
-  start,
   whole,
   stuck,
   open,
