@@ -212,7 +212,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
 }
 
 /** Returns a function that writes a version as a string, the same one until it changes. */
-function createVersionText() {
+export function createVersionText() {
   let known = { generation: -1, changes: -1, text: '' }
   return (generation: number, changes: number): string => {
     if (known.generation !== generation || known.changes !== changes) {

@@ -2,17 +2,26 @@
 import { afterAll, expect, test } from 'bun:test'
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { openServerList } from '../../src/sqlite/server-list.ts'
+import { createVersionText, openServerList } from '../../src/sqlite/server-list.ts'
 import { PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { addList, T0 } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-/** A number that counts openings in its upper bits would lose changes of the list after so many. */
-const OPENINGS = 2 ** 13 + 8
+const OPENINGS = 50
 
-test('the version is another one after every change, however often the list was opened', async () => {
+test('the text of the version differs for each opening and each change, however many', () => {
+  const versionText = createVersionText()
+  // A number that counts openings in its upper bits would lose changes after 2 ** 13 of them.
+  const openings = [...Array(50).keys(), 2 ** 13, 2 ** 13 + 1, 2 ** 32, 2 ** 52]
+  const changes = [0, 1, 2, 2 ** 31, 2 ** 32 - 1]
+  const texts = openings.flatMap(opening => changes.map(change => versionText(opening, change)))
+  expect(new Set(texts).size).toBe(openings.length * changes.length)
+  expect(versionText(1, 2)).toBe(versionText(1, 2))
+})
+
+test('the version is another one after every change and every opening of the list', async () => {
   const dir = temporaryDirectory()
   const add = (host: number): void => addList(dir, [{ ip: `192.0.2.${host}:80`, type: 'http' }])
   add(1)
