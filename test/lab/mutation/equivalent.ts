@@ -148,7 +148,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
       'const PARSED_MAX = (9999)',
       'const LENGTH_MAX = 513',
       'const LENGTH_MAX = (511)',
-      'if (text.length < LENGTH_MAX) parsed.set(text, fresh)',
+      'else if (text.length < LENGTH_MAX && isRepeated(text)) {',
     ],
   },
   {
@@ -159,7 +159,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
       'const URLS_MAX = (29999)',
       'const URL_LENGTH_MAX = 513',
       'const URL_LENGTH_MAX = (511)',
-      'if (url.length < URL_LENGTH_MAX && !known.has(url)) known.set(url, credentials)',
+      'if (url.length >= URL_LENGTH_MAX || known.has(url)) return',
     ],
   },
   {
@@ -250,7 +250,6 @@ export const EQUIVALENT: readonly Equivalent[] = [
       'const SORT_RUN_KIB = 3 * 1024',
       'const SORT_RUN_KIB = 2 * 1025',
       'const SORT_THREADS = 2',
-      'db.run(``)',
       "db.run('')",
     ],
   },
