@@ -56,6 +56,7 @@ export function createApp(
     errors,
     clientIp: createClientIp(trustProxy),
     throttle,
+    note: usage.note,
   })
   return {
     /** Answers a request in process, without a network. */

@@ -8,12 +8,13 @@ import { join } from 'node:path'
 import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/access/auth-throttle.ts'
 import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
-import { BUILT_IN_PLANS, type Plan } from '../src/access/plan.ts'
+import type { Plan } from '../src/access/plan.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { describeParameters } from '../src/api/params.ts'
 import { memberNames } from '../src/api/render.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { builtIn, DEMO, temp } from './support/limits.ts'
 import { proxylist, ROOT } from './support/program.ts'
 import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
@@ -100,8 +101,7 @@ describe('the README’s table of options', () => {
   test('has no other option', () => expect(rows).toHaveLength(names.length))
 })
 
-const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
-const TEMPORARY: Caller = { kind: 'temp', id: '' }
+const TEMPORARY = temp('')
 
 /** A plan's row of the table of limits. */
 function planRow({ name, burst, daily, subnets, clients, count }: Plan): string[] {
@@ -131,7 +131,7 @@ describe('the README’s table of limits', () => {
   const rows = tableOf('key', 'burst', 'a day', 'records', 'also')
   const demo = entitlementsOf(DEMO)
   const expected = [
-    ...BUILT_IN_PLANS.map(planRow),
+    ...[builtIn('standard'), builtIn('classic')].map(planRow),
     [
       quoted(DEMO_KEY),
       `${windowOf(DEMO)} for each client address`,

@@ -3,12 +3,15 @@
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
-import { createTurnBatch, type Settle } from '../lib/turn-batch.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { type Awaitable, createTurnBatch, type Settle } from '../lib/turn-batch.ts'
+import { type Later, timerLater } from './auth-throttle.ts'
 import { consumptionOf, hasNetworkQuota, limitRulesOf, type Served } from './entitlements.ts'
-import { type Caller, DEMO_KEY } from './key.ts'
+import type { Caller } from './key.ts'
 import type { Consumption, NetworkDecision } from './network-quota.ts'
 import {
   type Admission,
+  type Admitted,
   type Decision,
   type LimitStatus,
   limitStatus,
@@ -16,24 +19,69 @@ import {
 } from './rate-limit.ts'
 import type { KeyReader, UsageStore } from './store.ts'
 
-const DEMO: Caller = { kind: 'demo', id: DEMO_KEY }
-
 export type Access = ReturnType<typeof createAccess>
 
+type Usage = Pick<UsageStore, 'admit' | 'consume' | 'giveBack' | 'peek'>
+
+/**
+ * Gives requests back in batches. Those that the store fails to take are kept, and given back before
+ * the next admission or after a second, whichever is first.
+ */
+function createGiveBack(usage: Usage, later: Later) {
+  let owed: Admitted[] = []
+  let isRetrying = false
+
+  async function settle(): Promise<void> {
+    const batch = owed
+    owed = []
+    try {
+      await usage.giveBack(batch)
+    } catch (error) {
+      owed = [...batch, ...owed]
+      retry()
+      throw error
+    }
+  }
+  function retry(): void {
+    if (isRetrying) return
+    isRetrying = true
+    later(() => {
+      isRetrying = false
+      if (owed.length > 0) settle().catch(() => {}) // the store's supervisor reports it
+    }, SECOND_MS)
+  }
+  const inBatch = createTurnBatch(async (batch: readonly Admitted[]) => {
+    owed.push(...batch)
+    await settle()
+    return batch
+  })
+
+  return {
+    /** Resolves once it is given back; rejects when that has to be tried again. */
+    giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
+    /** Does `work`, after what is owed was given back. */
+    before: <T>(work: () => Awaitable<T>): Awaitable<T> =>
+      owed.length === 0
+        ? work()
+        : settle()
+            .catch(() => {}) // `work` finds out whether the store is still failing
+            .then(work),
+  }
+}
+
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
-export function createAccess(
-  keys: KeyReader,
-  usage: Pick<UsageStore, 'admit' | 'consume' | 'peek'>,
-) {
-  const admitInBatch = createTurnBatch((batch: readonly Admission[]) => usage.admit(batch))
+export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
+  const { giveBack, before } = createGiveBack(usage, later)
+  const admitInBatch = createTurnBatch((batch: readonly Admission[]) =>
+    before(() => usage.admit(batch)),
+  )
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[]) => usage.consume(batch))
 
   return {
-    /** The owner of a key; `null` when the key is unknown, revoked or expired. */
+    /** The owner of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
     authenticate(key: string, nowMs: number): Caller | null {
-      if (key === DEMO_KEY) return DEMO
       const record = keys.find(key)
-      if (record === null || record.revokedAt !== null) return null
+      if (record === null || record.revokedAt !== null || !record.caller.plan.enabled) return null
       return record.expiresAt === null || nowMs < record.expiresAt ? record.caller : null
     },
 
@@ -47,6 +95,14 @@ export function createAccess(
       nowMs: number,
       ...settle: Settle<Decision, T>
     ): Promise<T> => admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }, ...settle),
+
+    /**
+     * Gives an admitted request back, once: its windows and its day are as if it had not been sent.
+     * `instants` are those of its decision. Rejects when the store fails; it is then tried again.
+     */
+    async giveBack(caller: Caller, ip: string, instants: readonly number[]): Promise<void> {
+      await giveBack({ rules: limitRulesOf(caller, ip), instants })
+    },
 
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {

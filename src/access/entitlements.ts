@@ -1,9 +1,10 @@
-/** Owns the entitlements and the limits of each kind of key (spec 8, contract B2–B7). */
+/** Owns the entitlements and the limits of each kind of key (spec 8, contract B2–B7, B9). */
 import { isIPv4 } from 'node:net'
 import { ipv4Network16, ipv6Prefix } from '../lib/ip.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Caller } from './key.ts'
 import type { Consumption } from './network-quota.ts'
+import type { Plan } from './plan.ts'
 import type { LimitRule, Subject } from './rate-limit.ts'
 
 /** How a kind of key changes a query. */
@@ -14,30 +15,39 @@ export type Entitlements = {
   worksDefault: number | null
   /** How much of an address is shown: all of it, or the first half (contract B4). */
   addressBits: 32 | 16
+  /** Most long answers at once, of a key or a client address (contract B9); `null` is unlimited. */
+  downloads: number | null
 }
 
-const DEMO: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 16 }
-const TEMP: Entitlements = { countMax: 30, worksDefault: null, addressBits: 32 }
-/** One object for all plans with the same `count`, so that queries can be looked up by it. */
-const REGULAR = new Map<number | null, Entitlements>()
+type Kind = Caller['kind']
+const DIFFERENCES = {
+  regular: { worksDefault: null, addressBits: 32 },
+  temp: { worksDefault: null, addressBits: 32 },
+  demo: { worksDefault: 90, addressBits: 16 },
+} as const satisfies { [kind in Kind]: unknown }
+
+/** The entitlements of plans, and one object for all with the same values. */
+const byPlan: { readonly [kind in Kind]: WeakMap<Plan, Entitlements> } = {
+  regular: new WeakMap(),
+  temp: new WeakMap(),
+  demo: new WeakMap(),
+}
+const shared = new Map<string, Entitlements>()
 
 /**
- * The entitlements of a caller: one shared object for each kind and `count`, because parsed queries
- * are cached by its identity. Do not change or copy it.
+ * The entitlements of a caller: one shared object for each kind, `count` and `downloads`, because
+ * parsed queries are cached by its identity. Do not change or copy it.
  */
-export function entitlementsOf(caller: Caller): Entitlements {
-  if (caller.kind === 'demo') return DEMO
-  if (caller.kind === 'temp') return TEMP
-  const { count: countMax } = caller.plan
-  const known = REGULAR.get(countMax)
+export function entitlementsOf({ kind, plan }: Caller): Entitlements {
+  const known = byPlan[kind].get(plan)
   if (known) return known
-  const entitlements: Entitlements = { countMax, worksDefault: null, addressBits: 32 }
-  REGULAR.set(countMax, entitlements)
+  const { count: countMax, downloads } = plan
+  const name = [kind, countMax, downloads].join(' ')
+  const entitlements = shared.get(name) ?? { countMax, downloads, ...DIFFERENCES[kind] }
+  shared.set(name, entitlements)
+  byPlan[kind].set(plan, entitlements)
   return entitlements
 }
-
-const DEMO_WINDOW = { name: 'demo', limit: 2, ms: MINUTE_MS }
-const TEMP_WINDOW = { limit: 2, ms: HOUR_MS }
 
 /** What a limit per client address counts: the IPv4 address, or the IPv6 /64 (contract B7). */
 export const clientBucket = (ip: string): string =>
@@ -55,26 +65,33 @@ type Regular = Extract<Caller, { kind: 'regular' }>
 /** The rules of regular keys, by caller, which is one object as long as its key is in memory. */
 const regularRules = new WeakMap<Regular, LimitRule>()
 
+/** The window of a plan under a name for the RateLimit header fields; `null` is no window. */
+const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>
+  burst && { name, limit: burst.requests, ms: burst.seconds * SECOND_MS }
+
 function regularRule(caller: Regular): LimitRule {
   const known = regularRules.get(caller)
   if (known) return known
-  const { burst, daily } = caller.plan
-  const window = burst && { name: 'burst', limit: burst.requests, ms: burst.seconds * SECOND_MS }
-  const rule = { subject: keySubject(caller.id), window, daily }
+  const { id, plan } = caller
+  const rule = { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
   regularRules.set(caller, rule)
   return rule
 }
 
-/** The rules that limit requests of `caller` from address `ip`. */
+/**
+ * The rules that limit requests of `caller` from address `ip`. The requests of a day are counted by
+ * key, those of `demo` by address.
+ */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
   if (caller.kind === 'regular') return [regularRule(caller)]
+  const { plan } = caller
   const id = clientBucket(ip)
   if (caller.kind === 'demo') {
-    return [{ subject: { kind: 'demo', id }, window: DEMO_WINDOW, daily: null }]
+    return [{ subject: { kind: 'demo', id }, window: windowOf(plan, 'demo'), daily: plan.daily }]
   }
   return [
-    { subject: keySubject(caller.id), window: { name: 'key', ...TEMP_WINDOW }, daily: null },
-    { subject: { kind: 'temp', id }, window: { name: 'address', ...TEMP_WINDOW }, daily: null },
+    { subject: keySubject(caller.id), window: windowOf(plan, 'key'), daily: plan.daily },
+    { subject: { kind: 'temp', id }, window: windowOf(plan, 'address'), daily: null },
   ]
 }
 
@@ -88,6 +105,19 @@ export const hasNetworkQuota = (caller: Caller): caller is Regular =>
 /** Whether the address of its client matters for a request of `caller`. */
 export const isCountedByAddress = (caller: Caller): boolean =>
   caller.kind !== 'regular' || hasNetworkQuota(caller)
+
+/**
+ * Whom a long answer is for (contract B9): a key on a plan, or a client address of `demo` and `temp_`
+ * keys. Each has its turn, and at most `downloads` long answers under way; `null` is unlimited.
+ */
+export type Share = { id: string; isTrial: boolean; downloads: number | null }
+
+/** The share of a request of `caller` from address `ip`. */
+export const shareOf = (caller: Caller, ip: string): Share => ({
+  id: caller.kind === 'regular' ? caller.id : clientBucket(ip),
+  isTrial: caller.kind !== 'regular',
+  downloads: entitlementsOf(caller).downloads,
+})
 
 /** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {

@@ -11,8 +11,8 @@ export const REGULAR_PREFIX = 'pl_'
 /** The owner of a valid key. */
 export type Caller =
   | { kind: 'regular'; id: string; plan: Plan }
-  | { kind: 'temp'; id: string }
-  | { kind: 'demo'; id: 'demo' }
+  | { kind: 'temp'; id: string; plan: Plan }
+  | { kind: 'demo'; id: 'demo'; plan: Plan }
 
 /** A stored key and its owner. Times are Unix milliseconds. */
 export type KeyRecord = { caller: Caller; expiresAt: number | null; revokedAt: number | null }
@@ -27,8 +27,42 @@ export type ListedKey = {
   createdAt: number
   expiresAt: number | null
   revokedAt: number | null
+  /** Whether its plan is on. */
+  isEnabled: boolean
   requestsToday: number
   subnetsToday: number
+  /** Networks of its callers. */
+  clientsToday: number
+  /** When the last secret that was rotated out ends; `null`: there is none. */
+  oldSecretUntil: number | null
+}
+
+/** Whether a key is accepted, and why not. */
+export type KeyState = 'active' | 'expired' | 'revoked' | 'off'
+
+/** The state of a key; `off`: its plan is. */
+export function keyState(key: ListedKey, nowMs: number): KeyState {
+  if (key.revokedAt !== null) return 'revoked'
+  if (key.expiresAt !== null && nowMs >= key.expiresAt) return 'expired'
+  return key.isEnabled ? 'active' : 'off'
+}
+
+/** What is changed of a key; what is left out stays. */
+export type KeyChanges = { label?: string; plan?: string; expiresAt?: number | null }
+
+/** A key as it is stored, to be moved to another installation. Times are Unix milliseconds. */
+export type StoredKey = {
+  id: string
+  /** SHA-256 of the secret. */
+  hash: Uint8Array
+  prefix: string
+  label: string
+  /** `null`: a temporary key. */
+  plan: string | null
+  createdAt: number
+  expiresAt: number | null
+  revokedAt: number | null
+  oldSecrets: readonly { hash: Uint8Array; expiresAt: number }[]
 }
 
 /** A key to be stored. */

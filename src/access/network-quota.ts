@@ -37,6 +37,8 @@ export type NetworkDecision =
       /** Networks that the day has without this answer, and those that it would add. */
       used: number
       added: number
+      /** Networks of the answer: more than `quota` if no day has room for it. */
+      all: number
       retryAfterSeconds: number
     }
 
@@ -67,7 +69,11 @@ export function consume(
     if (used.size + added.size > quota) {
       const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
       const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
-      return { kind: 'refused', set, quota, used: used.size, added: added.size, retryAfterSeconds }
+      const all = new Set(networks[set]).size
+      return {
+        ...{ kind: 'refused', set, quota, used: used.size, added: added.size, all },
+        retryAfterSeconds,
+      }
     }
     additions.push({ set, added })
   }

@@ -1,4 +1,4 @@
-/** Owns plans: what a regular key may do, and the two that are built in (contract B2). */
+/** Owns plans: what the keys of a plan may do, and those that are built in (contract B2, B4, B5). */
 
 /** What a plan grants; `null` is unlimited. */
 export type Plan = {
@@ -13,24 +13,51 @@ export type Plan = {
   clients: number | null
   /** Most records in one answer. */
   count: number | null
+  /** Most long answers at once: of a key, or of a client address of `demo` and `temp_` keys (B9). */
+  downloads: number | null
+  /** Whether the keys of the plan are accepted. */
+  enabled: boolean
 }
 
-/** The plans every installation starts with (contract B2). */
-export const BUILT_IN_PLANS: readonly Plan[] = [
+/** The plans of the key `demo` and of temporary keys; no regular key is on them. */
+export const DEMO_PLAN = 'demo'
+export const TEMP_PLAN = 'temp'
+
+const UNLIMITED = { daily: null, subnets: null, clients: null, count: null } as const
+
+/** The plans that every installation starts with (contract B2, B4, B5). They are never removed. */
+export const BUILT_IN_PLANS: readonly [Plan, ...Plan[]] = [
   {
+    ...UNLIMITED,
     name: 'standard',
     burst: { requests: 5, seconds: 5 },
     daily: 34_560,
-    subnets: null,
-    clients: null,
-    count: null,
+    downloads: 4,
+    enabled: true,
   },
   {
+    ...UNLIMITED,
     name: 'classic',
     burst: { requests: 2, seconds: 5 },
     daily: 34_560,
     subnets: 10,
-    clients: null,
-    count: null,
+    downloads: 4,
+    enabled: true,
+  },
+  {
+    ...UNLIMITED,
+    name: DEMO_PLAN,
+    burst: { requests: 2, seconds: 60 },
+    count: 50,
+    downloads: 1,
+    enabled: true,
+  },
+  {
+    ...UNLIMITED,
+    name: TEMP_PLAN,
+    burst: { requests: 2, seconds: 3600 },
+    count: 30,
+    downloads: 1,
+    enabled: true,
   },
 ]

@@ -9,12 +9,13 @@ export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: str
 
 /**
  * What a subject has used: its last admissions in Unix milliseconds, oldest first, and the number
- * of its requests on the UTC day `day`, see `utcDay`.
+ * of its requests on the UTC day `day`, see `utcDay`. `latestMs` is the instant of its last
+ * admission, also of one that was given back: no later one counts before it.
  */
-export type Usage = { admissions: number[]; day: number; requests: number }
+export type Usage = { admissions: number[]; day: number; requests: number; latestMs: number }
 
 /** The usage of a subject without any. */
-export const UNUSED: Usage = { admissions: [], day: 0, requests: 0 }
+export const UNUSED: Usage = { admissions: [], day: 0, requests: 0, latestMs: 0 }
 
 /**
  * The limits of a subject: at most `limit` requests in every interval of `ms` milliseconds, and at
@@ -26,8 +27,14 @@ export type LimitRule = {
   daily: number | null
 }
 
+/** What a reset gives back: the admissions of a window, the requests of the day, or both. */
+export type UsagePart = 'window' | 'day' | 'all'
+
 /** A request to be admitted by all of its rules, or by none. */
 export type Admission = { rules: readonly LimitRule[]; nowMs: number }
+
+/** An admitted request: its rules, and the instant at which it counts for each of them. */
+export type Admitted = { rules: readonly LimitRule[]; instants: readonly number[] }
 
 /** How much of one limit is left, for the RateLimit header fields. */
 export type LimitStatus = {
@@ -40,8 +47,11 @@ export type LimitStatus = {
 }
 
 export type Decision =
-  /** `atMs`: the instant at which the request counts (contract B3, on clocks that step back). */
-  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number }
+  /**
+   * `atMs`: the instant at which the request counts (contract B3, on clocks that step back), the
+   * latest of the `instants`, of which there is one for each rule.
+   */
+  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number; instants: number[] }
   /** `retryAfterSeconds`: the fewest whole seconds after which it is admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
@@ -54,6 +64,9 @@ export interface UsageTable {
    */
   record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
+
+/** Removes an admission at an instant from what a subject has used. */
+export type GiveBack = (subject: Subject, atMs: number) => void
 
 /** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
@@ -76,13 +89,14 @@ type Judgement = {
 }
 
 /**
- * Applies one rule. Time is the later of the clock and the last admission, so that a clock that
- * steps back never admits more; waits are counted on the clock itself (contract B3).
+ * Applies one rule. Time is the later of the clock and the last admission, also one given back, so
+ * that a clock that steps back never admits more; waits are counted on the clock itself (contract
+ * B3).
  */
 function judge(rule: LimitRule, usage: Usage, nowMs: number): Judgement {
   const { window, daily } = rule
   const { admissions } = usage
-  const atMs = Math.max(nowMs, admissions.at(-1) ?? nowMs)
+  const atMs = Math.max(nowMs, usage.latestMs)
   const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
   const oldestMs = admissions[admissions.length - counted] ?? atMs
   const today = utcDay(atMs)
@@ -144,17 +158,27 @@ export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision 
   for (const rule of rules) judgements.push(judge(rule, usage.read(rule.subject) ?? UNUSED, nowMs))
   const by = refusedBy(judgements)
   const limits: LimitStatus[] = []
+  const instants: number[] = []
   let latestMs = nowMs
   let longestWaitMs = 0
   for (const judgement of judgements) {
     const { rule, atMs, requests, counted, waitMs } = judgement
     addStatus(limits, judgement, by === null ? 1 : 0)
     if (by === null) usage.record(rule.subject, atMs, requests + 1, counted + 1)
+    instants.push(atMs)
     latestMs = Math.max(latestMs, atMs)
     longestWaitMs = Math.max(longestWaitMs, waitMs)
   }
-  if (by === null) return { kind: 'admitted', limits, atMs: latestMs }
+  if (by === null) return { kind: 'admitted', limits, atMs: latestMs, instants }
   return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
+}
+
+/** Gives an admitted request back to all its rules (contract A2). */
+export function giveBack(give: GiveBack, { rules, instants }: Admitted): void {
+  for (const [i, { subject }] of rules.entries()) {
+    const atMs = instants[i]
+    if (atMs !== undefined) give(subject, atMs)
+  }
 }
 
 /** Which limit refuses a request: a full window rather than a full day (contract A2). */

@@ -3,10 +3,11 @@
  * may return a value or a promise of it. Failures of a store are `StoreError`s.
  */
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { KeyRecord, ListedKey, NewKey } from './key.ts'
+import type { AnswerUse, KeyUse } from './history.ts'
+import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkDecision } from './network-quota.ts'
 import type { Plan } from './plan.ts'
-import type { Admission, Decision, Subject, Usage } from './rate-limit.ts'
+import type { Admission, Admitted, Decision, Subject, Usage, UsagePart } from './rate-limit.ts'
 
 export interface KeyReader {
   /**
@@ -16,14 +17,31 @@ export interface KeyReader {
   find(key: string): KeyRecord | null
 }
 
-/** `admit`, `consume` and `peek` take a batch and return one result per item, in order. */
+/** Every method with a batch returns one result per item, in order, or none. */
 export interface UsageStore {
   /** Decides admissions and records those admitted; durable once it returns or resolves. */
   admit(batch: readonly Admission[]): Awaitable<readonly Decision[]>
+  /**
+   * Gives admitted requests back: what their subjects have used is as if they had not been sent,
+   * also when others were admitted since then. Once for each; durable once it returns or resolves.
+   */
+  giveBack(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
   consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
   /** What subjects have used; counts nothing. */
   peek(batch: readonly Subject[]): Awaitable<readonly Usage[]>
+  /** Gives a subject, or all of its kind when `id` is null, a fresh start (contract B10). */
+  reset(
+    subject: { kind: Subject['kind']; id: string | null },
+    part: UsagePart,
+    nowMs: number,
+  ): Awaitable<void>
+  /** Counts what an answer adds to the use of its key, in memory: `flush` writes it. */
+  note(use: AnswerUse): void
+  /** Makes what was noted durable; to be called every second. */
+  flush(): Awaitable<void>
+  /** The use of keys, `demo` among them, from one UTC day to another; both included. */
+  history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
   /** Removes a slice of what no limit counts any more; returns whether more may remain. */
   prune(nowMs: number): Awaitable<boolean>
   /** Throws or rejects when usage cannot be written. */
@@ -36,14 +54,35 @@ export type PlanRemoval =
   | { kind: 'unknown' }
   | { kind: 'in-use'; keys: number }
 
-/** What commands do with keys and plans. */
+/** Why the key at a position cannot be stored: its secret or its id is known, or its plan is not. */
+export type LoadProblem = { index: number } & (
+  | { kind: 'known-secret'; id: string }
+  | { kind: 'known-id' }
+  | { kind: 'unknown-plan' }
+)
+
+/** What commands do with keys, plans and usage. */
 export interface Registry {
+  usage: UsageStore
   keys: {
     /** Stores a key and returns its id, or the id of the same key when it exists already. */
     add(key: NewKey, nowMs: number): Awaitable<{ id: string; isNew: boolean }>
+    /** Changes a key. False when no key has this id. */
+    set(id: string, changes: KeyChanges): Awaitable<boolean>
+    /**
+     * Gives a key a new secret. The old ones stay valid, each until its end; that of the present one
+     * is `untilMs`. When that is not after `nowMs`, none stays. False when no key has this id.
+     */
+    rotate(id: string, key: string, untilMs: number, nowMs: number): Awaitable<boolean>
     /** Revokes a key permanently. False when no key has this id. */
     revoke(id: string, nowMs: number): Awaitable<boolean>
+    /** Removes a revoked key, and its use. */
+    remove(id: string): Awaitable<'removed' | 'unknown' | 'not-revoked'>
     list(nowMs: number): Awaitable<ListedKey[]>
+    /** All keys as they are stored, in the order of `list`. */
+    dump(): Awaitable<StoredKey[]>
+    /** Stores all of these keys, or none and returns why. */
+    load(keys: readonly StoredKey[]): Awaitable<LoadProblem[]>
   }
   plans: {
     /** All plans, by name. */

@@ -3,7 +3,12 @@
  * contract A2. Knows nothing of HTTP; every request ends with an `Outcome`.
  */
 import type { Access } from '../access/access.ts'
-import { entitlementsOf, hasNetworkQuota, isCountedByAddress } from '../access/entitlements.ts'
+import {
+  entitlementsOf,
+  hasNetworkQuota,
+  isCountedByAddress,
+  shareOf,
+} from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
 import type { Decision, LimitStatus } from '../access/rate-limit.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
@@ -38,8 +43,15 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 export type Handler = ReturnType<typeof createHandler>
 export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
 
+/** Where and when a request was admitted, see `Served`. */
+type At = { ip: string; nowMs: number; atMs: number }
+/** An admitted request, and the instants at which it counts. */
+type Sent = { caller: Caller; ip: string; nowMs: number; instants: readonly number[] }
+
 /** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache }: HandlerParts) {
+  const find = createFinder({ access, cache })
+
   /**
    * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
    * every failure. The usual request waits only for its admission, so it costs one promise: the
@@ -50,7 +62,15 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
     reply: (outcome: Outcome) => Awaitable<T>,
   ): Awaitable<T> {
     let known = UNKNOWN
-    const fail = (cause: unknown): Awaitable<T> => reply(refused(cause, known))
+    /** The request if it was admitted and not given back. */
+    let sent: Sent | null = null
+    const fail = (cause: unknown): Awaitable<T> => {
+      const outcome = refused(cause, known)
+      if (sent === null || !isGivenBack(outcome.error)) return reply(outcome)
+      const back = giveBack(access, sent)
+      sent = null
+      return back.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
+    }
     try {
       const caller = access.authenticate(key, nowMs)
       if (caller === null) return fail(invalidKey(key))
@@ -69,14 +89,14 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
       const answer = (decision: Decision): Awaitable<T> => {
         known = { keyId: caller.id, limits: decision.limits }
         if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
-        const end = (found: Answer | AnswerStream | null): Awaitable<T> =>
-          found === null
-            ? fail(notFound())
-            : reply({ kind: 'answered', ...known, query, answer: found })
-        const hasQuota = hasNetworkQuota(caller)
-        const finding = cache.find(query, nowMs, hasQuota)
-        const at = { ip, nowMs, atMs: decision.atMs }
-        const found = hasQuota ? consume(caller, finding, at) : finding
+        const { atMs, instants } = decision
+        sent = { caller, ip, nowMs, instants }
+        const end = (answer: Answer | AnswerStream | null): Awaitable<T> => {
+          if (answer === null) return fail(notFound())
+          const replied = reply({ kind: 'answered', ...known, query, answer })
+          return replied instanceof Promise ? replied.catch(fail) : replied
+        }
+        const found = find(query, caller, { ip, nowMs, atMs })
         return found instanceof Promise ? found.then(end).catch(fail) : end(found)
       }
       return access.admit(caller, ip, nowMs, answer, fail)
@@ -84,12 +104,15 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
       return fail(thrown)
     }
   }
+}
 
+/** Finds answers, and consumes the network quotas of their keys. */
+function createFinder({ access, cache }: Pick<HandlerParts, 'access' | 'cache'>) {
   /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
   async function consume(
     caller: Caller,
     finding: Awaitable<Answer | AnswerStream | null>,
-    at: { ip: string; nowMs: number; atMs: number },
+    at: At,
   ): Promise<Answer | AnswerStream | null> {
     const found = await finding
     if (found === null) return null
@@ -102,7 +125,35 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
       throw thrown
     }
   }
+
+  /** Finds an answer that fits the network quotas of `caller`; `null` when no proxy matches. */
+  return function find(
+    query: Query,
+    caller: Caller,
+    at: At,
+  ): Awaitable<Answer | AnswerStream | null> {
+    const hasQuota = hasNetworkQuota(caller)
+    const finding = cache.find(query, at.nowMs, hasQuota, () => shareOf(caller, at.ip))
+    return hasQuota ? consume(caller, finding, at) : finding
+  }
 }
+
+/** Gives a request back; returns the status of its limits then, `null` when that has failed. */
+async function giveBack(access: Access, { caller, ip, nowMs, instants }: Sent) {
+  try {
+    await access.giveBack(caller, ip, instants)
+    return await access.limits(caller, ip, nowMs)
+  } catch {
+    return null // it is tried again
+  }
+}
+
+/**
+ * Whether a request that was admitted is given back for this error (contract A2, B9): for failures
+ * of ours, and for a long answer that did not get its turn.
+ */
+const isGivenBack = ({ status, code }: ApiError): boolean =>
+  status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
 
 const notFound = (): ApiError => new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 

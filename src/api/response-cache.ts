@@ -5,11 +5,13 @@
  * live to tune.
  */
 import { LRUCache } from 'lru-cache'
+import type { Share } from '../access/entitlements.ts'
 import { createDoorkeeper } from '../lib/bounded-map.ts'
 import { toSeconds } from '../lib/time.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import { type Answer, createAnswerFinder, type Rendered } from './answer.ts'
 import type { Query } from './query.ts'
+import { createSelectBudgets } from './select-budget.ts'
 import type { AnswerStream, AnswerStreamer } from './streaming.ts'
 
 type Entry = {
@@ -111,11 +113,12 @@ export function createResponseCache(
 ) {
   const findNow = createAnswerFinder(reader, provider)
   const entries = createEntries(bytesMax, () => reader.version(), isRepeated)
+  const budgets = createSelectBudgets()
 
-  async function stream(query: Query, nowMs: number, needsTotals: boolean) {
+  async function stream(query: Query, nowMs: number, needsTotals: boolean, share: Share) {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
     const version = reader.version()
-    const found = await streamer.stream(query, nowMs, needsTotals || query.output.wrap)
+    const found = await streamer.stream(query, nowMs, needsTotals || query.output.wrap, share)
     if (found.kind === 'stream') return found
     // The worker may have seen a newer list than `version`: then the answer is not stored.
     if (version !== reader.version()) return nullIfEmpty(found.answer)
@@ -126,22 +129,29 @@ export function createResponseCache(
     /**
      * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
      * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
+     * `shareOf` says for whom it is found.
      * @throws StoreError when the list cannot be read.
      */
     find(
       query: Query,
       nowMs: number,
       needsSubnets: boolean,
+      shareOf: () => Share,
     ): Answer | null | Promise<Answer | AnswerStream | null> {
       const entry = entries.lookUp(query, nowMs)
       if (entry !== null) {
-        return entry.content === 'too-large' ? stream(query, nowMs, needsSubnets) : entry.content
+        if (entry.content !== 'too-large') return entry.content
+        return stream(query, nowMs, needsSubnets, shareOf())
+      }
+      const share = shareOf()
+      if (streamer !== null && !budgets.hasTime(share)) {
+        return stream(query, nowMs, needsSubnets, share)
       }
       const version = reader.version()
-      const found = findNow(query, nowMs)
+      const found = budgets.spend(share, () => findNow(query, nowMs))
       if (found !== 'too-large') return entries.store(query, nowMs, version, found)
       entries.markTooLarge(query, version)
-      return stream(query, nowMs, needsSubnets)
+      return stream(query, nowMs, needsSubnets, share)
     },
     reserve: entries.reserve,
   }

@@ -2,6 +2,7 @@
  * Owns streaming: answers too large to be held in memory, which are rendered while they are sent.
  * SQLite's implementation, a worker thread, is in `sqlite/proxies/stream.ts`.
  */
+import type { Share } from '../access/entitlements.ts'
 import type { Rendered, Totals } from './answer.ts'
 import type { Query } from './query.ts'
 
@@ -21,10 +22,15 @@ export type AnswerStream = {
 
 /** Finds answers that would make other requests wait. */
 export interface AnswerStreamer {
-  /** The whole answer if it turns out small, else a stream, with its totals if they are needed. */
+  /**
+   * The whole answer if it turns out small, else a stream, with its totals if they are needed. It
+   * waits until `share` may have another long answer.
+   * @throws ApiError RATE_LIMIT_EXCEEDED or DB_EXECUTE_FAILED when it has waited too long.
+   */
   stream(
     query: Query,
     nowMs: number,
     needsTotals: boolean,
+    share: Share,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
 }

@@ -1,12 +1,16 @@
-/** Owns the `keys` commands: creating, listing and revoking access keys. */
+/** Owns the `keys` commands that create, list, change and end access keys. */
 import { isatty } from 'node:tty'
-import { type ListedKey, newKey } from '../access/key.ts'
+import { keyState, newKey } from '../access/key.ts'
+import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
+import type { Registry } from '../access/store.ts'
 import { withRegistry } from '../app.ts'
-import { Expected, readKey } from '../config/parsers.ts'
+import { Expected, type Expiry, readKey } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { DAY_MS, formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
+import { exportKeys, importKeys } from './key-file.ts'
+import { resetKey, showKey, unknownKey } from './key-show.ts'
 
 const FOREVER = 100 * 365 * DAY_MS
 
@@ -16,48 +20,68 @@ function futureExpiry(atMs: number, nowMs: number, flag: string): number {
   throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
 }
 
+/** When a key ends; `null`: never. */
+function endOf(expiry: Expiry | undefined, nowMs: number): number | null {
+  if (expiry === undefined || expiry.kind === 'never') return null
+  return futureExpiry(expiry.kind === 'in' ? nowMs + expiry.ms : expiry.ms, nowMs, '--expires')
+}
+
+/** @throws CommandError unless regular keys can be on this plan. */
+async function requirePlan({ plans }: Registry, plan: string): Promise<void> {
+  const names = (await plans.list())
+    .map(({ name }) => name)
+    .filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
+  if (names.includes(plan)) return
+  throw new CommandError(`there is no plan '${plan}' for keys; plans are ${names.join(', ')}`)
+}
+
 /** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
 /** Longer than any key, in characters; what follows is not read. */
 const LINE_MAX = 4096
 
-/** The key on the first line of stdin. @throws CommandError when there is none, or it is no key. */
+/** The key on the one line of stdin. @throws CommandError when there is none, or it is no key. */
 async function keyFromStdin(): Promise<string> {
   if (isatty(0)) {
     throw new CommandError('--key - reads the key from stdin, which is a terminal; use < FILE', 2)
   }
   try {
-    return readKey(await firstLineOfStdin())
+    return readKey(await lineOfStdin())
   } catch (error) {
     if (!(error instanceof Expected)) throw new CommandError(`no key on stdin: ${messageOf(error)}`)
     throw new CommandError(`the key on stdin must be ${error.message}`, 2)
   }
 }
 
-async function firstLineOfStdin(): Promise<string> {
+async function lineOfStdin(): Promise<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   let text = ''
   for await (const chunk of Bun.stdin.stream()) {
     text += decoder.decode(chunk, { stream: true })
-    if (text.includes('\n') || text.length > LINE_MAX) break
+    if (text.length > LINE_MAX) break
   }
-  return text.split(/\r?\n/, 1)[0] ?? ''
+  const [line = '', ...more] = text.split(/\r?\n/)
+  if (line !== '' && more.some(each => each !== '')) {
+    throw new Expected('one line; proxylist keys import takes many keys')
+  }
+  return line
 }
+
+/** The plan of a new key. */
+const STANDARD = 'standard'
 
 const addKey = command({
   name: 'keys add',
   summary: 'create an access key and print it once',
   settings: ['data', 'plan', 'label', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
-  async run({ settings: { data, plan, label, expires, key: given }, clock }) {
+  async run({ settings: { data, plan = STANDARD, label = '', expires, key: given }, clock }) {
     const nowMs = clock()
-    const atMs = expires && (expires.kind === 'in' ? nowMs + expires.ms : expires.ms)
-    const expiresAt = atMs === undefined ? null : futureExpiry(atMs, nowMs, '--expires')
+    const expiresAt = endOf(expires, nowMs)
     const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
-    const { id, isNew } = await withRegistry(data, async ({ keys, plans }) => {
-      const names = (await plans.list()).map(({ name }) => name)
-      if (names.includes(plan)) return keys.add({ key, label, plan, expiresAt }, nowMs)
-      throw new CommandError(`there is no plan '${plan}'; plans are ${names.join(', ')}`)
+    const { id, isNew } = await withRegistry(data, async registry => {
+      await requirePlan(registry, plan)
+      return registry.keys.add({ key, label, plan, expiresAt }, nowMs)
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
     say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
@@ -67,10 +91,10 @@ const addKey = command({
 
 const addTemporaryKey = command({
   name: 'keys temp',
-  summary: 'create a temporary key and print it: 2 requests an hour, 30 proxies an answer',
+  summary: 'create a temporary key and print it; plan temp has its limits',
   settings: ['data', 'ttl', 'label'],
   example: 'proxylist keys temp --ttl 1h --label trial',
-  async run({ settings: { data, ttl, label }, clock }) {
+  async run({ settings: { data, ttl, label = '' }, clock }) {
     const nowMs = clock()
     const expiresAt = futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = newKey('temp')
@@ -95,12 +119,6 @@ async function handOver(data: string, id: string, key: string, clock: Clock): Pr
 const until = (expiresAt: number | null): string =>
   expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
 
-type State = 'active' | 'expired' | 'revoked'
-function stateOf({ revokedAt, expiresAt }: ListedKey, nowMs: number): State {
-  if (revokedAt !== null) return 'revoked'
-  return expiresAt !== null && nowMs >= expiresAt ? 'expired' : 'active'
-}
-
 const listKeys = command({
   name: 'keys list',
   summary: 'list the keys with their state and today’s use',
@@ -117,7 +135,7 @@ const listKeys = command({
       kind: key.plan === null ? 'temporary' : 'regular',
       created: formatInstant(key.createdAt),
       expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
-      state: stateOf(key, nowMs),
+      state: keyState(key, nowMs),
       requests_today: key.requestsToday,
       subnets_today: key.subnetsToday,
     }))
@@ -145,9 +163,89 @@ const revokeKey = command({
   example: 'proxylist keys revoke k3x9m2ab',
   async run({ settings: { data }, args: [id = ''], clock }) {
     const known = await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
-    if (!known) throw new CommandError('there is no key with this id; see proxylist keys list')
+    if (!known) throw unknownKey()
     say(`key ${id} is revoked`)
   },
 })
 
-export const KEY_COMMANDS = [addKey, addTemporaryKey, listKeys, revokeKey]
+const setKey = command({
+  name: 'keys set',
+  summary: 'change the plan, label or expiry of a key; what is not given stays',
+  arguments: '<id>',
+  settings: ['data', 'plan', 'label', 'expires'],
+  example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
+  async run({ settings: { data, plan, label, expires }, args: [id = ''], clock }) {
+    const nowMs = clock()
+    const changes = {
+      ...(plan !== undefined && { plan }),
+      ...(label !== undefined && { label }),
+      ...(expires !== undefined && { expiresAt: endOf(expires, nowMs) }),
+    }
+    if (Object.keys(changes).length === 0) {
+      throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
+    }
+    const key = await withRegistry(data, async registry => {
+      const find = async () => (await registry.keys.list(nowMs)).find(each => each.id === id)
+      const known = await find()
+      if (known === undefined) throw unknownKey()
+      if (known.plan === null && plan !== undefined) {
+        throw new CommandError('this is a temporary key: its plan is temp and stays')
+      }
+      if (plan !== undefined) await requirePlan(registry, plan)
+      await registry.keys.set(id, changes)
+      return find()
+    })
+    if (key === undefined) throw unknownKey() // removed meanwhile
+    const named = key.label === '' ? 'no label' : `label ${key.label}`
+    say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named}, ${until(key.expiresAt)}`)
+  },
+})
+
+const rotateKey = command({
+  name: 'keys rotate',
+  summary: 'give a key a new secret and print it once; id, limits and use stay',
+  arguments: '<id>',
+  settings: ['data', 'overlap'],
+  example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
+  async run({ settings: { data, overlap }, args: [id = ''], clock }) {
+    const nowMs = clock()
+    const untilMs = nowMs + overlap
+    if (overlap >= FOREVER) throw new CommandError('--overlap must be less than 100 years', 2)
+    const key = await withRegistry(data, async ({ keys }) => {
+      const known = (await keys.list(nowMs)).find(each => each.id === id)
+      if (known === undefined) throw unknownKey()
+      const state = keyState(known, nowMs)
+      if (state === 'revoked') throw new CommandError('this key is revoked: make a new one')
+      if (state === 'expired') {
+        throw new CommandError('this key is expired: first extend it with keys set --expires')
+      }
+      const made = newKey(known.plan === null ? 'temp' : 'regular')
+      if (!(await keys.rotate(id, made, untilMs, nowMs))) throw unknownKey()
+      return made
+    })
+    const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
+    say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
+    await print(`${key}\n`)
+  },
+})
+
+const removeKey = command({
+  name: 'keys remove',
+  summary: 'remove a revoked key and its use',
+  arguments: '<id>',
+  settings: ['data'],
+  example: 'proxylist keys remove k3x9m2ab',
+  async run({ settings: { data }, args: [id = ''] }) {
+    const removal = await withRegistry(data, ({ keys }) => keys.remove(id))
+    if (removal === 'unknown') throw unknownKey()
+    if (removal === 'not-revoked') {
+      throw new CommandError(`key ${id} is not revoked; first: proxylist keys revoke ${id}`)
+    }
+    say(`key ${id} is removed`)
+  },
+})
+
+export const KEY_COMMANDS = [
+  ...[addKey, addTemporaryKey, listKeys, showKey, setKey, rotateKey, resetKey, revokeKey],
+  ...[removeKey, exportKeys, importKeys],
+]

@@ -1,5 +1,6 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
-import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
+import { TEMP_PREFIX } from '../access/key.ts'
+import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import { withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -8,13 +9,15 @@ import { command, print, printJson, say, table } from './command.ts'
 const UNLIMITED = 'unlimited'
 
 /** A plan as the command line shows it; in JSON numbers stay numbers. */
-const describe = ({ name, burst, daily, subnets, clients, count }: Plan) => ({
+const describe = ({ name, burst, daily, subnets, clients, count, downloads, enabled }: Plan) => ({
   name,
   burst: burst ? `${burst.requests}/${burst.seconds}s` : UNLIMITED,
   daily: daily ?? UNLIMITED,
   subnets: subnets ?? UNLIMITED,
   clients: clients ?? UNLIMITED,
   count: count ?? UNLIMITED,
+  downloads: downloads ?? UNLIMITED,
+  enabled: enabled ? 'on' : 'off',
 })
 
 const listPlans = command({
@@ -25,7 +28,7 @@ const listPlans = command({
   async run({ settings: { data, json } }) {
     const plans = (await withRegistry(data, registry => registry.plans.list())).map(describe)
     if (json) return printJson(plans)
-    const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT']
+    const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
     await print(
       table(
         header,
@@ -35,8 +38,11 @@ const listPlans = command({
   },
 })
 
-/** Plan names follow the same rule as `--plan`. */
+/** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
+  if (given.startsWith(TEMP_PREFIX)) {
+    throw new CommandError(`NAME must not start with ${TEMP_PREFIX}: the plan of all is temp`, 2)
+  }
   try {
     return SETTINGS.plan.read(given)
   } catch (error) {
@@ -44,15 +50,31 @@ function nameOf(given: string): string {
   }
 }
 
+/** @throws CommandError for a limit that would do nothing on the plan of demo or temporary keys. */
+function requireUseful(
+  name: string,
+  { subnets, clients }: { subnets?: unknown; clients?: unknown },
+): void {
+  if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
+  if (subnets === undefined && clients === undefined) return
+  throw new CommandError(`plan ${name} counts no networks: it has no --subnets and --clients`, 2)
+}
+
 const setPlan = command({
   name: 'plans set',
   summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
   arguments: '<name>',
-  settings: ['data', 'burst', 'daily', 'subnets', 'clients', 'count'],
+  settings: [
+    ...(['data', 'burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
+  ],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
-  async run({ settings: { data, ...limits }, args: [given = ''] }) {
+  async run({ settings: { data, enabled, ...limits }, args: [given = ''] }) {
     const name = nameOf(given)
-    const changes = Object.entries(limits).filter(([, limit]) => limit !== undefined)
+    requireUseful(name, limits)
+    const changes = Object.entries({
+      ...limits,
+      ...(enabled !== undefined && { enabled: enabled === 'on' }),
+    }).filter(([, limit]) => limit !== undefined)
     const plan = await withRegistry(data, async ({ plans }) => {
       const base = (await plans.find(name)) ?? BUILT_IN_PLANS[0]
       const changed = { ...base, ...Object.fromEntries(changes), name } as Plan // of `limits`

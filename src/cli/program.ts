@@ -30,7 +30,7 @@ export const COMMANDS: readonly Command[] = [
 ]
 
 const GROUPS: { [group: string]: string } = {
-  keys: 'create, list and revoke access keys',
+  keys: 'manage access keys',
   plans: 'manage plans',
 }
 

@@ -92,6 +92,10 @@ export const readListen = (given: string): Listen => {
   return { kind: 'tcp', hostname: match[1] ?? (match[2] || '::'), port }
 }
 
+/** An IP address, of either version. */
+export const readAddress = (given: string): string =>
+  isIP(given) > 0 && !given.includes('%') ? given : expect('an IPv4 or IPv6 address')
+
 const CIDRS = 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1'
 /** Addresses and CIDR ranges, IPv4 or IPv6, separated by commas. */
 export const readRanges = (given: string): BlockList => {
@@ -121,11 +125,12 @@ export const readServiceName = (given: string): string => {
   return fits && !taken.includes(name) && name === name.trim() ? name : expect(NAME)
 }
 
-export const EXPIRY = 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z'
+export const EXPIRY = 'a duration such as 30d, a time such as 2027-01-31T00:00:00Z, or never'
 /** An expiry: `in` this many milliseconds from now, or `at` an instant in Unix milliseconds. */
-export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number }
-/** A duration, or an ISO 8601 date or time (see `parseInstant`); not compared with the clock. */
+export type Expiry = { kind: 'in'; ms: number } | { kind: 'at'; ms: number } | { kind: 'never' }
+/** A duration, an ISO 8601 date or time (see `parseInstant`), or never; knows no clock. */
 export const readExpiry = (given: string): Expiry => {
+  if (given === 'never') return { kind: 'never' }
   const durationMs = parseDuration(given)
   if (durationMs !== null) return { kind: 'in', ms: durationMs }
   return { kind: 'at', ms: parseInstant(given) ?? expect(EXPIRY) }

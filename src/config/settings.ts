@@ -12,6 +12,7 @@ import { type Environment, TEST_CLOCK } from './environment.ts'
 import {
   EXPIRY,
   Expected,
+  readAddress,
   readBurst,
   readBytes,
   readDirectory,
@@ -118,27 +119,34 @@ export const SETTINGS = {
   replace: setting({ help: 'replace the whole list by the files, in one step', read: readSwitch }),
   strict: setting({ help: 'reject everything at the first bad row', read: readSwitch }),
   json: setting({ help: 'print JSON', read: readSwitch }),
-  plan: setting({
+  plan: optional({
     value: 'NAME',
-    fallback: 'standard',
-    help: 'plan of the key',
+    help: 'plan of the key; a new one is on standard unless this says otherwise',
     read: readPlanName,
   }),
-  label: setting({
-    value: 'TEXT',
-    fallback: '',
-    help: 'a note, shown in keys list',
-    read: readLabel,
-  }),
+  label: optional({ value: 'TEXT', help: 'a note, shown in keys list', read: readLabel }),
   expires: optional({
     value: 'WHEN',
-    help: `end of the key: ${EXPIRY} (default: never)`,
+    help: `end of the key: ${EXPIRY}; a new one never ends unless this says otherwise`,
     read: readExpiry,
   }),
   key: optional({
     value: 'VALUE',
     help: 'use this key instead of a new random one; - reads it from stdin, because the process list shows VALUE',
     read: readKey,
+  }),
+  overlap: setting({
+    value: 'DURATION',
+    fallback: '24h',
+    help: 'how long the old secret stays valid; 0s ends every old one at once',
+    read: readDurationMs,
+  }),
+  window: setting({ help: 'only the windows: burst, demo and temp', read: readSwitch }),
+  day: setting({ help: 'only what is used of the day: requests and networks', read: readSwitch }),
+  address: optional({
+    value: 'IP',
+    help: 'only this client address of demo or temp (IPv6: its /64)',
+    read: readAddress,
   }),
   ttl: setting({
     value: 'DURATION',
@@ -166,6 +174,16 @@ export const SETTINGS = {
     value: 'N',
     help: 'most records in one answer, or unlimited',
     read: readLimit,
+  }),
+  downloads: optional({
+    value: 'N',
+    help: 'most long answers at once, of a key (demo, temp: of a client address), or unlimited',
+    read: readLimit,
+  }),
+  enabled: optional({
+    value: 'on|off',
+    help: 'off refuses all keys of the plan',
+    read: readOneOf(['on', 'off']),
   }),
 } as const
 

@@ -6,6 +6,7 @@ import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
+import type { AnswerUse } from '../access/history.ts'
 import { ApiError, type ErrorCode } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
@@ -24,6 +25,8 @@ export type HttpParts = RouteParts & {
   /** Form of error bodies. */
   errors: 'json' | 'text'
   clientIp: ClientIp
+  /** Counts the records of an answer and a refusal because of a limit; nothing waits for it. */
+  note: (use: AnswerUse) => void
   /** Delays refusals to clients that send many wrong keys. */
   throttle: AuthThrottle
 }
@@ -37,7 +40,7 @@ const UNKNOWN_PATH = '(unknown)'
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { clock, log, errors, clientIp, throttle } = parts
+  const { clock, log, errors, clientIp, throttle, note } = parts
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns what it ends with into a logged `Response`. */
@@ -61,6 +64,8 @@ export function createHttpApp(parts: HttpParts) {
     if (log.hasLines) ip() // the connection may be closed by the time the line is written
 
     const write = (status: number, keyId: string | null, records: number, bytes: number): void => {
+      const refused = status === 429 ? 1 : 0
+      if (keyId !== null && records + refused > 0) note({ keyId, records, refused, nowMs })
       if (!log.hasLines) return
       const ms = Math.round(elapsedMs() * 1000) / 1000
       const entry = { time: formatInstant(nowMs), id, method: request.method, path, status, keyId }

@@ -81,7 +81,7 @@ function apiRoute(handle: Handler, cache: ResponseCache): Route {
           ? streamBody(query, answer, headers, isHead)
           : bodyFor(query, answer, headers, nowMs)
       if (!(sendable instanceof Promise)) return endWith(sendable)
-      return sendable.then(endWith).catch(cause => end(refused(cause, { keyId, limits })))
+      return sendable.then(endWith)
     }
     return handle({ key, queryString, ip, nowMs }, reply)
   }

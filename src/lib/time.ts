@@ -14,6 +14,9 @@ export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 /** Number of the UTC day of an instant, counted from 1970-01-01. */
 export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 
+/** `YYYY-MM-DD` of a UTC day, see `utcDay`. */
+export const formatDay = (day: number): string => new Date(day * DAY_MS).toISOString().slice(0, 10)
+
 /** Keeps the last result of a formatter: busy servers format the same instant many times. */
 function rememberLast(format: (instant: number) => string): (instant: number) => string {
   let known = Number.NaN

@@ -31,6 +31,8 @@ export type OpenOptions = OpenMode & {
   holds: Holds
   /** The scripts up to the newest schema; version n is the state after script n. */
   scripts: readonly string[]
+  /** How long a server waits for a lock within a statement, in milliseconds. */
+  busyMs?: number
   /** Page size of a new file. */
   pageBytes?: number
   /** The size at which a commit copies the write-ahead log into the file. */
@@ -47,13 +49,13 @@ export type OpenOptions = OpenMode & {
  *   the failure may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
-  const { isServer = false, mustExist = false } = options
+  const { isServer = false, mustExist = false, busyMs = SERVER_BUSY_MS } = options
   try {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
     const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
     try {
       prepareDatabase(db, file, options)
-      db.run(`pragma busy_timeout = ${isServer ? SERVER_BUSY_MS : COMMAND_BUSY_MS}`)
+      db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
       return db
     } catch (error) {
       db.close()

@@ -32,9 +32,9 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   })
   const { use } = supervised
   /** Works with the open file, if there is one; failures are reported by the supervisor. */
-  function tryWith(work: (db: Opened['db']) => void): void {
+  function tryWith(work: (opened: Opened) => void): void {
     try {
-      use(({ db }) => work(db))
+      use(work)
     } catch {
       // It is not open at the moment, or has failed.
     }
@@ -42,7 +42,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   // When the worker has copied most of the WAL, the rest is copied here, between two commits: so
   // the next one finds all of it copied, and begins at its start.
   const checkpointer = createCheckpointer(file, 'access', () =>
-    tryWith(db => db.run('pragma wal_checkpoint(passive)')),
+    tryWith(({ db }) => db.run('pragma wal_checkpoint(passive)')),
   )
   /** Writes to the open file; throws if the file was removed, because the write is then lost. */
   const write = <T>(work: (usage: Opened['usage']) => T): T =>
@@ -63,8 +63,13 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   const keys: KeyReader = { find: key => use(registry => registry.keys.find(key)) }
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
+    giveBack: batch => write(store => store.giveBack(batch)),
     consume: batch => write(store => store.consume(batch)),
     peek: batch => use(registry => registry.usage.peek(batch)),
+    reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
+    note: answer => tryWith(registry => registry.usage.note(answer)),
+    flush: () => write(store => store.flush()),
+    history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
     probe() {
       const failure = probeOnce()
@@ -77,10 +82,12 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       supervised.tick()
-      tryWith(checkpointer.tick)
+      tryWith(() => write(store => store.flush()))
+      tryWith(({ db }) => checkpointer.tick(db))
     },
     close(): void {
       checkpointer.close()
+      tryWith(() => write(store => store.flush()))
       supervised.close()
     },
   }

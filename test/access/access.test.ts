@@ -36,16 +36,16 @@ describe('authenticate', () => {
     revokedTemp: make(newKey('temp'), null, T0 + HOUR_MS),
   }
   for (const { id } of [made.revoked, made.revokedTemp]) keys.revoke(id, T0)
-  const [standard, classic] = BUILT_IN_PLANS
+  const [standard, classic, demo, temporary] = BUILT_IN_PLANS
 
   test.each([
     [made.paid, T0, { kind: 'regular', plan: standard }],
     [made.paid, T0 + 1000 * DAY_MS, { kind: 'regular', plan: standard }],
     [made.own, T0, { kind: 'regular', plan: classic }],
     [made.ending, T0 + HOUR_MS - 1, { kind: 'regular', plan: standard }],
-    [made.temp, T0, { kind: 'temp' }],
-    [made.temp, T0 + HOUR_MS - 1, { kind: 'temp' }],
-    [{ key: 'demo', id: 'demo' }, T0, { kind: 'demo' }],
+    [made.temp, T0, { kind: 'temp', plan: temporary }],
+    [made.temp, T0 + HOUR_MS - 1, { kind: 'temp', plan: temporary }],
+    [{ key: 'demo', id: 'demo' }, T0, { kind: 'demo', plan: demo }],
   ] as const)('knows %j at %d', ({ key, id }, nowMs, caller) => {
     expect<unknown>(access.authenticate(key, nowMs)).toEqual({ id, ...caller })
   })
@@ -87,6 +87,7 @@ function countedAccess() {
         counts.consume++
         return usage.consume(batch)
       },
+      giveBack: usage.giveBack,
       peek: usage.peek,
     },
   )

@@ -10,32 +10,53 @@ import {
   limitRulesOf,
 } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
-import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
+import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
 import { HOUR_MS } from '../../src/lib/time.ts'
 import { T0, UNLIMITED } from '../support/fixtures.ts'
-import { burst, DEMO, IP, regular, temp } from '../support/limits.ts'
+import { builtIn, burst, DEMO, IP, regular, temp } from '../support/limits.ts'
+
+const PLAIN = { worksDefault: null, addressBits: 32 } as const
 
 describe('plans and entitlements', () => {
   test('standard and classic are built in as the contract says', () => {
-    const rest = { subnets: null, clients: null, count: null }
-    expect(BUILT_IN_PLANS).toEqual([
-      { ...rest, name: 'standard', burst: { requests: 5, seconds: 5 }, daily: 34_560 },
-      { ...rest, name: 'classic', burst: { requests: 2, seconds: 5 }, daily: 34_560, subnets: 10 },
-    ])
+    const rest = { daily: 34_560, subnets: null, clients: null, count: null, enabled: true }
+    expect(BUILT_IN_PLANS.slice(0, 2)).toEqual([
+      { ...rest, name: 'standard', ...burst(5, 5), downloads: 4 },
+      { ...rest, name: 'classic', ...burst(2, 5), subnets: 10, downloads: 4 },
+    ] as Plan[])
+  })
+
+  test('demo and temp are plans with the limits of the contract (B4, B5, B9)', () => {
+    const rest = { daily: null, subnets: null, clients: null, downloads: 1, enabled: true }
+    expect(BUILT_IN_PLANS.slice(2)).toEqual([
+      { ...rest, name: 'demo', ...burst(2, 60), count: 50 },
+      { ...rest, name: 'temp', ...burst(2, 3600), count: 30 },
+    ] as Plan[])
   })
 
   test.each([
-    ['demo', DEMO, { countMax: 50, worksDefault: 90, addressBits: 16 }],
-    ['a temporary key', temp(), { countMax: 30, worksDefault: null, addressBits: 32 }],
-    ['a plan', regular({ count: 7 }), { countMax: 7, worksDefault: null, addressBits: 32 }],
-    ['no bound', regular({}), { countMax: null, worksDefault: null, addressBits: 32 }],
+    ['demo', DEMO, { countMax: 50, worksDefault: 90, addressBits: 16, downloads: 1 }],
+    ['a temporary key', temp(), { ...PLAIN, countMax: 30, downloads: 1 }],
+    ['a plan', regular({ count: 7, downloads: 4 }), { ...PLAIN, countMax: 7, downloads: 4 }],
+    ['no bound', regular({}), { ...PLAIN, countMax: null, downloads: null }],
   ] as const)('%s has its entitlements', (_, caller, expected) => {
     expect(entitlementsOf(caller)).toEqual(expected)
   })
 
-  test('are one object for all keys with the same count, whatever their plan', () => {
-    const of = (count: number | null, id: string) =>
-      entitlementsOf(regular({ ...burst(count ?? 9, 5), count }, id))
+  test('of demo and temporary keys follow their plans', () => {
+    const plan = { ...builtIn('demo'), count: 7, downloads: 2 }
+    expect(entitlementsOf({ kind: 'demo', id: 'demo', plan })).toEqual({
+      ...{ countMax: 7, worksDefault: 90, addressBits: 16, downloads: 2 },
+    })
+    expect(entitlementsOf({ kind: 'temp', id: 't1', plan })).toEqual({
+      ...{ ...PLAIN, countMax: 7, downloads: 2 },
+    })
+  })
+
+  test('are one object for all keys with the same count and downloads, whatever their plan', () => {
+    const of = (count: number | null, id: string, downloads = 4) =>
+      entitlementsOf(regular({ ...burst(count ?? 9, 5), count, downloads }, id))
+    expect(of(8, 'a', 3)).not.toBe(of(8, 'a'))
     expect(of(8, 'a')).toBe(of(8, 'b'))
     expect(of(null, 'a')).toBe(of(null, 'b'))
     expect(of(8, 'a')).not.toBe(of(9, 'a'))
@@ -80,6 +101,20 @@ describe('limit rules', () => {
     expect(subjects(temp('t2'), IP)).toEqual(['key t2', address ?? ''])
     expect(subjects(temp(), '198.51.100.8')[0]).toBe(key ?? '')
     expect(subjects(temp(), '198.51.100.8')[1]).not.toBe(address ?? '')
+  })
+
+  test('of demo and temporary keys follow their plans; a day counts by address, or by key', () => {
+    const plan = { ...builtIn('temp'), ...burst(3, 7), daily: 9 }
+    const window = { limit: 3, ms: 7000 }
+    const rulesOf = (caller: Caller): unknown =>
+      limitRulesOf(caller, IP).map(rule => [rule.window, rule.daily])
+    expect(rulesOf({ kind: 'demo', id: 'demo', plan })).toEqual([[{ name: 'demo', ...window }, 9]])
+    expect(rulesOf({ kind: 'temp', id: 't1', plan })).toEqual([
+      [{ name: 'key', ...window }, 9],
+      [{ name: 'address', ...window }, null],
+    ])
+    const none = { ...plan, burst: null }
+    expect(rulesOf({ kind: 'demo', id: 'demo', plan: none })).toEqual([[null, 9]])
   })
 
   test('of demo and temporary keys are counted apart at one address', () => {

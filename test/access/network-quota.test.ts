@@ -172,7 +172,7 @@ describe('quotas of networks', () => {
       const decision = serve(usage, caller, { subnets: [2] }, T0 + seconds * SECOND_MS)
       expect(decision).toEqual({
         ...{ kind: 'refused', set: 'served', quota: 1 },
-        ...{ used: 1, added: 1, retryAfterSeconds: wait },
+        ...{ used: 1, added: 1, all: 1, retryAfterSeconds: wait },
       })
     })
   })

@@ -58,7 +58,10 @@ export const ROWS: readonly TestRow[] = [
 ]
 
 /** Plans and keys of the scenarios; `free` sets no limit, so that filters can be asked at will. */
-const unlimited = { burst: null, daily: null, subnets: null, clients: null, count: null }
+const unlimited = {
+  ...{ burst: null, daily: null, subnets: null, clients: null, count: null },
+  ...{ downloads: null, enabled: true },
+}
 export const PLANS: readonly Plan[] = [
   { name: 'free', ...unlimited },
   { name: 'two-records', ...unlimited, count: 2 },

@@ -165,6 +165,7 @@ type Failing = {
 }
 
 const COUNTED = ['key', 'burst 1, daily 2'] as const
+const GIVEN_BACK = ['key', 'burst 2, daily 3'] as const
 const FAILURES: readonly Failing[] = [
   {
     what: 'the keys',
@@ -196,18 +197,18 @@ const FAILURES: readonly Failing[] = [
   {
     what: 'the version of the list',
     exchange: fail => whole => ({ reader: { ...whole.reader, version: fail } }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
   {
     what: 'the list',
     exchange: fail => whole => ({ reader: { ...whole.reader, findEndpoints: fail } }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
   {
     what: 'the list, for records',
     queryString: 'get=json',
     exchange: fail => whole => ({ reader: { ...whole.reader, find: fail } }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
   {
     what: 'the streamer',
@@ -215,19 +216,19 @@ const FAILURES: readonly Failing[] = [
       reader: { ...whole.reader, findEndpoints: () => 'too-large' },
       streamer: { stream: async () => fail() },
     }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
   {
     what: 'the usage, when networks are counted',
     limits: { ...BURST, subnets: 5 },
     exchange: fail => whole => ({ usage: { ...whole.usage, consume: fail } }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
   {
     what: 'the usage, later, when networks are counted',
     limits: { ...BURST, clients: 5 },
     exchange: fail => whole => ({ usage: { ...whole.usage, consume: async () => fail() } }),
-    known: COUNTED,
+    known: GIVEN_BACK,
   },
 ]
 
@@ -293,7 +294,7 @@ describe('a stream', () => {
     const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 5 }, ({ usage }) => ({
       usage: { ...usage, consume },
     }))
-    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...COUNTED])
+    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...GIVEN_BACK])
     expect(ends).toEqual(['cancelled'])
     close()
   })
@@ -302,8 +303,108 @@ describe('a stream', () => {
     const { id, ask, close, ends, stream } = createStreams({ ...BURST, subnets: 5 })
     stream.totals = null
     const outcome = await ask()
-    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', ...COUNTED])
+    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', ...GIVEN_BACK])
     expect(ends).toEqual(['cancelled'])
+    close()
+  })
+})
+
+describe('what an admitted request uses', () => {
+  test('is given back when we fail to answer, however often that happens', async () => {
+    let isFailing = true
+    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
+      reader: {
+        ...reader,
+        findEndpoints(...of) {
+          if (isFailing) throw FAILURE
+          return reader.findEndpoints(...of)
+        },
+      },
+    }))
+    for (let n = 0; n < 9; n += 1) {
+      expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...GIVEN_BACK])
+    }
+    isFailing = false
+    expect(shown(await ask(), id)).toEqual(['answered', ...COUNTED])
+    close()
+  })
+
+  test('is given back when a long answer did not get its turn (429)', async () => {
+    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
+      reader: { ...reader, findEndpoints: () => 'too-large' },
+      streamer: {
+        stream: async () => {
+          throw new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
+        },
+      },
+    }))
+    const outcome = await ask()
+    expect(shown(outcome, id)).toEqual(['RATE_LIMIT_EXCEEDED', ...GIVEN_BACK])
+    close()
+  })
+
+  test('is not given back when a window refuses it, which counted nothing', async () => {
+    const given: unknown[] = []
+    const { id, ask, close } = createWorld(BURST, ({ usage }) => ({
+      usage: { ...usage, giveBack: batch => void given.push(batch) },
+    }))
+    for (const code of ['answered', 'answered', 'RATE_LIMIT_EXCEEDED']) {
+      expect(shown(await ask(), id)[0]).toBe(code)
+    }
+    expect(given).toEqual([])
+    close()
+  })
+})
+
+describe('what is given back', () => {
+  const day = async (ask: () => Promise<Outcome>): Promise<number | undefined> =>
+    (await ask()).limits.find(({ name }) => name === 'daily')?.remaining
+
+  test('is given back once, though making the reply fails again and again', async () => {
+    const batches: number[] = []
+    const { handle, ask, close } = createWorld(BURST, ({ usage }) => ({
+      usage: {
+        ...usage,
+        giveBack(batch) {
+          batches.push(batch.length)
+          return usage.giveBack(batch)
+        },
+      },
+    }))
+    let left = 2
+    const request = { key: KEY, queryString: '', ip: () => '', nowMs: T0 }
+    const reply = async (outcome: Outcome): Promise<Outcome> => {
+      left -= 1
+      if (left >= 0) throw MISTAKE
+      return outcome
+    }
+    await Promise.allSettled([handle(request, reply)])
+    expect(batches).toEqual([1])
+    expect(await day(ask)).toBe(2)
+    close()
+  })
+
+  test('stays as it is when giving back fails, and is given back before the next request', async () => {
+    let isFailing = true
+    const { id, ask, close } = createWorld(BURST, ({ reader, usage }) => ({
+      reader: {
+        ...reader,
+        findEndpoints(...of) {
+          if (isFailing) throw FAILURE
+          return reader.findEndpoints(...of)
+        },
+      },
+      usage: {
+        ...usage,
+        giveBack(batch) {
+          if (isFailing) throw FAILURE
+          return usage.giveBack(batch)
+        },
+      },
+    }))
+    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...COUNTED])
+    isFailing = false
+    expect(shown(await ask(), id)).toEqual(['answered', ...COUNTED])
     close()
   })
 })

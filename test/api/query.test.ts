@@ -13,15 +13,15 @@ import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
 import { type Filter, fold } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
+import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
 import { between, pick, randomOf } from '../support/random.ts'
 import { resultOf } from './thrown.ts'
 
 const PROVIDER = 'the service'
 const BIG = 999_999_999_999_999
-const PLAN = { name: 'p', burst: null, daily: null, subnets: null, clients: null, count: null }
-const UNBOUND: Entitlements = entitlementsOf({ kind: 'regular', id: 'k', plan: PLAN })
-const DEMO: Entitlements = entitlementsOf({ kind: 'demo', id: 'demo' })
-const TEMP: Entitlements = entitlementsOf({ kind: 'temp', id: 't' })
+const UNBOUND: Entitlements = entitlementsOf(regular({}))
+const DEMO: Entitlements = entitlementsOf(DEMO_CALLER)
+const TEMP: Entitlements = entitlementsOf(temp())
 const URL_START = 'http://127.0.0.1:8080/api?'
 
 const TXT: Output = {
@@ -267,7 +267,7 @@ const anyUrl = fc
   )
   .map(([start, pieces]) => start + pieces.join('&'))
 const anyHeader = fc.constantFrom(null, null, null, 'Bearer K', 'Bearer pl_Secret-1', 'Basic dTpw')
-const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32 }
+const OTHER: Entitlements = { countMax: 50, worksDefault: 90, addressBits: 32, downloads: 1 }
 const ENTITLEMENTS = [DEMO, TEMP, UNBOUND, OTHER] as const
 
 describe('a reader that remembers', () => {

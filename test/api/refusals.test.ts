@@ -1,9 +1,9 @@
 /** What a refusal says to a client (src/api/refusals.ts, spec 7, contract B): codes and messages. */
 import { describe, expect, test } from 'bun:test'
-import { newKey } from '../../src/access/key.ts'
+import { type Caller, newKey } from '../../src/access/key.ts'
 import type { NetworkDecision } from '../../src/access/network-quota.ts'
 import { invalidKey, networkRefusal, rateLimitRefusal } from '../../src/api/refusals.ts'
-import { DEMO, regular, temp } from '../support/limits.ts'
+import { burst, DEMO, regular, temp } from '../support/limits.ts'
 
 const INVALID = ['INVALID_KEY', 'the key is invalid or expired'] as const
 const TEMP_INVALID = [
@@ -29,6 +29,11 @@ describe('a wrong key', () => {
   })
 })
 
+const withBurst = (caller: Caller, requests: number, seconds: number): Caller => ({
+  ...caller,
+  plan: { ...caller.plan, ...burst(requests, seconds) },
+})
+
 describe('a request over a limit', () => {
   const retry = { retryAfterSeconds: 17 }
   const wait = 'retry after 17 s'
@@ -47,6 +52,19 @@ describe('a request over a limit', () => {
       ...(['TEMP_LIMIT_REACHED', temp(), 'window', retry] as const),
       `a temporary key allows 2 requests an hour, for the key and for the address; ${wait}`,
     ],
+    [
+      ...(['DEMO_LIMIT_REACHED', withBurst(DEMO, 1, 7), 'window', retry] as const),
+      `the demo key allows 1 request in 7 s; ${wait}`,
+    ],
+    [
+      ...(['TEMP_LIMIT_REACHED', withBurst(temp(), 9, 86_400), 'window', retry] as const),
+      `a temporary key allows 9 requests a day, for the key and for the address; ${wait}`,
+    ],
+    [
+      ...(['DAILY_LIMIT_REACHED', { ...DEMO, plan: { ...DEMO.plan, daily: 9 } }] as const),
+      ...(['daily', { ...retry, dailyLimit: 9 }] as const),
+      `the plan's 9 requests of this day are used up; ${wait}`,
+    ],
   ] as const)('gets 429 %s', (code, caller, by, context, message) => {
     const error = rateLimitRefusal(caller, { kind: 'refused', by, ...retry, limits: [] })
     expect<unknown>([error.code, error.status, error.context]).toEqual([code, 429, context])
@@ -55,10 +73,22 @@ describe('a request over a limit', () => {
 })
 
 describe('an answer over a quota of networks', () => {
-  const decision = { kind: 'refused', quota: 9, used: 7, added: 3, retryAfterSeconds: 17 } as const
+  const decision = {
+    ...({ kind: 'refused', quota: 9, used: 7, added: 3, all: 4, retryAfterSeconds: 17 } as const),
+  }
   const rows: readonly (readonly [Extract<NetworkDecision, { kind: 'refused' }>, string])[] = [
     [
       { ...decision, set: 'served' },
+      'this answer needs 3 more /16 subnets; 7 of the 9 a day are used: ' +
+        'narrow the filter or lower count',
+    ],
+    [
+      { ...decision, set: 'served', added: 12, all: 16 },
+      'this answer has 16 /16 subnets, and the plan allows 9 a day: ' +
+        'narrow the filter or lower count',
+    ],
+    [
+      { ...decision, set: 'served', all: 9 },
       'this answer needs 3 more /16 subnets; 7 of the 9 a day are used: ' +
         'narrow the filter or lower count',
     ],

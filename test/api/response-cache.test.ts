@@ -16,14 +16,15 @@ import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/pr
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, T0, type TestRow } from '../support/fixtures.ts'
+import { DEMO as DEMO_CALLER, regular, SHARE, temp } from '../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const PROVIDER = 'the service'
 const read = createQueryReader(PROVIDER)
-const REGULAR: Entitlements = { countMax: null, worksDefault: null, addressBits: 32 }
-const DEMO = entitlementsOf({ kind: 'demo', id: 'demo' })
+const REGULAR: Entitlements = entitlementsOf(regular({}))
+const DEMO = entitlementsOf(DEMO_CALLER)
 
 const queryOf = (text: string, entitlements: Entitlements = REGULAR): Query =>
   read(text, 'k', entitlements)
@@ -71,7 +72,7 @@ function cacheOver(list: List, bytesMax: number, select: Select = 'findAll', isR
     reserve: cache.reserve,
     compress: createCompressor(cache),
     async find(query: Query, nowMs: number): Promise<Answer | null> {
-      const found = await cache.find(query, nowMs, true)
+      const found = await cache.find(query, nowMs, true, () => SHARE)
       if (found === null || found.kind === 'answer') return found
       throw new Error('neither an answer nor null')
     },
@@ -375,9 +376,9 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
     findEndpoints: tooLarge,
   }
   const streamer: AnswerStreamer = {
-    stream(query, nowMs, needsTotals) {
+    stream(query, nowMs, needsTotals, share) {
       streamed.push(needsTotals)
-      return stream(query, nowMs, needsTotals)
+      return stream(query, nowMs, needsTotals, share)
     },
   }
   const cache = createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 })
@@ -389,12 +390,12 @@ describe('an answer that the reader finds too large', () => {
     const list = listOf(OLD_AND_YOUNG)
     const cache = tooLargeCache(list, async () => STREAM)
     for (const later of [0, 1, 1e9, -1e9]) {
-      expect(await cache.find(queryOf(''), T0 + later * 1000, false)).toBe(STREAM)
+      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => SHARE)).toBe(STREAM)
     }
     expect([cache.finds(), cache.streamed.length]).toEqual([1, 4])
     fillList(list, [{ ip: '10.3.0.3:80', type: 'http' }])
     await nextTurn()
-    expect(await cache.find(queryOf(''), T0, false)).toBe(STREAM)
+    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBe(STREAM)
     expect([cache.finds(), cache.streamed.length]).toEqual([2, 5])
   })
 
@@ -405,24 +406,24 @@ describe('an answer that the reader finds too large', () => {
     ['get=json&wrap=1', false, true], // the envelope says how many
   ])('%p, its subnets needed: %p, is streamed with totals: %p', async (text, needs, totals) => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => STREAM)
-    await cache.find(queryOf(text), T0, needs)
+    await cache.find(queryOf(text), T0, needs, () => SHARE)
     expect(cache.streamed).toEqual([totals])
   })
 
   test('is cached when the streamer finds it small', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(SMALL))
     for (const later of [0, 299, 300]) {
-      expect(await cache.find(queryOf(''), T0 + later * 1000, false)).toBe(SMALL)
+      expect(await cache.find(queryOf(''), T0 + later * 1000, false, () => SHARE)).toBe(SMALL)
     }
     expect(cache.streamed).toHaveLength(1)
-    await cache.find(queryOf(''), T0 + 301_000, false)
+    await cache.find(queryOf(''), T0 + 301_000, false, () => SHARE)
     expect(cache.streamed).toHaveLength(2)
   })
 
   test('is null when the streamer finds that nothing matches', async () => {
     const cache = tooLargeCache(listOf(OLD_AND_YOUNG), async () => rendered(EMPTY))
-    expect(await cache.find(queryOf(''), T0, false)).toBeNull()
-    expect(await cache.find(queryOf(''), T0, false)).toBeNull()
+    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBeNull()
+    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBeNull()
     expect(cache.streamed).toHaveLength(1)
   })
 
@@ -436,8 +437,8 @@ describe('an answer that the reader finds too large', () => {
       await nextTurn()
       return rendered(answer)
     })
-    expect(await cache.find(queryOf(''), T0, false)).toBe(given)
-    await cache.find(queryOf(''), T0, false)
+    expect(await cache.find(queryOf(''), T0, false, () => SHARE)).toBe(given)
+    await cache.find(queryOf(''), T0, false, () => SHARE)
     expect(cache.streamed).toHaveLength(2)
   })
 
@@ -447,7 +448,7 @@ describe('an answer that the reader finds too large', () => {
       findEndpoints: () => 'too-large',
     }
     const cache = createResponseCache({ reader, streamer: null, provider: PROVIDER, bytesMax: 0 })
-    const found = Promise.resolve(cache.find(queryOf(''), T0, false))
+    const found = Promise.resolve(cache.find(queryOf(''), T0, false, () => SHARE))
     expect(await found.catch(String)).toBe('Error: an answer is too large, and nothing streams it')
   })
 })
@@ -504,7 +505,7 @@ const someEntitlements = fc.constantFrom<Entitlements>(
   REGULAR,
   REGULAR,
   DEMO,
-  entitlementsOf({ kind: 'temp', id: 'x' }),
+  entitlementsOf(temp()),
   ...BUILT_IN_PLANS.map(plan =>
     entitlementsOf({ kind: 'regular', id: 'x', plan: { ...plan, count: 3 } }),
   ),

@@ -210,7 +210,7 @@ const OPERATOR = {
   strict: SWITCH,
   json: SWITCH,
   plan: {
-    fallback: 'standard',
+    fallback: undefined,
     accepted: [
       ['classic', 'classic'],
       ['2026', '2026'],
@@ -221,7 +221,7 @@ const OPERATOR = {
     expected: 'a name of lower-case letters, digits, dots, dashes or underscores',
   },
   label: {
-    fallback: '',
+    fallback: undefined,
     accepted: [
       ['Bob’s crawler, 2nd key', 'Bob’s crawler, 2nd key'],
       ['x'.repeat(200), 'x'.repeat(200)],
@@ -233,12 +233,43 @@ const OPERATOR = {
     fallback: undefined,
     accepted: [
       ['30d', { kind: 'in', ms: 30 * DAY }],
+      ['never', { kind: 'never' }],
       ['2027-01-31T00:00:00Z', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
       ['2027-01-31', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
       ['2027-01-31T02:00+02:00', { kind: 'at', ms: Date.UTC(2027, 0, 31) }],
     ],
-    refused: ['never', '30', 'tomorrow', '2027-06-31', '31.01.2027', '2027-01-31T25:00Z'],
-    expected: 'a duration such as 30d, or a time such as 2027-01-31T00:00:00Z',
+    refused: ['Never', '30', 'tomorrow', '2027-06-31', '31.01.2027', '2027-01-31T25:00Z'],
+    expected: 'a duration such as 30d, a time such as 2027-01-31T00:00:00Z, or never',
+  },
+  overlap: {
+    fallback: DAY,
+    accepted: [
+      ['0s', 0],
+      ['24h', DAY],
+      ['30d', 30 * DAY],
+    ],
+    refused: ['24', '-1h', '1.5h', 'never'],
+    expected: 'a duration such as 90s, 15m, 24h or 30d',
+  },
+  window: SWITCH,
+  day: SWITCH,
+  address: {
+    fallback: undefined,
+    accepted: [
+      ['198.51.100.7', '198.51.100.7'],
+      ['2001:db8::1', '2001:db8::1'],
+    ],
+    refused: ['198.51.100.7:80', '198.51.100.0/24', 'localhost', '1.2.3', 'fe80::1%eth0'],
+    expected: 'an IPv4 or IPv6 address',
+  },
+  enabled: {
+    fallback: undefined,
+    accepted: [
+      ['on', 'on'],
+      ['off', 'off'],
+    ],
+    refused: ['1', 'ON', 'true'],
+    expected: 'on or off',
   },
   key: {
     fallback: undefined,
@@ -288,6 +319,7 @@ const OPERATOR = {
   subnets: LIMIT,
   clients: LIMIT,
   count: LIMIT,
+  downloads: LIMIT,
 } satisfies { [name: string]: Case }
 
 /** Exhaustive: a setting without a case does not compile. */

@@ -16,6 +16,7 @@ import {
   type Encoding,
 } from '../../src/http/compression.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
+import { SHARE } from '../support/limits.ts'
 
 const ENCODINGS: readonly Encoding[] = ['gzip', 'zstd']
 const DECODERS = {
@@ -55,7 +56,7 @@ describe('the encoding that Accept-Encoding allows', () => {
 const PROVIDER = 'the service'
 const read = createQueryReader(PROVIDER)
 const queryOf = (text: string): Query =>
-  read(text, 'k', { countMax: null, worksDefault: null, addressBits: 32 })
+  read(text, 'k', { countMax: null, worksDefault: null, addressBits: 32, downloads: null })
 
 const list = openMemoryList()
 fillList(
@@ -77,7 +78,7 @@ function createWorld(bytesMax = 2 ** 20) {
     },
   })
   const find = async (text: string, nowMs = T0): Promise<Answer> => {
-    const found = await cache.find(queryOf(text), nowMs, false)
+    const found = await cache.find(queryOf(text), nowMs, false, () => SHARE)
     if (found?.kind !== 'answer') throw new Error('there is no answer')
     return found
   }

@@ -26,6 +26,8 @@ export const NO_FILTER: Filter = {
   address: null,
   services: [],
   count: null,
+  downloads: null,
+  enabled: true,
 }
 
 /** A list row as a file would hold it; `age` is in seconds before T0. */
@@ -65,6 +67,8 @@ export type Limits = {
   subnets: number | null
   clients: number | null
   count: number | null
+  downloads: number | null
+  enabled: boolean
 }
 export const UNLIMITED: Limits = {
   burst: null,
@@ -72,6 +76,8 @@ export const UNLIMITED: Limits = {
   subnets: null,
   clients: null,
   count: null,
+  downloads: null,
+  enabled: true,
 }
 
 /** A key to add. Without a plan it is temporary; times are Unix milliseconds. */

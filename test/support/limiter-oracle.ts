@@ -15,7 +15,7 @@ const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_M
 
 /** Who asks. */
 export type Caller =
-  | { kind: 'regular'; id: string; plan: Omit<Limits, 'count'> }
+  | { kind: 'regular'; id: string; plan: Pick<Limits, 'burst' | 'daily' | 'subnets' | 'clients'> }
   | { kind: 'temp'; id: string }
   | { kind: 'demo'; id: string }
 
@@ -62,11 +62,13 @@ export type History = {
   at: number[]
   /** Place of each admission in a journal. */
   seq: number[]
-  /** Admissions of the same UTC day up to this one. */
+  /** Admissions of the same UTC day up to this one, also those given back. */
   nth: number[]
+  /** Which admissions were given back, and the place of that in a journal. */
+  givenBack: { n: number; seq: number }[]
 }
 
-export const emptyHistory = (): History => ({ at: [], seq: [], nth: [] })
+export const emptyHistory = (): History => ({ at: [], seq: [], nth: [], givenBack: [] })
 
 export function record(history: History, atMs: number, seq = history.at.length): void {
   const last = history.at.length - 1
@@ -75,6 +77,34 @@ export function record(history: History, atMs: number, seq = history.at.length):
   history.seq.push(seq)
   history.nth.push(isSameDay ? (history.nth[last] ?? 0) + 1 : 1)
 }
+
+/** Marks an admission at an instant as given back; returns whether there is one. */
+export function markGivenBack(history: History, atMs: number, seq = history.at.length): boolean {
+  const isGone = (n: number): boolean => history.givenBack.some(gone => gone.n === n)
+  const n = history.at.findLastIndex((at, i) => at === atMs && !isGone(i))
+  if (n >= 0) history.givenBack.push({ n, seq })
+  return n >= 0
+}
+
+/** Admissions of a history given back before a place of the journal. */
+const goneBefore = ({ givenBack }: History, seq: number): number[] =>
+  givenBack.filter(gone => gone.seq < seq).map(({ n }) => n)
+
+/** How many of the first `count` admissions are of a UTC day and were not given back. */
+function countOfDay({ at, nth }: History, count: number, day: number, gone: readonly number[]) {
+  if (count === 0 || dayOf(at[count - 1] ?? 0) !== day) return 0
+  const back = gone.filter(n => n < count && dayOf(at[n] ?? 0) === day)
+  return (nth[count - 1] ?? 0) - back.length
+}
+
+/** Admissions of the UTC day of the last one that were not given back. */
+export const countOfLastDay = (history: History): number =>
+  countOfDay(
+    history,
+    history.at.length,
+    dayOf(history.at.at(-1) ?? 0),
+    goneBefore(history, Infinity),
+  )
 
 /** How full a limit is. `resetSeconds`: until an admission stops counting. */
 type LimitStatus = {
@@ -87,30 +117,36 @@ type LimitStatus = {
 
 type Decision =
   /** `atMs`: the instant that the request counts at. */
-  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number }
+  | { kind: 'admitted'; limits: LimitStatus[]; atMs: number; instants: number[] }
   /** `retryAfterSeconds`: until the same request is admitted, at least 1. */
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
 /** A decision, and the instant that the request counts at for each of its rules. */
 export type Decided = { decision: Decision; instants: number[] }
 
-/** What a rule counts after the first `count` admissions of a history. */
-function countFor(rule: Rule, { at, nth }: History, count: number, nowMs: number) {
+/**
+ * What a rule counts after the first `count` admissions of a history, at place `seq` of the journal.
+ * One that was given back does not count; only time does not go back behind it.
+ */
+function countFor(rule: Rule, history: History, count: number, nowMs: number, seq: number) {
   const { window, daily } = rule
-  const lastMs = at[count - 1] ?? nowMs
-  const atMs = Math.max(nowMs, lastMs)
-  let inWindow = 0
-  while (window && inWindow < count && atMs - (at[count - 1 - inWindow] ?? 0) < window.ms) {
-    inWindow += 1
+  const { at } = history
+  const atMs = Math.max(nowMs, at[count - 1] ?? nowMs)
+  const gone = goneBefore(history, seq)
+  /** The admissions in the window, the latest first. */
+  const counted: number[] = []
+  for (let n = count - 1; window && n >= 0 && atMs - (at[n] ?? 0) < window.ms; n -= 1) {
+    if (!gone.includes(n)) counted.push(at[n] ?? 0)
   }
-  const today = dayOf(lastMs) === dayOf(atMs) ? (nth[count - 1] ?? 0) : 0
+  const inWindow = counted.length
+  const today = countOfDay(history, count, dayOf(atMs), gone)
   const isWindowFull = window !== null && inWindow >= window.limit
   const isDayFull = daily !== null && today >= daily
   // The limit-th last admission must be as old as the window is long.
-  const windowEndMs = isWindowFull ? (at[count - window.limit] ?? 0) + window.ms : nowMs
+  const windowEndMs = isWindowFull ? (counted[window.limit - 1] ?? 0) + window.ms : nowMs
   const dayEndMs = isDayFull ? midnightAfter(atMs) : nowMs
   const opensAtMs = Math.max(windowEndMs, dayEndMs)
-  const oldestMs = at[count - inWindow] ?? atMs
+  const oldestMs = counted.at(-1) ?? atMs
   return { rule, atMs, inWindow, oldestMs, today, isWindowFull, isDayFull, opensAtMs }
 }
 type Counted = ReturnType<typeof countFor>
@@ -143,17 +179,18 @@ function statusesOf(counted: Counted, nowMs: number, more: 0 | 1): LimitStatus[]
 }
 
 /**
- * Decides a request after the first `counts` admissions of each history: every rule admits it, or
- * none counts it. A full window is named before a full day (contract A2).
+ * Decides a request after the first `counts` admissions of each history, at place `seq` of the
+ * journal: every rule admits it, or none counts it. A full window is named before a full day (contract A2).
  */
 export function decide(
   rules: readonly Rule[],
   histories: readonly History[],
   counts: readonly number[],
   nowMs: number,
+  seq = Infinity,
 ): Decided {
   const counted = rules.map((rule, i) =>
-    countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs),
+    countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, seq),
   )
   const isWindowFull = counted.some(each => each.isWindowFull)
   const isDayFull = counted.some(each => each.isDayFull)
@@ -161,7 +198,8 @@ export function decide(
   const instants = counted.map(each => each.atMs)
   const limits = counted.flatMap(each => statusesOf(each, nowMs, by === null ? 1 : 0))
   if (by === null) {
-    return { decision: { kind: 'admitted', limits, atMs: Math.max(...instants) }, instants }
+    const atMs = Math.max(...instants)
+    return { decision: { kind: 'admitted', limits, atMs, instants }, instants }
   }
   const opensAtMs = Math.max(...counted.map(each => each.opensAtMs))
   const retryAfterSeconds = wholeSeconds(opensAtMs - nowMs)
@@ -174,15 +212,25 @@ export const rateLimitOf = (statuses: readonly LimitStatus[]): string =>
     .map(({ name, remaining, resetSeconds }) => `"${name}";r=${remaining};t=${resetSeconds}`)
     .join(', ')
 
+/** A history of the admissions that were not given back. */
+function withoutGivenBack(history: History): History {
+  if (history.givenBack.length === 0) return history
+  const gone = new Set(goneBefore(history, Infinity))
+  const rest = emptyHistory()
+  for (const [n, ms] of history.at.entries()) if (!gone.has(n)) record(rest, ms)
+  return rest
+}
+
 /** Admissions of a history that break its rule, or come before the one they follow. */
-export function overAdmissions({ window, daily }: Rule, { at, nth }: History): number {
-  let over = 0
+export function overAdmissions({ window, daily }: Rule, history: History): number {
+  const all = history.at
+  let over = all.filter((ms, n) => ms < (all[n - 1] ?? ms)).length
+  const { at, nth } = withoutGivenBack(history)
   for (let n = 0; n < at.length; n += 1) {
     const first = window ? at[n - window.limit] : undefined
     const isOverWindow = window !== null && first !== undefined && (at[n] ?? 0) - first < window.ms
     const isOverDay = daily !== null && (nth[n] ?? 0) > daily
-    const isBackwards = n > 0 && (at[n] ?? 0) < (at[n - 1] ?? 0)
-    if (isOverWindow || isOverDay || isBackwards) over += 1
+    if (isOverWindow || isOverDay) over += 1
   }
   return over
 }
@@ -221,11 +269,17 @@ export function createLimiterOracle() {
       return decision
     },
 
+    /** Gives an admitted request back: it counts no more. */
+    giveBack(caller: Caller, ip: string, instants: readonly number[]): void {
+      const { its } = lookUp(caller, ip)
+      for (const [i, history] of its.entries()) markGivenBack(history, instants[i] ?? 0)
+    },
+
     /** The status of the limits of a caller. */
     limits(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
       const { rules, its, counts } = lookUp(caller, ip)
       return rules.flatMap((rule, i) => {
-        const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs)
+        const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, Infinity)
         return statusesOf(counted, nowMs, 0)
       })
     },

@@ -5,9 +5,15 @@
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { createAccess } from '../../src/access/access.ts'
-import { consumptionOf, limitRulesOf, type Served } from '../../src/access/entitlements.ts'
+import {
+  consumptionOf,
+  limitRulesOf,
+  type Served,
+  type Share,
+} from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
 import { consume, type NetworkDecision, type NetworkTable } from '../../src/access/network-quota.ts'
+import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../../src/access/plan.ts'
 import {
   admit,
   type Decision,
@@ -18,16 +24,26 @@ import {
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { openAccessFile } from '../../src/sqlite/access/store.ts'
-import { createUsageStore } from '../../src/sqlite/access/usage.ts'
+import { createUsageStore, LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
 import { type Limits, T0, UNLIMITED } from './fixtures.ts'
 
 export const IP = '198.51.100.7'
 
+/** A key on a plan without a limit on long answers. */
+export const SHARE: Share = { id: 'k1', isTrial: false, downloads: null }
+
 export type Regular = Extract<Caller, { kind: 'regular' }>
 
-export const DEMO: Caller = { kind: 'demo', id: 'demo' }
-export const temp = (id = 't1'): Caller => ({ kind: 'temp', id })
+/** A plan as every installation starts with it. */
+export function builtIn(name: string): Plan {
+  const plan = BUILT_IN_PLANS.find(each => each.name === name)
+  if (plan === undefined) throw new Error(`no plan ${name} is built in`)
+  return plan
+}
+
+export const DEMO: Caller = { kind: 'demo', id: 'demo', plan: builtIn(DEMO_PLAN) }
+export const temp = (id = 't1'): Caller => ({ kind: 'temp', id, plan: builtIn(TEMP_PLAN) })
 /** A regular key whose plan limits nothing but this. */
 export const regular = (limits: Partial<Limits>, id = 'k1'): Regular => ({
   kind: 'regular',
@@ -75,12 +91,16 @@ export type OpenUsage = ReturnType<typeof openUsage>
 
 /**
  * The usage of the access.db in `dir`, opened as a server does, or of an empty one in memory;
- * `options` are those of its snapshot.
+ * `options` are those of its snapshot, `lockWait` says how it waits for the lock.
  */
-export function openUsage(dir: string | null = null, options: Partial<SnapshotOptions> = {}) {
+export function openUsage(
+  dir: string | null = null,
+  options: Partial<SnapshotOptions> = {},
+  lockWait = LOCK_WAIT,
+) {
   const file = dir === null ? ':memory:' : join(dir, ACCESS_FILE)
   const db = openAccessFile(file, { isServer: true })
-  const usage = createUsageStore(db, options)
+  const usage = createUsageStore(db, options, lockWait)
   const selectNetworks = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,

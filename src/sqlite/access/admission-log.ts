@@ -1,7 +1,9 @@
 /**
  * Owns the admissions in SQLite: a log with one row, a batch, for the admissions of each
- * transaction, and a snapshot of the usage that they add up to. Both are in memory too. What keeps
- * the log short is in `snapshot.ts`.
+ * transaction, and a snapshot of the usage that they add up to. Both are in memory too. An admission
+ * that is given back is an entry as well, and so is everything else that changes the usage of
+ * subjects (`subjects.ts`) or the use of keys (`history.ts`). What keeps the log short is in
+ * `snapshot.ts`.
  *
  * The snapshot is in chunks, each with the id of the last batch that it includes; batches that all
  * chunks include are removed. So no subject that is rarely used keeps old batches.
@@ -17,36 +19,71 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
 import { isStoreFailure } from '../errors.ts'
+import { createHistory, type MovedEntry, type Unmoved, type UseEntry } from './history.ts'
 import { type Content, createSnapshotWriter, DEFAULTS, type SnapshotOptions } from './snapshot.ts'
-import { createSubjects, type Entry } from './subjects.ts'
+import {
+  createSubjects,
+  type Entry,
+  type GivenBack,
+  type IsIncluded,
+  type ResetEntry,
+} from './subjects.ts'
 
 type BatchRow = [id: number, admissions: string]
-type ChunkRow = [chunk: number, through: number, usage: string]
+type ChunkRow = [chunk: number, through: number, usage: string, history: string]
+
+/** A change of usage as a batch holds it, in JSON; its third member is an instant. */
+export type LogEntry = Entry | GivenBack | UseEntry | MovedEntry | ResetEntry
 
 function requireInstant(atMs: number): void {
   if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
 }
+
+/** Applies an entry to what its chunks do not include yet. */
+function applyEntry({ subjects, history }: Content, entry: LogEntry, isIncluded?: IsIncluded) {
+  if (entry[0] === 'use') return history.use(entry, isIncluded)
+  if (entry[0] === 'moved') return history.moved(entry, isIncluded)
+  if (entry[0] === 'reset') return subjects.reset(entry, isIncluded)
+  if (entry.length === 3) {
+    subjects.giveBack(entry, isIncluded)
+    return history.giveBack(entry, isIncluded)
+  }
+  subjects.apply(entry, isIncluded)
+  history.admit(entry, isIncluded)
+}
+
+/** The latest admission of a batch; 0 when it has none. */
+const latestAdmission = (entries: readonly LogEntry[]): number =>
+  entries.reduce((ms, entry) => (isAdmission(entry) ? Math.max(ms, entry[2]) : ms), 0)
+const isAdmission = (entry: LogEntry): boolean =>
+  entry.length === 5 && entry[0] !== 'use' && entry[0] !== 'reset'
 
 /** The content of snapshot and log in memory. */
 function createContent(db: Database, chunks: number) {
   const selectBatches = db.prepare<BatchRow, [number]>(
     'select id, admissions from batches where id > ? order by id',
   )
-  const selectChunks = db.prepare<ChunkRow, []>('select chunk, through, usage from snapshot')
+  const selectChunks = db.prepare<ChunkRow, []>(
+    'select chunk, through, usage, history from snapshot',
+  )
   const content: Content = {
     subjects: createSubjects(chunks),
+    history: createHistory(chunks),
     lastId: 0,
+    latestMs: 0,
     logChars: 0,
     throughs: new Array<number>(chunks).fill(0),
   }
 
   function apply([id, admissions]: BatchRow): void {
     const isIncluded = (chunk: number): boolean => id <= (content.throughs[chunk] ?? 0)
-    for (const entry of JSON.parse(admissions) as Entry[]) {
+    const entries = JSON.parse(admissions) as LogEntry[]
+    for (const entry of entries) {
       requireInstant(entry[2])
-      content.subjects.apply(entry, isIncluded)
+      applyEntry(content, entry, isIncluded)
     }
     content.lastId = id
+    content.latestMs = latestAdmission(entries) || content.latestMs
   }
 
   const batchesAfter = (id: number) => selectBatches.values(id) as BatchRow[] // untyped
@@ -66,14 +103,18 @@ function createContent(db: Database, chunks: number) {
     /** Reads all, as it is at one instant. */
     readAll: db.transaction(() => {
       content.subjects.clear()
+      content.history.clear()
       content.throughs.fill(0)
-      for (const [chunk, through, usage] of selectChunks.values() as ChunkRow[]) {
+      for (const [chunk, through, usage, history] of selectChunks.values() as ChunkRow[]) {
         if (chunk >= chunks) throw new RangeError(`there is no chunk ${chunk}`)
         content.subjects.load(chunk, usage)
+        content.history.load(chunk, history)
         content.throughs[chunk] = through
       }
-      content.lastId = Math.min(...content.throughs)
-      const batches = batchesAfter(content.lastId)
+      const through = Math.min(...content.throughs)
+      const batches = batchesAfter(Math.max(0, through - 1)) // the last one stays in the log
+      content.latestMs = 0
+      content.lastId = through
       for (const batch of batches) apply(batch)
       content.logChars = batches.reduce((sum, [, { length }]) => sum + length, 0)
     }),
@@ -94,7 +135,14 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   const insert = db.prepare<never, BatchRow>('insert into batches (id, admissions) values (?, ?)')
   const version = dataVersionOf(db)
   let seenVersion: number | null = null // null: not read yet
-  let unwritten: Entry[] = []
+  let unwritten: LogEntry[] = []
+
+  /** Applies an entry, which `write` will write. JSON has no form for an instant like `NaN`. */
+  function append(entry: LogEntry): void {
+    requireInstant(entry[2])
+    applyEntry(content, entry)
+    unwritten.push(entry)
+  }
 
   return {
     /** Whether the admissions have been read; the first time takes longest. */
@@ -121,24 +169,34 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
     read: (subject: Subject): Usage | null => content.subjects.read(subject),
 
-    /** Adds an admission, which `write` will write. JSON has no form for an instant like `NaN`. */
-    record({ kind, id }: Subject, atMs: number, requests: number, kept: number): void {
-      requireInstant(atMs)
-      const entry: Entry = [kind, id, atMs, requests, kept]
-      content.subjects.apply(entry)
-      unwritten.push(entry)
-    },
+    /** Adds an admission. */
+    record: ({ kind, id }: Subject, atMs: number, requests: number, kept: number): void =>
+      append([kind, id, atMs, requests, kept]),
 
-    /** Writes the admissions of a transaction, and a chunk of the snapshot when it is time. */
+    /** Gives an admission back. */
+    giveBack: ({ kind, id }: Subject, atMs: number): void => append([kind, id, atMs]),
+
+    append,
+
+    /** What of the use of a key is not in table `days`. */
+    useOf: (id: string): Omit<Unmoved, 'id'> | null => content.history.read(id),
+    unmoved: (day: number, keysMax: number): Unmoved[] => content.history.before(day, keysMax),
+
+    /** Subjects with an admission that lies after `timeMs`. */
+    after: (timeMs: number): Subject[] => content.subjects.after(timeMs),
+
+    /** Writes the entries of a transaction, and a chunk of the snapshot when it is time. */
     write(): void {
       if (unwritten.length === 0) return
       const text = JSON.stringify(unwritten)
+      content.latestMs = latestAdmission(unwritten) || content.latestMs
       unwritten = []
       content.lastId += 1
       insert.run(content.lastId, text)
       snapshot.onBatch(text.length)
     },
 
+    timeOf: snapshot.timeOf,
     prune: snapshot.prune,
   }
 }

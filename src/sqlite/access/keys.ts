@@ -1,56 +1,78 @@
 /**
- * Owns keys in SQLite. They are stored and found by their SHA-256 only. Plans are in `plans.ts`.
+ * Owns keys in SQLite. They are stored and found by their SHA-256 only. Plans are in `plans.ts`, the
+ * moving of keys to another installation in `key-dump.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import { keySubject } from '../../access/entitlements.ts'
 import {
   type Caller,
+  DEMO_KEY,
   hashKey,
+  type KeyChanges,
   type KeyRecord,
   type ListedKey,
   type NewKey,
   newKeyId,
   shownPrefix,
 } from '../../access/key.ts'
-import type { Plan } from '../../access/plan.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
+import { createKeyDump } from './key-dump.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type KeyRow = { id: string; expires_at: number | null; revoked_at: number | null }
+type FoundRow = KeyRow & PlanRow & { plan: string | null }
 
 /** Keys kept in memory. */
 const KEYS_MAX = 50_000
 
+const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
+
 const LIST = `
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
-    revoked_at as revokedAt,
+    revoked_at as revokedAt, enabled as isEnabled,
     (select count(*) from networks
      where subject_kind = 'key' and subject_id = k.id and network_set = 'served' and day = $day)
-      as subnetsToday
-  from keys k order by created_at, k.id`
+      as subnetsToday,
+    (select count(*) from networks
+     where subject_kind = 'key' and subject_id = k.id and network_set = 'callers' and day = $day)
+      as clientsToday,
+    (select max(o.expires_at) from old_secrets o where o.key_id = k.id and o.expires_at > $nowMs)
+      as oldSecretUntil
+  from keys k ${PLAN_OF_KEY} order by created_at, k.id`
 
 type UsageReader = { peek(batch: readonly Subject[]): Usage[] }
+type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 
 function listKeys(db: Database, usage: UsageReader, nowMs: number): ListedKey[] {
   const day = utcDay(nowMs)
-  const rows = db.prepare<Omit<ListedKey, 'requestsToday'>, { day: number }>(LIST).all({ day })
+  const rows = db.prepare<ListRow, { day: number; nowMs: number }>(LIST).all({ day, nowMs })
   const used = usage.peek(rows.map(({ id }) => keySubject(id)))
   return rows.map((row, i) => {
     const its = used[i] ?? UNUSED
-    return { ...row, requestsToday: its.day >= day ? its.requests : 0 }
+    const requestsToday = its.day >= day ? its.requests : 0
+    return { ...row, isEnabled: row.isEnabled === 1, requestsToday }
   })
 }
 
-/** The keys of an open database, and their usage. Records are cached in memory, by key. */
-export function createKeyStore(db: Database, usage: UsageReader) {
-  const find = db.prepare<KeyRow & PlanRow & { plan: string | null }, [Uint8Array]>(
-    `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS}
-     from keys k left join plans p on p.name = k.plan where hash = ?`,
+/** Finds records by key. They are cached in memory. */
+function createKeyReader(db: Database) {
+  const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
+    `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS} from keys k ${PLAN_OF_KEY}
+     where hash = ?`,
+  )
+  const findOld = db.prepare<FoundRow, [Uint8Array]>(
+    `select id, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expires_at, revoked_at,
+       plan, ${PLAN_COLUMNS}
+     from old_secrets o join keys k on k.id = o.key_id ${PLAN_OF_KEY} where o.hash = ?`,
+  )
+  const findPlan = db.prepare<PlanRow, [string]>(
+    `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
   // A record stays right until another connection commits: the server itself changes no key.
@@ -66,15 +88,20 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     return plan
   }
 
+  function findDemo(): KeyRecord | null {
+    const row = findPlan.get(DEMO_PLAN)
+    if (row === null) return null
+    const caller: Caller = { kind: 'demo', id: DEMO_KEY, plan: planOf(row) }
+    return { caller, expiresAt: null, revokedAt: null }
+  }
+
   function findStored(key: string): KeyRecord | null {
-    const row = find.get(hashKey(key))
+    const hash = hashKey(key)
+    const row = findCurrent.get(hash) ?? findOld.get(hash)
     if (row === null) return null
     const { id, plan, expires_at: expiresAt, revoked_at: revokedAt } = row
-    const caller: Caller =
-      plan === null ? { kind: 'temp', id } : { kind: 'regular', id, plan: planOf(row) }
-    const record = { caller, expiresAt, revokedAt }
-    known.set(key, record)
-    return record
+    const caller: Caller = { kind: plan === null ? 'temp' : 'regular', id, plan: planOf(row) }
+    return { caller, expiresAt, revokedAt }
   }
 
   return {
@@ -86,14 +113,56 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         plans.clear()
       }
       knownVersion = current
-      return known.get(key) ?? findStored(key)
+      const record = known.get(key)
+      if (record) return record
+      const found = key === DEMO_KEY ? findDemo() : findStored(key)
+      if (found) known.set(key, found)
+      return found
     },
+    /** The id of the key that has or had this secret; `null` when there is none. */
+    idOf: (hash: Uint8Array): string | null =>
+      (findCurrent.get(hash) ?? findOld.get(hash))?.id ?? null,
+  }
+}
+
+/** What rotates the secrets of keys. */
+function createRotate(db: Database) {
+  const find = db.prepare<{ hash: Uint8Array }, [string]>('select hash from keys where id = ?')
+  const end = db.prepare<never, [string, number]>(
+    'delete from old_secrets where key_id = ? and expires_at <= ?',
+  )
+  const keep = db.prepare<never, [Uint8Array, string, number]>(
+    'insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)',
+  )
+  const change = db.prepare<never, [Uint8Array, string, string]>(
+    'update keys set hash = ?, prefix = ? where id = ?',
+  )
+  return db.transaction((id: string, key: string, untilMs: number, nowMs: number): boolean => {
+    const old = find.get(id)
+    if (old === null) return false
+    const isKept = untilMs > nowMs
+    end.run(id, isKept ? nowMs : Number.MAX_SAFE_INTEGER)
+    if (isKept) keep.run(old.hash, id, untilMs)
+    change.run(hashKey(key), shownPrefix(key), id)
+    return true
+  }).immediate
+}
+
+/** The keys of an open database, and their usage. */
+export function createKeyStore(db: Database, usage: UsageReader) {
+  const { find, idOf } = createKeyReader(db)
+  const { dump, load } = createKeyDump(db, idOf)
+
+  return {
+    find,
+    dump,
+    load,
 
     add({ key, label, plan, expiresAt }: NewKey, nowMs: number): { id: string; isNew: boolean } {
       return db
         .transaction(() => {
-          const existing = find.get(hashKey(key))
-          if (existing) return { id: existing.id, isNew: false }
+          const existing = idOf(hashKey(key))
+          if (existing !== null) return { id: existing, isNew: false }
           const id = newKeyId()
           db.run(
             `insert into keys (id, hash, prefix, label, plan, created_at, expires_at)
@@ -105,9 +174,37 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         .immediate()
     },
 
+    set(id: string, { label, plan, expiresAt }: KeyChanges): boolean {
+      const { changes } = db.run(
+        `update keys set label = coalesce(?, label), plan = coalesce(?, plan),
+           expires_at = iif(?, ?, expires_at) where id = ?`,
+        [label ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null, id],
+      )
+      return changes > 0
+    },
+
+    rotate: createRotate(db),
+
     revoke: (id: string, nowMs: number): boolean =>
       db.run('update keys set revoked_at = coalesce(revoked_at, ?) where id = ?', [nowMs, id])
         .changes > 0,
+
+    remove: (id: string): 'removed' | 'unknown' | 'not-revoked' =>
+      db
+        .transaction(() => {
+          const row = db
+            .prepare<{ revoked_at: number | null }, [string]>(
+              'select revoked_at from keys where id = ?',
+            )
+            .get(id)
+          if (row === null) return 'unknown'
+          if (row.revoked_at === null) return 'not-revoked'
+          db.run('delete from days where key_id = ?', [id])
+          db.run(`delete from networks where subject_kind = 'key' and subject_id = ?`, [id])
+          db.run('delete from keys where id = ?', [id])
+          return 'removed'
+        })
+        .immediate(),
 
     list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
 

@@ -11,10 +11,13 @@ export type PlanRow = {
   subnets: number | null
   clients: number | null
   count: number | null
+  downloads: number | null
+  enabled: 0 | 1
 }
 
 /** The columns of a `PlanRow`, of table `plans p`. */
-export const PLAN_COLUMNS = 'p.name, burst_requests, burst_seconds, daily, subnets, clients, count'
+export const PLAN_COLUMNS = `p.name, burst_requests, burst_seconds, daily, subnets, clients, count,
+  downloads, enabled`
 
 /** The plan of a row; it has a burst limit only if both of its columns have a value. */
 export const toPlan = (row: PlanRow): Plan => ({
@@ -27,6 +30,8 @@ export const toPlan = (row: PlanRow): Plan => ({
   subnets: row.subnets,
   clients: row.clients,
   count: row.count,
+  downloads: row.downloads,
+  enabled: row.enabled === 1,
 })
 
 /** The plans of an open database. */
@@ -42,16 +47,14 @@ export function createPlanStore(db: Database) {
     list,
     find: (name: string): Plan | null => list().find(plan => plan.name === name) ?? null,
 
-    set({ name, burst, daily, subnets, clients, count }: Plan): void {
-      const values = [burst?.requests, burst?.seconds, daily, subnets, clients, count]
-      db.run(
-        `insert into plans (name, burst_requests, burst_seconds, daily, subnets, clients, count)
-         values (?, ?, ?, ?, ?, ?, ?)
-         on conflict (name) do update set burst_requests = excluded.burst_requests,
-           burst_seconds = excluded.burst_seconds, daily = excluded.daily,
-           subnets = excluded.subnets, clients = excluded.clients, count = excluded.count`,
-        [name, ...values.map(value => value ?? null)],
-      )
+    set({ burst, enabled, ...rest }: Plan): void {
+      const { requests = null, seconds = null } = burst ?? {}
+      db.prepare(
+        `insert or replace into plans
+           (name, burst_requests, burst_seconds, daily, subnets, clients, count, downloads, enabled)
+         values ($name, $requests, $seconds, $daily, $subnets, $clients, $count, $downloads,
+           $enabled)`,
+      ).run({ ...rest, requests, seconds, enabled: enabled ? 1 : 0 })
     },
 
     remove: (name: string): PlanRemoval =>
@@ -66,11 +69,12 @@ export function createPlanStore(db: Database) {
   } satisfies Registry['plans']
 }
 
-/** Puts the built-in plans into a database that has no plan at all. */
+/** Adds the built-in plans that are missing: all of them in a new database. */
 export function seedPlans(db: Database): void {
   const plans = createPlanStore(db)
-  if (plans.list().length > 0) return
+  const missing = () => BUILT_IN_PLANS.filter(({ name }) => plans.find(name) === null)
+  if (missing().length === 0) return
   db.transaction(() => {
-    if (plans.list().length === 0) for (const plan of BUILT_IN_PLANS) plans.set(plan)
+    for (const plan of missing()) plans.set(plan)
   }).immediate()
 }

@@ -3,13 +3,18 @@
  * written, when batches that all chunks include are removed, and which subjects are forgotten.
  */
 import type { Database } from 'bun:sqlite'
-import { type Entry, KEEP_ADDRESSES_MS, type Subjects } from './subjects.ts'
+import type { LogEntry } from './admission-log.ts'
+import type { History } from './history.ts'
+import { KEEP_ADDRESSES_MS, type KeepMs, type Subjects } from './subjects.ts'
 
 /** The content of the log and the snapshot in memory. */
 export type Content = {
   readonly subjects: Subjects
+  readonly history: History
   /** The last batch. */
   lastId: number
+  /** The latest instant of the last batch with admissions; 0 when there is none. */
+  latestMs: number
   /** The last batch that each chunk includes; an earlier one when others have written it since. */
   readonly throughs: number[]
   /** Characters of the log when all of it was read. */
@@ -36,27 +41,23 @@ export const DEFAULTS: SnapshotOptions = {
 }
 
 const snapshotStatements = (db: Database) => ({
-  writeChunk: db.prepare<never, [chunk: number, through: number, usage: string]>(
-    'insert or replace into snapshot (chunk, through, usage) values (?, ?, ?)',
+  writeChunk: db.prepare<never, [chunk: number, through: number, usage: string, history: string]>(
+    'insert or replace into snapshot (chunk, through, usage, history) values (?, ?, ?, ?)',
   ),
   removeBatches: db.prepare<never, [through: number, most: number]>(
     'delete from batches where id <= min(?, (select min(id) from batches) + ? - 1)',
   ),
-  selectEnds: db.prepare<{ admissions: string }, []>(
-    `select admissions from batches
-     where id in (select min(id) from batches union all select max(id) from batches) order by id`,
+  selectFirst: db.prepare<{ admissions: string }, []>(
+    'select admissions from batches order by id limit 1',
   ),
 })
 
-/** The instants of the earliest and the latest of the admissions of a batch. */
-function spanOf(admissions: string): { firstMs: number; lastMs: number } {
-  let [firstMs, lastMs] = [Number.POSITIVE_INFINITY, 0]
-  for (const [, , atMs] of JSON.parse(admissions) as Entry[]) {
-    firstMs = Math.min(firstMs, atMs)
-    lastMs = Math.max(lastMs, atMs)
-  }
-  return { firstMs, lastMs }
-}
+/** The earliest instant in a batch. */
+const firstInstant = (admissions: string): number =>
+  (JSON.parse(admissions) as LogEntry[]).reduce(
+    (ms, [, , atMs]) => Math.min(ms, atMs),
+    Number.POSITIVE_INFINITY,
+  )
 
 /**
  * A prune in progress: ages are measured from `timeMs`, `chunk` is next, and every chunk is to
@@ -67,18 +68,18 @@ type Round = { timeMs: number; chunk: number; through: number }
 /** Writes the snapshot of `content`. All methods belong inside a transaction, after `catchUp`. */
 export function createSnapshotWriter(db: Database, content: Content, options: SnapshotOptions) {
   const { chunks, chunkChars, removeMax, examineMax } = options
-  const { subjects, throughs } = content
-  const { writeChunk, removeBatches, selectEnds } = snapshotStatements(db)
+  const { subjects, history, throughs } = content
+  const { writeChunk, removeBatches, selectFirst } = snapshotStatements(db)
   let charsToNext = chunkChars
   let batchesToRemoval = removeMax
   let round: Round | null = null
 
   /** Writes a chunk; returns its size. */
   function save(chunk: number): number {
-    const text = subjects.save(chunk)
-    writeChunk.run(chunk, content.lastId, text)
+    const [usage, used] = [subjects.save(chunk), history.save(chunk)]
+    writeChunk.run(chunk, content.lastId, usage, used)
     throughs[chunk] = content.lastId
-    return text.length
+    return usage.length + used.length
   }
 
   /** Removes batches that all chunks include, but the last one; returns whether more remain. */
@@ -87,10 +88,12 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
     return removeBatches.run(through, removeMax).changes === removeMax
   }
 
+  const timeOf = (nowMs: number): number => Math.min(nowMs, content.latestMs)
+
   function beginRound(nowMs: number): Round {
-    const ends = selectEnds.all().map(({ admissions }) => spanOf(admissions))
-    const timeMs = Math.min(nowMs, ends.at(-1)?.lastMs ?? 0)
-    const isOld = (ends[0]?.firstMs ?? timeMs) < timeMs - KEEP_ADDRESSES_MS
+    const first = selectFirst.get()
+    const timeMs = timeOf(nowMs)
+    const isOld = first !== null && firstInstant(first.admissions) < timeMs - KEEP_ADDRESSES_MS
     const isLong = content.logChars > 2 * chunks * chunkChars // e.g. after a migration
     content.logChars = 0
     return { timeMs, chunk: 0, through: isOld || isLong ? content.lastId : 0 }
@@ -115,11 +118,16 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
     },
 
     /**
-     * Forgets a slice of what no limit counts any more, in memory and in the file. Age is measured
-     * from the latest admissions when the clock is ahead of them: the clock may step back, and used
-     * quota must not be lost then. Returns that time, and whether more may remain.
+     * The time that ages are measured from: that of the latest admissions when the clock is ahead of
+     * them, because it may step back, and used quota must not be lost then.
      */
-    prune(nowMs: number): { timeMs: number; mayRemain: boolean } {
+    timeOf,
+
+    /**
+     * Forgets a slice of what no limit counts any more, in memory and in the file. Returns the time
+     * that ages were measured from, and whether more may remain.
+     */
+    prune(nowMs: number, keepMs: KeepMs): { timeMs: number; mayRemain: boolean } {
       round ??= beginRound(nowMs)
       const { timeMs, through } = round
       let examined = 0
@@ -127,7 +135,7 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
       while (round.chunk < chunks && examined < examineMax && chars < chunkChars) {
         const { chunk } = round
         examined += subjects.count(chunk)
-        const hasChanged = subjects.forget(chunk, timeMs)
+        const hasChanged = subjects.forget(chunk, timeMs, keepMs)
         if (hasChanged || (throughs[chunk] ?? 0) < through) chars += save(chunk)
         round.chunk += 1
       }

@@ -3,12 +3,12 @@
  * forms in which a file holds it: an entry for each admission, a text for each chunk. Knows nothing
  * of SQL.
  */
-import type { Subject, Usage } from '../../access/rate-limit.ts'
+import { type Subject, UNUSED, type Usage, type UsagePart } from '../../access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
 
 /** Usage is removed this long after the last admission: longer than any window. */
 export const KEEP_MS = 2 * DAY_MS
-/** Client addresses are forgotten earlier: they are many, and their windows are an hour at most. */
+/** Client addresses are forgotten earlier, unless their plan counts longer: they are many. */
 export const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
 /**
@@ -23,11 +23,37 @@ export type Entry = readonly [
   kept: number,
 ]
 
+/** An admission of a subject at `atMs` that is given back. */
+export type GivenBack = readonly [kind: Subject['kind'], id: string, atMs: number]
+
+/** A fresh start of a subject at `atMs`, or of all of its kind when `id` is empty. */
+export type ResetEntry = readonly [
+  entry: 'reset',
+  id: string,
+  atMs: number,
+  kind: Subject['kind'],
+  part: UsagePart,
+]
+
+/** Whether an entry counts for a chunk already, because the snapshot includes it. */
+export type IsIncluded = (chunk: number) => boolean
+const never: IsIncluded = () => false
+
+/** How long the usage of each kind of subject is kept after its last admission, in milliseconds. */
+export type KeepMs = { readonly [kind in Subject['kind']]: number }
+
 /**
  * A subject in the text of a chunk. `gaps` are the instant of its first admission and the
  * milliseconds from each to the next: half as long as the instants, and read in half the time.
+ * `latestMs` is left out when it is that of the last admission.
  */
-type Saved = readonly [kind: Subject['kind'], id: string, requests: number, gaps: number[]]
+type Saved = readonly [
+  kind: Subject['kind'],
+  id: string,
+  requests: number,
+  gaps: number[],
+  latestMs?: number,
+]
 
 const toGaps = (instants: readonly number[]): number[] =>
   instants.map((ms, i) => ms - (instants[i - 1] ?? 0))
@@ -41,15 +67,22 @@ function fromGaps(gaps: number[]): number[] {
 type Known = Subject & { readonly chunk: number; readonly usage: Usage }
 
 /** The chunk of a subject (FNV-1a). Files depend on it: another hash needs a migration. */
-function chunkOf(id: string, chunks: number): number {
+export function chunkOf(id: string, chunks: number): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < id.length; i += 1) hash = Math.imul(hash ^ id.charCodeAt(i), 0x01000193)
   return ((hash ^ (hash >>> 16)) >>> 0) % chunks
 }
 
-/** Whether no limit counts the usage of a subject any more at `timeMs`. */
-const isOld = ({ kind, usage }: Known, timeMs: number): boolean =>
-  (usage.admissions.at(-1) ?? 0) < timeMs - (kind === 'key' ? KEEP_MS : KEEP_ADDRESSES_MS)
+/** Gives a subject a fresh start at `atMs`. An instant that lies ahead counts no more, either. */
+function clearUsage(usage: Usage, part: UsagePart, atMs: number): void {
+  if (part !== 'window') usage.requests = 0
+  if (part === 'day') return
+  usage.admissions.length = 0
+  usage.latestMs = Math.min(usage.latestMs, atMs)
+  const day = utcDay(usage.latestMs)
+  if (day !== usage.day) usage.requests = 0
+  usage.day = day
+}
 
 export type Subjects = ReturnType<typeof createSubjects>
 
@@ -73,48 +106,73 @@ export function createSubjects(chunks: number) {
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id)?.usage ?? null,
 
     /** Adds an admission, unless its chunk `isIncluded` in a snapshot that has it already. */
-    apply(
-      [kind, id, atMs, requests, kept]: Entry,
-      isIncluded: (chunk: number) => boolean = () => false,
-    ): void {
+    apply([kind, id, atMs, requests, kept]: Entry, isIncluded = never): void {
       let known = byId[kind].get(id)
       const chunk = known?.chunk ?? chunkOf(id, chunks)
       if (isIncluded(chunk)) return
-      known ??= add(kind, id, chunk, { admissions: [], day: 0, requests: 0 })
+      known ??= add(kind, id, chunk, { ...UNUSED, admissions: [] })
       const { usage } = known
       const { admissions } = usage
       admissions.push(atMs)
       while (admissions.length > kept) admissions.shift() // nearly always one: faster than splice
       usage.day = utcDay(atMs)
       usage.requests = requests
+      usage.latestMs = atMs
     },
+
+    /** Removes an admission; does nothing if no limit counts it any more. */
+    giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
+      const known = byId[kind].get(id)
+      if (known === undefined || isIncluded(known.chunk)) return
+      const { usage } = known
+      const at = usage.admissions.lastIndexOf(atMs)
+      if (at >= 0) usage.admissions.splice(at, 1)
+      if (utcDay(atMs) === usage.day) usage.requests = Math.max(0, usage.requests - 1)
+    },
+
+    /** Gives subjects a fresh start. */
+    reset([, id, atMs, kind, part]: ResetEntry, isIncluded = never): void {
+      const all = byId[kind]
+      for (const known of id === '' ? all.values() : [all.get(id)]) {
+        if (known && !isIncluded(known.chunk)) clearUsage(known.usage, part, atMs)
+      }
+    },
+
+    /** Subjects whose last admission lies after `timeMs`. */
+    after: (timeMs: number): Subject[] =>
+      Object.values(byId).flatMap(known =>
+        [...known.values()]
+          .filter(({ usage }) => usage.latestMs > timeMs)
+          .map(({ kind, id }) => ({ kind, id })),
+      ),
 
     /** The text of a chunk, and adding what such a text holds. */
     save: (chunk: number): string =>
       JSON.stringify(
-        byChunk[chunk]?.map(
-          ({ kind, id, usage }): Saved => [
-            ...([kind, id, usage.requests, toGaps(usage.admissions)] as const),
-          ],
-        ),
+        byChunk[chunk]?.map(({ kind, id, usage }): Saved => {
+          const { admissions, requests, latestMs } = usage
+          const saved = [kind, id, requests, toGaps(admissions)] as const
+          return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
+        }),
       ),
     load(chunk: number, text: string): void {
-      for (const [kind, id, requests, gaps] of JSON.parse(text) as Saved[]) {
+      for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
         const admissions = fromGaps(gaps)
-        const day = utcDay(admissions.at(-1) ?? 0)
-        add(kind, id, chunk, { admissions, day, requests })
+        const latestMs = latest ?? admissions.at(-1) ?? 0
+        add(kind, id, chunk, { admissions, day: utcDay(latestMs), requests, latestMs })
       }
     },
 
     count: (chunk: number): number => byChunk[chunk]?.length ?? 0,
 
     /** Forgets old subjects of a chunk; returns whether there were any. */
-    forget(chunk: number, timeMs: number): boolean {
+    forget(chunk: number, timeMs: number, keepMs: KeepMs): boolean {
+      const isOld = ({ kind, usage }: Known): boolean => usage.latestMs < timeMs - keepMs[kind]
       const all = byChunk[chunk] ?? []
-      const old = all.filter(known => isOld(known, timeMs))
+      const old = all.filter(isOld)
       if (old.length === 0) return false
       for (const { kind, id } of old) byId[kind].delete(id)
-      byChunk[chunk] = all.filter(known => !isOld(known, timeMs))
+      byChunk[chunk] = all.filter(known => !isOld(known))
       return true
     },
 

@@ -3,16 +3,73 @@
  * `admission-log.ts`; the decisions are made in `access/rate-limit.ts` and `access/network-quota.ts`.
  */
 import type { Database } from 'bun:sqlite'
+import {
+  type AnswerUse,
+  type DayUse,
+  HISTORY_DAYS,
+  type KeyUse,
+  mergeDays,
+  unusedDay,
+} from '../../access/history.ts'
 import { consume, type NetworkTable } from '../../access/network-quota.ts'
-import { admit, UNUSED, type UsageTable } from '../../access/rate-limit.ts'
+import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
+import { admit, giveBack, type Subject, UNUSED, type UsageTable } from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
-import { utcDay } from '../../lib/time.ts'
+import { stopwatch } from '../../lib/clock.ts'
+import { SECOND_MS, utcDay } from '../../lib/time.ts'
+import { codeOf } from '../errors.ts'
 import { createAdmissionLog } from './admission-log.ts'
+import { createDayTable } from './days.ts'
+import type { UseEntry } from './history.ts'
 import type { SnapshotOptions } from './snapshot.ts'
-import { KEEP_MS } from './subjects.ts'
+import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
-/** Networks that a prune removes at a time: requests wait for it. */
+/**
+ * How long a transaction waits for those of other processes, in milliseconds; no request is answered
+ * meanwhile, so it soon answers 503 instead.
+ */
+const LOCK_MS_MAX = 250
+/** The pause between two attempts, in milliseconds. */
+const LOCK_PAUSE_MS = 0.5
+
+/** How a transaction waits for the lock. */
+export type LockWait = {
+  /** How long at most, in milliseconds. */
+  msMax: number
+  /** Sleeps between two attempts. */
+  pause: () => void
+  /** Starts a stopwatch of milliseconds. */
+  stopwatch: () => () => number
+}
+
+const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+export const LOCK_WAIT: LockWait = {
+  msMax: LOCK_MS_MAX,
+  pause: () => void Atomics.wait(asleep, 0, 0, LOCK_PAUSE_MS),
+  stopwatch,
+}
+
+/**
+ * Takes the lock for writing. SQLite itself pauses longer after each attempt, up to 100 ms, so that
+ * it makes twelve attempts in 250 ms; beside a server that commits one transaction after the other,
+ * all of them often find the lock taken. Attempts at short intervals find it free between two.
+ * @throws SQLITE_BUSY when it is not free in time.
+ */
+export function takeLock(begin: () => void, { msMax, pause, stopwatch }: LockWait): void {
+  const waitedMs = stopwatch()
+  for (;;) {
+    try {
+      return begin()
+    } catch (error) {
+      if (!codeOf(error).startsWith('SQLITE_BUSY') || waitedMs() >= msMax) throw error
+    }
+    pause()
+  }
+}
+
+/** Networks that a prune removes, and keys whose days it moves, at a time: requests wait for it. */
 const REMOVE_SLICE = 2_000
+const MOVE_SLICE = 200
 
 /** The table of networks. */
 function createNetworkTable(db: Database) {
@@ -28,32 +85,89 @@ function createNetworkTable(db: Database) {
     `delete from networks where (subject_kind, subject_id, network_set, day, network) in
        (select subject_kind, subject_id, network_set, day, network from networks where day < ? limit ?)`,
   )
+  const removeOf = db.prepare<never, [string, string]>(
+    'delete from networks where subject_kind = ? and subject_id = ?',
+  )
   return {
     networks: ({ kind, id }, set, day) =>
       new Set(select.all(kind, id, set, day).map(({ network }) => network)),
     addNetworks({ kind, id }, set, day, networks) {
       for (const network of networks) insert.run(kind, id, set, day, network)
     },
+    removeOf: ({ kind, id }: Subject): void => void removeOf.run(kind, id),
     /** Removes a slice of the networks of earlier days; returns whether more may remain. */
     removeBefore: (day: number): boolean => remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE,
   } satisfies NetworkTable & { [method: string]: unknown }
 }
 
+/** Returns a function that reads how long usage is kept: longer than its plan counts it. */
+function createKeepMs(db: Database): () => KeepMs {
+  const select = db.prepare<{ name: string; seconds: number | null; daily: number | null }, []>(
+    `select name, burst_seconds as seconds, daily from plans
+     where name in ('${DEMO_PLAN}', '${TEMP_PLAN}')`,
+  )
+  return () => {
+    const keepMs = { key: KEEP_MS, demo: KEEP_ADDRESSES_MS, temp: KEEP_ADDRESSES_MS }
+    for (const { name, seconds, daily } of select.all()) {
+      const windowMs = 2 * SECOND_MS * (seconds ?? 0)
+      const ms = daily === null ? Math.max(KEEP_ADDRESSES_MS, windowMs) : KEEP_MS
+      keepMs[name === DEMO_PLAN ? 'demo' : 'temp'] = ms
+    }
+    return keepMs
+  }
+}
+
+/** What answers added to the use of keys and is not written yet. */
+function createNotes() {
+  const byKey = new Map<string, AnswerUse>()
+  return {
+    add({ keyId, records, refused, nowMs }: AnswerUse): void {
+      const known = byKey.get(keyId)
+      if (known === undefined) {
+        byKey.set(keyId, { keyId, records, refused, nowMs })
+        return
+      }
+      known.records += records
+      known.refused += refused
+      known.nowMs = nowMs
+    },
+    entries: (): UseEntry[] =>
+      Array.from(byKey.values(), ({ keyId, nowMs, records, refused }) => [
+        ...(['use', keyId, nowMs, records, refused] as const),
+      ]),
+    of(id: string): DayUse[] {
+      const known = byKey.get(id)
+      if (known === undefined) return []
+      const { records, refused, nowMs } = known
+      return [{ ...unusedDay(utcDay(nowMs)), records, refused }]
+    },
+    clear: (): void => byKey.clear(),
+  }
+}
+
 /** The usage of an open database. Every method is synchronous. */
-export function createUsageStore(db: Database, options: Partial<SnapshotOptions> = {}) {
+export function createUsageStore(
+  db: Database,
+  options: Partial<SnapshotOptions> = {},
+  lockWait: LockWait = LOCK_WAIT,
+) {
   const admissions = createAdmissionLog(db, options)
   const networks = createNetworkTable(db)
+  const days = createDayTable(db)
+  const keepMs = createKeepMs(db)
+  const noted = createNotes()
   const tables: UsageTable & NetworkTable = { ...admissions, ...networks }
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
+  const takeNow = (): void => void begin.run()
   const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
 
   /** Runs `work` in one transaction; what it wrote is durable once this returns. */
   function inTransaction<T>(work: () => T): T {
     if (!admissions.isRead()) admissions.catchUp() // not under the lock, where others would wait
-    begin.run()
+    takeLock(takeNow, lockWait)
     try {
       admissions.catchUp()
       const result = work()
@@ -67,8 +181,37 @@ export function createUsageStore(db: Database, options: Partial<SnapshotOptions>
     }
   }
 
+  /** Moves a slice of the days that are over to their table; returns whether more may remain. */
+  function moveDays(timeMs: number): boolean {
+    const found = admissions.unmoved(utcDay(timeMs), MOVE_SLICE)
+    for (const { id, lastMs, days: over } of found) {
+      for (const use of over) {
+        days.add(id, use, lastMs)
+        admissions.append(['moved', id, timeMs, use.day])
+      }
+    }
+    return found.length === MOVE_SLICE
+  }
+
+  const readHistory = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
+    const moved = days.read(ids, fromDay, toDay)
+    const seen = days.lastSeen(ids)
+    admissions.catchUp() // to what the table was when it was read
+    return ids.map((id): KeyUse => {
+      const unmoved = admissions.useOf(id)
+      const recent = [...(unmoved?.days ?? []), ...noted.of(id)]
+      const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
+      const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
+      return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }
+    })
+  })
+
   return {
     admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
+    giveBack: batch =>
+      inTransaction(() => {
+        for (const admitted of batch) giveBack(admissions.giveBack, admitted)
+      }),
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
     peek(batch) {
       admissions.catchUp()
@@ -76,14 +219,39 @@ export function createUsageStore(db: Database, options: Partial<SnapshotOptions>
     },
     prune: nowMs =>
       inTransaction(() => {
-        const { mayRemain, timeMs } = admissions.prune(nowMs)
-        return mayRemain || networks.removeBefore(utcDay(timeMs - KEEP_MS))
+        const mayMove = moveDays(admissions.timeOf(nowMs))
+        admissions.write() // before chunks that include it
+        const { mayRemain, timeMs } = admissions.prune(nowMs, keepMs())
+        return (
+          mayMove ||
+          mayRemain ||
+          networks.removeBefore(utcDay(timeMs - KEEP_MS)) ||
+          days.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
+        )
       }),
+    note: noted.add,
+    flush() {
+      const entries = noted.entries()
+      if (entries.length === 0) return
+      inTransaction(() => entries.forEach(admissions.append))
+      noted.clear()
+    },
+    history: (ids, fromDay, toDay) => readHistory(ids, fromDay, toDay),
+    reset: ({ kind, id }, part, nowMs) =>
+      inTransaction(() => {
+        admissions.append(['reset', id ?? '', nowMs, kind, part])
+        if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
+      }),
+    /** Subjects with an admission that lies after `timeMs`. */
+    after(timeMs: number): Subject[] {
+      admissions.catchUp()
+      return admissions.after(timeMs)
+    },
     /** Commits a write that no limit counts. */
     probe: () =>
       inTransaction(() => {
         removeProbe.run() // a row that is there already would not be written
         writeProbe.run()
       }),
-  } satisfies UsageStore
+  } satisfies UsageStore & { [method: string]: unknown }
 }

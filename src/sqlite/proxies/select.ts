@@ -10,7 +10,7 @@ import type { FindOptions } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import type { Search } from './filter-sql.ts'
 import { createFreshest } from './freshest.ts'
-import { readPages } from './pages.ts'
+import { createMarks, readPages } from './pages.ts'
 import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
 import {
   type Columns,
@@ -21,11 +21,14 @@ import {
   valuesOf,
 } from './reader.ts'
 
-/** Up to `count` rows: the first of those that look the same when they are masked. */
-function firstOfEach<R extends EndpointRow>(
+/**
+ * Returns up to `count` rows: the first of those that look the same when they are masked. Pauses
+ * after each page.
+ */
+function* firstOfEach<R extends EndpointRow>(
   pages: Iterable<readonly R[]>,
   count: number | null,
-): R[] {
+): Generator<void, R[]> {
   const first = new Map<number, R>()
   for (const page of pages) {
     for (const row of page) {
@@ -33,8 +36,17 @@ function firstOfEach<R extends EndpointRow>(
       if (!first.has(key)) first.set(key, row)
       if (first.size === count) return [...first.values()]
     }
+    yield
   }
   return [...first.values()]
+}
+
+/** What work returns that pauses now and then. */
+function withoutPause<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const { done, value } = work.next()
+    if (done) return value
+  }
 }
 
 /**
@@ -51,7 +63,7 @@ function selectFew<R extends EndpointRow>(
   const found = findFirst(most)
   if (found === null || found.length > QUICK_RECORDS_MAX) return null
   if (!isMasked) return found
-  const shown = firstOfEach([found], count)
+  const shown = withoutPause(firstOfEach([found], count))
   return found.length < most || shown.length === count ? shown : null
 }
 
@@ -76,6 +88,8 @@ export type Selector<R> = {
   findAll(filter: Filter, options: FindOptions): R[]
   /** The same; `null` when that would take long or find many. `version`: of the list. */
   findQuickly(filter: Filter, options: FindOptions, version: number): R[] | null
+  /** All that match when they are masked, found with pauses; to be called on a snapshot. */
+  findMasked(filter: Filter, nowMs: number): Generator<void, R[]>
   /** The same in pages, read as they are used, on one snapshot; all bits of an address count. */
   pages(filter: Filter, nowMs: number): Generator<R[]>
 }
@@ -85,6 +99,7 @@ export function createSelect(db: Database, scanMax: number) {
   const read = createReader(db)
   const selectFirst = createQuickSelect(read, scanMax)
   const freshest = createFreshest(read, dataVersionOf(db), scanMax)
+  const nextMark = createMarks(read, dataVersionOf(db))
   const onSnapshot = createSnapshots(db)
 
   /** The statement of a full select, and its values. */
@@ -99,11 +114,16 @@ export function createSelect(db: Database, scanMax: number) {
     columns: Columns,
     findFresh: (search: Search, most: number, version: number) => R[] | null,
   ): Selector<R> {
+    const findMasked = (filter: Filter, nowMs: number): Generator<void, R[]> => {
+      const search = read.search(filter, { nowMs, addressBits: 16 })
+      return firstOfEach(readPages<R>(read, search, columns, null, { nextMark }), filter.count)
+    }
     const allRows = (filter: Filter, options: FindOptions): R[] =>
       options.addressBits === 16
-        ? firstOfEach(readPages<R>(read, read.search(filter, options), columns, null), filter.count)
+        ? withoutPause(findMasked(filter, options.nowMs))
         : read.all<R>(...full(filter, options, columns))
     return {
+      findMasked,
       findAll: (filter, options) => onSnapshot(() => allRows(filter, options)),
       findQuickly: (filter, options, version) =>
         onSnapshot(() => {
@@ -116,7 +136,10 @@ export function createSelect(db: Database, scanMax: number) {
           )
         }),
       pages: (filter, nowMs) =>
-        readPages<R>(read, read.search(filter, { nowMs, addressBits: 32 }), columns, filter.count),
+        readPages<R>(
+          ...([read, read.search(filter, { nowMs, addressBits: 32 }), columns] as const),
+          ...([filter.count, { nextMark }] as const),
+        ),
     }
   }
 

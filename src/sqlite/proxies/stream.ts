@@ -3,6 +3,7 @@
  * main thread. Chunks are pulled one by one, as fast as the client reads them, and only the next one
  * is rendered in advance, so a stream uses the memory of two or three chunks.
  */
+import { type Later, timerLater } from '../../access/auth-throttle.ts'
 import type { Rendered, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
@@ -10,6 +11,8 @@ import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import { toStoreError } from '../errors.ts'
+import { createSlots, type Slot } from './slots.ts'
+import type { Owner } from './turns.ts'
 
 /** What the worker is started with. */
 export type StreamSetup = { file: string; provider: string; walBound: WalBound }
@@ -23,7 +26,15 @@ export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 
 
 export type ToWorker =
   | ({ kind: 'setup' } & StreamSetup)
-  | { kind: 'find'; id: number; query: Query; nowMs: number; needsTotals: boolean }
+  | {
+      kind: 'find'
+      id: number
+      query: Query
+      nowMs: number
+      needsTotals: boolean
+      /** Whose turn it has to be, also for the chunks. */
+      owner: Owner
+    }
   /** Requests the next chunk of a stream, or ends it. */
   | { kind: 'pull' | 'cancel'; id: number }
 
@@ -38,12 +49,11 @@ export type FromWorker =
   | { kind: 'end'; id: number; records: number }
   | { kind: 'failed'; id: number; error: ErrorMessage }
 
-/** Most streams open at once; each holds a snapshot of the list. Further ones are refused. */
-const STREAMS_MAX = 64
+/** Most long answers under way at once: for keys on plans, and for `demo` and temporary keys. */
+const PLAN_SLOTS = 64
+const TRIAL_SLOTS = 4
 /** A stream that takes longer, in milliseconds, is ended. */
 const STREAM_MS_MAX = 600_000
-/** Queries sent to the worker at once: a chunk of a stream may have to wait for this many. */
-const FINDS_MAX = 4
 /** A query that has waited longer, in milliseconds, is refused before its connection is idle. */
 const WAIT_MS_MAX = 20_000
 
@@ -143,105 +153,119 @@ function chunksOf(
   }
 }
 
-/** Runs at most `most` units of work at a time; further ones wait for their turn. */
-function createTurns(most: number) {
-  const waiting: (() => void)[] = []
-  let running = 0
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running < most) running += 1
-    else await new Promise<void>(resolve => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else running -= 1
-    }
-  }
-}
-
 const refuse = (message: string): never => {
   throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
 }
 
+/** How many streams there may be, and how long they wait. */
+export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
+const LIMITS: StreamLimits = {
+  slots: PLAN_SLOTS,
+  trialSlots: TRIAL_SLOTS,
+  waitMsMax: WAIT_MS_MAX,
+  later: timerLater,
+}
+
+type StreamParts = {
+  exchange: ReturnType<typeof createExchange>
+  verified: ReturnType<typeof withHooks>
+  later: Later
+}
+
+/** A stream that has begun in the worker, and keeps `slot` until it ends. */
+function createStream(
+  { id, totals }: { id: number; totals: Totals | null },
+  slot: Slot,
+  { exchange, verified, later }: StreamParts,
+): AnswerStream {
+  const cancelTimer = later(() => void cancel(), STREAM_MS_MAX)
+  const ageMs = stopwatch()
+  /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
+  let idleMs: (() => number) | null = ageMs
+  let isOver = false
+  const finish = (): boolean => {
+    if (isOver) return false
+    isOver = true
+    slot.release()
+    cancelTimer()
+    return true
+  }
+  const cancel = async (): Promise<void> => {
+    if (finish()) await exchange.send({ kind: 'cancel', id }).catch(() => {})
+  }
+  slot.send({ ageMs, idleMs: () => idleMs?.() ?? 0, end: () => void cancel() })
+  return {
+    kind: 'stream',
+    totals,
+    cancel,
+    open(onEnd: (sent: Sent) => void) {
+      let bytes = 0
+      const nextChunk = chunksOf(id, exchange, verified)
+      const end = (records: number): void => {
+        finish()
+        onEnd({ records, bytes })
+      }
+      const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+        idleMs = null
+        // After a cancel the worker has no such stream any more, and replies with a failure.
+        const message = await nextChunk().catch((error: unknown) => {
+          end(0)
+          throw error
+        })
+        idleMs = stopwatch()
+        if (message.kind === 'chunk') {
+          bytes += message.bytes.length
+          controller.enqueue(message.bytes)
+        } else if (message.kind === 'end') {
+          end(message.records)
+          controller.close()
+        }
+      }
+      const abandon = async (): Promise<void> => {
+        await cancel()
+        onEnd({ records: 0, bytes })
+      }
+      return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
+    },
+  }
+}
+
 /**
- * Streams answers from the list in `setup.file`. Only a few queries are sent to the worker at a
- * time, so that chunks of open streams come in between.
+ * Streams answers from the list in `setup.file`. The worker does everything in turns between keys;
+ * what waits for a slot is not sent to it yet.
  */
 export function createStreamer(
   setup: StreamSetup,
   hooks: StreamHooks,
-  waitMsMax = WAIT_MS_MAX,
+  limits: Partial<StreamLimits> = {},
 ): AnswerStreamer & { close(): void } {
   const exchange = createExchange(setup)
   const verified = withHooks(hooks, exchange, setup.file)
-  const inTurn = createTurns(FINDS_MAX)
+  const { slots, trialSlots, waitMsMax, later } = { ...LIMITS, ...limits }
+  const elapsedMs = stopwatch()
+  const acquirePlan = createSlots({ slots, waitMsMax, later, elapsedMs })
+  const acquireTrial = createSlots({ slots: trialSlots, waitMsMax, later, elapsedMs })
+  const parts = { exchange, verified, later }
   let lastId = 0
-  let open = 0
-
-  function begin(id: number, totals: Totals | null): AnswerStream {
-    open += 1
-    const timer = setTimeout(() => void cancel(), STREAM_MS_MAX)
-    let isOver = false
-    const finish = (): boolean => {
-      if (isOver) return false
-      isOver = true
-      open -= 1
-      clearTimeout(timer)
-      return true
-    }
-    const cancel = async (): Promise<void> => {
-      if (finish()) await exchange.send({ kind: 'cancel', id }).catch(() => {})
-    }
-    return {
-      kind: 'stream',
-      totals,
-      cancel,
-      open(onEnd: (sent: Sent) => void) {
-        let bytes = 0
-        const nextChunk = chunksOf(id, exchange, verified)
-        const end = (records: number): void => {
-          finish()
-          onEnd({ records, bytes })
-        }
-        const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-          // After a cancel the worker has no such stream any more, and replies with a failure.
-          const message = await nextChunk().catch((error: unknown) => {
-            end(0)
-            throw error
-          })
-          if (message.kind === 'chunk') {
-            bytes += message.bytes.length
-            controller.enqueue(message.bytes)
-          } else if (message.kind === 'end') {
-            end(message.records)
-            controller.close()
-          }
-        }
-        const abandon = async (): Promise<void> => {
-          await cancel()
-          onEnd({ records: 0, bytes })
-        }
-        return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
-      },
-    }
-  }
 
   return {
-    async stream(query, nowMs, needsTotals) {
-      const id = ++lastId
-      const waitedMs = stopwatch()
-      const reply = await inTurn(async () => {
-        if (waitedMs() > waitMsMax) refuse('too many long answers are asked for; ask for fewer')
-        return verified(id, exchange.send({ kind: 'find', id, query, nowMs, needsTotals }))
-      })
-      if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-      if (reply.kind === 'refused') refuse('older long answers must end first')
-      if (reply.kind !== 'begun') throw new Error(`the stream worker sent ${reply.kind}`)
-      const stream = begin(id, reply.totals)
-      if (open <= STREAMS_MAX) return stream
-      await stream.cancel()
-      return refuse('too many long answers are under way; ask for fewer')
+    async stream(query, nowMs, needsTotals, share) {
+      const { id: ownerId, isTrial } = share
+      const slot = await (isTrial ? acquireTrial : acquirePlan)(share)
+      try {
+        const id = ++lastId
+        const owner = { id: ownerId, isTrial }
+        const message = { kind: 'find', id, query, nowMs, needsTotals, owner } as const
+        const reply = await verified(id, exchange.send(message))
+        if (reply.kind === 'begun') return createStream(reply, slot, parts)
+        slot.release()
+        if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
+        if (reply.kind === 'refused') return refuse('older long answers must end first')
+        throw new Error(`the stream worker sent ${reply.kind}`)
+      } catch (error) {
+        slot.release()
+        throw error
+      }
     },
     close: exchange.close,
   }

@@ -1,8 +1,9 @@
 /**
- * The worker that finds and renders answers too large for the main thread. Each answer reads
- * through a connection of its own: one snapshot of the list from first row to last.
+ * The worker that finds and renders answers too large for the main thread, in slices, in turns
+ * between those who asked. Each answer reads through a connection of its own: one snapshot of the
+ * list from first row to last.
  */
-import { createAnswerFinder, renderAnswer, type Totals } from '../../api/answer.ts'
+import { createAnswerFinder, type Rendered, renderAnswer, type Totals } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch, systemClock } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
@@ -12,6 +13,7 @@ import { emptyWal, fingerprintOf, isSameFile, walBytes } from '../integrity/file
 import { QUICK_RECORDS_MAX } from './quick-select.ts'
 import { createListStore, openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
+import { createTurns, type Owner, type Work } from './turns.ts'
 
 declare const self: Worker
 
@@ -24,14 +26,19 @@ const CACHE_KIB = 512
 const IDLE_MAX = 4
 
 type Find = Extract<ToWorker, { kind: 'find' }>
-/** An open stream. `next` returns its next chunk, `null` after the last. */
+/** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
 type Stream = {
-  next: () => Uint8Array<ArrayBuffer> | null
+  owner: Owner
+  next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
   records: () => number
   /** How long ago it began, in milliseconds. */
   ageMs: () => number
   close: () => void
 }
+
+type Request = Exclude<ToWorker, { kind: 'setup' }>
+/** The owner of a stream that has ended. */
+const NOBODY: Owner = { id: '', isTrial: false }
 
 const streams = new Map<number, Stream>()
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
@@ -45,9 +52,9 @@ function* chain<T>(first: T, rest: Iterable<T>): Generator<T> {
 
 /** Renders pages of rows chunk by chunk. */
 function createStream<R extends EndpointRow>(
+  { nowMs, owner }: Find,
   pages: Iterator<readonly R[]>,
   { head, record, separator, tail }: Writer<R>,
-  nowMs: number,
   close: () => void,
 ): Stream {
   let page: readonly R[] = []
@@ -56,8 +63,10 @@ function createStream<R extends EndpointRow>(
   let before = ''
   let records = 0
   let isOver = false
+  let isClosed = false
   return {
-    next() {
+    owner,
+    *next() {
       if (isOver) return null
       while (!isOver && text.length < CHUNK_BYTES) {
         const row = page[at++]
@@ -71,6 +80,8 @@ function createStream<R extends EndpointRow>(
         if (done) isOver = true
         else page = value
         at = 0
+        yield
+        if (isClosed) throw new Error('the stream has ended already')
       }
       const chunk = encodeByteText(isOver ? text + tail : text)
       text = ''
@@ -78,18 +89,34 @@ function createStream<R extends EndpointRow>(
     },
     records: () => records,
     ageMs: stopwatch(),
-    close,
+    close() {
+      isClosed = true
+      close()
+    },
   }
 }
 
-function totalsOf(pages: Iterable<readonly EndpointRow[]>): Totals {
+function* totalsOf(pages: Iterable<readonly EndpointRow[]>): Generator<void, Totals> {
   let records = 0
   const subnets = new Set<number>()
   for (const page of pages) {
     records += page.length
     for (const row of page) subnets.add(subnetOf(row[AT.id]))
+    yield
   }
   return { records, subnets: [...subnets] }
+}
+
+/** The first rows: all that there are, or more than are rendered at once. */
+function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
+  let rows: readonly R[] = []
+  while (rows.length <= QUICK_RECORDS_MAX) {
+    const { done, value } = pages.next()
+    if (done) break
+    rows = rows.length === 0 ? value : rows.concat(value)
+    yield
+  }
+  return rows
 }
 
 function openConnection(file: string) {
@@ -149,19 +176,38 @@ function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
   }
 }
 
+/** The masked answer to a query. */
+function* masked(
+  { store }: Connection,
+  { query, nowMs }: Find,
+  provider: string,
+): Generator<void, Rendered> {
+  const { filter, output } = query
+  const { records, endpoints, cityNames } = store
+  const isTxt = output.kind === 'txt'
+  const ends = isTxt ? yield* endpoints.findMasked(filter, nowMs) : []
+  const rows = isTxt ? [] : yield* records.findMasked(filter, nowMs)
+  const found = {
+    find: () => ({ rows, cityNames, areKept: false }),
+    findEndpoints: () => ends,
+  }
+  return createAnswerFinder<never>(found, provider)(query, nowMs)
+}
+
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const pool = createPool(file)
   const { endOld, empty, hasRoom } = boundWal(file, walBound)
 
   /** Renders all rows at once when they are few, else begins a stream, which keeps the connection. */
-  function begin<R extends EndpointRow>(
+  function* begin<R extends EndpointRow>(
     connection: Connection,
-    { id, query, nowMs, needsTotals }: Find,
+    message: Find,
     pages: Generator<readonly R[]>,
     writerFor: (count: number) => Writer<R>,
-  ): 'done' | 'begun' {
-    const first = pages.next().value ?? []
+  ): Generator<void, 'done' | 'begun'> {
+    const { id, query, nowMs, needsTotals } = message
+    const first = yield* firstRows(pages)
     if (first.length <= QUICK_RECORDS_MAX) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
       return 'done'
@@ -171,40 +217,38 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
       return 'done'
     }
     const { store } = connection
-    const totals = needsTotals ? totalsOf(store.endpoints.pages(query.filter, nowMs)) : null
+    const totals = needsTotals ? yield* totalsOf(store.endpoints.pages(query.filter, nowMs)) : null
     const writer = writerFor(totals?.records ?? first.length)
     const close = (): void => pool.give(connection)
-    streams.set(id, createStream(chain(first, pages), writer, nowMs, close))
+    streams.set(id, createStream(message, chain(first, pages), writer, close))
     reply({ kind: 'begun', id, totals })
     return 'begun'
   }
 
-  function answer(connection: Connection, message: Find): 'done' | 'begun' {
+  function* answer(connection: Connection, message: Find): Generator<void, 'done' | 'begun'> {
     const { id, query, nowMs } = message
     const { filter, output, addressBits } = query
     const { db, store } = connection
     db.run('begin') // one snapshot for everything below
     if (addressBits === 16) {
-      reply({
-        kind: 'rendered',
-        id,
-        rendered: createAnswerFinder<never>(store.finder, provider)(query, nowMs),
-      })
+      reply({ kind: 'rendered', id, rendered: yield* masked(connection, message, provider) })
       return 'done'
     }
     return output.kind === 'txt'
-      ? begin(connection, message, store.endpoints.pages(filter, nowMs), () => writers.txt(output))
-      : begin(connection, message, store.records.pages(filter, nowMs), count =>
+      ? yield* begin(connection, message, store.endpoints.pages(filter, nowMs), () =>
+          writers.txt(output),
+        )
+      : yield* begin(connection, message, store.records.pages(filter, nowMs), count =>
           writers.json(filter, output, count, { cityNames: store.cityNames, areKept: false }),
         )
   }
 
-  function find(message: Find): void {
+  function* find(message: Find): Work {
     const connection = pool.take()
     let isKept = false
     try {
       empty(connection)
-      isKept = answer(connection, message) === 'begun'
+      isKept = (yield* answer(connection, message)) === 'begun'
     } finally {
       if (!isKept) pool.give(connection)
     }
@@ -214,11 +258,11 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
 }
 
 /** Sends the next chunk of a stream. */
-function pull(id: number): void {
+function* pull(id: number): Work {
   worker?.endOld()
   const stream = streams.get(id)
   if (stream === undefined) throw new Error('the stream has ended already')
-  const chunk = stream.next()
+  const chunk = yield* stream.next()
   if (chunk === null) return end(id)
   reply({ kind: 'chunk', id, bytes: chunk }, [chunk.buffer])
 }
@@ -231,19 +275,36 @@ function end(id: number): void {
 }
 
 let worker: ReturnType<typeof createWorker> | null = null
+const turns = createTurns()
+let isWorking = false
+
+/** Does one slice of work after the other; messages come in between. */
+function workOn(): void {
+  isWorking = turns.doSlice()
+  if (isWorking) setImmediate(workOn)
+}
+
+/** What a message asks for. */
+function* workFor(message: Request): Work {
+  try {
+    if (worker === null) throw new Error('the worker was not set up')
+    if (message.kind === 'find') yield* worker.find(message)
+    else if (message.kind === 'pull') yield* pull(message.id)
+    else end(message.id)
+  } catch (error) {
+    streams.get(message.id)?.close()
+    streams.delete(message.id)
+    reply({ kind: 'failed', id: message.id, error: toErrorMessage(error) })
+  }
+}
 
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'setup') {
     worker = createWorker(data)
     return
   }
-  try {
-    if (data.kind === 'find') worker?.find(data)
-    else if (data.kind === 'pull') pull(data.id)
-    else end(data.id)
-  } catch (error) {
-    streams.get(data.id)?.close()
-    streams.delete(data.id)
-    reply({ kind: 'failed', id: data.id, error: toErrorMessage(error) })
-  }
+  const owner = data.kind === 'find' ? data.owner : streams.get(data.id)?.owner
+  turns.add(owner ?? NOBODY, data.id, workFor(data))
+  if (!isWorking) setImmediate(workOn)
+  isWorking = true
 }

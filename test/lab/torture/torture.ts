@@ -26,6 +26,7 @@ import {
 import { markdown } from '../support/table.ts'
 import { addresses } from './addresses/addresses.ts'
 import { backup } from './backup/backup.ts'
+import { crowd } from './crowd/crowd.ts'
 import { faults } from './faults/faults.ts'
 import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import/kill-import.ts'
@@ -43,6 +44,7 @@ const PARTS = {
   faults,
   fuzz,
   slow,
+  crowd,
   backup,
 } satisfies { [name: string]: Part }
 type Name = keyof typeof PARTS

@@ -1,6 +1,7 @@
 /**
  * Any number of servers on one access.db (contract B3, B6, B8): restarted, crashed, pruned, failing,
- * begun on a file of an earlier schema, with a snapshot of few chunks that is written all the time.
+ * begun on a file of an earlier schema, with a snapshot of few chunks that is written all the time,
+ * with requests that are given back.
  * An oracle that keeps everything must agree with every decision, and with all limits after it.
  */
 import { Database } from 'bun:sqlite'
@@ -13,6 +14,7 @@ import { admit, type Usage, type UsageTable } from '../../../src/access/rate-lim
 import { DAY_MS, HOUR_MS, utcDay } from '../../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../../src/sqlite/access/snapshot.ts'
 import { ACCESS_SCHEMA } from '../../../src/sqlite/access/store.ts'
+import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
 import { APPLICATION_IDS } from '../../../src/sqlite/migrate.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
 import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
@@ -81,6 +83,17 @@ const anyMove = fc.record({
   move: fc.oneof(
     { weight: 20, arbitrary: fc.record({ turn: anyTurn, fault: fc.constant(null) }) },
     { weight: 3, arbitrary: fc.record({ turn: anyTurn, fault: fc.constantFrom(...FAULTS) }) },
+    {
+      weight: 8,
+      arbitrary: fc.record({
+        /** Which of the requests that were admitted are given back, counted from the latest. */
+        giveBack: fc.array(fc.oneof(fc.nat({ max: 3 }), fc.nat({ max: 40 })), {
+          minLength: 1,
+          maxLength: 4,
+        }),
+        fault: fc.option(fc.constantFrom(...FAULTS), { freq: 8 }),
+      }),
+    },
     { weight: 2, arbitrary: fc.constant('restart' as const) },
     { weight: 2, arbitrary: fc.constant('crash' as const) },
     { weight: 2, arbitrary: fc.constant('prune' as const) },
@@ -110,7 +123,17 @@ type World = typeof anyWorld extends fc.Arbitrary<infer W> ? W : never
 const placeOf = ({ from }: Asked): string => PLACES[from] ?? IP
 
 /** What was done, to see that the interesting things were. */
-type Seen = { refused: number; failed: number; old: number; chunks: number; removed: number }
+type Seen = {
+  refused: number
+  failed: number
+  old: number
+  chunks: number
+  removed: number
+  givenBack: number
+  notGivenBack: number
+}
+/** A request that was admitted. */
+type Sent = { asked: Asked; instants: readonly number[] }
 
 /** A run: its callers, its oracle, its clock. */
 function createRun(plans: World['plans'], seen: Seen) {
@@ -122,6 +145,8 @@ function createRun(plans: World['plans'], seen: Seen) {
     callers,
     oracle,
     seen,
+    /** What was admitted and not given back, the latest last. */
+    sent: [] as Sent[],
     callerOf: ({ who }: Asked): Caller => callers[who] ?? DEMO,
     /** Moves the clock, never back by more than half an hour altogether. */
     step(stepMs: number): number {
@@ -151,7 +176,7 @@ function writeOldFile(dir: string, { oracle, callerOf, step, seen }: TheRun, old
     record({ kind, id }, atMs, requests, kept) {
       const before = known.get(`${kind}:${id}`)?.admissions ?? []
       const admissions = [...before, atMs].slice(-kept)
-      known.set(`${kind}:${id}`, { admissions, day: utcDay(atMs), requests })
+      known.set(`${kind}:${id}`, { admissions, day: utcDay(atMs), requests, latestMs: atMs })
       insert.run(kind, id, atMs, requests, kept)
       seen.old += 1
     },
@@ -172,7 +197,7 @@ function writeOldFile(dir: string, { oracle, callerOf, step, seen }: TheRun, old
 // Turns
 
 /** Makes the next turn of a server fail; returns what ends that. */
-function breakServer({ db }: OpenUsage, dir: string, fault: Fault | null): () => void {
+function breakServer({ db }: Pick<OpenUsage, 'db'>, dir: string, fault: Fault | null): () => void {
   if (fault === null || fault === 'request') return () => {}
   if (fault !== 'locked') {
     db.run(`create temp trigger broken before ${fault} begin select raise(abort, 'broken'); end`)
@@ -222,8 +247,38 @@ async function takeTurn(
   for (const [i, asked] of turn.entries()) {
     const decision = outcomes[i]?.status === 'fulfilled' ? outcomes[i].value : null
     if (decision?.kind === 'admitted') {
+      run.sent.push({ asked, instants: decision.instants })
       await consumeAsTheOracle(server, run, asked, decision.atMs, nowMs)
     }
+  }
+}
+
+/** Gives requests back in one batch, which counts for nothing if it fails. */
+function giveBack(
+  { usage, db }: OpenUsage,
+  dir: string,
+  { sent, oracle, callerOf, seen }: TheRun,
+  { giveBack: places, fault }: { giveBack: readonly number[]; fault: Fault | null },
+): void {
+  const chosen = new Set(places.flatMap(n => sent.at(-1 - n) ?? []))
+  const batch = [...chosen].map(({ asked, instants }) => ({
+    rules: limitRulesOf(callerOf(asked), placeOf(asked)),
+    instants: fault === 'request' ? [Number.NaN, Number.NaN] : instants,
+  }))
+  const repair = breakServer({ db }, dir, fault)
+  try {
+    usage.giveBack(batch)
+  } catch {
+    expect(fault).not.toBeNull()
+    seen.notGivenBack += 1
+    return
+  } finally {
+    repair()
+  }
+  for (const one of chosen) {
+    oracle.giveBack(callerOf(one.asked), placeOf(one.asked), one.instants)
+    sent.splice(sent.indexOf(one), 1)
+    seen.givenBack += 1
   }
 }
 
@@ -257,7 +312,7 @@ async function expectLimits(
 // Runs
 
 function openServer(dir: string, options: Partial<SnapshotOptions>): OpenUsage {
-  const server = openUsage(dir, options)
+  const server = openUsage(dir, options, { ...LOCK_WAIT, msMax: 0 })
   server.db.run('pragma busy_timeout = 0')
   return server
 }
@@ -302,6 +357,7 @@ async function play(world: World, seen: Seen): Promise<void> {
     const nowMs = run.step(stepMs)
     if (move === 'restart' || move === 'crash') again(server, move)
     else if (typeof move === 'string') prune(the(server), move, nowMs)
+    else if ('giveBack' in move) giveBack(the(server), dir, run, move)
     else await takeTurn(the(server), dir, run, move, nowMs)
     await expectLimits(the(watched), run.callers, run.oracle, nowMs)
   }
@@ -311,7 +367,10 @@ async function play(world: World, seen: Seen): Promise<void> {
 }
 
 test('servers on one file decide as one oracle that keeps everything, whatever happens', async () => {
-  const seen: Seen = { refused: 0, failed: 0, old: 0, chunks: 0, removed: 0 }
+  const seen: Seen = {
+    ...{ refused: 0, failed: 0, old: 0, chunks: 0, removed: 0 },
+    ...{ givenBack: 0, notGivenBack: 0 },
+  }
   const property = fc.asyncProperty(anyWorld, world => play(world, seen))
   await fc.assert(property, { numRuns: 60 })
   for (const times of Object.values(seen)) expect(times).toBeGreaterThan(50)

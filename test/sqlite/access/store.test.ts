@@ -65,18 +65,28 @@ const rowsOf = (db: Database, select: string): unknown[][] => db.prepare(select)
 
 const NETWORKS = `select subject_kind || ':' || subject_id || ':' || network_set, day, network
   from networks order by 1, 2, 3`
+const BATCHES = `select value ->> 0 || ':' || (value ->> 1), value ->> 2, value ->> 3, value ->> 4
+  from batches, json_each(admissions) order by batches.id, json_each.id`
 /** What the schemas hold, version by version, each in the columns of schema 1. */
 const CONTENT: { [table: string]: readonly string[] } = {
-  plans: Array<string>(3).fill('select * from plans order by name'),
-  keys: Array<string>(3).fill('select * from keys order by id'),
+  plans: [
+    ...Array<string>(3).fill('select * from plans order by name'),
+    `select name, burst_requests, burst_seconds, daily, subnets, clients, count from plans
+     where name not in ('demo', 'temp') order by name`,
+  ],
+  keys: [
+    ...Array<string>(3).fill('select * from keys order by id'),
+    `select id, hash, prefix, label, plan, created_at, expires_at, revoked_at from keys order by id`,
+  ],
   admissions: [
     'select subject, at, requests, kept from admissions order by id',
     `select subject_kind || ':' || subject_id, at, requests, kept from admissions order by id`,
-    `select value ->> 0 || ':' || (value ->> 1), value ->> 2, value ->> 3, value ->> 4
-     from batches, json_each(admissions) order by batches.id, json_each.id`,
+    BATCHES,
+    BATCHES,
   ],
   networks: [
     `select subject, day, network from networks where subject <> 'probe' order by 1, 2, 3`,
+    NETWORKS,
     NETWORKS,
     NETWORKS,
   ],
@@ -117,32 +127,51 @@ describe.each(OLD)('a database with schema %d', version => {
     openRegistry(dir).close()
     expect(readFileSync(file).equals(contents)).toBe(true)
   })
+})
 
-  test('gets batches of a thousand admissions, in their order', () => {
+test.each([1, 2])('schema %d becomes batches of a thousand admissions, in order', version => {
+  const { file, db } = oldDirectory(version)
+  const columns = version === 1 ? 'subject' : 'subject_kind, subject_id'
+  const insert = db.prepare(
+    `insert into admissions (${columns}, at, requests, kept)
+     values (${version === 1 ? "'key:' || ?" : "'key', ?"}, 1, 1, 1)`,
+  )
+  const before = Number(rowsOf(db, 'select count(*) from admissions')[0]?.[0])
+  db.transaction(() => {
+    for (let n = before; n < 2500; n += 1) insert.run(String(n))
+  })()
+  insert.finalize()
+  db.close()
+  const migrated = openAccessFile(file)
+  const counts = 'select id, json_array_length(admissions) from batches order by id'
+  expect(rowsOf(migrated, counts)).toEqual([
+    [1, 1000],
+    [2, 1000],
+    [3, 500],
+  ])
+  const ids = `select value ->> 1 from batches, json_each(admissions)
+    where value ->> 2 = 1 order by batches.id, json_each.id`
+  expect(rowsOf(migrated, ids)).toEqual(
+    Array.from({ length: 2500 - before }, (_, n) => [String(before + n)]),
+  )
+  migrated.close()
+})
+
+describe('a plan named demo or temp of an earlier schema', () => {
+  test.each(OLD)('stays under another name if a key has it; schema %d', version => {
     const { file, db } = oldDirectory(version)
-    const columns = version === 1 ? 'subject' : 'subject_kind, subject_id'
-    const insert = db.prepare(
-      `insert into admissions (${columns}, at, requests, kept)
-       values (${version === 1 ? "'key:' || ?" : "'key', ?"}, 1, 1, 1)`,
-    )
-    const before = Number(rowsOf(db, 'select count(*) from admissions')[0]?.[0])
-    db.transaction(() => {
-      for (let n = before; n < 2500; n += 1) insert.run(String(n))
-    })()
-    insert.finalize()
+    db.run(`insert into plans values ('demo', 9, 9, 9, 9, 9, 9), ('temp', 8, 8, 8, 8, 8, 8)`)
+    db.run(`insert into keys values ('k', x'00', 'p', '', 'demo', 1, null, null)`)
     db.close()
     const migrated = openAccessFile(file)
-    const counts = 'select id, json_array_length(admissions) from batches order by id'
-    expect(rowsOf(migrated, counts)).toEqual([
-      [1, 1000],
-      [2, 1000],
-      [3, 500],
+    const plans = `select name, burst_requests, burst_seconds, daily, count, downloads, enabled
+      from plans where name like 'demo%' or name like 'temp%' order by 1`
+    expect(rowsOf(migrated, plans)).toEqual([
+      ['demo', 2, 60, null, 50, 1, 1],
+      ['demo.old', 9, 9, 9, 9, 4, 1],
+      ['temp', 2, 3600, null, 30, 1, 1],
     ])
-    const ids = `select value ->> 1 from batches, json_each(admissions)
-      where value ->> 2 = 1 order by batches.id, json_each.id`
-    expect(rowsOf(migrated, ids)).toEqual(
-      Array.from({ length: 2500 - before }, (_, n) => [String(before + n)]),
-    )
+    expect(rowsOf(migrated, `select plan from keys where id = 'k'`)).toEqual([['demo.old']])
     migrated.close()
   })
 })

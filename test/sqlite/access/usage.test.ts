@@ -2,19 +2,29 @@
  * Usage in SQLite (src/sqlite/access/usage.ts, contract B3, B6, B8): what is written, and what is
  * removed when. Several servers on one file are in `servers.test.ts`.
  */
-import type { Database } from 'bun:sqlite'
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { keySubject } from '../../../src/access/entitlements.ts'
+import { keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/store.ts'
-import { createUsageStore } from '../../../src/sqlite/access/usage.ts'
+import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/access/usage.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, DEMO, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
+import {
+  burst,
+  DEMO,
+  IP,
+  MIDNIGHT,
+  type OpenUsage,
+  openUsage,
+  regular,
+  TODAY,
+  temp,
+} from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -66,10 +76,13 @@ const KEPT = [
   ['an address', DEMO, { kind: 'demo', id: IP }, 2 * HOUR_MS],
 ] as const
 
-/** All of the log and the snapshot in a file. */
+/** All of the log and the snapshot in a file, except for what moved days of keys. */
 const textOf = (db: Database): string =>
   db
-    .prepare('select admissions from batches union all select usage from snapshot')
+    .prepare(
+      `select value from batches, json_each(admissions) where value ->> 0 <> 'moved'
+       union all select usage || history from snapshot`,
+    )
     .values()
     .join('\n')
 
@@ -209,7 +222,7 @@ test('a server that starts reads the table before it takes the lock that others 
 
   const starting = openAccessFile(file, { isServer: true })
   starting.run('pragma busy_timeout = 0')
-  const store = createUsageStore(starting)
+  const store = createUsageStore(starting, {}, { ...LOCK_WAIT, msMax: 0 })
   running.run('begin immediate') // so nothing below was read under the lock
   expect(() => store.admit([])).toThrow('database is locked')
   running.run('rollback')
@@ -218,4 +231,156 @@ test('a server that starts reads the table before it takes the lock that others 
   expect(store.peek([K1])[0]?.admissions).toEqual([T0])
   starting.close()
   running.close()
+})
+
+/** Usage in a file, and another process that holds its lock. */
+function locked() {
+  const dir = temporaryDirectory()
+  openUsage(dir).close()
+  const other = new Database(join(dir, ACCESS_FILE))
+  let attempts = 0
+  let waitedMs = 0
+  return {
+    other,
+    attempts: () => attempts,
+    /** A server whose clock moves by a millisecond in each pause, which calls `onPause`. */
+    open(onPause: (n: number) => void, msMax = 250) {
+      const pause = (): void => {
+        attempts += 1
+        waitedMs += 1
+        onPause(attempts)
+      }
+      return openUsage(dir, {}, { msMax, pause, stopwatch: () => () => waitedMs })
+    },
+  }
+}
+
+describe('beside a saturated server', () => {
+  test('a batch is not lost because the lock is taken at every attempt but the last', () => {
+    const { other, attempts, open } = locked()
+    const { db, usage, read, close } = open(n => {
+      if (n === 200) other.run('rollback')
+    })
+    db.run('pragma busy_timeout = 0')
+    other.run('begin immediate')
+    expect(usage.admit([{ rules: [RULE], nowMs: T0 }])).toMatchObject([{ kind: 'admitted' }])
+    expect(attempts()).toBe(200)
+    expect(read(K1).admissions).toEqual([T0])
+    other.close()
+    close()
+  })
+
+  test('what the other one admits meanwhile counts', () => {
+    const { other, open } = locked()
+    const { db, usage, close } = open(() => {
+      other.run(`insert into batches values (1, '[["key","k1",${T0},1,1]]')`)
+      other.run('commit')
+    })
+    db.run('pragma busy_timeout = 0')
+    other.run('begin immediate')
+    const [decision] = usage.admit([{ rules: [RULE], nowMs: T0 }])
+    expect(decision?.limits[0]?.remaining).toBe(1)
+    other.close()
+    close()
+  })
+
+  test('a lock that is kept fails the batch after the time that it may wait, and no later', () => {
+    const { other, attempts, open } = locked()
+    const { db, usage, read, close } = open(() => {}, 30)
+    db.run('pragma busy_timeout = 0')
+    other.run('begin immediate')
+    expect(() => usage.admit([{ rules: [RULE], nowMs: T0 }])).toThrow('database is locked')
+    expect(attempts()).toBe(30)
+    other.run('rollback')
+    expect(read(K1).admissions).toEqual([])
+    other.close()
+    close()
+  })
+
+  test('another failure than a lock is not tried again', () => {
+    let attempts = 0
+    const begin = (): never => {
+      attempts += 1
+      throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR' })
+    }
+    expect(() => takeLock(begin, LOCK_WAIT)).toThrow('disk I/O error')
+    expect(attempts).toBe(1)
+  })
+})
+
+const admittedBy = (usage: OpenUsage, caller: Caller, nowMs: number) => {
+  const decision = usage.admit(caller, IP, nowMs)
+  if (decision.kind === 'refused') throw new Error('it was refused')
+  return { rules: limitRulesOf(caller, IP), instants: decision.instants }
+}
+const limitsOf = (usage: OpenUsage, caller: Caller, nowMs: number) =>
+  usage.access.limits(caller, IP, nowMs)
+const both = regular({ ...burst(3, 60), daily: 9 })
+
+describe('a request that is given back', () => {
+  test('leaves windows and day as they were before it, also with others in between', async () => {
+    const server = openUsage()
+    admittedBy(server, both, T0)
+    const before = await limitsOf(server, both, T0 + 1)
+    const lost = admittedBy(server, both, T0 + 1)
+    server.usage.giveBack([lost])
+    expect(await limitsOf(server, both, T0 + 1)).toEqual(before)
+    const second = admittedBy(server, both, T0 + 2)
+    admittedBy(server, both, T0 + 2)
+    server.usage.giveBack([second])
+    expect(server.read(K1)).toMatchObject({ admissions: [T0, T0 + 2], requests: 2 })
+    server.close()
+  })
+
+  test('after midnight, when requests of the new day were admitted, changes no count', () => {
+    const server = openUsage()
+    const lost = admittedBy(server, both, MIDNIGHT - 1)
+    admittedBy(server, both, MIDNIGHT)
+    server.usage.giveBack([lost])
+    expect(server.read(K1)).toMatchObject({ admissions: [MIDNIGHT], requests: 1 })
+    server.close()
+  })
+
+  test('is given back in all of its windows: of a temporary key and of its address', async () => {
+    const server = openUsage()
+    const lost = admittedBy(server, temp(), T0)
+    server.usage.giveBack([lost])
+    const left = (await limitsOf(server, temp(), T0)).map(({ remaining }) => remaining)
+    expect(left).toEqual([2, 2])
+    server.close()
+  })
+
+  test('after it was pruned brings nothing back', () => {
+    const server = openUsage()
+    const lost = admittedBy(server, both, T0)
+    admittedBy(server, regular({}, 'other'), T0 + 3 * DAY_MS)
+    server.prune(T0 + 3 * DAY_MS)
+    server.usage.giveBack([lost])
+    expect(server.read(K1).admissions).toEqual([])
+    server.close()
+  })
+
+  test('is durable: other servers and later ones know, from the log and from the snapshot', () => {
+    for (const chunkChars of [1, 8192]) {
+      const dir = temporaryDirectory()
+      const open = () => openUsage(dir, { chunkChars, chunks: 1 })
+      const [one, two] = [open(), open()]
+      const lost = admittedBy(one, both, T0)
+      expect(two.read(K1).admissions).toEqual([T0])
+      one.usage.giveBack([lost])
+      const later = open()
+      for (const { read } of [one, two, later]) {
+        expect(read(K1)).toEqual({ admissions: [], day: TODAY, requests: 0, latestMs: T0 })
+      }
+      for (const { close } of [one, two, later]) close()
+    }
+  })
+
+  test('a clock that steps back admits nothing before it', () => {
+    const server = openUsage()
+    server.usage.giveBack([admittedBy(server, regular(burst(1, 5)), T0 + HOUR_MS)])
+    admittedBy(server, regular(burst(1, 5)), T0)
+    expect(server.read(K1).admissions).toEqual([T0 + HOUR_MS])
+    server.close()
+  })
 })

@@ -5,7 +5,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import { PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
+import { dataVersionOf } from '../../../src/sqlite/database.ts'
+import { createMarks, PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
 import { createReader, ROW_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
 import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
@@ -42,23 +43,37 @@ const FILTERS: readonly Partial<Filter>[] = [
 ]
 
 describe('pages of any size', () => {
-  test('hold every row once, in order, and all but the last are full', () => {
+  test('hold every row once, in order, and all but the last are full, unless marks end them', () => {
     const pageSize = fc.integer({ min: 1, max: 7 })
+    const someMarks = fc.integer({ min: 1, max: 9 })
     fc.assert(
-      fc.property(someRows, pageSize, fc.constantFrom(...FILTERS), (rows, size, some) => {
-        const list = openList(null)
-        try {
-          fillList(list, rows)
-          const filter = { ...NO_FILTER, ...some }
-          const read = createReader(list.db)
-          const search = read.search(filter, AT_T0)
-          const pages = [...readPages(read, search, ROW_COLUMNS, filter.count, size)]
-          expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
-          for (const page of pages.slice(0, -1)) expect(page).toHaveLength(size)
-        } finally {
-          list.close()
-        }
-      }),
+      fc.property(
+        someRows,
+        pageSize,
+        someMarks,
+        fc.constantFrom(...FILTERS),
+        (rows, size, marks, some) => {
+          const list = openList(null)
+          try {
+            fillList(list, rows)
+            const filter = { ...NO_FILTER, ...some }
+            const read = createReader(list.db)
+            const search = read.search(filter, AT_T0)
+            const nextMark = createMarks(read, dataVersionOf(list.db), marks)
+            const options = { pageRows: size, nextMark }
+            const pages = [...readPages(read, search, ROW_COLUMNS, filter.count, options)]
+            expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
+            for (const page of pages) expect(page.length).toBeLessThanOrEqual(size)
+            const whole = [
+              ...readPages(read, search, ROW_COLUMNS, filter.count, { pageRows: size }),
+            ]
+            expect(whole.flat()).toEqual(pages.flat())
+            for (const page of whole.slice(0, -1)) expect(page).toHaveLength(size)
+          } finally {
+            list.close()
+          }
+        },
+      ),
       { numRuns: 300 },
     )
   })
@@ -84,7 +99,7 @@ test('what SQLite reads of the list for each page begins in the middle of an ind
       return read.all(sql, values)
     }
     const search = read.search({ ...NO_FILTER, ...some }, AT_T0)
-    const pages = readPages({ ...read, all }, search, ROW_COLUMNS, null, 1)
+    const pages = readPages({ ...read, all }, search, ROW_COLUMNS, null, { pageRows: 1 })
     expect([...pages].flat()).toHaveLength(1)
     return statements.flatMap(sql =>
       list.db

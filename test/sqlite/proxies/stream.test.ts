@@ -10,15 +10,19 @@ import { StoreError } from '../../../src/lib/errors.ts'
 import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
 import { walBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
-import { createStreamer, WAL_BOUND } from '../../../src/sqlite/proxies/stream.ts'
+import { createStreamer, type StreamLimits, WAL_BOUND } from '../../../src/sqlite/proxies/stream.ts'
 import { openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
+import { SHARE } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const PROVIDER = 'the service'
-const ENTITLEMENTS = { countMax: null, worksDefault: null, addressBits: 32 } as const
+const ENTITLEMENTS = {
+  ...({ countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const),
+}
+
 const QUERY = createQueryReader(PROVIDER)('get=json', 'k', ENTITLEMENTS)
 const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   ip: `10.${n % 3}.${n >> 8}.${n & 255}:80`,
@@ -28,10 +32,10 @@ const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   age: n % 7,
 }))
 
-type Options = { waitMsMax?: number; walBound?: typeof WAL_BOUND; verify?: () => void }
+type Options = { limits?: Partial<StreamLimits>; walBound?: typeof WAL_BOUND; verify?: () => void }
 
 /** A streamer of a list of ROWS, asked for all of them. */
-function streamerOf({ waitMsMax, walBound = WAL_BOUND, verify = () => {} }: Options = {}) {
+function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options = {}) {
   const dir = temporaryDirectory()
   const file = join(dir, PROXY_FILE)
   const list = openList(dir)
@@ -40,7 +44,7 @@ function streamerOf({ waitMsMax, walBound = WAL_BOUND, verify = () => {} }: Opti
   const streamer = createStreamer(
     { file, provider: PROVIDER, walBound },
     { verify, onFailure: error => void failures.push(error) },
-    waitMsMax,
+    limits,
   )
   return {
     file,
@@ -50,7 +54,7 @@ function streamerOf({ waitMsMax, walBound = WAL_BOUND, verify = () => {} }: Opti
       fillList(list, [{ ip: `10.255.0.${n}:80`, type: 'http' }])
       return walBytes(file)
     },
-    ask: (query = QUERY) => streamer.stream(query, T0, true),
+    ask: (query = QUERY, share = SHARE) => streamer.stream(query, T0, true, share),
     finder: list.finder,
     closeList: list.close,
     [Symbol.dispose](): void {
@@ -116,7 +120,7 @@ describe('streams', () => {
   })
 
   test('a query that has waited too long for its turn is refused with 503', async () => {
-    using streamer = streamerOf({ waitMsMax: -1 })
+    using streamer = streamerOf({ limits: { slots: 0, waitMsMax: 0 } })
     expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
   })
 

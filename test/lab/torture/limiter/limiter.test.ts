@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { createLimiterOracle, rateLimitOf } from '../../../support/limiter-oracle.ts'
+import { DEMO, temp } from '../../../support/limits.ts'
 import { pick, randomOf } from '../../../support/random.ts'
 import { type Caller, openLimiter } from './in-process.ts'
 import { ADDRESSES, anyPlan, move, playSequences, startMs } from './tight.ts'
@@ -13,8 +14,8 @@ function compare(random: () => number): { [decision: string]: number } {
   const limiter = openLimiter()
   const oracle = createLimiterOracle()
   const paid = ['a', 'b'].map((id): Caller => ({ kind: 'regular', id, plan: anyPlan(random) }))
-  const temporary = ['s', 't'].map((id): Caller => ({ kind: 'temp', id }))
-  const callers: Caller[] = [...paid, ...temporary, { kind: 'demo', id: 'demo' }]
+  const temporary = ['s', 't'].map(id => temp(id))
+  const callers: Caller[] = [...paid, ...temporary, DEMO]
   const seen: { [decision: string]: number } = {}
   let nowMs = startMs(random)
   for (let n = 0; n < 60; n += 1) {

@@ -6,8 +6,10 @@ import { createReadStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import {
   type Caller,
+  countOfLastDay,
   emptyHistory,
   type History,
+  markGivenBack,
   networksOf,
   type Rule,
   record,
@@ -103,11 +105,13 @@ export async function readObserved(
 export type NetworkSet = { subject: string; day: number; seq: number[]; networks: string[] }
 
 export type Journal = {
+  /** Admissions, for each subject, and how many of them were given back. */
   rows: number
+  givenBack: number
   histories: Map<string, History>
   /** By subject and day, see `setName`. */
   sets: Map<string, NetworkSet>
-  /** Admissions whose count of the day differs from the oracle's. */
+  /** Admissions whose count of the day differs from the oracle's, and given back without one. */
   miscounted: number
   /** The first place of the journal that certainly did not exist yet at `ms`. */
   notYetAt: (ms: number) => number
@@ -126,6 +130,7 @@ export function readHistories(rows: readonly JournalRow[]): Journal {
   const seqs: number[] = []
   const latest: number[] = [] // the latest instant up to each admission, which is before its commit
   let miscounted = 0
+  let givenBack = 0
   for (const { seq, subject, at, requests, day, network } of rows) {
     if (at === null) {
       const set = openSet(sets, subject, day ?? 0)
@@ -135,13 +140,19 @@ export function readHistories(rows: readonly JournalRow[]): Journal {
     }
     const history = histories.get(subject) ?? emptyHistory()
     histories.set(subject, history)
+    if (requests === null) {
+      if (markGivenBack(history, at, seq)) givenBack += 1
+      else miscounted += 1
+      continue
+    }
     record(history, at, seq)
-    if (history.nth.at(-1) !== requests) miscounted += 1
+    if (countOfLastDay(history) !== requests) miscounted += 1
     seqs.push(seq)
     latest.push(Math.max(at, latest.at(-1) ?? at))
   }
   return {
     rows: seqs.length,
+    givenBack,
     histories,
     sets,
     miscounted,

@@ -52,7 +52,7 @@ function candidatesOf(journal: Journal, observed: Observed): number[] {
     const counts = histories.map((history, i) => countBelow(history.seq, seq + i))
     const exist = histories.every((history, i) => history.seq[counts[i] ?? 0] === seq + i)
     if (!exist || seq >= notYet) continue
-    const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs)
+    const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs, seq)
     const isAt = histories.every((history, i) => history.at[counts[i] ?? 0] === instants[i])
     const isShown = rateLimitOf(decision.limits) === observed.rateLimit
     if (decision.kind === 'admitted' && isAt && isShown) candidates.push(seq)
@@ -108,16 +108,25 @@ const REFUSALS = {
   temp: { window: 'TEMP_LIMIT_REACHED', daily: '' },
 } as const
 
+/** The admissions of each subject at a place of the journal. */
+type State = { counts: number[]; seq: number }
+
 /** The states that the subjects of a request had between two places of the journal. */
-function statesBetween(histories: readonly History[], from: number, to: number): number[][] {
+function statesBetween(histories: readonly History[], from: number, to: number): State[] {
   const cuts = new Set(from <= to ? [from] : [])
-  for (const [i, { seq }] of histories.entries()) {
+  for (const [i, { seq, givenBack }] of histories.entries()) {
     const end = countBelow(seq, to)
     // After an admission, with the places of all its subjects.
     const more = histories.length - i
     for (let n = countBelow(seq, from); n < end; n += 1) cuts.add((seq[n] ?? 0) + more)
+    for (const back of givenBack) {
+      if (from <= back.seq && back.seq < to) cuts.add(back.seq + more)
+    }
   }
-  return [...cuts].map(cut => histories.map(({ seq }) => countBelow(seq, cut)))
+  return [...cuts].map(cut => ({
+    counts: histories.map(({ seq }) => countBelow(seq, cut)),
+    seq: cut,
+  }))
 }
 
 type Bounds = { from: number; to: number }
@@ -128,8 +137,8 @@ function isRight(journal: Journal, observed: Observed, { from, to }: Bounds): bo
   const histories = historiesOf(journal, observed)
   const dailyLimit = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== dailyLimit || Number(retryAfter) !== fields.retry_after) return false
-  return statesBetween(histories, from, to).some(counts => {
-    const { decision } = decide(rules, histories, counts, nowMs)
+  return statesBetween(histories, from, to).some(({ counts, seq }) => {
+    const { decision } = decide(rules, histories, counts, nowMs, seq)
     return (
       decision.kind === 'refused' &&
       REFUSALS[of.caller][decision.by] === code &&
@@ -240,7 +249,7 @@ export function replay(journal: Journal, all: readonly Observed[]): Replayed {
   }
   return {
     over: countOver(journal, all),
-    unmatched: admitted.length - owners.size + journal.rows - owned,
+    unmatched: admitted.length - owners.size + journal.rows - journal.givenBack - owned,
     wrong,
     unconsumed: countUnconsumed(journal, owners, at),
     refusals: refused.length,

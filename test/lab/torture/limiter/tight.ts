@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { addKeys, type Limits, UNLIMITED } from '../../../support/fixtures.ts'
 import type { Server } from '../../../support/launch.ts'
 import { dayOf } from '../../../support/limiter-oracle.ts'
+import { DEMO, temp } from '../../../support/limits.ts'
 import { between, pick, randomOf } from '../../../support/random.ts'
 import { startServe } from '../../support/serve.ts'
 import { count } from '../../support/table.ts'
@@ -94,12 +95,7 @@ function anyAsked(random: Random, callers: readonly Caller[]): Asked {
 function playSequence(random: Random, seen: Seen): void {
   const limiter = openLimiter()
   const paid = ['a', 'b'].map((id): Caller => ({ kind: 'regular', id, plan: anyPlan(random) }))
-  const callers: Caller[] = [
-    ...paid,
-    ...paid,
-    { kind: 'demo', id: 'demo' },
-    { kind: 'temp', id: 't' },
-  ]
+  const callers: Caller[] = [...paid, ...paid, DEMO, temp('t')]
   let nowMs = startMs(random)
   let highestMs = nowMs
   for (let n = 0; n < SEQUENCE; n += 1) {

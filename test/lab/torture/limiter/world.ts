@@ -14,8 +14,8 @@ const JOURNAL = `
   create table torture_journal (
     seq integer primary key, -- in order of commit
     subject text not null,
-    at integer,              -- of an admission
-    requests integer,        -- of an admission
+    at integer,              -- of an admission, or of one that is given back
+    requests integer,        -- of an admission; null: it is given back
     day integer,             -- of a network
     network text             -- of a network
   );

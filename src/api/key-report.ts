@@ -1,0 +1,49 @@
+/** Owns what a key's owner and its operator see of it (contract F3): state, limits, use of today. */
+import { limitRulesOf } from '../access/entitlements.ts'
+import { type KeyUse, unusedDay } from '../access/history.ts'
+import { type Caller, keyState, type ListedKey } from '../access/key.ts'
+import type { Plan } from '../access/plan.ts'
+import { type LimitStatus, limitStatus, type Usage, wholeSeconds } from '../access/rate-limit.ts'
+import { DAY_MS, formatInstant, SECOND_MS, utcDay } from '../lib/time.ts'
+
+/** A key, its plan, what it has used of its limits, and its use over time. */
+export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
+
+/** The limits of a key, as far as they are counted by key; unlimited ones are left out. */
+function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
+  const caller: Caller = { kind: key.plan === null ? 'temp' : 'regular', id: key.id, plan }
+  const rules = limitRulesOf(caller, '').filter(({ subject }) => subject.kind === 'key')
+  const networks = [
+    { name: 'subnets', quota: plan.subnets, count: key.subnetsToday },
+    { name: 'clients', quota: plan.clients, count: key.clientsToday },
+  ].flatMap(({ name, quota, count }) => {
+    if (quota === null) return []
+    const remaining = Math.max(0, quota - count)
+    const resetSeconds = wholeSeconds((utcDay(nowMs) + 1) * DAY_MS - nowMs)
+    return [{ name, quota, windowSeconds: DAY_MS / SECOND_MS, remaining, resetSeconds }]
+  })
+  return [...rules.flatMap(rule => limitStatus(rule, used, nowMs)), ...networks]
+}
+
+const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
+
+/** The report of F3. `window` and `reset` of a limit are in seconds, hours are those of UTC. */
+export function keyReport(facts: KeyFacts, nowMs: number) {
+  const { key, plan, use } = facts
+  const day = utcDay(nowMs)
+  const today = use.days.find(each => each.day === day) ?? unusedDay(day)
+  const { requests, records, refused, hours } = today
+  return {
+    id: key.id,
+    label: key.label,
+    plan: plan.name,
+    state: keyState(key, nowMs),
+    expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+    limits: limitsOf(facts, nowMs).map(
+      ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
+        ...{ name, quota, window, left, reset },
+      }),
+    ),
+    today: { requests, records, refused, hours: HOURS.map(hour => hours[hour] ?? 0) },
+  }
+}

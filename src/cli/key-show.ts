@@ -1,0 +1,125 @@
+/** Owns `keys show` and `keys reset`: everything known of a key, and giving it a fresh start. */
+import { clientBucket, keySubject } from '../access/entitlements.ts'
+import { HISTORY_DAYS } from '../access/history.ts'
+import { DEMO_KEY } from '../access/key.ts'
+import { TEMP_PLAN } from '../access/plan.ts'
+import { UNUSED, type UsagePart } from '../access/rate-limit.ts'
+import type { Registry } from '../access/store.ts'
+import { type KeyFacts, keyReport } from '../api/key-report.ts'
+import { withRegistry } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
+import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
+import { columns, counted } from './chart.ts'
+import { command, print, printJson, say, table } from './command.ts'
+
+export const unknownKey = (): CommandError =>
+  new CommandError('there is no key with this id; see proxylist keys list')
+
+async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
+  const key = (await keys.list(nowMs)).find(each => each.id === id)
+  const plan = key && (await plans.find(key.plan ?? TEMP_PLAN))
+  if (!key || !plan) throw unknownKey()
+  const today = utcDay(nowMs)
+  const [used = UNUSED] = await usage.peek([keySubject(id)])
+  const [use] = await usage.history([id], today - HISTORY_DAYS + 1, today)
+  return { key, plan, used, use: use ?? { lastSeenMs: null, days: [] } }
+}
+
+const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
+
+/** The report of a key with what only its operator sees. */
+function describe(facts: KeyFacts, nowMs: number) {
+  const { key, use } = facts
+  return {
+    ...keyReport(facts, nowMs),
+    prefix: key.prefix,
+    created: formatInstant(key.createdAt),
+    old_secret_until: orNull(key.oldSecretUntil),
+    last_seen: orNull(use.lastSeenMs),
+    days: use.days.map(({ day, requests, records, refused }) => ({
+      ...{ day: formatDay(day), requests, records, refused },
+    })),
+  }
+}
+type Described = ReturnType<typeof describe>
+
+/** What is known of a key as lines of a terminal. */
+function draw(key: Described): string {
+  const facts = [
+    ['id', key.id],
+    ['prefix', `${key.prefix}…`],
+    ['label', key.label],
+    ['plan', key.plan],
+    ['state', key.state],
+    ['created', key.created],
+    ['expires', key.expires ?? 'never'],
+    ...(key.old_secret_until ? [['old secret', `valid until ${key.old_secret_until}`]] : []),
+    ['last seen', key.last_seen ?? 'not in the last 90 days'],
+  ]
+  const limits = key.limits.map(({ name, left, quota, window, reset }) => [
+    ...[name, counted(left), counted(quota), `${window} s`, `${reset} s`],
+  ])
+  const { requests, records, refused, hours } = key.today
+  const today = [
+    `${counted(requests)} requests, ${counted(records)} records, ${counted(refused)} refused`,
+    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${counted(Math.max(...hours))}`,
+  ]
+  const days = key.days
+    .toReversed()
+    .map(each => [each.day, counted(each.requests), counted(each.records), counted(each.refused)])
+  return [
+    table([], facts),
+    limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),
+    `today: ${today.join('\n       ')}\n`,
+    days.length > 0 && table(['DAY', 'REQUESTS', 'RECORDS', 'REFUSED'], days),
+  ]
+    .filter(part => part !== false)
+    .join('\n')
+}
+
+export const showKey = command({
+  name: 'keys show',
+  summary: 'show a key with its limits, when it was last seen, and its use by hour and by day',
+  arguments: '<id>',
+  settings: ['data', 'json'],
+  example: 'proxylist keys show k3x9m2ab',
+  async run({ settings: { data, json }, args: [id = ''], clock }) {
+    const nowMs = clock()
+    const facts = await withRegistry(data, registry => factsOf(registry, id, nowMs))
+    const key = describe(facts, nowMs)
+    await (json ? printJson(key) : print(draw(key)))
+  },
+})
+
+const PARTS: { [part in UsagePart]: string } = {
+  window: 'its window is',
+  day: 'its requests and networks of the day are',
+  all: 'its windows and its day are',
+}
+
+/** The subjects that an argument of `keys reset` names. @throws CommandError for an unknown key. */
+async function subjectOf({ keys }: Registry, id: string, address: string | undefined, now: number) {
+  if (id === DEMO_KEY || id === TEMP_PLAN) {
+    return { kind: id, id: address === undefined ? null : clientBucket(address) } as const
+  }
+  if (address !== undefined) throw new CommandError('--address is for demo and temp', 2)
+  if (!(await keys.list(now)).some(key => key.id === id)) throw unknownKey()
+  return keySubject(id)
+}
+
+export const resetKey = command({
+  name: 'keys reset',
+  summary: 'give a key, or the client addresses of demo or temp, a fresh start',
+  arguments: '<id>',
+  settings: ['data', 'window', 'day', 'address'],
+  example: 'proxylist keys reset k3x9m2ab --window',
+  async run({ settings: { data, window, day, address }, args: [id = ''], clock }) {
+    const part = window === day ? 'all' : window ? 'window' : 'day'
+    const nowMs = clock()
+    await withRegistry(data, async registry => {
+      const subject = await subjectOf(registry, id, address, nowMs)
+      await registry.usage.reset(subject, part, nowMs)
+    })
+    say(`${id}${address === undefined ? '' : ` from ${address}`}: ${PARTS[part]} unused again`)
+  },
+})

@@ -1,0 +1,103 @@
+/**
+ * Owns the order in which the worker does its work (contract B9): in slices of some milliseconds, in
+ * turns between keys and client addresses. Those of plans come before `demo` and `temp_`, which get a
+ * tenth of the time at least. Knows nothing of what the work is.
+ */
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { stopwatch } from '../../lib/clock.ts'
+
+/** Whose work it is, see `Share`. */
+export type Owner = { id: string; isTrial: boolean }
+/** Work that pauses often, after a millisecond or a few. It must not throw. */
+export type Work = Generator<void, void>
+
+/** How long work goes on before it is the next one's turn, in milliseconds. */
+const SLICE_MS = 4
+/**
+ * How far the work of an owner who had none is preferred, in milliseconds: what is done quickly does
+ * not wait for what takes long.
+ */
+const HEAD_START_MS = 20
+/** Slices for plans before one for `demo` and `temp_`, when both have work. */
+const PLAN_SLICES = 9
+/** Owners whose use is in memory. */
+const OWNERS_MAX = 10_000
+
+/** Work of an owner: in each lane one after the other, and in turns between lanes. */
+type Owned = { usedMs: number; lanes: Map<number, Work[]> }
+
+/** The owners of a tier: whoever has used least is next. */
+function createTier(elapsedMs: () => number) {
+  /** Those who have work, in the order of their last turn. */
+  const active = new Map<string, Owned>()
+  /** What owners without work have used. */
+  const usedBy = createBoundedMap<string, number>(OWNERS_MAX)
+  /** What the one had used whose turn was last. */
+  let currentMs = 0
+
+  function leastUsed(): [id: string, owned: Owned] | null {
+    let least: [string, Owned] | null = null
+    for (const entry of active)
+      if (least === null || entry[1].usedMs < least[1].usedMs) least = entry
+    return least
+  }
+
+  return {
+    hasWork: (): boolean => active.size > 0,
+
+    add(id: string, lane: number, work: Work): void {
+      let owned = active.get(id)
+      if (owned === undefined) {
+        const usedMs = Math.max(usedBy.get(id) ?? 0, currentMs - HEAD_START_MS)
+        owned = { usedMs, lanes: new Map() }
+        active.set(id, owned)
+      }
+      const before = owned.lanes.get(lane)
+      if (before === undefined) owned.lanes.set(lane, [work])
+      else before.push(work)
+    },
+
+    /** Does a slice of the work of the owner whose turn it is. */
+    doSlice(): void {
+      const [id, owned] = leastUsed() ?? []
+      if (id === undefined || owned === undefined) return
+      const { lanes } = owned
+      const [[lane, works] = [0, []]] = lanes
+      currentMs = owned.usedMs
+      const startMs = elapsedMs()
+      let isDone = false
+      while (!isDone && elapsedMs() - startMs < SLICE_MS) isDone = works[0]?.next().done ?? true
+      owned.usedMs += elapsedMs() - startMs
+      if (isDone) works.shift()
+      lanes.delete(lane)
+      if (works.length > 0) lanes.set(lane, works)
+      active.delete(id)
+      if (lanes.size > 0) active.set(id, owned)
+      else usedBy.set(id, owned.usedMs)
+    },
+  }
+}
+
+/** Work in turns; `elapsedMs` is a monotonic clock. */
+export function createTurns(elapsedMs: () => number = stopwatch()) {
+  const plans = createTier(elapsedMs)
+  const trial = createTier(elapsedMs)
+  let planSlices = 0
+
+  return {
+    /** Adds work, to be done after all of the same owner and lane. */
+    add({ id, isTrial }: Owner, lane: number, work: Work): void {
+      const tier = isTrial ? trial : plans
+      tier.add(id, lane, work)
+    },
+
+    /** Does a slice of work; returns whether there is more. */
+    doSlice(): boolean {
+      const isTrialNext = trial.hasWork() && (!plans.hasWork() || planSlices >= PLAN_SLICES)
+      planSlices = isTrialNext || !trial.hasWork() ? 0 : planSlices + 1
+      const tier = isTrialNext ? trial : plans
+      tier.doSlice()
+      return plans.hasWork() || trial.hasWork()
+    },
+  }
+}

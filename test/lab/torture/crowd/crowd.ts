@@ -1,0 +1,142 @@
+/**
+ * Crowding out (contract B9): keys that read long answers slowly, and a crowd of client addresses
+ * with `demo` on a list of a million proxies in sixteen /16s. Meanwhile a paying customer asks the
+ * server, and for comparison another one on the same data.
+ */
+import { join } from 'node:path'
+import { addKeys } from '../../../support/fixtures.ts'
+import { type Server, succeed } from '../../../support/launch.ts'
+import { startScript } from '../../support/script.ts'
+import { startServe } from '../../support/serve.ts'
+import { count, percentile, shown } from '../../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import type { SlowInput, SlowResult } from '../slow/client.ts'
+import type { DemoInput, DemoResult } from './demo.ts'
+import type { Pair, ProbeInput, ProbeResult } from './probe.ts'
+
+const ROWS = 1_000_000
+const NETWORKS = 16
+const SECONDS = 20
+const ADDRESSES = 41
+/** One key that asks for as many long answers as there are slots, and keys that take them all. */
+const GREEDY = 64
+const SLOW_KEYS = 16
+const SLOW_EACH = 4
+/** By then an attack has begun, and readers have proved slow. */
+const SETTLE_MS = 8_000
+
+/** What an answer may wait longer than on the other server; the longest of all is a matter of luck. */
+const SMALL_MS_MAX = 50
+const BEGIN_MS_MAX = 1_000
+const MOST = 0.95
+
+const PAYING = 'pl_paying'
+const slowKey = (n: number): string => `pl_slow_${n}`
+
+async function writeList(file: string, rows: number, nowSeconds: number): Promise<void> {
+  const writer = Bun.file(file).writer({ highWaterMark: 1 << 21 })
+  for (let n = 0; n < rows; n += 1) {
+    const host = Math.floor(n / NETWORKS)
+    const ip = `${20 + (n % NETWORKS)}.7.${(host >> 8) & 255}.${host & 255}:8080`
+    const row = { ip, type: 'socks5', works: '95', checked_at: nowSeconds - (n % 590) }
+    writer.write(`${JSON.stringify(row)}\n`)
+    if (n % 10_000 === 0) await writer.flush()
+  }
+  await writer.end()
+}
+
+async function prepare(run: Run): Promise<string> {
+  const file = join(run.directory('files'), 'rows.ndjson')
+  const data = run.directory('data')
+  await writeList(file, scaled(ROWS, run), Math.floor(Date.now() / 1000))
+  await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', data])
+  const slow = Array.from({ length: SLOW_KEYS }, (_, n) => ({ key: slowKey(n), plan: 'slow' }))
+  addKeys(data, { paying: {}, slow: { downloads: SLOW_EACH } }, [
+    { key: PAYING, plan: 'paying' },
+    ...slow,
+  ])
+  return data
+}
+
+/** What the customer saw while `attack` went on. */
+async function probeDuring(servers: { attacked: Server; control: Server }, seconds: number) {
+  const { attacked, control } = servers
+  await Bun.sleep(SETTLE_MS)
+  const input: ProbeInput = {
+    ...{ attacked: attacked.port, control: control.port, key: PAYING, seconds },
+  }
+  return await startScript<ProbeResult>('torture/crowd/probe.ts', input, seconds + 60).result
+}
+
+const longestOf = (pairs: readonly Pair[], server: 0 | 1): number =>
+  Math.max(...pairs.map(pair => pair[server]))
+
+/** Whether nearly all answers took hardly longer than on the other server. */
+function finding(promise: string, pairs: readonly Pair[], refused: number, msMax: number): Finding {
+  const over = percentile(
+    pairs.map(([attackedMs, controlMs]) => attackedMs - controlMs),
+    MOST,
+  )
+  const longest = longestOf(pairs, 0)
+  const longestAlone = longestOf(pairs, 1)
+  return {
+    promise,
+    figure:
+      `the longest of ${count(pairs.length)} after ${shown(longest)} ms (${shown(longestAlone)} ms ` +
+      `on the other server), p95 ${shown(over)} ms later than there; ${refused} refused`,
+    bound: `p95 ≤ ${msMax} ms later, the longest ≤ ${BEGIN_MS_MAX} ms later; 0 refused`,
+    holds:
+      pairs.length > 0 && refused === 0 && over <= msMax && longest <= longestAlone + BEGIN_MS_MAX,
+  }
+}
+
+const findings = (attack: string, { small, long, refused }: ProbeResult): Finding[] => [
+  finding(
+    `A small answer of a paying key does not wait for ${attack}`,
+    small,
+    refused,
+    SMALL_MS_MAX,
+  ),
+  finding(`A long answer of a paying key begins beside ${attack}`, long, refused, BEGIN_MS_MAX),
+]
+
+/** Slow readers with these keys; no two ask for the same. */
+function startSlow({ where }: Server, keys: readonly string[], seconds: number) {
+  const targets = keys.map((key, n) => `/api?key=${key}&get=json&time=${90_000 + n}`)
+  const input: SlowInput = {
+    ...{ where, manner: 'steady', clients: keys.length, targets, seconds, again: true },
+  }
+  return startScript<SlowResult>('torture/slow/client.ts', input, seconds + 30)
+}
+
+export const crowd: Part = async run => {
+  const data = await prepare(run)
+  const more = ['--log', 'off', '--grace', '1s', '--trust-proxy', '127.0.0.1']
+  const attacked = await startServe(run.binary, { data, more })
+  const control = await startServe(run.binary, { data, more })
+  const servers = { attacked, control }
+  const seconds = Math.max(3, scaled(SECONDS, run))
+  const attackSeconds = SETTLE_MS / 1000 + seconds + 1
+
+  const greedy = startSlow(attacked, new Array(GREEDY).fill(slowKey(0)), attackSeconds)
+  const besideGreedy = await probeDuring(servers, seconds)
+  await greedy.stop()
+
+  const keys = Array.from({ length: SLOW_KEYS * SLOW_EACH }, (_, n) => slowKey(n % SLOW_KEYS))
+  const slow = startSlow(attacked, keys, attackSeconds)
+  const besideSlow = await probeDuring(servers, seconds)
+  await slow.stop()
+
+  const input: DemoInput = { port: attacked.port, addresses: ADDRESSES, seconds: attackSeconds }
+  const demo = startScript<DemoResult>('torture/crowd/demo.ts', input, attackSeconds + 30)
+  const besideDemo = await probeDuring(servers, seconds)
+  const { answered, refused, failed } = await demo.result
+  run.say(`demo: ${answered} answered, ${refused} refused, ${failed} given up`)
+
+  await Promise.all([attacked.stop(), control.stop()])
+  return [
+    ...findings(`one key that asks for ${GREEDY} long answers`, besideGreedy),
+    ...findings(`slow readers of ${SLOW_KEYS} keys in all slots`, besideSlow),
+    ...findings(`demo from ${ADDRESSES} addresses at a time`, besideDemo),
+  ]
+}

@@ -1,0 +1,238 @@
+/** Slots for long answers (src/sqlite/proxies/slots.ts, contract B9), on a clock moved by hand. */
+import { describe, expect, test } from 'bun:test'
+import type { Share } from '../../../src/access/entitlements.ts'
+import { ApiError } from '../../../src/api/errors.ts'
+import { createSlots, type Slot } from '../../../src/sqlite/proxies/slots.ts'
+
+const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
+const address = (id: string): Share => ({ id, isTrial: true, downloads: 1 })
+
+const WAIT_MS = 20_000
+
+/** A pool, and its timers. */
+function createPool(slots = 64) {
+  let nowMs = 0
+  const timers = new Set<{ run: () => void; atMs: number }>()
+  const acquire = createSlots({
+    slots,
+    waitMsMax: WAIT_MS,
+    elapsedMs: () => nowMs,
+    later(run, ms) {
+      const timer = { run, atMs: nowMs + ms }
+      timers.add(timer)
+      return () => timers.delete(timer)
+    },
+  })
+  return {
+    nowMs: () => nowMs,
+    timers,
+    /** Asks for a slot; what came of it so far is in `state`. */
+    ask(share: Share) {
+      const asked: { state: 'waits' | 'has' | ApiError; slot: Slot | null; atMs: number } = {
+        ...({ state: 'waits', slot: null, atMs: Number.NaN } as const),
+      }
+      acquire(share).then(
+        slot => Object.assign(asked, { state: 'has', slot, atMs: nowMs }),
+        (error: unknown) => Object.assign(asked, { state: error, atMs: nowMs }),
+      )
+      return asked
+    },
+    /** Lets so much time pass, timer by timer. */
+    async pass(ms: number): Promise<void> {
+      const endMs = nowMs + ms
+      for (;;) {
+        for (let n = 0; n < 4; n += 1) await null
+        const due = [...timers].filter(({ atMs }) => atMs <= endMs)
+        const [next] = due.sort((a, b) => a.atMs - b.atMs)
+        if (next === undefined) break
+        timers.delete(next)
+        nowMs = next.atMs
+        next.run()
+      }
+      nowMs = endMs
+    },
+  }
+}
+type Pool = ReturnType<typeof createPool>
+
+/** Fills slots with answers whose readers are as idle as `idleMs` says; counts those ended. */
+async function fill(pool: Pool, keys: number, each: number, idleMs: () => number) {
+  const ended: string[] = []
+  for (let n = 0; n < keys * each; n += 1) {
+    const id = `key ${n % keys}`
+    const asked = pool.ask(key(id, each))
+    await pool.pass(0)
+    const sinceMs = pool.nowMs()
+    asked.slot?.send({
+      idleMs,
+      ageMs: () => pool.nowMs() - sinceMs,
+      end() {
+        ended.push(id)
+        asked.slot?.release()
+      },
+    })
+  }
+  return ended
+}
+
+const refusalOf = ({ state }: ReturnType<Pool['ask']>) => {
+  if (!(state instanceof ApiError)) throw new Error(`it ${state}`)
+  return [state.code, state.context]
+}
+
+describe('a key', () => {
+  test('has at most `downloads` long answers; a further one waits its turn', async () => {
+    const pool = createPool()
+    const four = Array.from({ length: 4 }, () => pool.ask(key('a')))
+    const fifth = pool.ask(key('a'))
+    await pool.pass(3_000)
+    expect([...four, fifth].map(({ state }) => state)).toEqual([
+      'has',
+      'has',
+      'has',
+      'has',
+      'waits',
+    ])
+    four[2]?.slot?.release()
+    await pool.pass(0)
+    expect([fifth.state, fifth.atMs]).toEqual(['has', 3_000])
+  })
+
+  test('whose answer has waited for 20 s is refused with 429 and retry_after', async () => {
+    const pool = createPool()
+    for (let n = 0; n < 4; n += 1) pool.ask(key('a'))
+    const fifth = pool.ask(key('a'))
+    await pool.pass(WAIT_MS - 1)
+    expect(fifth.state).toBe('waits')
+    await pool.pass(1)
+    expect(refusalOf(fifth)).toEqual(['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }])
+  })
+
+  test('does not keep the answer of another from beginning at once', async () => {
+    const pool = createPool()
+    for (let n = 0; n < 64; n += 1) pool.ask(key('greedy'))
+    const other = pool.ask(key('other'))
+    await pool.pass(0)
+    expect([other.state, other.atMs]).toEqual(['has', 0])
+  })
+
+  test('without a limit has as many as there are slots', async () => {
+    const pool = createPool(8)
+    const asked = Array.from({ length: 9 }, () => pool.ask(key('greedy', null)))
+    await pool.pass(0)
+    expect(asked.filter(({ state }) => state === 'has')).toHaveLength(8)
+    asked[0]?.slot?.release()
+    await pool.pass(0)
+    expect(asked.at(-1)?.state).toBe('has')
+  })
+
+  test('with a changed plan is counted by the new limit', async () => {
+    const pool = createPool()
+    for (let n = 0; n < 4; n += 1) pool.ask(key('a'))
+    const more = pool.ask(key('a', 5))
+    const toMany = pool.ask(key('a', 5))
+    await pool.pass(0)
+    expect([more.state, toMany.state]).toEqual(['has', 'waits'])
+  })
+
+  test('cannot have more than some requests wait', async () => {
+    const pool = createPool()
+    const asked = Array.from({ length: 100 }, () => pool.ask(key('a')))
+    await pool.pass(0)
+    const states = Map.groupBy(asked, ({ state }) => (typeof state === 'string' ? state : '429'))
+    expect([...states].map(([state, all]) => [state, all.length])).toEqual([
+      ['has', 4],
+      ['waits', 64],
+      ['429', 32],
+    ])
+  })
+})
+
+describe('when all slots are taken', () => {
+  test('a free one goes to the key that has least, then to the one that waits longest', async () => {
+    const pool = createPool(4)
+    const held = [0, 1, 2].map(() => pool.ask(key('a')))
+    held.push(pool.ask(key('b')))
+    const waiting = new Map<string, ReturnType<Pool['ask']>>()
+    for (const id of ['a', 'b', 'd', 'c']) {
+      waiting.set(id, pool.ask(key(id)))
+      await pool.pass(1)
+    }
+    const order: string[] = []
+    for (const { slot } of held) {
+      slot?.release()
+      await pool.pass(0)
+      for (const [id, { state }] of waiting) {
+        if (state !== 'has') continue
+        order.push(id)
+        waiting.delete(id)
+      }
+    }
+    expect(order).toEqual(['d', 'c', 'a', 'b'])
+  })
+
+  test('by slow readers, a slow one of the key that has most is ended at once', async () => {
+    const pool = createPool()
+    const ended = await fill(pool, 16, 4, () => 6_000)
+    const other = pool.ask(key('other'))
+    await pool.pass(0)
+    expect([other.state, other.atMs]).toEqual(['has', 0])
+    expect(ended).toHaveLength(1)
+  })
+
+  test('by readers that become slow, one is ended within a second of that', async () => {
+    const pool = createPool()
+    let idleMs = 0
+    await fill(pool, 16, 4, () => idleMs)
+    const other = pool.ask(key('other'))
+    await pool.pass(3_500)
+    expect(other.state).toBe('waits')
+    idleMs = 5_000
+    await pool.pass(1_000)
+    expect(other.state).toBe('has')
+  })
+
+  test('by fast readers, those of the last minute are left alone', async () => {
+    const pool = createPool()
+    const ended = await fill(pool, 16, 4, () => 100)
+    const other = pool.ask(key('other'))
+    await pool.pass(WAIT_MS)
+    expect(ended).toEqual([])
+    expect(refusalOf(other)).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+    await pool.pass(60_000)
+    const later = pool.ask(key('other'))
+    await pool.pass(1_000)
+    expect([later.state, ended.length]).toEqual(['has', 1])
+  })
+
+  test('evenly, nobody is ended', async () => {
+    const pool = createPool(8)
+    const ended = await fill(pool, 8, 1, () => 60_000)
+    const other = pool.ask(key('other'))
+    await pool.pass(19_999)
+    expect([other.state, ended.length]).toEqual(['waits', 0])
+  })
+})
+
+test('an address of demo has one, and is refused with 429 whatever it waits for', async () => {
+  const pool = createPool(2)
+  const asked = ['1', '1', '2', '3'].map(id => pool.ask(address(id)))
+  await pool.pass(WAIT_MS)
+  expect(asked.map(({ state }) => (state instanceof ApiError ? state.code : state))).toEqual([
+    ...(['has', 'RATE_LIMIT_EXCEEDED', 'has', 'RATE_LIMIT_EXCEEDED'] as const),
+  ])
+})
+
+test('a slot is released once, and nothing is left of it', async () => {
+  const pool = createPool(1)
+  const [one, two] = [pool.ask(key('a')), pool.ask(key('b'))]
+  await pool.pass(0)
+  one.slot?.release()
+  one.slot?.release()
+  const three = pool.ask(key('c'))
+  await pool.pass(0)
+  expect([two.state, three.state]).toEqual(['has', 'waits'])
+  two.slot?.release()
+  await pool.pass(2_000)
+  expect([three.state, pool.timers.size]).toEqual(['has', 0])
+})

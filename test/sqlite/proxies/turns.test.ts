@@ -1,0 +1,109 @@
+/** The order of the worker's work (src/sqlite/proxies/turns.ts, contract B9), on a clock of its own. */
+import { expect, test } from 'bun:test'
+import { createTurns, type Owner, type Work } from '../../../src/sqlite/proxies/turns.ts'
+
+const plan = (id: string): Owner => ({ id, isTrial: false })
+const trial = (id: string): Owner => ({ id, isTrial: true })
+
+/** Turns on a clock that only work moves. */
+function createWorld() {
+  let nowMs = 0
+  const turns = createTurns(() => nowMs)
+  const done: string[] = []
+  const doneAtMs = new Map<string, number>()
+  let lanes = 0
+  /** Work of so many milliseconds, with a pause after each of its steps. */
+  function* work(name: string, ms: number, stepMs = 1): Work {
+    for (let left = ms; left > 0; left -= stepMs) {
+      nowMs += stepMs
+      done.push(name)
+      if (left > stepMs) yield
+    }
+    doneAtMs.set(name, nowMs)
+  }
+  return {
+    done,
+    nowMs: () => nowMs,
+    /** How long work took from now on, once it is done. */
+    add(owner: Owner, name: string, ms: number, { lane = ++lanes, stepMs = 1 } = {}) {
+      const sinceMs = nowMs
+      turns.add(owner, lane, work(name, ms, stepMs))
+      return () => (doneAtMs.get(name) ?? Number.NaN) - sinceMs
+    },
+    run(slices = Infinity): void {
+      for (let n = 0; n < slices && turns.doSlice(); n += 1);
+    },
+  }
+}
+
+test('work is done in the order in which it came, if it is of one owner and lane', () => {
+  const { add, run, done } = createWorld()
+  for (const name of ['find', 'pull', 'cancel']) add(plan('a'), name, 9, { lane: 7 })
+  run()
+  expect([...new Set(done)]).toEqual(['find', 'pull', 'cancel'])
+  expect(done).toHaveLength(27)
+})
+
+test('what is done quickly does not wait for what takes long, of one key', () => {
+  const { add, run } = createWorld()
+  add(plan('heavy'), 'long', 2000)
+  run(50)
+  const quickMs = add(plan('other'), 'quick', 10)
+  run()
+  expect(quickMs()).toBeLessThanOrEqual(20)
+})
+
+test('a key with many long answers gets no more than a key with one', () => {
+  const { add, run } = createWorld()
+  const many = Array.from({ length: 4 }, (_, n) => add(plan('many'), `many ${n}`, 400))
+  const oneMs = add(plan('one'), 'one', 400)
+  run()
+  expect(oneMs()).toBeLessThanOrEqual(810)
+  expect(Math.max(...many.map(ms => ms()))).toBe(2000)
+})
+
+test('no crowd of addresses keeps the answer of a plan waiting for more than a slice or two', () => {
+  const { add, run } = createWorld()
+  for (let n = 0; n < 41; n += 1) add(trial(`192.0.2.${n}`), `demo ${n}`, 1000)
+  run(20)
+  const quickMs = add(plan('paying'), 'count=1', 10)
+  run(10)
+  expect(quickMs()).toBeLessThanOrEqual(20)
+})
+
+test('demo and temporary keys get a tenth of the time at least', () => {
+  const { add, run } = createWorld()
+  for (let n = 0; n < 20; n += 1) add(plan(`key ${n}`), `paying ${n}`, 1000)
+  const demoMs = add(trial('192.0.2.1'), 'demo', 100)
+  run()
+  expect(demoMs()).toBeGreaterThan(500)
+  expect(demoMs()).toBeLessThanOrEqual(1100)
+})
+
+test('addresses have turns among themselves', () => {
+  const { add, run } = createWorld()
+  add(trial('192.0.2.1'), 'long', 1000)
+  const otherMs = add(trial('192.0.2.2'), 'other', 100)
+  run()
+  expect(otherMs()).toBeLessThanOrEqual(220)
+})
+
+test('a key does not gain by sending its work piece by piece', () => {
+  const { add, run, done } = createWorld()
+  add(plan('whole'), 'whole', 400)
+  for (let n = 0; n < 50; n += 1) {
+    add(plan('pieces'), 'piece', 8)
+    run(4)
+  }
+  const shares = Map.groupBy(done, name => name)
+  const ratio = (shares.get('piece')?.length ?? 0) / (shares.get('whole')?.length ?? 1)
+  expect(ratio).toBeLessThan(1.3)
+})
+
+test('a step that takes longer than a slice ends it', () => {
+  const { add, run, done } = createWorld()
+  add(plan('a'), 'a', 40, { stepMs: 20 })
+  add(plan('b'), 'b', 4)
+  run()
+  expect(done).toEqual(['a', 'b', 'b', 'b', 'b', 'a'])
+})
