@@ -68,15 +68,21 @@ export function createApp(
   }
 }
 
-export { type Backup, backUp } from './sqlite/backup/backup.ts'
+export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
+export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
+export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
 export { sqliteVersion } from './sqlite/database.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
+  countAfter,
   listProblems,
   PROXY_FILE,
+  readList,
+  readRegistry,
   registryProblems,
+  subjectsAhead,
   tallyList,
   withList,
   withListToReplace,

@@ -1,44 +1,62 @@
-/** Owns `backup`: a consistent copy of the data in one file, while the server runs. */
-
-import { ACCESS_FILE, type Backup, backUp, PROXY_FILE } from '../app.ts'
+/** Owns `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
+import { isatty } from 'node:tty'
+import {
+  ACCESS_FILE,
+  type Backup,
+  type BackupTarget,
+  backUp,
+  PROXY_FILE,
+  type Restored,
+} from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, printJson, say, yieldToServer } from './command.ts'
+import { command, createStdoutWriter, printJson, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
-import { onSignal } from './signals.ts'
+
+/** Stands for stdout. */
+const STDOUT = '-'
 
 const number = (n: number): string => n.toLocaleString('en-US')
 
-/** What the archive holds, for the operator. */
-function describe({ files, bytes, keys, plans, proxies }: Backup): string {
+/** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
+export function describeContents({ files, keys, plans, proxies }: Backup | Restored): string {
   const contents: { [file: string]: string } = {
     [ACCESS_FILE]: `${number(keys)} keys, ${number(plans)} plans`,
     [PROXY_FILE]: `${number(proxies)} proxies`,
   }
-  const parts = files.map(file => `${file} (${contents[file]})`)
-  return `${number(Math.ceil(bytes / 1000))} kB with ${parts.join(' and ')}`
+  return files.map(file => `${file} (${contents[file]})`).join(' and ')
+}
+
+/** @throws CommandError (usage) where the archive would be written to a terminal. */
+function targetOf(file: string, json: boolean): BackupTarget {
+  if (file !== STDOUT) return { kind: 'file', file }
+  if (json) throw new CommandError('--json needs a FILE: with -, stdout is the archive', 2)
+  if (isatty(1)) {
+    throw new CommandError('- writes the archive to stdout, which is a terminal; use > FILE', 2)
+  }
+  return { kind: 'stream', write: createStdoutWriter() }
 }
 
 export const backupCommand = command({
   name: 'backup',
-  summary: 'copy the data into one tar file, while the server runs',
+  summary: 'copy the data into one tar file (- is stdout), while the server runs',
   arguments: '<file>',
   settings: ['data', 'json'],
   example: 'proxylist backup proxylist-2026-11-20.tar',
-  async run({ settings: { data, json }, args: [file = ''], clock }) {
+  endsAtSignal: 'by itself',
+  async run({ settings: { data, json }, args: [file = ''], clock, signal }) {
+    const to = targetOf(file, json)
     yieldToServer()
     const progress = createProgress('backing up [{bar}] {percentage}%', 1)
-    const controller = new AbortController()
-    const off = onSignal(() =>
-      controller.abort(new CommandError('interrupted; nothing was written')),
-    )
-    const order = { dir: data, file, nowMs: clock(), signal: controller.signal }
+    const order = { dir: data, to, nowMs: clock(), signal }
     try {
       const backup = await backUp({ ...order, progress: share => progress.update(share) })
       progress.clear()
+      const size = `${number(Math.ceil(backup.bytes / 1000))} kB`
       if (json) await printJson({ file, ...backup })
-      else say(`${file}: ${describe(backup)}`)
+      else {
+        say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
+      }
     } finally {
-      off()
       progress.clear()
     }
   },

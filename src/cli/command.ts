@@ -5,12 +5,15 @@
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
   /** Positional arguments, in order. */
   args: readonly string[]
   clock: Clock
+  /** Aborted by the first SIGINT or SIGTERM; the reason is the error to end with. */
+  signal: AbortSignal
 }
 
 export type Command<N extends SettingName = SettingName> = {
@@ -22,6 +25,11 @@ export type Command<N extends SettingName = SettingName> = {
   settings: readonly N[]
   /** One example, as typed. */
   example: string
+  /**
+   * How the command ends at SIGINT or SIGTERM: at once (the default), which is right for one whose
+   * changes are one step; or by itself, after it has cleaned up.
+   */
+  endsAtSignal?: 'at once' | 'by itself'
   /** @throws CommandError for anything the operator should know; resolves when done. */
   run(context: Context<N>): Promise<void> | void
 }
@@ -35,6 +43,19 @@ export const print = async (data: string | Uint8Array): Promise<void> => {
   await Bun.write(Bun.stdout, data).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
   })
+}
+
+/** Returns a function that writes chunks of any size to stdout, each when it has room for it. */
+export function createStdoutWriter(): (chunk: Uint8Array) => Promise<void> {
+  const out = Bun.stdout.writer()
+  return async chunk => {
+    try {
+      out.write(chunk)
+      await out.flush()
+    } catch (error) {
+      throw new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
+    }
+  }
 }
 
 /** Writes a value to stdout as JSON, indented by two spaces. */

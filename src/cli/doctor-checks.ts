@@ -5,19 +5,31 @@
 
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, listProblems, PROXY_FILE, registryProblems, tallyList } from '../app.ts'
+import {
+  ACCESS_FILE,
+  hasDirectory,
+  listProblems,
+  missingDirectory,
+  ORIGINS,
+  PROXY_FILE,
+  registryProblems,
+  tallyList,
+} from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentProblems } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
-import { messageOf } from '../lib/errors.ts'
+import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
+import { futureProblems } from './doctor-clock.ts'
 
 export type Finding = { check: string; ok: boolean; found: string }
 type Result = Omit<Finding, 'check'>
 
-/** What is examined. */
-export type Installation = { dir: string; env: Environment; clock: Clock }
+/** What is examined; `signal` ends the examination early. */
+export type Installation = { dir: string; env: Environment; clock: Clock; signal: AbortSignal }
+type Check = (installation: Installation) => Awaitable<Result>
 
 /** A query without `time` finds proxies checked within this time. */
 const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
@@ -31,19 +43,23 @@ const finding = (problems: readonly string[], allRight: string): Result =>
 const counted = (n: number): string => n.toLocaleString('en-US')
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 
-/** Examines a file, or says how to create it. */
-function withFile(file: string, origin: string, examine: () => Result): Result {
-  return existsSync(file) ? examine() : wrong(`there is no ${file}; ${origin}`)
+/** Examines a database, or says how to create it. */
+function withFile(
+  dir: string,
+  name: keyof typeof ORIGINS,
+  examine: () => Awaitable<Result>,
+): Awaitable<Result> {
+  const file = join(dir, name)
+  return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
 }
-const IMPORT = 'fill it with: proxylist import FILE'
-const KEYS = 'create a key with: proxylist keys add'
 
 /** Everything that is examined, in the order in which it is shown. */
-const CHECKS: { [check: string]: (installation: Installation) => Result } = {
+const CHECKS: { [check: string]: Check } = {
   configuration: ({ env }) =>
     finding(environmentProblems(env), 'every PROXYLIST_ variable is right'),
 
   permissions({ dir }) {
+    if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
     const asked = [
       [dir, 0o700],
       [join(dir, PROXY_FILE), 0o600],
@@ -57,21 +73,24 @@ const CHECKS: { [check: string]: (installation: Installation) => Result } = {
     return finding(problems, 'directory and files are for their owner only')
   },
 
-  list: ({ dir, clock }) =>
-    withFile(join(dir, PROXY_FILE), IMPORT, () =>
-      finding(listProblems(dir, clock), 'structure, rows and indexes are as they were written'),
+  list: ({ dir, signal }) =>
+    withFile(dir, PROXY_FILE, async () =>
+      finding(
+        await listProblems(dir, signal),
+        'structure, rows and indexes are as they were written',
+      ),
     ),
 
   'keys and usage': ({ dir }) =>
-    withFile(join(dir, ACCESS_FILE), KEYS, () =>
+    withFile(dir, ACCESS_FILE, () =>
       finding(registryProblems(dir), 'structure, rows and indexes are in order'),
     ),
 
   freshness: ({ dir, clock }) =>
-    withFile(join(dir, PROXY_FILE), IMPORT, () => {
+    withFile(dir, PROXY_FILE, () => {
       const nowMs = clock()
       const { rows, newest, recent } = tallyList(dir, nowMs - RECENT_MS)
-      if (newest === null) return wrong(`the list is empty; ${IMPORT}`)
+      if (newest === null) return wrong(`the list is empty; ${ORIGINS[PROXY_FILE]}`)
       const age = counted(Math.max(0, Math.round(nowMs / SECOND_MS - newest)))
       const found =
         `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
@@ -79,7 +98,11 @@ const CHECKS: { [check: string]: (installation: Installation) => Result } = {
       return { ok: recent > 0, found }
     }),
 
+  clock: ({ dir, clock }) =>
+    finding(futureProblems(dir, clock()), 'no request and no check lies in the future'),
+
   disk({ dir }) {
+    if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
     const { bavail, bsize } = statfsSync(dir)
     const sizes = [PROXY_FILE, ACCESS_FILE].map(
       name => statSync(join(dir, name), { throwIfNoEntry: false })?.size ?? 0,
@@ -91,20 +114,23 @@ const CHECKS: { [check: string]: (installation: Installation) => Result } = {
   },
 }
 
-function examineOne(
-  check: (installation: Installation) => Result,
-  installation: Installation,
-): Result {
+async function examineOne(check: Check, installation: Installation): Promise<Result> {
   try {
-    return check(installation)
+    return await check(installation)
   } catch (error) {
-    return wrong(messageOf(error))
+    installation.signal.throwIfAborted()
+    return wrong(reasonOf(error))
   }
 }
 
 /**
- * Examines an installation. Opening migrates databases of an earlier version, and the check of the
- * list sets or removes its file stamp; nothing else changes.
+ * Examines an installation, one check after the other. The check of the list sets or removes its file
+ * stamp; nothing else changes, and a database of an earlier version is migrated in memory only.
  */
-export const examine = (installation: Installation): Finding[] =>
-  Object.entries(CHECKS).map(([check, look]) => ({ check, ...examineOne(look, installation) }))
+export async function examine(installation: Installation): Promise<Finding[]> {
+  const findings: Finding[] = []
+  for (const [check, look] of Object.entries(CHECKS)) {
+    findings.push({ check, ...(await examineOne(look, installation)) })
+  }
+  return findings
+}

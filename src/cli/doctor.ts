@@ -10,8 +10,8 @@ export const doctorCommand = command({
   summary: 'examine settings, permissions, both databases, freshness and disk; 1 when one is wrong',
   settings: ['data', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
-  async run({ settings: { data, json }, clock }) {
-    const findings = examine({ dir: data, env: processEnvironment(), clock })
+  async run({ settings: { data, json }, clock, signal }) {
+    const findings = await examine({ dir: data, env: processEnvironment(), clock, signal })
     const wrong = findings.filter(({ ok }) => !ok).length
     if (json) await printJson({ ok: wrong === 0, checks: findings })
     else {

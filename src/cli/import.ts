@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { withList, withListToReplace } from '../app.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
@@ -15,15 +15,15 @@ const STDIN = '-'
 /** A misspelled field is named; what may be a key or a row is not repeated. */
 const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
 
-/** @throws CommandError naming the file when it cannot be read. */
-function sizeOf(file: string): number {
+/** The size of a file in bytes. @throws CommandError naming the file when it cannot be read. */
+export function sizeOf(file: string): number {
   if (file === STDIN) return 0
   try {
     const found = statSync(file)
     if (found.isDirectory()) throw new Error('it is a directory')
     return found.size
   } catch (error) {
-    throw new CommandError(`cannot read ${file}: ${messageOf(error)}`)
+    throw new CommandError(`cannot read ${file}: ${reasonOf(error)}`)
   }
 }
 

@@ -6,7 +6,7 @@ import Papa from 'papaparse'
 import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem } from '../access/store.ts'
-import { withRegistry } from '../app.ts'
+import { readRegistry, withRegistry } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { formatInstant, parseInstant } from '../lib/time.ts'
@@ -207,7 +207,7 @@ export const exportKeys = command({
   settings: ['data'],
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings: { data } }) {
-    const keys = await withRegistry(data, registry => registry.keys.dump())
+    const keys = await readRegistry(data, registry => registry.keys.dump())
     await print(keys.map(toLine).join(''))
   },
 })

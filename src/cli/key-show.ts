@@ -6,7 +6,7 @@ import { TEMP_PLAN } from '../access/plan.ts'
 import { UNUSED, type UsagePart } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { type KeyFacts, keyReport } from '../api/key-report.ts'
-import { withRegistry } from '../app.ts'
+import { readRegistry, withRegistry } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 import { columns, counted } from './chart.ts'
@@ -85,7 +85,7 @@ export const showKey = command({
   example: 'proxylist keys show k3x9m2ab',
   async run({ settings: { data, json }, args: [id = ''], clock }) {
     const nowMs = clock()
-    const facts = await withRegistry(data, registry => factsOf(registry, id, nowMs))
+    const facts = await readRegistry(data, registry => factsOf(registry, id, nowMs))
     const key = describe(facts, nowMs)
     await (json ? printJson(key) : print(draw(key)))
   },

@@ -3,7 +3,7 @@ import { isatty } from 'node:tty'
 import { keyState, newKey } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/store.ts'
-import { withRegistry } from '../app.ts'
+import { readRegistry, withRegistry } from '../app.ts'
 import { Expected, type Expiry, readKey } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
@@ -126,7 +126,7 @@ const listKeys = command({
   example: 'proxylist keys list --json',
   async run({ settings: { data, json }, clock }) {
     const nowMs = clock()
-    const keys = await withRegistry(data, registry => registry.keys.list(nowMs))
+    const keys = await readRegistry(data, registry => registry.keys.list(nowMs))
     const shown = keys.map(key => ({
       id: key.id,
       prefix: key.prefix,

@@ -3,7 +3,7 @@
 import { bodyOf, createAnswerFinder } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
-import { withList } from '../app.ts'
+import { readList } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { command, print } from './command.ts'
@@ -17,7 +17,7 @@ export const listCommand = command({
   async run({ settings: { data, providerService }, args: [text = ''], clock }) {
     const query = { ...parse(text.replace(/^\?/, ''), providerService), addressBits: 32 } as const
     const nowMs = clock()
-    const { answer } = await withList(data, clock, ({ finder }) =>
+    const { answer } = await readList(data, clock, ({ finder }) =>
       createAnswerFinder<never>(finder, providerService)(query, nowMs),
     )
     if (answer.records === 0) throw new CommandError('no proxies match the filters')

@@ -1,7 +1,7 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
 import { TEMP_PREFIX } from '../access/key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import { withRegistry } from '../app.ts'
+import { readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, say, table } from './command.ts'
@@ -17,8 +17,12 @@ const describe = ({ name, burst, daily, subnets, clients, count, downloads, enab
   clients: clients ?? UNLIMITED,
   count: count ?? UNLIMITED,
   downloads: downloads ?? UNLIMITED,
-  enabled: enabled ? 'on' : 'off',
+  enabled,
 })
+
+/** A value of a plan in words. */
+const inWords = (value: string | number | boolean): string =>
+  typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
 
 const listPlans = command({
   name: 'plans list',
@@ -26,13 +30,13 @@ const listPlans = command({
   settings: ['data', 'json'],
   example: 'proxylist plans list',
   async run({ settings: { data, json } }) {
-    const plans = (await withRegistry(data, registry => registry.plans.list())).map(describe)
+    const plans = (await readRegistry(data, registry => registry.plans.list())).map(describe)
     if (json) return printJson(plans)
     const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
     await print(
       table(
         header,
-        plans.map(plan => Object.values(plan).map(String)),
+        plans.map(plan => Object.values(plan).map(inWords)),
       ),
     )
   },
@@ -41,7 +45,7 @@ const listPlans = command({
 /** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
   if (given.startsWith(TEMP_PREFIX)) {
-    throw new CommandError(`NAME must not start with ${TEMP_PREFIX}: the plan of all is temp`, 2)
+    throw new CommandError(`NAME must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`, 2)
   }
   try {
     return SETTINGS.plan.read(given)
@@ -82,7 +86,7 @@ const setPlan = command({
       return changed
     })
     const { name: _, ...described } = describe(plan)
-    const words = Object.entries(described).map(([limit, value]) => `${limit} ${value}`)
+    const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
   },
 })

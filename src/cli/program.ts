@@ -1,9 +1,11 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
+import { completeRestore, hasDirectory } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentNameOf, flagOf, readSettings, SETTINGS } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import type { Clock } from '../lib/clock.ts'
+import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
@@ -13,7 +15,10 @@ import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
 import { PLAN_COMMANDS } from './plans.ts'
+import { restoreCommand } from './restore.ts'
 import { serveCommand } from './serve.ts'
+import { abandonable, interruptible } from './signals.ts'
+import { statsCommand } from './stats.ts'
 import { systemdUnitCommand } from './systemd-unit.ts'
 import { versionCommand } from './version.ts'
 
@@ -23,7 +28,9 @@ export const COMMANDS: readonly Command[] = [
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  statsCommand,
   backupCommand,
+  restoreCommand,
   systemdUnitCommand,
   doctorCommand,
   versionCommand,
@@ -88,14 +95,38 @@ function optionOf(name: keyof typeof SETTINGS): Option {
 const oneLine = (message: string): string =>
   message.replace(/^error: /, '').replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
 
+/** Whatever the command: completes what a killed `restore` began. @throws CommandError. */
+function prepareDirectory(dir: string): void {
+  if (hasDirectory(dir)) completeRestore(dir)
+}
+
+/** The words that commands and their groups begin with. */
+const isName = (words: string): boolean =>
+  words in GROUPS || COMMANDS.some(({ name }) => name === words)
+
+/** `help keys add` means `keys add --help`. @throws CommandError when there is no such command. */
+function toOptions([first, ...words]: readonly string[]): string[] {
+  if (first !== 'help') return first === undefined ? [] : [first, ...words]
+  const name = words.join(' ')
+  if (name === '' || isName(name) || words.some(word => word.startsWith('-'))) {
+    return [...words, '--help']
+  }
+  const near = nearest(name, [...Object.keys(GROUPS), ...COMMANDS.map(command => command.name)])
+  const hint = near === null ? '' : `; did you mean '${near}'?`
+  throw new CommandError(`unknown command '${name}'${hint}`, 2)
+}
+
 /** Runs the program; returns the exit status. Every failure is one line on stderr. */
 export async function run(argv: readonly string[], env: Environment, clock: Clock) {
   const start: Start = async (command, args, flags) => {
     const settings = readSettings(command.settings, flags, env)
-    await command.run({ settings, args, clock })
+    if (command.settings.includes('data')) prepareDirectory(settings.data)
+    const work = (signal: AbortSignal) => command.run({ settings, args, clock, signal })
+    const run = command.endsAtSignal === 'by itself' ? interruptible : abandonable
+    await run('nothing was changed', work)
   }
   try {
-    await createProgram(start).parseAsync([...argv], { from: 'user' })
+    await createProgram(start).parseAsync(toOptions(argv), { from: 'user' })
     return 0
   } catch (error) {
     if (error instanceof CommanderError) {

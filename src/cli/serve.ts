@@ -21,7 +21,7 @@ import { createLog, type Log } from '../lib/log.ts'
 import { createNotifier } from '../lib/systemd.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { command } from './command.ts'
-import { untilSignal } from './signals.ts'
+import { untilAborted } from './signals.ts'
 
 /** How often the supervisors of the databases verify them. */
 const TICK_EVERY_MS = SECOND_MS
@@ -45,7 +45,8 @@ export const serveCommand = command({
   summary: 'run the service until SIGTERM or SIGINT',
   settings: SERVE_SETTINGS,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
-  async run({ settings, clock }) {
+  endsAtSignal: 'by itself',
+  async run({ settings, clock, signal }) {
     const log = createLog({ hasLines: settings.log === 'json' })
     await withResource(
       join(settings.data, ACCESS_FILE),
@@ -54,7 +55,7 @@ export const serveCommand = command({
         withResource(
           join(settings.data, PROXY_FILE),
           () => openListFor(settings, clock, log),
-          list => serve({ settings, clock, log, registry, list }),
+          list => serve({ settings, clock, log, registry, list, signal }),
         ),
     )
   },
@@ -75,14 +76,17 @@ type Serving = {
   log: Log
   registry: ReturnType<typeof openServerRegistry>
   list: ServedList
+  /** Aborted when the server is to stop. */
+  signal: AbortSignal
 }
 
 /** Serves until a signal comes. */
-async function serve({ settings, clock, log, registry, list }: Serving): Promise<void> {
+async function serve(serving: Serving): Promise<void> {
+  const { settings, clock, log, registry, list, signal } = serving
   const { keys, usage } = registry
   const onFailure = reportTo(log)
   const manager = await createNotifier(serviceManager(), log.say)
-  const jobs = await startJobs({ settings, clock, log, registry, list })
+  const jobs = await startJobs(serving)
   try {
     const stores = { keys, usage, proxies: list, streamer: list.streamer }
     const app = createApp(stores, settings, clock, log)
@@ -97,7 +101,7 @@ async function serve({ settings, clock, log, registry, list }: Serving): Promise
       )
     }
     manager.ready(`listening on ${shown}`)
-    await untilSignal()
+    await untilAborted(signal)
     log.say('stopping')
     app.releaseDelayed()
     manager.stopping('finishing requests in flight')
@@ -128,7 +132,7 @@ async function startJobs({ settings, clock, log, registry, list }: Serving): Pro
     pruneUsage(registry.usage, clock, onFailure),
     list.kind === 'sample'
       ? await keepSampleFresh(list.list, sampleRows, clock)
-      : retainProxies(list, settings.retain, clock, onFailure),
+      : retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
   ]
 }
 

@@ -1,21 +1,57 @@
 /** Owns SIGTERM and SIGINT: a command ends at the first one; a second one ends the process at once. */
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+import { CommandError } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+
+/** The exit status of a command that a signal ended: 128 and its number. */
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
+type Signal = keyof typeof EXIT_CODES
 
 /** Calls `stop` at the first signal. Returns a function that stops waiting for one. */
-export function onSignal(stop: () => void): () => void {
+export function onSignal(stop: (signal: Signal) => void): () => void {
+  const signals = Object.keys(EXIT_CODES) as Signal[] // of the table itself
   const off = (): void => {
-    for (const signal of SIGNALS) process.off(signal, once)
+    for (const signal of signals) process.off(signal, once)
   }
-  const once = (): void => {
+  const once = (signal: Signal): void => {
     off()
-    stop()
+    stop(signal)
   }
-  for (const signal of SIGNALS) process.on(signal, once)
+  for (const signal of signals) process.on(signal, once)
   return off
 }
 
-/** Resolves at the first signal. */
-export const untilSignal = (): Promise<void> =>
-  new Promise(resolve => {
-    onSignal(resolve)
-  })
+/** Resolves when `signal` is aborted. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  signal.addEventListener('abort', () => resolve())
+  if (signal.aborted) resolve()
+  return promise
+}
+
+/**
+ * Runs work that ends early, with the reason of its signal, when that is aborted by SIGINT or
+ * SIGTERM: a `CommandError` that says what was `kept`.
+ */
+export async function interruptible<T>(
+  kept: string,
+  work: (signal: AbortSignal) => Awaitable<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const off = onSignal(signal =>
+    controller.abort(new CommandError(`interrupted; ${kept}`, EXIT_CODES[signal])),
+  )
+  try {
+    return await work(controller.signal)
+  } finally {
+    off()
+  }
+}
+
+/** The same for work that needs not clean up: it is left as it is at the signal. */
+export const abandonable = <T>(
+  kept: string,
+  work: (signal: AbortSignal) => Awaitable<T>,
+): Promise<T> =>
+  interruptible(kept, signal =>
+    Promise.race([work(signal), untilAborted(signal).then(() => Promise.reject(signal.reason))]),
+  )

@@ -6,7 +6,7 @@
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
-import { DAY_MS, parseDuration, parseInstant } from '../lib/time.ts'
+import { DAY_MS, MINUTE_MS, parseDuration, parseInstant } from '../lib/time.ts'
 
 /** Where the server listens. `port` is 0 to 65535; 0 stands for any free port. */
 export type Listen =
@@ -33,6 +33,14 @@ export const readOneOf =
 /** A duration such as `90s` in milliseconds: 0 or more, see `parseDuration`. */
 export const readDurationMs = (given: string): number =>
   parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
+
+/** A duration of at least a minute, in milliseconds. */
+export const readRetentionMs = (given: string): number => {
+  const ms = parseDuration(given)
+  return ms !== null && ms >= MINUTE_MS
+    ? ms
+    : expect('a duration of at least 1m, such as 24h or 7d')
+}
 
 const BYTE_UNITS = new Map([
   ['', 1],

@@ -25,6 +25,7 @@ import {
   readOneOf,
   readPlanName,
   readRanges,
+  readRetentionMs,
   readServiceName,
   readSwitch,
 } from './parsers.ts'
@@ -67,8 +68,8 @@ export const SETTINGS = {
   retain: setting({
     value: 'DURATION',
     fallback: '7d',
-    help: 'delete proxies last checked longer ago than this',
-    read: readDurationMs,
+    help: 'delete proxies last checked longer ago than this, at least 1m',
+    read: readRetentionMs,
   }),
   trustProxy: optional({
     value: 'CIDR,…',
@@ -117,6 +118,10 @@ export const SETTINGS = {
     read: readOneOf(TYPES),
   }),
   replace: setting({ help: 'replace the whole list by the files, in one step', read: readSwitch }),
+  force: setting({
+    help: 'replace data that is there, which is kept in a folder beside',
+    read: readSwitch,
+  }),
   strict: setting({ help: 'reject everything at the first bad row', read: readSwitch }),
   json: setting({ help: 'print JSON', read: readSwitch }),
   plan: optional({

@@ -37,7 +37,7 @@ export type RowResult =
   | { ok: false; field: string; reason: string }
 
 /** A check may be this many seconds in the future, because clocks differ. */
-const FUTURE_SECONDS_MAX = 300
+export const FUTURE_SECONDS_MAX = 300
 const CITY_LENGTH_MAX = 200
 
 class BadField extends Error {

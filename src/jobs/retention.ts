@@ -7,13 +7,41 @@ import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
 
 const EVERY_MS = MINUTE_MS
 
-/** Removes proxies last checked longer than `retainMs` ago. */
-export const retainProxies = (
-  list: Pick<ProxyWriter, 'removeOlderThan'>,
+/** So many rows removed in one round are reported, or this share of the list if that is not few. */
+const MANY_ROWS = 1_000
+const MANY_SHARE = 1 / 10
+const FEW_ROWS = 100
+
+const count = (n: number): string => n.toLocaleString('en-US')
+
+/**
+ * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`. Says how many it has
+ * removed when they are many: an operator with a wrong clock or a feed that stopped should know.
+ */
+export function retainProxies(
+  list: Pick<ProxyWriter, 'removeStale'>,
   retainMs: number,
   clock: Clock,
-  onFailure: OnFailure,
-): Job => repeatInSlices(() => list.removeOlderThan(clock() - retainMs), EVERY_MS, onFailure)
+  { say, onFailure }: { say: (sentence: string) => void; onFailure: OnFailure },
+): Job {
+  let round = { removed: 0, rowsBefore: 0 }
+  function report({ removed, rowsBefore }: typeof round): void {
+    if (removed < FEW_ROWS) return
+    if (removed < MANY_ROWS && removed < rowsBefore * MANY_SHARE) return
+    const proxies = `${count(removed)} of ${count(rowsBefore)} proxies`
+    say(`removed ${proxies}, which were last checked longer ago than --retain`)
+  }
+  const removeSlice = async (): Promise<boolean> => {
+    const { removed, rowsBefore, mayRemain } = await list.removeStale(retainMs, clock())
+    if (round.removed === 0) round.rowsBefore = rowsBefore
+    round.removed += removed
+    if (mayRemain) return true
+    report(round)
+    round = { removed: 0, rowsBefore: 0 }
+    return false
+  }
+  return repeatInSlices(removeSlice, EVERY_MS, onFailure)
+}
 
 /** Removes usage that no limit counts any more. */
 export const pruneUsage = (

@@ -1,11 +1,15 @@
 /** Owns the errors that any part of a program may throw: of a command, and of a store. */
+import { getSystemErrorMessage } from 'node:util'
 
-/** A failure of the command line, shown to the operator as one line; `exitCode` 1 failed, 2 usage. */
+/** 1 failed, 2 wrong usage; else 128 and the number of the signal that ended the command. */
+export type ExitCode = 1 | 2 | 130 | 143
+
+/** A failure of the command line, shown to the operator as one line. */
 export class CommandError extends Error {
   override readonly name = 'CommandError'
-  readonly exitCode: 1 | 2
+  readonly exitCode: ExitCode
 
-  constructor(message: string, exitCode: 1 | 2 = 1) {
+  constructor(message: string, exitCode: ExitCode = 1) {
     super(message)
     this.exitCode = exitCode
   }
@@ -32,3 +36,16 @@ export class StoreError extends Error {
 /** The message of anything thrown, for the operator. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message : String(thrown)
+
+/** The code of an error, such as `ENOENT` or `SQLITE_BUSY`; `''` when it has none. */
+export const codeOf = (thrown: unknown): string =>
+  thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
+
+/** The operating system's message for a failed call, such as `permission denied`; else `null`. */
+export const systemReasonOf = (thrown: unknown): string | null =>
+  thrown instanceof Error && 'syscall' in thrown && 'errno' in thrown
+    ? getSystemErrorMessage(Number(thrown.errno))
+    : null
+
+/** Why something failed, for the operator: without the names of system calls where possible. */
+export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? messageOf(thrown)

@@ -39,9 +39,15 @@ export interface ImportTx {
 /** `merge` adds and updates, `replace` swaps the whole list. */
 export type ImportMode = 'merge' | 'replace'
 
+/** A slice of rows that was removed: how many of how many, and whether more may remain. */
+export type Removal = { removed: number; rowsBefore: number; mayRemain: boolean }
+
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
   begin(mode: ImportMode, onWait?: () => void): ImportTx
-  /** Removes a slice of rows checked before `cutoffMs`; returns whether more may remain. */
-  removeOlderThan(cutoffMs: number): Awaitable<boolean>
+  /**
+   * Removes a slice of the rows that were checked more than `retainMs` before `nowMs`, or before the
+   * newest check of the list if that is earlier: a clock that runs ahead removes nothing.
+   */
+  removeStale(retainMs: number, nowMs: number): Awaitable<Removal>
 }

@@ -28,6 +28,9 @@ function giveTo({ uid, gid }: Stats, file: string): void {
   if (process.getuid?.() === 0) chownSync(file, uid, gid)
 }
 
+/** Gives a file that root creates beside the data to the owner of their folder. */
+export const giveToOwner = (file: string): void => giveTo(statSync(dirname(file)), file)
+
 /** Puts a closed database where there is none; throws when another process was first. */
 export function linkDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
@@ -46,19 +49,28 @@ export function removeDatabase(file: string): void {
   for (const end of ['', ...WAL_ENDS]) rmSync(file + end, { force: true })
 }
 
-/** The path, in the same folder, at which the next state of a database is created. */
-export function freshFile(file: string): string {
-  removeLeftovers(file)
-  return `${file}.new-${process.pid}`
+/** Attempts to remove a folder. */
+const REMOVALS_MAX = 10
+
+/** Removes a folder. An attempt ends early, without an error, when SQLite removes a file meanwhile. */
+export function removeFolder(dir: string): void {
+  for (let n = 0; n < REMOVALS_MAX && existsSync(dir); n += 1) {
+    rmSync(dir, { recursive: true, force: true })
+  }
 }
 
-/** Removes what commands left that were killed while they created `file`. */
-function removeLeftovers(file: string): void {
+/** The path, in the same folder, at which the next state of a database is created. */
+export function freshFile(file: string): string {
   const start = `${basename(file)}.new-`
-  const left = readdirSync(dirname(file)).filter(name => name.startsWith(start))
-  for (const name of left) {
+  removeLeftovers(dirname(file), start)
+  return join(dirname(file), start + process.pid)
+}
+
+/** Removes what commands left that were killed: names that are `start` and the id of a process. */
+export function removeLeftovers(dir: string, start: string): void {
+  for (const name of readdirSync(dir).filter(found => found.startsWith(start))) {
     const pid = Number.parseInt(name.slice(start.length), 10)
-    if (!isAlive(pid)) rmSync(join(dirname(file), name), { force: true })
+    if (!isAlive(pid)) rmSync(join(dir, name), { recursive: true, force: true })
   }
 }
 

@@ -6,9 +6,10 @@ import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
+import { strayWal } from './data-directory.ts'
 import { freshFile, linkDatabase, removeDatabase, walOf } from './database-files.ts'
 import { explain, isDamage, isLasting } from './errors.ts'
-import { type Holds, migrate, refuseForeign } from './migrate.ts'
+import { type Holds, isOfEarlierSchema, migrate, refuseForeign } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -25,6 +26,8 @@ export type OpenMode = {
   isServer?: boolean
   /** The file must exist and hold a database of this program: no new one is created. */
   mustExist?: boolean
+  /** The caller only reads: the same, and an earlier schema is migrated in a copy in memory. */
+  isReader?: boolean
 }
 
 export type OpenOptions = OpenMode & {
@@ -49,11 +52,13 @@ export type OpenOptions = OpenMode & {
  *   the failure may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
-  const { isServer = false, mustExist = false, busyMs = SERVER_BUSY_MS } = options
+  const { isServer = false, isReader = false, mustExist = isReader } = options
+  const { busyMs = SERVER_BUSY_MS } = options
   try {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
     const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
     try {
+      if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
       prepareDatabase(db, file, options)
       db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
       return db
@@ -66,6 +71,39 @@ export function openDatabase(file: string, options: OpenOptions): Database {
     const sentence = explain(file, error)
     if (isLasting(error)) throw new CommandError(sentence)
     throw new StoreError(sentence, { isDamage: isDamage(error), cause: error })
+  }
+}
+
+/** Where WAL mode stands in the header of a database file: its versions for writing and reading. */
+const WAL_FLAGS = [18, 19]
+
+/** Copies a database of an earlier schema into memory, brings it to the newest there, and closes it. */
+function migratedCopy(db: Database, file: string, options: OpenOptions): Database {
+  refuseForeign(db, file, options.holds)
+  const bytes = db.serialize()
+  for (const at of WAL_FLAGS) bytes[at] = 1 // a database in memory has no WAL
+  const copy = Database.deserialize(bytes, { strict: true })
+  migrate(copy, ':memory:', options)
+  db.close()
+  return copy
+}
+
+/**
+ * Reads the header of a database, as a process does that opens it now: connections that are open do
+ * not read it again. It is read through SQLite, because to open and close the file in another way
+ * would release the locks of this process.
+ * @throws StoreError when the file does not hold a database of this program any more.
+ */
+export function requireHeader(file: string, holds: Holds): void {
+  let db: Database | null = null
+  try {
+    db = new Database(file, { create: false, readwrite: true, strict: true })
+    refuseForeign(db, file, holds)
+  } catch (error) {
+    if (!isDamage(error) && !(error instanceof CommandError)) return // found where it is used
+    throw new StoreError(explain(file, error), { isDamage: true, cause: error })
+  } finally {
+    db?.close()
   }
 }
 
@@ -84,7 +122,7 @@ function makeFile(file: string, options: OpenOptions): void {
   if (existsSync(file)) return requireFile(file)
   if (existsSync(walOf(file))) {
     if (options.holds === 'proxies') return // SQLite ignores a WAL without its file
-    throw new CommandError(`${file} is missing and its WAL is there: move a backup into its place`)
+    throw new CommandError(strayWal(file))
   }
   const fresh = freshFile(file)
   try {

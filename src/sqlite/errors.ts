@@ -1,7 +1,8 @@
 /** Owns the failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
+import { statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
+import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 
 const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_NOTADB: 'is not a database',
@@ -21,10 +22,6 @@ const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
 /** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
 const LASTING = /^SQLITE_(?:CANTOPEN|READONLY|PERM)/
 
-/** SQLite's code of a failure, such as `SQLITE_BUSY`, also one from a worker; else `''`. */
-export const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error ? String(error.code) : ''
-
 /** Whether SQLite, or reading its files, failed, as opposed to our own code. */
 export const isStoreFailure = (error: unknown): boolean =>
   error instanceof StoreError || error instanceof SQLiteError || /^SQLITE_/.test(codeOf(error))
@@ -32,6 +29,9 @@ export const isStoreFailure = (error: unknown): boolean =>
 /** Whether a file does not hold what it should. */
 export const isDamage = (error: unknown): boolean =>
   error instanceof StoreError ? error.isDamage : DAMAGE.test(codeOf(error))
+
+/** Whether a lock of another connection was in the way. */
+export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
 /** Whether a database must be opened again after this failure. */
 export const isUnusable = (error: unknown): boolean =>
@@ -41,13 +41,30 @@ export const isUnusable = (error: unknown): boolean =>
 export const isLasting = (error: unknown): boolean =>
   !isStoreFailure(error) || LASTING.test(codeOf(error))
 
+/** With less, SQLite cannot create the files that it keeps next to a database. */
+const ROOM_BYTES_MIN = 64 * 1024
+
+/** Whether the disk of a file is full: SQLite calls that an input/output error in many places. */
+function isDiskFull(file: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(file))
+    return bavail * bsize < ROOM_BYTES_MIN
+  } catch {
+    return false
+  }
+}
+const FULL = 'SQLITE_FULL'
+const MAY_BE_FULL = /^SQLITE_(?:IOERR|CANTOPEN)/
+
 /** What went wrong with a database file, as a sentence that begins with its name. */
 export function explain(file: string, error: unknown): string {
   if (error instanceof StoreError || error instanceof CommandError) return error.message
   if (!isStoreFailure(error)) {
-    return `cannot use the data directory ${dirname(file)}: ${messageOf(error)}`
+    return `cannot use the data directory ${dirname(file)}: ${reasonOf(error)}`
   }
-  const code = Object.keys(EXPLANATIONS).find(name => codeOf(error).startsWith(name))
+  const given = codeOf(error)
+  const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? FULL : given
+  const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
   return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${messageOf(error)})`}`
 }
 

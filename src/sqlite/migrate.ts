@@ -37,6 +37,13 @@ export type MigrateOptions = {
 /** The version of a database's schema; 0 is an empty file. */
 export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
 
+/** Whether a database was written by an earlier version of the program. */
+export const isOfEarlierSchema = (
+  db: Database,
+  { holds, scripts }: Pick<MigrateOptions, 'holds' | 'scripts'>,
+): boolean =>
+  pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
+
 /**
  * Brings a database to the newest version in one transaction.
  * @throws CommandError when a newer program wrote it.

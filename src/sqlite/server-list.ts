@@ -8,11 +8,11 @@ import type { AnswerStreamer } from '../api/streaming.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import { startTask } from '../lib/worker.ts'
-import type { ProxyReader } from '../proxies/store.ts'
+import type { ProxyReader, Removal } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
+import { startCheck } from './integrity/check-in-worker.ts'
 import { createCheckpointer, hasLongWal } from './integrity/checkpoint.ts'
 import {
   closeSafely,
@@ -39,16 +39,15 @@ const UNSTAMPED_MAX = 10
 
 /** Checks the list in `file` in a worker, one check at a time. */
 function createChecker(file: string, onChecked: (checked: Checked) => void) {
-  let worker: Worker | null = null
+  let stop: (() => void) | null = null
   return {
     start(): void {
-      if (worker !== null) return
-      worker = startTask<string, Checked>('sqlite/integrity/check.worker.ts', file, checked => {
-        worker = null
+      stop ??= startCheck(file, checked => {
+        stop = null
         onChecked(checked)
       })
     },
-    close: (): void => void worker?.terminate(),
+    close: (): void => stop?.(),
   }
 }
 
@@ -193,20 +192,22 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   }
   return {
     ...list,
-    /** Removes a slice of rows checked before `cutoffMs`; returns whether more may remain. */
-    removeOlderThan: (cutoffMs: number): boolean =>
+    /** Removes a slice of stale rows, see `ProxyWriter`. */
+    removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies, settle }) => {
+        const { rows: rowsBefore, newestMs } = proxies.extent()
+        let removed = 0
         try {
-          const before = proxies.version()
-          const mayRemain = proxies.removeOlderThan(cutoffMs)
-          isSwept &&= proxies.version() === before
-          if (mayRemain || isSwept) return mayRemain
-          settle()
+          const found = proxies.removeOlderThan(Math.min(nowMs, newestMs ?? nowMs) - retainMs)
+          removed = found.removed
+          isSwept &&= removed === 0
+          if (found.mayRemain) return { removed, rowsBefore, mayRemain: true }
+          if (!isSwept) settle()
           isSwept = true
         } catch (failure) {
           if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
         }
-        return false
+        return { removed, rowsBefore, mayRemain: false }
       }),
   }
 }

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import type { KeyReader, UsageStore } from '../access/store.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import type { OpenMode } from './database.ts'
+import { type OpenMode, requireHeader } from './database.ts'
 import { createCheckpointer } from './integrity/checkpoint.ts'
 import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-stamp.ts'
 import { ACCESS_FILE, openRegistry } from './stores.ts'
@@ -26,7 +26,10 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     file,
     reopen: () => open({ mustExist: true }),
     close: ({ db, fingerprint }: Opened) => closeSafely(db, file, fingerprint),
-    verify: ({ fingerprint }) => void requireInPlace(file, fingerprint),
+    verify({ fingerprint }) {
+      requireInPlace(file, fingerprint)
+      requireHeader(file, 'access')
+    },
     probe: ({ usage }) => usage.probe(),
     say,
   })

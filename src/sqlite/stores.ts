@@ -4,25 +4,36 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Subject } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
+import { SECOND_MS, toSeconds } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Breakdown } from '../proxies/breakdown.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
 import { openAccessFile } from './access/store.ts'
 import { createUsageStore } from './access/usage.ts'
+import { ACCESS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import type { OpenMode } from './database.ts'
 import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isStoreFailure } from './errors.ts'
 import { checkRegistry } from './integrity/check.ts'
+import { checkInWorker } from './integrity/check-in-worker.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
+import { readBreakdown } from './proxies/breakdown.ts'
 import { beginImport } from './proxies/import.ts'
-import { checkListFile, createListStore, openListFile, type Tally } from './proxies/store.ts'
+import {
+  checkListFile,
+  checkOpenList,
+  createListStore,
+  openListFile,
+  type Tally,
+} from './proxies/store.ts'
 
-export const PROXY_FILE = 'proxies.db'
-export const ACCESS_FILE = 'access.db'
+export { ACCESS_FILE, PROXY_FILE }
 
 type ListMode = OpenMode & {
   /** The clock of the file stamp. */
@@ -48,9 +59,10 @@ export function openList(
     file,
     proxies,
     finder: proxies.finder,
+    breakdown: (nowMs: number): Breakdown => readBreakdown(db, toSeconds(nowMs)),
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
-      const { add, commit, rollback } = beginImport(db, mode, onWait)
+      const { add, commit, rollback } = beginImport(db, mode, onWait, clock())
       const commitAndSettle = () => {
         const counts = commit()
         settle()
@@ -68,7 +80,7 @@ export function openList(
 /** Opens keys, plans and usage in `dir`. */
 export function openRegistry(dir: string, mode: OpenMode = {}) {
   const db = openAccessFile(join(dir, ACCESS_FILE), mode)
-  if (!mode.mustExist) seedPlans(db)
+  if (!mode.mustExist && !mode.isReader) seedPlans(db)
   const usage = createUsageStore(db)
   return {
     db,
@@ -89,13 +101,14 @@ export const damagedList = (file: string, problems: readonly string[]): StoreErr
   )
 
 /** Opens a list that is known to be intact; reads all of it where that is not known yet. */
-function openIntactList(dir: string, clock: Clock): List {
-  const list = openList(dir, { clock })
+function openIntactList(dir: string, clock: Clock, mode: OpenMode = {}): List {
+  const list = openList(dir, { clock, ...mode })
   if (isStamped(list.db, list.file)) return list
-  list.close()
-  const problems = checkListFile(list.file, clock)
+  const isCopy = list.db.filename !== list.file // of an earlier schema: the file stays as it is
+  if (!isCopy) list.close()
+  const problems = isCopy ? checkOpenList(list.db) : checkListFile(list.file, clock)
   if (problems.length > 0) throw damagedList(list.file, problems)
-  return openList(dir, { clock })
+  return isCopy ? list : openList(dir, { clock, ...mode })
 }
 
 /** Works with the list in `dir` and closes it; a failing database becomes a `CommandError`. */
@@ -103,10 +116,11 @@ export const withList = <T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
+  mode: OpenMode = {},
 ): Promise<T> =>
   withResource(
     join(dir, PROXY_FILE),
-    () => openIntactList(dir, clock),
+    () => openIntactList(dir, clock, mode),
     async list => {
       try {
         return await work(list)
@@ -159,6 +173,18 @@ export const withRegistry = <T>(
   work: (registry: Registry) => Awaitable<T>,
 ): Promise<T> => withResource(join(dir, ACCESS_FILE), () => openRegistry(dir), work)
 
+/** The same for a command that only reads. @throws CommandError when there is no list. */
+export function readList<T>(dir: string, clock: Clock, work: (list: List) => Awaitable<T>) {
+  requireData(dir, PROXY_FILE)
+  return withList(dir, clock, work, { isReader: true })
+}
+
+/** The same for keys, plans and usage. @throws CommandError when there are none. */
+export function readRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
+  requireData(dir, ACCESS_FILE)
+  return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader: true }), work)
+}
+
 /** Opens, works and closes; a failing database becomes a `CommandError` about `file`. */
 export async function withResource<R extends { close(): void }, T>(
   file: string,
@@ -177,19 +203,9 @@ export async function withResource<R extends { close(): void }, T>(
   }
 }
 
-/** The problems of the list in `dir`; none when it is intact. Reads all of it. */
-export function listProblems(dir: string, clock: Clock): string[] {
-  const list = openList(dir, { clock, isServer: true, mustExist: true })
-  try {
-    return checkListFile(list.file, clock)
-  } finally {
-    list.close() // last: it keeps the stamp
-  }
-}
-
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */
 export function registryProblems(dir: string): string[] {
-  const { db, close } = openRegistry(dir, { mustExist: true })
+  const { db, close } = openRegistry(dir, { isReader: true })
   try {
     return checkRegistry(db)
   } finally {
@@ -197,11 +213,45 @@ export function registryProblems(dir: string): string[] {
   }
 }
 
+/** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
+export async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
+  const list = openList(dir, { isReader: true })
+  try {
+    const isCopy = list.db.filename !== list.file
+    return isCopy ? checkOpenList(list.db) : await checkInWorker(list.file, signal)
+  } finally {
+    list.close() // last: it keeps the stamp
+  }
+}
+
 /** The number of proxies in `dir`, and of those checked since `sinceMs`. */
 export function tallyList(dir: string, sinceMs: number): Tally {
-  const { proxies, close } = openList(dir, { mustExist: true })
+  const { proxies, close } = openList(dir, { isReader: true })
   try {
     return proxies.tally(sinceMs)
+  } finally {
+    close()
+  }
+}
+
+/**
+ * Keys and client addresses in `dir` whose last admission lies after `nowMs`, because a clock was
+ * ahead (contract B10).
+ */
+export function subjectsAhead(dir: string, nowMs: number): Subject[] {
+  const { usage, close } = openRegistry(dir, { isReader: true })
+  try {
+    return usage.after(nowMs)
+  } finally {
+    close()
+  }
+}
+
+/** The number of proxies in `dir` that were checked after `sinceMs`. */
+export function countAfter(dir: string, sinceMs: number): number {
+  const { proxies, close } = openList(dir, { isReader: true })
+  try {
+    return proxies.tally(sinceMs + SECOND_MS).recent
   } finally {
     close()
   }

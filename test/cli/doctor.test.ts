@@ -1,11 +1,12 @@
 /** Holds what `doctor` examines, what it says of each thing that can be wrong, and its exit status. */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { examine } from '../../src/cli/doctor-checks.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
-import { proxylist } from '../support/program.ts'
+import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -26,17 +27,18 @@ function healthy(): string {
   return dir
 }
 
-/** What is found wrong, by check. */
-const wrongIn = (dir: string, env = {}, nowMs = T0): { [check: string]: string } =>
-  Object.fromEntries(
-    examine({ dir, env, clock: () => nowMs })
-      .filter(({ ok }) => !ok)
-      .map(({ check, found }) => [check, found]),
-  )
+const NEVER = new AbortController().signal
 
-test('a healthy installation is reported as healthy', () => {
+/** What is found wrong, by check. */
+async function wrongIn(dir: string, env = {}, nowMs = T0): Promise<{ [check: string]: string }> {
+  const findings = await examine({ dir, env, clock: () => nowMs, signal: NEVER })
+  const wrong = findings.filter(({ ok }) => !ok)
+  return Object.fromEntries(wrong.map(({ check, found }) => [check, found]))
+}
+
+test('a healthy installation is reported as healthy', async () => {
   const env = { PROXYLIST_GRACE: '5s', PATH: '/' }
-  const findings = examine({ dir: healthy(), env, clock: () => T0 })
+  const findings = await examine({ dir: healthy(), env, clock: () => T0, signal: NEVER })
   expect(findings.every(({ ok }) => ok)).toBeTrue()
   const report = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
   expect(report).toMatchObject(HEALTHY)
@@ -84,32 +86,32 @@ const TROUBLES: readonly Trouble[] = [
     /is damaged/,
   ],
 ]
-test.each(TROUBLES)('%s is found', (_, make, check, found) => {
+test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
   const dir = healthy()
   make(dir)
-  expect(wrongIn(dir)[check]).toMatch(found)
+  expect((await wrongIn(dir))[check]).toMatch(found)
 })
 
 test.each([
   `insert into batches values (9, '[["key","id",1,1')`,
   `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]')`,
-])('usage that cannot be read is found: %s', sql => {
+])('usage that cannot be read is found: %s', async sql => {
   const dir = healthy()
   const { db, close } = openRegistry(dir)
   db.run(sql)
   close()
   const file = join(dir, ACCESS_FILE)
   const found = `${file} is damaged (its usage cannot be read): restore a backup`
-  expect(wrongIn(dir)).toEqual({ 'keys and usage': found })
+  expect(await wrongIn(dir)).toEqual({ 'keys and usage': found })
 })
 
-test('a key of no plan is found', () => {
+test('a key of no plan is found', async () => {
   const dir = healthy()
   const { db, close } = openRegistry(dir)
   db.run('pragma foreign_keys = off')
   db.run(`update keys set plan = 'gone'`)
   close()
-  expect(wrongIn(dir)).toEqual({ 'keys and usage': '1 keys are of no plan' })
+  expect(await wrongIn(dir)).toEqual({ 'keys and usage': '1 keys are of no plan' })
 })
 
 describe('freshness', () => {
@@ -117,8 +119,8 @@ describe('freshness', () => {
     [0, {}],
     [600, {}],
     [601, { freshness: '0 of 1 proxies were checked in the last 600 s, the newest 601 s ago' }],
-  ])('of a list checked %d s ago', (age, wrong) => {
-    expect(wrongIn(dataDirectoryAged(age))).toEqual(wrong)
+  ])('of a list checked %d s ago', async (age, wrong) => {
+    expect(await wrongIn(dataDirectoryAged(age))).toEqual(wrong)
   })
   const dataDirectoryAged = (age: number): string => {
     const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', age }])
@@ -126,9 +128,11 @@ describe('freshness', () => {
     for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
     return dir
   }
-  test('of an empty list', () => {
+  test('of an empty list', async () => {
     const dir = dataDirectory([])
-    expect(wrongIn(dir).freshness).toMatch(/^the list is empty; fill it with: proxylist import/)
+    expect((await wrongIn(dir)).freshness).toMatch(
+      /^the list is empty; fill it with: proxylist import/,
+    )
   })
 })
 
@@ -141,8 +145,8 @@ describe('variables of the environment', () => {
       'PROXYLIST_GRACE must be a duration such as 90s, 15m, 24h or 30d',
     ],
     [{ PROXYLIST_KEY: 'temp_secret' }, expect.not.stringContaining('secret')],
-  ])('%p', (env, found) => {
-    expect(wrongIn(healthy(), env)).toEqual({ configuration: found as string })
+  ])('%p', async (env, found) => {
+    expect(await wrongIn(healthy(), env)).toEqual({ configuration: found as string })
   })
 })
 
@@ -171,6 +175,24 @@ test('it makes nothing where there is nothing', async () => {
   const dir = join(temporaryDirectory(), 'none')
   const { exitCode, stdout } = await proxylist(['doctor', '--data', dir])
   expect(exitCode).toBe(1)
-  expect(stdout).toContain('there is no ')
+  expect(stdout).toContain(
+    `permissions     WRONG  there is no data directory ${dir}; check --data, or create it with: `,
+  )
+  expect(stdout).toMatch(/^disk +WRONG +there is no directory .* to examine$/m)
+  expect(stdout).not.toMatch(/statfs|ENOENT/)
   expect(() => readFileSync(dir)).toThrow('ENOENT')
+})
+
+test('it finds the databases of an earlier version intact, and leaves them as they are', async () => {
+  const dir = temporaryDirectory()
+  const file = join(dir, ACCESS_FILE)
+  const db = new Database(file)
+  db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
+  db.run('pragma journal_mode = wal')
+  db.close(true)
+  const before = readFileSync(file)
+  chmodSync(file, 0o600)
+  const wrong = await wrongIn(dir)
+  expect(Object.keys(wrong)).toEqual(['list', 'freshness'])
+  expect(readFileSync(file).equals(before)).toBeTrue()
 })

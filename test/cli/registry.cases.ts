@@ -2,11 +2,14 @@
 import type { Transcript } from '../support/transcript.ts'
 
 const KEY_LINE = /^pl_[A-Za-z0-9]{32}\n$/
-const PLANS = `NAME      BURST  DAILY  SUBNETS    CLIENTS    COUNT
-classic   2/5s   34560  10         unlimited  unlimited
-standard  5/5s   34560  unlimited  unlimited  unlimited
+const PLANS = `NAME      BURST    DAILY      SUBNETS    CLIENTS    COUNT      DOWNLOADS  ENABLED
+classic   2/5s     34560      10         unlimited  unlimited  4          on
+demo      2/60s    unlimited  unlimited  unlimited  50         1          on
+standard  5/5s     34560      unlimited  unlimited  unlimited  4          on
+temp      2/3600s  unlimited  unlimited  unlimited  30         1          on
 `
-const SMALL = 'small     2/5s   1000   10         unlimited  100\n'
+const SMALL =
+  'small     2/5s     1000       10         unlimited  100        4          on\n'
 const row = (name: string, more: object): object => ({
   name,
   burst: '5/5s',
@@ -14,8 +17,12 @@ const row = (name: string, more: object): object => ({
   subnets: 'unlimited',
   clients: 'unlimited',
   count: 'unlimited',
+  downloads: 4,
+  enabled: true,
   ...more,
 })
+const DEMO = row('demo', { burst: '2/60s', daily: 'unlimited', count: 50, downloads: 1 })
+const TEMP = row('temp', { burst: '2/3600s', daily: 'unlimited', count: 30, downloads: 1 })
 const CLASSIC = row('classic', { burst: '2/5s', subnets: 10 })
 const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
@@ -47,7 +54,7 @@ export const KEYS: readonly Transcript[] = [
       {
         args: ['keys', 'add', '--plan', 'gold'],
         exitCode: 1,
-        stderr: "proxylist: there is no plan 'gold'; plans are classic, standard\n",
+        stderr: "proxylist: there is no plan 'gold' for keys; plans are classic, standard\n",
       },
       { args: ['keys', 'list', '--json'], stdout: '[]\n' },
     ],
@@ -68,14 +75,14 @@ export const KEYS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'keys add --key - takes the key from the first line of stdin',
+    name: 'keys add --key - takes the key from the line of stdin',
     steps: [
       ...[
         ['one-0123456789', 'one-0123456789\n'],
-        ['two-0123456789', 'two-0123456789\r\nanother\n'],
+        ['two-0123456789', 'two-0123456789\r\n\r\n'],
         ['three-0123456789', 'three-0123456789'],
         ['four-ключ-0123456789', 'four-ключ-0123456789\n'],
-        ['x'.repeat(256), `${'x'.repeat(256)}\n${'y'.repeat(100_000)}`],
+        ['x'.repeat(256), `${'x'.repeat(256)}\n`],
       ].map(([key = '', stdin = '']) => ({
         args: ['keys', 'add', '--key', '-'],
         stdin,
@@ -89,6 +96,20 @@ export const KEYS: readonly Transcript[] = [
         exitCode: 1,
         stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
       },
+    ],
+  },
+  {
+    name: 'keys add --key - refuses many lines, of which it took the first',
+    steps: [
+      ...['one-0123456789\ntwo-0123456789\n', `one-0123456789\n${'y'.repeat(100_000)}`].map(
+        stdin => ({
+          args: ['keys', 'add', '--key', '-'],
+          stdin,
+          exitCode: 2,
+          stderr:
+            'proxylist: the key on stdin must be one line; proxylist keys import takes many keys\n',
+        }),
+      ),
     ],
   },
   {
@@ -146,7 +167,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
     name: 'plans list shows the built-in plans, as a table and as JSON',
     steps: [
       { args: ['plans', 'list'], stdout: PLANS },
-      { args: ['plans', 'list', '--json'], stdout: pretty([CLASSIC, row('standard', {})]) },
+      { args: ['plans', 'list', '--json'], stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]) },
     ],
   },
   {
@@ -154,7 +175,9 @@ export const PLAN_STEPS: readonly Transcript[] = [
     steps: [
       {
         args: 'plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100'.split(' '),
-        stderr: 'plan small: burst 2/5s, daily 1000, subnets 10, clients unlimited, count 100\n',
+        stderr:
+          'plan small: burst 2/5s, daily 1000, subnets 10, clients unlimited, count 100, ' +
+          'downloads 4, enabled on\n',
       },
       { args: ['plans', 'list'], stdout: PLANS.replace('standard', `${SMALL}standard`) },
       { args: ['plans', 'set', 'plain'], stderr: /^plan plain: burst 5\/5s, daily 34560, / },
@@ -173,7 +196,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
         args: ['plans', 'list', '--json'],
         stdout: pretty([
           row('classic', { burst: 'unlimited', daily: 'unlimited', subnets: 10, clients: 3 }),
-          row('standard', {}),
+          ...[DEMO, row('standard', {}), TEMP],
         ]),
       },
     ],
@@ -182,6 +205,53 @@ export const PLAN_STEPS: readonly Transcript[] = [
     name: 'plans set refuses a name no option could give',
     steps: [
       { args: ['plans', 'set', 'Big Plan'], exitCode: 2, stderr: /^proxylist: NAME must be / },
+    ],
+  },
+  {
+    name: 'plans set temp_x is refused: it would do nothing',
+    steps: [
+      {
+        args: ['plans', 'set', 'temp_x'],
+        exitCode: 2,
+        stderr: 'proxylist: NAME must not start with temp_: the plan of all temporary keys is temp\n',
+      },
+    ],
+  },
+  {
+    name: 'plans set demo and temp change them; what they do not count is refused',
+    steps: [
+      {
+        args: 'plans set demo --burst 1/10s --count 5 --daily 20 --downloads 2'.split(' '),
+        stderr:
+          'plan demo: burst 1/10s, daily 20, subnets unlimited, clients unlimited, count 5, ' +
+          'downloads 2, enabled on\n',
+      },
+      {
+        args: ['plans', 'set', 'temp', '--enabled', 'off', '--downloads', 'unlimited'],
+        stderr: /^plan temp: burst 2\/3600s, .*downloads unlimited, enabled off\n$/,
+      },
+      ...['--subnets', '--clients'].map(flag => ({
+        args: ['plans', 'set', 'demo', flag, '3'],
+        exitCode: 2,
+        stderr: 'proxylist: plan demo counts no networks: it has no --subnets and --clients\n',
+      })),
+      {
+        args: ['plans', 'list', '--json'],
+        stdout: pretty([
+          CLASSIC,
+          row('demo', { burst: '1/10s', daily: 20, count: 5, downloads: 2 }),
+          row('standard', {}),
+          { ...TEMP, downloads: 'unlimited', enabled: false },
+        ]),
+      },
+      ...['demo', 'temp'].flatMap(plan => [
+        { args: ['plans', 'remove', plan], exitCode: 1, stderr: /is built in and stays/ },
+        {
+          args: ['keys', 'add', '--plan', plan],
+          exitCode: 1,
+          stderr: `proxylist: there is no plan '${plan}' for keys; plans are classic, standard\n`,
+        },
+      ]),
     ],
   },
   {
@@ -248,7 +318,7 @@ export const TWINS: readonly Transcript[] = [
       {
         args: ['plans', 'set', 'small'],
         env: { PROXYLIST_BURST: '1/7s', PROXYLIST_DAILY: '9', PROXYLIST_COUNT: '8' },
-        stderr: /^plan small: burst 1\/7s, daily 9, .* count 8\n$/,
+        stderr: /^plan small: burst 1\/7s, daily 9, .* count 8, downloads 4, enabled on\n$/,
       },
       {
         args: ['keys', 'add'],
@@ -295,7 +365,7 @@ export const TWINS: readonly Transcript[] = [
       ...Object.entries({ data: 'a-here', s: 'a-state', t: 'a-twin', 'f/deep': 'a-flag' }).map(
         ([dir, plan]) => ({
           args: ['plans', 'list', '--data', dir],
-          stdout: new RegExp(`^NAME .*\\n${plan} .*\\nclassic .*\\nstandard .*\\n$`),
+          stdout: new RegExp(`^NAME .*\\n${plan} .*\\nclassic .*\\ndemo .*\\nstandard .*\\ntemp .*\\n$`),
         }),
       ),
     ],

@@ -151,7 +151,7 @@ describe('--retain', () => {
   const EVER = `${ASK}&time=999999999`
   const old = (ip: string, age: number) => ({ ip, type: 'http', age })
   const rows = [
-    old('192.0.2.1:80', 60),
+    old('192.0.2.1:80', 0),
     old('192.0.2.2:80', 7 * DAY),
     old('192.0.2.3:80', 7 * DAY + 1),
   ]
@@ -163,6 +163,27 @@ describe('--retain', () => {
   ])('removes at the start what was checked longer ago: %s', async (_, more, left) => {
     const server = await startChild(dataDirectory(rows), {}, more)
     expect(await ask(server, EVER)).toBe(`200 ${left}`)
+    await server.stop()
+  })
+
+  test.each([8, 365])(
+    'removes nothing of a list when the clock is %d days ahead of it',
+    async days => {
+      const list = [0, 7, 7.5].map((age, i) => old(`192.0.2.${i + 1}:80`, (days + age) * DAY))
+      const server = await startChild(dataDirectory(list))
+      expect(await ask(server, EVER)).toBe('200 192.0.2.1:80\n192.0.2.2:80\n')
+      await server.stop()
+      expect(server.output()).not.toContain('removed')
+    },
+  )
+
+  test('says on stderr how many it removed when they are many', async () => {
+    const many = Array.from({ length: 1000 }, (_, i) =>
+      old(`10.0.${i >> 8}.${i & 255}:80`, 8 * DAY),
+    )
+    const server = await startChild(dataDirectory([...rows, ...many]))
+    const said = 'removed 1,001 of 1,003 proxies, which were last checked longer ago than --retain'
+    while (!server.output().includes(said)) await ask(server, EVER)
     await server.stop()
   })
 

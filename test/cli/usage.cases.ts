@@ -77,6 +77,7 @@ export const BAD_VALUES: readonly (readonly [line: string, option: string, value
   ['serve', '--listen', '127.0.0.1:65536'],
   ['serve', '--listen', 'unix:'],
   ['serve', '--retain', 'long'],
+  ['serve', '--retain', '0s'],
   ['serve', '--trust-proxy', '10.0.0.0/33'],
   ['serve', '--errors', 'xml'],
   ['serve', '--log', 'loud'],

@@ -107,7 +107,16 @@ const SERVER = {
     expected: 'HOST:PORT, :PORT or unix:/PATH',
   },
   sample: SWITCH,
-  retain: durationCase(7 * DAY),
+  retain: {
+    fallback: 7 * DAY,
+    accepted: [
+      ['1m', 60_000],
+      ['60s', 60_000],
+      ['2w', 14 * DAY],
+    ],
+    refused: ['0s', '0', '59s', '59999ms', '1', 'long', '-1d', '1.5d'],
+    expected: 'a duration of at least 1m, such as 24h or 7d',
+  },
   cacheBytes: {
     fallback: 64 * 2 ** 20,
     accepted: [
@@ -207,6 +216,7 @@ const OPERATOR = {
     expected: 'http or https or socks4 or socks5',
   },
   replace: SWITCH,
+  force: SWITCH,
   strict: SWITCH,
   json: SWITCH,
   plan: {

@@ -8,6 +8,7 @@ import { type Job, repeat, repeatInSlices } from '../../src/jobs/runner.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import type { Awaitable } from '../../src/lib/turn-batch.ts'
+import type { Removal } from '../../src/proxies/store.ts'
 import { T0 } from '../support/fixtures.ts'
 
 const EVERY_MS = MINUTE_MS
@@ -44,6 +45,7 @@ function workOf(kind: (typeof KINDS)[number], ...outcomes: readonly Outcome[]) {
     work: (): Awaitable<boolean> => (kind === 'at once' ? give() : Promise.resolve().then(give)),
   }
 }
+const unexpected = (sentence: string): void => expect(sentence).toBe('')
 /** What was reported as a failure that no supervisor reports. */
 const reported: unknown[] = []
 const report = (failure: unknown): void => void reported.push(failure)
@@ -151,16 +153,44 @@ describe('retention', () => {
 
   test('removes proxies by the clock of each call, in slices', async () => {
     let nowMs = T0
-    const cutoffs: number[] = []
+    const orders: number[][] = []
     const list = {
-      removeOlderThan: (cutoffMs: number): boolean => cutoffs.push(cutoffMs) === 1,
+      removeStale: (retainMs: number, atMs: number): Removal => {
+        const mayRemain = orders.push([retainMs, atMs]) === 1
+        return { removed: 1, rowsBefore: 5, mayRemain }
+      },
     }
-    const job = retainProxies(list, RETAIN_MS, () => nowMs, report)
+    const job = retainProxies(list, RETAIN_MS, () => nowMs, { say: unexpected, onFailure: report })
     nowMs += 1
     await pass(1)
     nowMs += EVERY_MS
     await pass(EVERY_MS)
-    expect(cutoffs).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => atMs - RETAIN_MS))
+    expect(orders).toEqual([T0, T0 + 1, T0 + 1 + EVERY_MS].map(atMs => [RETAIN_MS, atMs]))
+    job.stop()
+  })
+
+  test.each([
+    ['all slices of a round together', [2000, 2000, 500], 9000, '4,500 of 9,000'],
+    ['a tenth of a list', [120], 1200, '120 of 1,200'],
+    ['less than a tenth, but many', [1000], 1_000_000, '1,000 of 1,000,000'],
+    ['less than a tenth, and not many', [999], 10_000, null],
+    ['few, even of a short list', [99], 100, null],
+  ] as const)('says how many it removed: %s', async (_, slices, rowsBefore, shown) => {
+    const said: string[] = []
+    let left: number = rowsBefore
+    const removals = slices.map((removed, i) => {
+      left -= removed
+      return { removed, rowsBefore: left + removed, mayRemain: i < slices.length - 1 }
+    })
+    const list = {
+      removeStale: () => removals.shift() ?? { removed: 0, rowsBefore: left, mayRemain: false },
+    }
+    const reports = { say: (sentence: string) => void said.push(sentence), onFailure: report }
+    const job = retainProxies(list, RETAIN_MS, () => T0, reports)
+    for (const _slice of slices) await pass(1)
+    await pass(EVERY_MS)
+    const ending = 'proxies, which were last checked longer ago than --retain'
+    expect(said).toEqual(shown === null ? [] : [`removed ${shown} ${ending}`])
     job.stop()
   })
 

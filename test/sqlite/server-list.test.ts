@@ -1,10 +1,14 @@
-/** Holds the version of the server's list: a text that is another one after every change. */
-import { afterAll, expect, test } from 'bun:test'
+/**
+ * Holds the server's list: its version, a text that is another one after every change, and which
+ * rows retention removes.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { createVersionText, openServerList } from '../../src/sqlite/server-list.ts'
 import { PROXY_FILE } from '../../src/sqlite/stores.ts'
-import { addList, T0 } from '../support/fixtures.ts'
+import { addList, T0, type TestRow } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -54,4 +58,50 @@ test('the version is another one after every change and every opening of the lis
   } finally {
     list.close()
   }
+})
+
+describe('retention counts from the clock or the newest check, whichever is earlier', () => {
+  const DAY = DAY_MS / SECOND_MS
+  const RETAIN_MS = 7 * DAY_MS
+  const row = (host: number, age: number): TestRow => ({
+    ip: `192.0.2.${host}:80`,
+    type: 'http',
+    age,
+  })
+
+  test.each([
+    ['the clock', T0, [0, 7 * DAY, 7 * DAY + 1], 1],
+    ['the newest check of an old list', T0, [8 * DAY, 15 * DAY, 15 * DAY + 1], 1],
+    ['the newest check when the clock is ahead', T0 + 8 * DAY_MS, [0, 6 * DAY], 0],
+    ['the clock when a check lies ahead of it', T0, [-300, 7 * DAY, 7 * DAY + 1], 1],
+    ['the clock when it is behind', T0 - 8 * DAY_MS, [0, 15 * DAY, 15 * DAY + 1], 1],
+  ] as const)('%s', (_, nowMs, ages, removed) => {
+    const dir = temporaryDirectory()
+    addList(
+      dir,
+      ages.map((age, i) => row(i + 1, age)),
+    )
+    const list = openServerList(
+      dir,
+      'the service',
+      () => nowMs,
+      () => {},
+    )
+    const expected = { removed, rowsBefore: ages.length, mayRemain: false }
+    expect(list.removeStale(RETAIN_MS, nowMs)).toEqual(expected)
+    list.close()
+  })
+
+  test('an empty list stays as it is', () => {
+    const dir = temporaryDirectory()
+    addList(dir, [])
+    const list = openServerList(
+      dir,
+      'the service',
+      () => T0,
+      () => {},
+    )
+    expect(list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 0, rowsBefore: 0, mayRemain: false })
+    list.close()
+  })
 })

@@ -127,23 +127,13 @@ const damaged = (db: Database, cause: unknown): StoreError =>
     cause,
   })
 
-/** The admissions of an open database. Call `catchUp` before anything is read or changed. */
-export function createAdmissionLog(db: Database, options: Partial<SnapshotOptions> = {}) {
-  const all = { ...DEFAULTS, ...options }
-  const { content, readNew, readAll } = createContent(db, all.chunks)
-  const snapshot = createSnapshotWriter(db, content, all)
-  const insert = db.prepare<never, BatchRow>('insert into batches (id, admissions) values (?, ?)')
+/** Keeps what is in memory as it is in the file. */
+function createReader(
+  db: Database,
+  { readNew, readAll }: { readNew: () => boolean; readAll: () => void },
+) {
   const version = dataVersionOf(db)
   let seenVersion: number | null = null // null: not read yet
-  let unwritten: LogEntry[] = []
-
-  /** Applies an entry, which `write` will write. JSON has no form for an instant like `NaN`. */
-  function append(entry: LogEntry): void {
-    requireInstant(entry[2])
-    applyEntry(content, entry)
-    unwritten.push(entry)
-  }
-
   return {
     /** Whether the admissions have been read; the first time takes longest. */
     isRead: (): boolean => seenVersion !== null,
@@ -161,9 +151,35 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
       seenVersion = current
     },
 
-    /** Lets `catchUp` read all of it again. */
     reset(): void {
       seenVersion = null
+    },
+  }
+}
+
+/** The admissions of an open database. Call `catchUp` before anything is read or changed. */
+export function createAdmissionLog(db: Database, options: Partial<SnapshotOptions> = {}) {
+  const all = { ...DEFAULTS, ...options }
+  const { content, ...reads } = createContent(db, all.chunks)
+  const reader = createReader(db, reads)
+  const snapshot = createSnapshotWriter(db, content, all)
+  const insert = db.prepare<never, BatchRow>('insert into batches (id, admissions) values (?, ?)')
+  let unwritten: LogEntry[] = []
+
+  /** Applies an entry, which `write` will write. JSON has no form for an instant like `NaN`. */
+  function append(entry: LogEntry): void {
+    requireInstant(entry[2])
+    applyEntry(content, entry)
+    unwritten.push(entry)
+  }
+
+  return {
+    isRead: reader.isRead,
+    catchUp: reader.catchUp,
+
+    /** Lets `catchUp` read all of it again. */
+    reset(): void {
+      reader.reset()
       unwritten = []
     },
 
@@ -179,7 +195,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     append,
 
     /** What of the use of a key is not in table `days`. */
-    useOf: (id: string): Omit<Unmoved, 'id'> | null => content.history.read(id),
+    useOf: (id: string): Unmoved | null => content.history.read(id),
     unmoved: (day: number, keysMax: number): Unmoved[] => content.history.before(day, keysMax),
 
     /** Subjects with an admission that lies after `timeMs`. */

@@ -47,10 +47,47 @@ const never: IsIncluded = () => false
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
 const toDayUse = (day: Day): DayUse => ({ ...day, requests: sum(day.hours) })
 
+const saveKeys = (keys: Iterable<Known>): string =>
+  JSON.stringify(Array.from(keys, ({ id, lastMs, days }): Saved => [id, lastMs, days.map(saveDay)]))
+const loadKeys = (text: string): Known[] =>
+  (JSON.parse(text) as Saved[]).map(([id, lastMs, days]) => ({
+    ...{ id, lastMs },
+    days: days.map(loadDay),
+  }))
+
+function dayOf({ days }: Known, day: number): Day {
+  const last = days.at(-1)
+  if (last?.day === day) return last
+  const known = days.find(each => each.day === day)
+  if (known) return known
+  const added: Day = { day, records: 0, refused: 0, hours: [] }
+  days.push(added)
+  return added
+}
+
+/** Adds requests, 1 or -1, to the hour of an instant. */
+function addRequests(known: Known, atMs: number, requests: number): void {
+  const { hours } = dayOf(known, utcDay(atMs))
+  const hour = utcHour(atMs)
+  while (hours.length <= hour) hours.push(0)
+  hours[hour] = (hours[hour] ?? 0) + requests
+}
+
 /** The use of a key on days of which nothing is in table `days`; `lastMs`: its last admission. */
 export type Unmoved = { id: string; lastMs: number; days: DayUse[] }
 
+const toUnmoved = ({ id, lastMs, days }: Known, some = days): Unmoved => ({
+  ...{ id, lastMs },
+  days: some.map(toDayUse),
+})
+
 export type History = ReturnType<typeof createHistory>
+
+function addUse(known: Known, [, , atMs, records, refused]: UseEntry): void {
+  const day = dayOf(known, utcDay(atMs))
+  day.records += records
+  day.refused += refused
+}
 
 /** The use of keys in so many chunks; none at first. */
 export function createHistory(chunks: number) {
@@ -71,24 +108,6 @@ export function createHistory(chunks: number) {
     return known
   }
 
-  function dayOf({ days }: Known, day: number): Day {
-    const last = days.at(-1)
-    if (last?.day === day) return last
-    const known = days.find(each => each.day === day)
-    if (known) return known
-    const added: Day = { day, records: 0, refused: 0, hours: [] }
-    days.push(added)
-    return added
-  }
-
-  /** Adds requests, 1 or -1, to the hour of an instant. */
-  function addRequests(known: Known, atMs: number, requests: number): void {
-    const { hours } = dayOf(known, utcDay(atMs))
-    const hour = utcHour(atMs)
-    while (hours.length <= hour) hours.push(0)
-    hours[hour] = (hours[hour] ?? 0) + requests
-  }
-
   return {
     /** Counts an admission. */
     admit([kind, id, atMs]: Entry, isIncluded = never): void {
@@ -104,12 +123,9 @@ export function createHistory(chunks: number) {
       if (known) addRequests(known, atMs, -1)
     },
 
-    use([, id, atMs, records, refused]: UseEntry, isIncluded = never): void {
-      const known = find('key', id, isIncluded)
-      if (known === null) return
-      const day = dayOf(known, utcDay(atMs))
-      day.records += records
-      day.refused += refused
+    use(entry: UseEntry, isIncluded = never): void {
+      const known = find('key', entry[1], isIncluded)
+      if (known) addUse(known, entry)
     },
 
     /** Forgets a day, and the key when no day is left. */
@@ -121,36 +137,28 @@ export function createHistory(chunks: number) {
       if (known.days.length === 0) byChunk[chunk]?.delete(id)
     },
 
-    read(id: string): Omit<Unmoved, 'id'> | null {
+    read(id: string): Unmoved | null {
       const known = byChunk[chunkOf(id, chunks)]?.get(id)
-      return known ? { lastMs: known.lastMs, days: known.days.map(toDayUse) } : null
+      return known ? toUnmoved(known) : null
     },
 
     /** Keys with days before `day`, at most so many, and those days. */
     before(day: number, keysMax: number): Unmoved[] {
       const found: Unmoved[] = []
       for (const keys of byChunk) {
-        for (const { id, lastMs, days } of keys.values()) {
+        for (const known of keys.values()) {
           if (found.length === keysMax) return found
-          const ended = days.filter(each => each.day < day)
-          if (ended.length > 0) found.push({ id, lastMs, days: ended.map(toDayUse) })
+          const days = known.days.filter(each => each.day < day)
+          if (days.length > 0) found.push(toUnmoved(known, days))
         }
       }
       return found
     },
 
     /** The text of a chunk, and adding what such a text holds. */
-    save: (chunk: number): string =>
-      JSON.stringify(
-        Array.from(
-          byChunk[chunk]?.values() ?? [],
-          ({ id, lastMs, days }): Saved => [id, lastMs, days.map(saveDay)],
-        ),
-      ),
+    save: (chunk: number): string => saveKeys(byChunk[chunk]?.values() ?? []),
     load(chunk: number, text: string): void {
-      for (const [id, lastMs, days] of JSON.parse(text) as Saved[]) {
-        byChunk[chunk]?.set(id, { id, lastMs, days: days.map(loadDay) })
-      }
+      for (const known of loadKeys(text)) byChunk[chunk]?.set(known.id, known)
     },
 
     clear(): void {

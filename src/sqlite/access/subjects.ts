@@ -66,6 +66,17 @@ function fromGaps(gaps: number[]): number[] {
 
 type Known = Subject & { readonly chunk: number; readonly usage: Usage }
 
+function toSaved({ kind, id, usage }: Known): Saved {
+  const { admissions, requests, latestMs } = usage
+  const saved = [kind, id, requests, toGaps(admissions)] as const
+  return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
+}
+function fromSaved([, , requests, gaps, latest]: Saved): Usage {
+  const admissions = fromGaps(gaps)
+  const latestMs = latest ?? admissions.at(-1) ?? 0
+  return { admissions, day: utcDay(latestMs), requests, latestMs }
+}
+
 /** The chunk of a subject (FNV-1a). Files depend on it: another hash needs a migration. */
 export function chunkOf(id: string, chunks: number): number {
   let hash = 0x811c9dc5
@@ -83,6 +94,28 @@ function clearUsage(usage: Usage, part: UsagePart, atMs: number): void {
   if (day !== usage.day) usage.requests = 0
   usage.day = day
 }
+
+function addAdmission(usage: Usage, atMs: number, requests: number, kept: number): void {
+  const { admissions } = usage
+  admissions.push(atMs)
+  while (admissions.length > kept) admissions.shift() // nearly always one: faster than splice
+  usage.day = utcDay(atMs)
+  usage.requests = requests
+  usage.latestMs = atMs
+}
+
+/** Removes an admission; does nothing if no limit counts it any more. */
+function removeAdmission(usage: Usage, atMs: number): void {
+  const at = usage.admissions.lastIndexOf(atMs)
+  if (at >= 0) usage.admissions.splice(at, 1)
+  if (utcDay(atMs) === usage.day) usage.requests = Math.max(0, usage.requests - 1)
+}
+
+/** Subjects whose last admission lies after `timeMs`. */
+const after = (known: ReadonlyMap<string, Known>, timeMs: number): Subject[] =>
+  [...known.values()]
+    .filter(({ usage }) => usage.latestMs > timeMs)
+    .map(({ kind, id }) => ({ kind, id }))
 
 export type Subjects = ReturnType<typeof createSubjects>
 
@@ -111,23 +144,13 @@ export function createSubjects(chunks: number) {
       const chunk = known?.chunk ?? chunkOf(id, chunks)
       if (isIncluded(chunk)) return
       known ??= add(kind, id, chunk, { ...UNUSED, admissions: [] })
-      const { usage } = known
-      const { admissions } = usage
-      admissions.push(atMs)
-      while (admissions.length > kept) admissions.shift() // nearly always one: faster than splice
-      usage.day = utcDay(atMs)
-      usage.requests = requests
-      usage.latestMs = atMs
+      addAdmission(known.usage, atMs, requests, kept)
     },
 
     /** Removes an admission; does nothing if no limit counts it any more. */
     giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
       const known = byId[kind].get(id)
-      if (known === undefined || isIncluded(known.chunk)) return
-      const { usage } = known
-      const at = usage.admissions.lastIndexOf(atMs)
-      if (at >= 0) usage.admissions.splice(at, 1)
-      if (utcDay(atMs) === usage.day) usage.requests = Math.max(0, usage.requests - 1)
+      if (known && !isIncluded(known.chunk)) removeAdmission(known.usage, atMs)
     },
 
     /** Gives subjects a fresh start. */
@@ -140,26 +163,13 @@ export function createSubjects(chunks: number) {
 
     /** Subjects whose last admission lies after `timeMs`. */
     after: (timeMs: number): Subject[] =>
-      Object.values(byId).flatMap(known =>
-        [...known.values()]
-          .filter(({ usage }) => usage.latestMs > timeMs)
-          .map(({ kind, id }) => ({ kind, id })),
-      ),
+      Object.values(byId).flatMap(known => after(known, timeMs)),
 
     /** The text of a chunk, and adding what such a text holds. */
-    save: (chunk: number): string =>
-      JSON.stringify(
-        byChunk[chunk]?.map(({ kind, id, usage }): Saved => {
-          const { admissions, requests, latestMs } = usage
-          const saved = [kind, id, requests, toGaps(admissions)] as const
-          return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
-        }),
-      ),
+    save: (chunk: number): string => JSON.stringify(byChunk[chunk]?.map(toSaved)),
     load(chunk: number, text: string): void {
-      for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
-        const admissions = fromGaps(gaps)
-        const latestMs = latest ?? admissions.at(-1) ?? 0
-        add(kind, id, chunk, { admissions, day: utcDay(latestMs), requests, latestMs })
+      for (const saved of JSON.parse(text) as Saved[]) {
+        add(saved[0], saved[1], chunk, fromSaved(saved))
       }
     },
 

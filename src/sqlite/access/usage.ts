@@ -3,24 +3,16 @@
  * `admission-log.ts`; the decisions are made in `access/rate-limit.ts` and `access/network-quota.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import {
-  type AnswerUse,
-  type DayUse,
-  HISTORY_DAYS,
-  type KeyUse,
-  mergeDays,
-  unusedDay,
-} from '../../access/history.ts'
+import { HISTORY_DAYS } from '../../access/history.ts'
 import { consume, type NetworkTable } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import { admit, giveBack, type Subject, UNUSED, type UsageTable } from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
+import { codeOf } from '../../lib/errors.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
-import { codeOf } from '../errors.ts'
 import { createAdmissionLog } from './admission-log.ts'
-import { createDayTable } from './days.ts'
-import type { UseEntry } from './history.ts'
+import { createKeyUse } from './key-use.ts'
 import type { SnapshotOptions } from './snapshot.ts'
 import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
@@ -67,9 +59,8 @@ export function takeLock(begin: () => void, { msMax, pause, stopwatch }: LockWai
   }
 }
 
-/** Networks that a prune removes, and keys whose days it moves, at a time: requests wait for it. */
+/** Networks that a prune removes at a time: requests wait for it. */
 const REMOVE_SLICE = 2_000
-const MOVE_SLICE = 200
 
 /** The table of networks. */
 function createNetworkTable(db: Database) {
@@ -117,55 +108,17 @@ function createKeepMs(db: Database): () => KeepMs {
   }
 }
 
-/** What answers added to the use of keys and is not written yet. */
-function createNotes() {
-  const byKey = new Map<string, AnswerUse>()
-  return {
-    add({ keyId, records, refused, nowMs }: AnswerUse): void {
-      const known = byKey.get(keyId)
-      if (known === undefined) {
-        byKey.set(keyId, { keyId, records, refused, nowMs })
-        return
-      }
-      known.records += records
-      known.refused += refused
-      known.nowMs = nowMs
-    },
-    entries: (): UseEntry[] =>
-      Array.from(byKey.values(), ({ keyId, nowMs, records, refused }) => [
-        ...(['use', keyId, nowMs, records, refused] as const),
-      ]),
-    of(id: string): DayUse[] {
-      const known = byKey.get(id)
-      if (known === undefined) return []
-      const { records, refused, nowMs } = known
-      return [{ ...unusedDay(utcDay(nowMs)), records, refused }]
-    },
-    clear: (): void => byKey.clear(),
-  }
-}
-
-/** The usage of an open database. Every method is synchronous. */
-export function createUsageStore(
+/** Returns a function that runs work in one transaction; what it wrote is durable when it returns. */
+function createTransaction(
   db: Database,
-  options: Partial<SnapshotOptions> = {},
-  lockWait: LockWait = LOCK_WAIT,
+  admissions: ReturnType<typeof createAdmissionLog>,
+  lockWait: LockWait,
 ) {
-  const admissions = createAdmissionLog(db, options)
-  const networks = createNetworkTable(db)
-  const days = createDayTable(db)
-  const keepMs = createKeepMs(db)
-  const noted = createNotes()
-  const tables: UsageTable & NetworkTable = { ...admissions, ...networks }
   const begin = db.prepare('begin immediate')
   const commit = db.prepare('commit')
   const rollback = db.prepare('rollback')
   const takeNow = (): void => void begin.run()
-  const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
-  const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
-
-  /** Runs `work` in one transaction; what it wrote is durable once this returns. */
-  function inTransaction<T>(work: () => T): T {
+  return function inTransaction<T>(work: () => T): T {
     if (!admissions.isRead()) admissions.catchUp() // not under the lock, where others would wait
     takeLock(takeNow, lockWait)
     try {
@@ -180,31 +133,23 @@ export function createUsageStore(
       throw error
     }
   }
+}
 
-  /** Moves a slice of the days that are over to their table; returns whether more may remain. */
-  function moveDays(timeMs: number): boolean {
-    const found = admissions.unmoved(utcDay(timeMs), MOVE_SLICE)
-    for (const { id, lastMs, days: over } of found) {
-      for (const use of over) {
-        days.add(id, use, lastMs)
-        admissions.append(['moved', id, timeMs, use.day])
-      }
-    }
-    return found.length === MOVE_SLICE
-  }
+/** The usage of an open database. Every method is synchronous. */
+export function createUsageStore(
+  db: Database,
+  options: Partial<SnapshotOptions> = {},
+  lockWait: LockWait = LOCK_WAIT,
+) {
+  const admissions = createAdmissionLog(db, options)
+  const networks = createNetworkTable(db)
+  const keepMs = createKeepMs(db)
+  const keyUse = createKeyUse(db, admissions)
+  const tables: UsageTable & NetworkTable = { ...admissions, ...networks }
+  const removeProbe = db.prepare("delete from networks where subject_kind = 'probe'")
+  const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
 
-  const readHistory = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
-    const moved = days.read(ids, fromDay, toDay)
-    const seen = days.lastSeen(ids)
-    admissions.catchUp() // to what the table was when it was read
-    return ids.map((id): KeyUse => {
-      const unmoved = admissions.useOf(id)
-      const recent = [...(unmoved?.days ?? []), ...noted.of(id)]
-      const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
-      const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
-      return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }
-    })
-  })
+  const inTransaction = createTransaction(db, admissions, lockWait)
 
   return {
     admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
@@ -219,24 +164,19 @@ export function createUsageStore(
     },
     prune: nowMs =>
       inTransaction(() => {
-        const mayMove = moveDays(admissions.timeOf(nowMs))
+        const mayMove = keyUse.moveDays(admissions.timeOf(nowMs))
         admissions.write() // before chunks that include it
         const { mayRemain, timeMs } = admissions.prune(nowMs, keepMs())
         return (
           mayMove ||
           mayRemain ||
           networks.removeBefore(utcDay(timeMs - KEEP_MS)) ||
-          days.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
+          keyUse.removeBefore(utcDay(timeMs) - HISTORY_DAYS + 1)
         )
       }),
-    note: noted.add,
-    flush() {
-      const entries = noted.entries()
-      if (entries.length === 0) return
-      inTransaction(() => entries.forEach(admissions.append))
-      noted.clear()
-    },
-    history: (ids, fromDay, toDay) => readHistory(ids, fromDay, toDay),
+    note: keyUse.note,
+    flush: () => keyUse.flush(inTransaction),
+    history: keyUse.history,
     reset: ({ kind, id }, part, nowMs) =>
       inTransaction(() => {
         admissions.append(['reset', id ?? '', nowMs, kind, part])

@@ -1,7 +1,7 @@
 /**
- * Owns a backup: both databases, each as of one moment, in one tar archive. The archive appears
- * under its name complete or not at all. How a database is copied is in `copy.worker.ts`, the
- * archive's format in `tar.ts`.
+ * Owns a backup: both databases, each as of one moment, in one tar archive. An archive that is a file
+ * appears under its name complete or not at all. How a database is copied is in `copy.worker.ts`,
+ * the archive's format in `tar.ts`.
  */
 import {
   closeSync,
@@ -10,24 +10,28 @@ import {
   mkdtempSync,
   openSync,
   renameSync,
-  rmSync,
   statSync,
 } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
-import { getSystemErrorMessage } from 'node:util'
-import { CommandError } from '../../lib/errors.ts'
+import { CommandError, systemReasonOf } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../stores.ts'
-import { type Copy, type Counts, copyDatabases, sizeOf } from './copy.ts'
-import { type TarEntry, writeTar } from './tar.ts'
+import { ACCESS_FILE, hasDirectory, missingDirectory, PROXY_FILE } from '../data-directory.ts'
+import { removeFolder } from '../database-files.ts'
+import { type Copy, copyDatabases, sizeOf } from './copy.ts'
+import type { Counts } from './counts.ts'
+import { type TarEntry, type WriteChunk, writeTar } from './tar.ts'
+
+/** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
+export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
 
 export type BackupOptions = {
   /** The data directory. */
   dir: string
-  /** The archive to write. It must not exist. */
-  file: string
+  to: BackupTarget
   nowMs: number
-  /** Ends the backup early; nothing is left behind. */
+  /** Ends the backup early; no file is left behind. */
   signal: AbortSignal
   /** Called with the share that is done, from 0 to 1. */
   progress: (share: number) => void
@@ -37,55 +41,88 @@ export type BackupOptions = {
 export type Backup = { files: string[]; bytes: number } & Counts
 
 /** The files of a data directory, the irreplaceable one first. */
-const PARTS = [
+export const PARTS = [
   { name: ACCESS_FILE, holds: 'access' },
   { name: PROXY_FILE, holds: 'proxies' },
 ] as const
 
-/** @throws CommandError when there is no data, or `file` exists or cannot be written. */
+/** @throws CommandError when there is no data, or the archive exists or cannot be written. */
 export async function backUp(options: BackupOptions): Promise<Backup> {
-  const { dir, file } = options
+  const { dir, to } = options
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   const parts = PARTS.filter(({ name }) => existsSync(join(dir, name)))
   if (parts.length === 0) throw new CommandError(`there is nothing to back up in ${dir}`)
+  const names = parts.map(({ name }) => name)
+  const { counts, bytes } =
+    to.kind === 'file'
+      ? await writeFile(to.file, names, options)
+      : await inScratch(join(tmpdir(), 'proxylist-backup-'), scratch =>
+          writeArchive(scratch, names, to.write, options),
+        )
+  return { files: names, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+}
+
+type Archive = { counts: Partial<Counts>; bytes: number }
+
+/** Writes the archive next to `file`, and renames it when it is complete. */
+async function writeFile(
+  file: string,
+  names: readonly string[],
+  options: BackupOptions,
+): Promise<Archive> {
   refuseExisting(file)
-  let scratch: string | null = null
   try {
-    scratch = mkdtempSync(`${file}.part-`) // next to `file`, so that a rename can move it
-    const to = scratch
-    const copies = parts.map(({ name, holds }) => ({
-      holds,
-      file: join(dir, name),
-      to: join(to, name),
-    }))
-    const { counts, bytes } = await writeArchive(copies, join(scratch, 'archive'), options)
-    refuseExisting(file)
-    renameSync(join(scratch, 'archive'), file)
-    syncDirectory(dirname(file))
-    const files = parts.map(({ name }) => name)
-    return { files, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+    return await inScratch(`${file}.part-`, async scratch => {
+      const path = join(scratch, 'archive')
+      const out = await open(path, 'wx', 0o600)
+      try {
+        const archive = await writeArchive(scratch, names, out.writeFile.bind(out), options)
+        await out.sync()
+        refuseExisting(file)
+        renameSync(path, file)
+        syncDirectory(dirname(file))
+        return archive
+      } finally {
+        await out.close()
+      }
+    })
   } catch (error) {
     const reason = systemReasonOf(error)
     throw reason === null ? error : new CommandError(`cannot write ${file}: ${reason}`)
-  } finally {
-    if (scratch !== null) rmSync(scratch, { recursive: true, force: true })
   }
 }
 
-/** Copies the databases, then packs the copies: each is half of the progress. */
+/** Works with a new folder, whose path begins with `start`, and removes it. */
+async function inScratch<T>(start: string, work: (scratch: string) => Promise<T>): Promise<T> {
+  const scratch = mkdtempSync(start)
+  try {
+    return await work(scratch)
+  } finally {
+    removeFolder(scratch)
+  }
+}
+
+/** Copies the databases into `scratch`, then packs the copies: each is half of the progress. */
 async function writeArchive(
-  copies: readonly Copy[],
-  archive: string,
-  { nowMs, signal, progress }: BackupOptions,
-) {
+  scratch: string,
+  names: readonly string[],
+  write: WriteChunk,
+  { dir, nowMs, signal, progress }: BackupOptions,
+): Promise<Archive> {
+  const copies = PARTS.filter(({ name }) => names.includes(name)).map(({ name, holds }) => ({
+    holds,
+    file: join(dir, name),
+    to: join(scratch, name),
+  }))
   const counts = await copyDatabases(copies, signal, share => progress(share / 2))
   const copiedBytes = copies.reduce((sum, { to }) => sum + sizeOf(to), 0)
   let written = 0
-  await writeTar(archive, copies.map(toEntry), toSeconds(nowMs), bytes => {
+  const bytes = await writeTar(write, copies.map(toEntry), toSeconds(nowMs), chunkBytes => {
     signal.throwIfAborted()
-    written += bytes
+    written += chunkBytes
     progress(0.5 + written / copiedBytes / 2)
   })
-  return { counts, bytes: sizeOf(archive) }
+  return { counts, bytes }
 }
 
 /** A copy under the name of its original, and with the same owner. */
@@ -98,14 +135,8 @@ function refuseExisting(file: string): void {
   if (existsSync(file)) throw new CommandError(`${file} exists already; choose another name`)
 }
 
-/** The operating system's message, such as `permission denied`; `null` for any other error. */
-const systemReasonOf = (error: unknown): string | null =>
-  error instanceof Error && 'syscall' in error && 'errno' in error
-    ? getSystemErrorMessage(Number(error.errno))
-    : null
-
-/** Waits until a new name in a directory is on the disk. */
-function syncDirectory(dir: string): void {
+/** Waits until new names in a directory are on the disk. */
+export function syncDirectory(dir: string): void {
   const fd = openSync(dir, 'r')
   try {
     fsyncSync(fd)

@@ -8,12 +8,10 @@ import { CommandError, messageOf } from '../../lib/errors.ts'
 import { explain } from '../errors.ts'
 import { keepStamp } from '../integrity/file-stamp.ts'
 import { APPLICATION_IDS } from '../migrate.ts'
-import type { Copy, CopyResult, Counts } from './copy.ts'
+import type { Copy, CopyResult } from './copy.ts'
+import { type Counts, countRows } from './counts.ts'
 
 declare const self: Worker
-
-/** The tables of each database whose rows are counted. */
-const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
 
 /** How long to wait for a lock, in milliseconds. Readers hardly ever wait. */
 const BUSY_MS = 10_000
@@ -37,9 +35,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   }
   const copy = openExisting(to)
   try {
-    const count = (table: string) =>
-      copy.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
-    return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))
+    return countRows(copy, holds)
   } finally {
     copy.close()
   }

@@ -6,16 +6,21 @@
  * 262143 as 262143 and a time after 2038 as another year, without an error, and brings four other
  * packages into the binary.
  */
-import { open, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 
 /** A file to put into an archive, under a name of up to 100 bytes. The owner is given by number. */
 export type TarEntry = { file: string; name: string; mode: number; uid: number; gid: number }
 
-const BLOCK_BYTES = 512
+export const BLOCK_BYTES = 512
 /** Where each number is in a header, and how many bytes it has. */
-const NUMBER_FIELDS = { mode: [100, 8], uid: [108, 8], gid: [116, 8], size: [124, 12] } as const
+export const NUMBER_FIELDS = {
+  mode: [100, 8],
+  uid: [108, 8],
+  gid: [116, 8],
+  size: [124, 12],
+} as const
 const MTIME_FIELD = [136, 12] as const
-const CHECKSUM_AT = 148
+export const CHECKSUM_AT = 148
 
 /** Octal digits and a zero byte. A number too large for that is binary (base-256, as GNU tar's). */
 function writeNumber(header: Buffer, value: number, [at, length]: readonly [number, number]): void {
@@ -48,31 +53,33 @@ export function tarHeader(
   return header
 }
 
+/** Takes the next bytes of an archive. */
+export type WriteChunk = (chunk: Uint8Array) => Promise<void>
+
 /**
- * Writes the archive `to`, which must not exist, readable by its owner only, and waits until it is
- * on the disk. `wrote` is called with the number of bytes of content written; an error that it
- * throws ends the writing.
+ * Writes an archive; returns its size in bytes. `wrote` is called with the number of bytes of content
+ * written; an error that it throws ends the writing.
  */
 export async function writeTar(
-  to: string,
+  write: WriteChunk,
   entries: readonly TarEntry[],
   mtimeSeconds: number,
   wrote: (bytes: number) => void,
-): Promise<void> {
-  const out = await open(to, 'wx', 0o600)
-  try {
-    for (const entry of entries) {
-      const { size } = await stat(entry.file)
-      await out.writeFile(tarHeader({ ...entry, size }, mtimeSeconds))
-      for await (const chunk of Bun.file(entry.file).stream()) {
-        await out.writeFile(chunk)
-        wrote(chunk.length)
-      }
-      await out.writeFile(Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES))
-    }
-    await out.writeFile(Buffer.alloc(2 * BLOCK_BYTES)) // the end of the archive
-    await out.sync()
-  } finally {
-    await out.close()
+): Promise<number> {
+  let total = 0
+  const put = async (chunk: Uint8Array): Promise<void> => {
+    await write(chunk)
+    total += chunk.length
   }
+  for (const entry of entries) {
+    const { size } = await stat(entry.file)
+    await put(tarHeader({ ...entry, size }, mtimeSeconds))
+    for await (const chunk of Bun.file(entry.file).stream()) {
+      await put(chunk)
+      wrote(chunk.length)
+    }
+    await put(Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES))
+  }
+  await put(Buffer.alloc(2 * BLOCK_BYTES)) // the end of the archive
+  return total
 }

@@ -4,15 +4,9 @@
  * because a commit that waits for the disk makes all requests wait.
  */
 import type { Database } from 'bun:sqlite'
-import { startTask } from '../../lib/worker.ts'
+import { closeSection, createSection, startTask } from '../../lib/worker.ts'
 import type { Holds } from '../migrate.ts'
-import {
-  type Checkpointed,
-  type CheckpointTask,
-  OVER,
-  RUNNING,
-  WAITING,
-} from './checkpoint.worker.ts'
+import type { Checkpointed, CheckpointTask } from './checkpoint.worker.ts'
 import { pendingBytes } from './file-stamp.ts'
 
 /** So much of the WAL may stay; copying it takes some 20 ms. */
@@ -36,15 +30,15 @@ const CLOSE_MS_MAX = 2_000
  * worker has ended.
  */
 export function createCheckpointer(file: string, holds: Holds, onEnd: () => void = () => {}) {
-  const state = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   let worker: Worker | null = null
+  let section = createSection()
   let waitTicks = 1
   let ticksLeft = waitTicks
 
   function start(): void {
     if (worker !== null) return
-    Atomics.store(state, 0, WAITING)
-    const task: CheckpointTask = { file, holds, state }
+    section = createSection()
+    const task: CheckpointTask = { file, holds, section }
     // A failure is no news: the next attempt succeeds, or the store fails where it is used.
     worker = startTask<CheckpointTask, Checkpointed>(
       'sqlite/integrity/checkpoint.worker.ts',
@@ -71,8 +65,7 @@ export function createCheckpointer(file: string, holds: Holds, onEnd: () => void
     },
     /** Waits for a worker that is copying: ended halfway, the list would lose its stamp. */
     close(): void {
-      Atomics.compareExchange(state, 0, WAITING, OVER)
-      if (worker !== null) Atomics.wait(state, 0, RUNNING, CLOSE_MS_MAX)
+      closeSection(section, CLOSE_MS_MAX)
       worker?.terminate()
       worker = null
     },

@@ -5,22 +5,14 @@
 import type { Database } from 'bun:sqlite'
 import { systemClock } from '../../lib/clock.ts'
 import { messageOf } from '../../lib/errors.ts'
+import { inSection, type Section } from '../../lib/worker.ts'
 import { openAccessFile } from '../access/store.ts'
 import type { Holds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
 import { copyWal } from './file-stamp.ts'
 
-/** States of a task, in the one element of `state`. */
-export const WAITING = 0
-export const RUNNING = 1
-export const OVER = 2
-
-export type CheckpointTask = {
-  file: string
-  holds: Holds
-  /** Shared, so that the server can wait for a task without its event loop. */
-  state: Int32Array<SharedArrayBuffer>
-}
+/** All of a task is in its section, so that the server can wait for it. */
+export type CheckpointTask = { file: string; holds: Holds; section: Section }
 export type Checkpointed = { kind: 'done' } | { kind: 'failed'; message: string }
 
 declare const self: Worker
@@ -47,8 +39,7 @@ const KINDS: {
   },
 }
 
-function run({ file, holds, state }: CheckpointTask): Checkpointed {
-  if (Atomics.compareExchange(state, 0, WAITING, RUNNING) !== WAITING) return { kind: 'done' }
+function run({ file, holds }: CheckpointTask): Checkpointed {
   try {
     const { open, copy } = KINDS[holds]
     const db = open(file, MODE)
@@ -60,10 +51,8 @@ function run({ file, holds, state }: CheckpointTask): Checkpointed {
     return { kind: 'done' }
   } catch (error) {
     return { kind: 'failed', message: messageOf(error) }
-  } finally {
-    Atomics.store(state, 0, OVER)
-    Atomics.notify(state, 0)
   }
 }
 
-self.onmessage = ({ data }: MessageEvent<CheckpointTask>) => self.postMessage(run(data))
+self.onmessage = ({ data }: MessageEvent<CheckpointTask>) =>
+  self.postMessage(inSection(data.section, () => run(data), { kind: 'done' }))

@@ -78,14 +78,11 @@ const NEW_STAMP = 'update checksum set stamped_at = max(?, abs(stamped_at) + 1)'
  * disk is full, the list stays unstamped: that process stamps it, or a check does.
  */
 export function stamp(db: Database, file: string, nowMs: number): void {
-  try {
-    db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
-    const newestMs = nowMs - STAMP_AGE_MS
-    db.run(NEW_STAMP, [newestMs])
-    db.run('pragma wal_checkpoint(truncate)')
-  } catch {
-    // A full disk or another writer: the content of the WAL reaches the file another time.
-  }
+  db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
+  // Another process that copies the WAL now changes the file, whatever time it gets here.
+  if (!succeeds(() => db.run(NEW_STAMP, [nowMs - STAMP_AGE_MS]))) return
+  // Where this fails, the content of the WAL reaches the file another time.
+  succeeds(() => db.run('pragma wal_checkpoint(truncate)'))
   const at = createStampedAt(db)()
   if (at > 0) setTime(file, at)
 }

@@ -3,7 +3,9 @@
  * before or as it is after (contract D2, D5). Knows nothing of file formats.
  */
 import { type Database, SQLiteError } from 'bun:sqlite'
+import { FUTURE_SECONDS_MAX } from '../../import/row.ts'
 import { CommandError } from '../../lib/errors.ts'
+import { toSeconds } from '../../lib/time.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
 import { AT, type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode } from '../../proxies/store.ts'
@@ -51,12 +53,16 @@ const MERGE: readonly (readonly [column: string, merged: string])[] = [
 ]
 const COLUMNS = ROW_COLUMNS.join(', ')
 
-/** Adds a row, or merges it into the stored one, unless its check is older or nothing differs. */
-const upsertInto = (table: string): string => `
+/**
+ * Adds a row, or merges it into the stored one, unless its check is older or nothing differs. A
+ * stored check after `latest` (Unix seconds) is no check: it was written while a clock was ahead.
+ */
+const upsertInto = (table: string, latest: number): string => `
   insert into ${table} (${COLUMNS}) values (${ROW_COLUMNS.map((_, i) => `?${i + 1}`).join(', ')})
   on conflict (id) do update set checked_at = excluded.checked_at,
     ${MERGE.map(([column, merged]) => `${column} = ${merged}`).join(',\n    ')}
-  where excluded.checked_at > checked_at or excluded.checked_at = checked_at and
+  where excluded.checked_at > checked_at or checked_at > ${latest} or
+    excluded.checked_at = checked_at and
     (${MERGE.map(([column]) => column).join(', ')}) is not (${MERGE.map(([, m]) => m).join(', ')})`
 
 const SWAP = {
@@ -103,12 +109,19 @@ function lock(db: Database, onWait: () => void): void {
 /**
  * An import. It locks the list at its first row, so that waiting for a source blocks nobody. With
  * `replace` the list becomes what importing the rows into an empty one would make it. Nothing is
- * visible before `commit`; `rollback` leaves the list as it was.
+ * visible before `commit`; `rollback` leaves the list as it was. By `nowMs`, rows are recognised whose
+ * check lies in the future: any update replaces them.
  */
-export function beginImport(db: Database, mode: ImportMode, onWait: () => void = () => {}) {
+export function beginImport(
+  db: Database,
+  mode: ImportMode,
+  onWait: () => void = () => {},
+  nowMs = Number.MAX_SAFE_INTEGER,
+) {
   let started: ReturnType<typeof startImport> | null = null
+  const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
   const start = () => {
-    started ??= startImport(db, mode, onWait)
+    started ??= startImport(db, { mode, latest }, onWait)
     return started
   }
   return {
@@ -164,7 +177,9 @@ function createUpkeep(db: Database, mode: ImportMode, before: number) {
   }
 }
 
-function startImport(db: Database, mode: ImportMode, onWait: () => void) {
+type ImportOrder = { mode: ImportMode; latest: number }
+
+function startImport(db: Database, { mode, latest }: ImportOrder, onWait: () => void) {
   lock(db, onWait)
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
@@ -173,7 +188,7 @@ function startImport(db: Database, mode: ImportMode, onWait: () => void) {
   const upkeep = createUpkeep(db, mode, before)
   const cities = createCities(db)
   cities.refresh()
-  const upsert = db.prepare<never, BatchRow>(upsertInto(table))
+  const upsert = db.prepare<never, BatchRow>(upsertInto(table, latest))
   const cityOf = db.prepare<{ city: number }, [number]>(`select city from ${table} where id = ?`)
   const batch = createBatch()
   let accepted = 0

@@ -4,9 +4,9 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Clock } from '../../lib/clock.ts'
-import { toSeconds } from '../../lib/time.ts'
+import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
-import { dataVersionOf, type OpenOptions, openDatabase } from '../database.ts'
+import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
 import { checkList } from '../integrity/check.ts'
 import {
   fingerprintOf,
@@ -33,7 +33,7 @@ const CHECK_CACHE_KIB = 4 * 1024
 /** The scripts of the schema, version by version. */
 export const LIST_SCHEMA = [list + firstIndexes, digest, checksum, indexes]
 
-type ListFileOptions = Pick<OpenOptions, 'isServer' | 'mustExist' | 'cacheKib'>
+type ListFileOptions = OpenMode & Pick<OpenOptions, 'cacheKib'>
 
 /** Opens the list in `file`. A list that is new, or was intact before its migration, is stamped. */
 export function openListFile(file: string, clock: Clock, options: ListFileOptions = {}): Database {
@@ -57,24 +57,34 @@ function wasIntact(db: Database, file: string): boolean {
 
 /**
  * The problems of the list in `file`; none when it is intact, and then it is stamped, unless the
- * file has changed meanwhile. A check of a million rows takes some seconds.
+ * file has changed meanwhile. A check of a million rows takes some seconds; `stamping` is called with
+ * the function that stamps the list, which must not be ended halfway.
  * @throws StoreError when it cannot be opened.
  */
-export function checkListFile(file: string, clock: Clock): string[] {
+export function checkListFile(
+  file: string,
+  clock: Clock,
+  stamping: (stampList: () => void) => void = stampList => stampList(),
+): string[] {
   const options = { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB }
   const db = openListFile(file, clock, options)
   try {
     const before = fingerprintOf(file)
     const wasStamped = isStamped(db, file)
-    const problems = checkList(db, LIST_SCHEMA)
+    const problems = checkOpenList(db)
     if (problems.length > 0) removeStamp(file)
     // A process that has changed a stamped list meanwhile stamps it itself: do not disturb it.
-    else if (!wasStamped && isSameFile(before, fingerprintOf(file))) stamp(db, file, clock())
+    else if (!wasStamped && isSameFile(before, fingerprintOf(file))) {
+      stamping(() => stamp(db, file, clock()))
+    }
     return problems
   } finally {
     db.close(true)
   }
 }
+
+/** The problems of an open list, see `checkList`. */
+export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCHEMA)
 
 /** Number of rows, the newest check in Unix seconds, and the rows checked recently. */
 export type Tally = { rows: number; newest: number | null; recent: number }
@@ -95,6 +105,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   const tally = db.prepare<Tally, [number]>(
     `select count(*) as rows, max(checked_at) as newest,
        count(case when checked_at >= ? then 1 end) as recent from proxies`,
+  )
+  const extent = db.prepare<{ rows: number; newest: number | null }, []>(
+    'select rows, (select max(checked_at) from proxies) as newest from checksum',
   )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
   const select = createSelect(db, scanMax)
@@ -121,17 +134,23 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     isEmpty: (): boolean => any.get() === null,
 
+    /** The number of rows according to the checksum, and the newest check in milliseconds. */
+    extent(): { rows: number; newestMs: number | null } {
+      const { rows, newest } = extent.get() ?? { rows: 0, newest: null }
+      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
+    },
+
     /**
-     * Removes up to a slice of rows checked before `cutoffMs`; returns whether more may remain.
-     * Throws at once, without waiting, when an import has locked the list.
+     * Removes up to a slice of rows checked before `cutoffMs`; returns how many they were, and
+     * whether more may remain. Throws at once, without waiting, when an import has locked the list.
      */
-    removeOlderThan(cutoffMs: number): boolean {
+    removeOlderThan(cutoffMs: number): { removed: number; mayRemain: boolean } {
       const { timeout } = busyTimeout.get() ?? { timeout: 0 }
       db.run('pragma busy_timeout = 0')
       try {
         const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
         if (removed > 0) changes += 1
-        return removed === REMOVE_SLICE
+        return { removed, mayRemain: removed === REMOVE_SLICE }
       } finally {
         db.run(`pragma busy_timeout = ${timeout}`)
       }

@@ -122,6 +122,7 @@ describe.each(OLD)('a database with schema %d', version => {
   test('is intact afterwards, and is migrated once', () => {
     const { dir, file, db } = oldDirectory(version)
     db.close()
+    openRegistry(dir).close()
     expect(registryProblems(dir)).toEqual([])
     const contents = readFileSync(file)
     openRegistry(dir).close()

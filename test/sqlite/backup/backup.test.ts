@@ -9,8 +9,7 @@ import { join } from 'node:path'
 import { backUp } from '../../../src/sqlite/backup/backup.ts'
 import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
-import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
-import { ROOT } from '../../support/program.ts'
+import { ASK, addList, dataDirectory, T0 } from '../../support/fixtures.ts'
 import { startService } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
@@ -18,10 +17,6 @@ import { take } from '../../support/transcript.ts'
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */
 setDefaultTimeout(60_000)
-
-const README = readFileSync(join(ROOT, 'README.md'), 'utf8')
-/** The commands with which the README restores `backup.tar` into `data`. */
-const [, RESTORE = ''] = /With the server stopped.*?```sh\n(.*?)```/s.exec(README) ?? []
 
 function shell(commands: string, cwd: string): void {
   const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd })
@@ -90,8 +85,8 @@ describe('a backup', () => {
 
   test('of keys only, or of a list only, holds just that', async () => {
     const cwd = temporaryDirectory()
-    await take(cwd, { args: ['plans', 'list', '--data', 'k'], stdout: /./ })
-    await take(cwd, { args: ['list', '--data', 'l'], exitCode: 1, stderr: /no proxies/ })
+    await take(cwd, { args: ['keys', 'add', '--data', 'k'], stdout: /./, stderr: /./ })
+    addList(join(cwd, 'l'), [])
     await take(cwd, {
       args: ['backup', 'k.tar', '--data', 'k'],
       stderr: /kB with access\.db \(\S+ \S+ \S+ \S+\)\n$/,
@@ -131,7 +126,7 @@ describe('what is restored', () => {
     await copy.stop()
   })
 
-  test('is as it was at the backup, with the README’s commands, whatever is in the directory', async () => {
+  test('is as it was at the backup, whatever is in the directory', async () => {
     const cwd = temporaryDirectory()
     const data = ['--data', 'data']
     await take(cwd, { args: ['import', '-', ...data], stdin: 'http://192.0.2.1:80\n', stderr: /./ })
@@ -147,8 +142,7 @@ describe('what is restored', () => {
     expect(wal).not.toBeEmpty()
     for (const file of [ACCESS_FILE, PROXY_FILE])
       writeFileSync(join(cwd, 'data', `${file}-wal`), wal)
-    expect(RESTORE).toMatch(/backup\.tar/)
-    shell(RESTORE, cwd)
+    await take(cwd, { args: ['restore', 'backup.tar', '--force', ...data], stderr: /restored/ })
     await take(cwd, { args: ['list'], stdout: '192.0.2.1:80\n' })
     const { stdout } = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
     expect(JSON.parse(stdout).map(({ label }: { label: string }) => label)).toEqual(['old'])
@@ -206,7 +200,10 @@ describe('a backup fails', () => {
   })
 
   test('because there is no data', () =>
-    fails(['a.tar', '--data', 'none'], 'proxylist: there is nothing to back up in none\n'))
+    fails(['a.tar', '--data', temporaryDirectory()], /^proxylist: there is nothing to back up in /))
+
+  test('because there is no data directory', () =>
+    fails(['a.tar', '--data', 'none'], /^proxylist: there is no data directory none; check --data/))
 
   const long = `${'x'.repeat(255)}.tar`
   test.each([
@@ -242,7 +239,8 @@ describe('a backup reports its progress, and can be aborted', () => {
   const order = (progress: (share: number) => void, signal = new AbortController().signal) => {
     const target = temporaryDirectory()
     const file = join(target, 'a.tar')
-    return { target, order: { dir: dataDirectory(ROWS), file, nowMs: T0, signal, progress } }
+    const to = { kind: 'file', file } as const
+    return { target, order: { dir: dataDirectory(ROWS), to, nowMs: T0, signal, progress } }
   }
 
   test('from 0 to 1, never backwards', async () => {

@@ -116,6 +116,36 @@ const OTHER: IncomingProxy = {
   services: new Set(['telegram', 'provider']),
 }
 
+describe('rows imported while a clock was ahead', () => {
+  /** A list with a row checked `aheadSeconds` after the clock, to which others are then added. */
+  function frozen(aheadSeconds: number) {
+    const list = openList(null, { clock: () => T0 })
+    opened.push(list)
+    load(list, [{ ...FULL, checkedAt: NOW + aheadSeconds }])
+    return (row: Partial<IncomingProxy>): ImportCounts => {
+      const importTx = list.begin('merge')
+      importTx.add({ ...BARE, ...row })
+      const counts = importTx.commit()
+      expect(contents(list)).toEqual([expect.objectContaining({ checkedAt: expect.any(Number) })])
+      return { ...(counts as ImportCounts), added: contents(list)[0]?.checkedAt ?? 0 }
+    }
+  }
+
+  test('take any update once the clock is right, and are ordinary rows from then on', () => {
+    const add = frozen(8 * 86_400)
+    const now = { removed: 0, unchanged: 0, updated: 1, added: NOW - 100 }
+    expect(add({})).toEqual(now)
+    expect(add({ checkedAt: NOW - 200 })).toEqual({ ...now, updated: 0, unchanged: 1 })
+  })
+
+  test.each([
+    [301, NOW - 100],
+    [300, NOW + 300],
+  ])('are those more than 5 minutes ahead: a check %d s ahead', (ahead, checkedAt) => {
+    expect(frozen(ahead)({}).added).toBe(checkedAt)
+  })
+})
+
 describe('an update', () => {
   test('is by address: another port is another proxy', () => {
     const list = open()

@@ -389,7 +389,7 @@ describe('removing old rows', () => {
 
   test('removes what was checked before the cutoff, not at it', () => {
     const list = listOf([row('a', { age: 99 }), row('b', { age: 100 }), row('c', { age: 101 })])
-    expect(list.proxies.removeOlderThan(T0 - 100_000)).toBe(false)
+    expect(list.proxies.removeOlderThan(T0 - 100_000)).toEqual({ removed: 1, mayRemain: false })
     expect(word(select(list, all))).toBe('ab')
   })
   test('takes a check to be as late in its second as the clock', () => {
@@ -399,13 +399,13 @@ describe('removing old rows', () => {
   })
   test('works in slices, the oldest first, and says whether more may remain', () => {
     const list = listOf([...many(1000, 2500), row('z', { age: 2000 }), row('a', { age: 10 })])
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(true)
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 2000, mayRemain: true })
     const left = select(list, all)
     expect(left).toHaveLength(502)
     expect(left).not.toContain('10.0.0.26:80')
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(false)
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 501, mayRemain: false })
     expect(select(list, all)).toEqual(['10.0.0.1:80'])
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toBe(false)
+    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 0, mayRemain: false })
   })
   test('leaves an empty list empty', () => {
     const list = listOf([row('a', { age: 10 })])

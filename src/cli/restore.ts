@@ -1,0 +1,44 @@
+/** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
+import { isatty } from 'node:tty'
+import { restore } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
+import { describeContents } from './backup.ts'
+import { command, printJson, say } from './command.ts'
+import { sizeOf } from './import.ts'
+import { createProgress } from './progress.ts'
+
+/** Stands for stdin. */
+const STDIN = '-'
+
+/** The content of an archive and its size in bytes, 0 where that is not known. */
+function open(file: string): { bytes: AsyncIterable<Uint8Array>; size: number } {
+  if (file !== STDIN) return { size: sizeOf(file), bytes: Bun.file(file).stream() }
+  if (isatty(0)) {
+    throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
+  }
+  return { size: 0, bytes: Bun.stdin.stream() }
+}
+
+export const restoreCommand = command({
+  name: 'restore',
+  summary: 'put the data of a backup in place (- is stdin), while no server runs',
+  arguments: '<file>',
+  settings: ['data', 'force', 'json'],
+  example: 'proxylist restore proxylist-2026-11-20.tar --data /var/lib/proxylist',
+  endsAtSignal: 'by itself',
+  async run({ settings: { data, force, json }, args: [file = ''], clock, signal }) {
+    const { bytes, size } = open(file)
+    const name = file === STDIN ? '(stdin)' : file
+    const progress = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
+    const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
+    try {
+      const restored = await restore({ ...order, progress: count => progress.update(count) })
+      progress.clear()
+      if (json) return await printJson({ file: name, data, ...restored })
+      say(`${data}: restored ${describeContents(restored)} from ${name}`)
+      if (restored.previous !== null) say(`the data before is kept in ${restored.previous}`)
+    } finally {
+      progress.clear()
+    }
+  },
+})

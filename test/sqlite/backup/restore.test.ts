@@ -1,0 +1,392 @@
+/**
+ * Holds what a restore promises: the data of a backup in place, all or nothing, after the archive was
+ * verified; never under a server, never over data that is not kept.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { completeRestore, restore } from '../../../src/sqlite/backup/restore.ts'
+import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
+import { ask } from '../../support/answer.ts'
+import { ASK, addKeys, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
+import { program, ROOT } from '../../support/program.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { take } from '../../support/transcript.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+const OLD = [{ ip: '192.0.2.1:80', type: 'http' }]
+const NEW = [{ ip: '192.0.2.9:80', type: 'http' }]
+
+/** A working directory with `backup.tar` of a list and a key, and `data` with another list. */
+async function scene({ hasData = true } = {}): Promise<string> {
+  const cwd = temporaryDirectory()
+  await take(cwd, { args: ['backup', 'backup.tar', '--data', dataDirectory(NEW)], stderr: /./ })
+  if (hasData) renameSync(dataDirectory(OLD), join(cwd, 'data'))
+  return cwd
+}
+const listed = async (cwd: string, data = 'data'): Promise<string> =>
+  (await take(cwd, { args: ['list', '--data', data], stdout: /./ })).stdout
+/** Everything below a directory with its content, without what SQLite keeps next to a database. */
+const contentOf = (dir: string): { [file: string]: string } =>
+  Object.fromEntries(
+    readdirSync(dir, { recursive: true })
+      .map(String)
+      .filter(name => statSync(join(dir, name)).isFile() && !/-(?:wal|shm)$/.test(name))
+      .map(name => [name, Bun.hash(readFileSync(join(dir, name))).toString()]),
+  )
+
+describe('restore', () => {
+  test('makes a data directory as the backup was, and doctor finds nothing', async () => {
+    const cwd = await scene({ hasData: false })
+    await take(cwd, {
+      args: ['restore', 'backup.tar'],
+      stderr:
+        './data: restored access.db (1 keys, 3 plans) and proxies.db (1 proxies) from backup.tar\n',
+    })
+    expect(readdirSync(join(cwd, 'data')).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
+    const modes = ['data', `data/${PROXY_FILE}`, `data/${ACCESS_FILE}`].map(path =>
+      (statSync(join(cwd, path)).mode & 0o777).toString(8),
+    )
+    expect(modes).toEqual(['700', '600', '600'])
+    await take(cwd, { args: ['doctor'], stdout: /^list +ok /m })
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+    const { stdout } = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /./ })
+    expect(JSON.parse(stdout)).toHaveLength(1)
+  })
+
+  test('is served at once: the list was verified', async () => {
+    const cwd = await scene({ hasData: false })
+    await take(cwd, { args: ['restore', 'backup.tar'], stderr: /./ })
+    const server = await startChild(join(cwd, 'data'))
+    expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
+    await server.stop()
+    expect(server.output()).not.toContain('503')
+  })
+
+  test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {
+    const cwd = temporaryDirectory()
+    const [from, to] = [dataDirectory(NEW), join(cwd, 'data')]
+    const run = program().join(' ')
+    const shell = `${run} backup - --data ${from} | ${run} restore - --json --data ${to}`
+    const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', shell], { cwd })
+    expect(exitCode).toBe(0)
+    expect(stderr.toString()).toMatch(/^stdout: \d+ kB with access\.db \(.*\)\n$/)
+    const counts = { keys: 1, plans: 3, proxies: 1 }
+    const files = [ACCESS_FILE, PROXY_FILE]
+    const restored = { file: '(stdin)', data: to, files, previous: null, ...counts }
+    expect(JSON.parse(stdout.toString())).toEqual(restored)
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+  })
+})
+
+describe('restore where there is data', () => {
+  test('refuses to replace data, which stays, unless --force is given; then it keeps it', async () => {
+    const cwd = await scene()
+    const before = contentOf(join(cwd, 'data'))
+    await take(cwd, {
+      args: ['restore', 'backup.tar'],
+      exitCode: 1,
+      stderr: `proxylist: ./data holds data already (access.db, proxies.db); --force replaces it and keeps it aside\n`,
+    })
+    expect(contentOf(join(cwd, 'data'))).toEqual(before)
+    const { stderr } = await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    expect(stderr).toEndWith('the data before is kept in data/before-restore-20261120T120000Z\n')
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /20261120T120000Z-2\n$/ })
+    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+  })
+
+  test('refuses while a server runs on the data, with --force too', async () => {
+    const cwd = await scene()
+    const server = await startChild(join(cwd, 'data'))
+    const right = await ask(server, ASK)
+    await take(cwd, {
+      args: ['restore', 'backup.tar', '--force'],
+      exitCode: 1,
+      stderr: /^proxylist: data\/access\.db is in use; stop the server, or wait /,
+    })
+    expect(await ask(server, ASK)).toBe(right)
+    await server.stop()
+    expect(server.output()).not.toContain('503')
+    expect(readdirSync(join(cwd, 'data')).filter(name => /restore/.test(name))).toEqual([])
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+  })
+
+  test('replaces a WAL that a killed server has left, and keeps it with its database', async () => {
+    const cwd = await scene()
+    const data = join(cwd, 'data')
+    const killed = await startChild(data)
+    await take(cwd, { args: ['keys', 'add', '--label', 'in the WAL'], stdout: /./, stderr: /./ })
+    killed.kill('SIGKILL')
+    await killed.exited.catch(() => {})
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    const labels = async (dir: string) =>
+      (await take(cwd, { args: ['keys', 'list', '--data', dir], stdout: /./ })).stdout
+    expect(await labels('data')).not.toContain('in the WAL')
+    expect(await labels('data/before-restore-20261120T120000Z')).toContain('in the WAL')
+  })
+
+  test('replaces damaged data', async () => {
+    const cwd = await scene()
+    for (const name of [ACCESS_FILE, PROXY_FILE]) {
+      writeFileSync(join(cwd, 'data', name), 'x'.repeat(9999))
+    }
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+  })
+})
+
+describe('restore', () => {
+  test('of keys alone leaves no list behind: the data is that of the archive', async () => {
+    const cwd = await scene()
+    rmSync(join(cwd, 'backup.tar'))
+    const keys = temporaryDirectory()
+    addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
+    await take(cwd, { args: ['backup', 'backup.tar', '--data', keys], stderr: /./ })
+    await take(cwd, {
+      args: ['restore', 'backup.tar', '--force'],
+      stderr: /^\.\/data: restored access\.db \(1 keys, 3 plans\) from backup\.tar\n/,
+    })
+    await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
+    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+  })
+
+  test('brings databases of an earlier version to the newest', async () => {
+    const cwd = temporaryDirectory()
+    mkdirSync(join(cwd, 'old'))
+    const db = new Database(join(cwd, 'old', ACCESS_FILE))
+    db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
+    db.close()
+    await take(cwd, { args: ['backup', 'backup.tar', '--data', 'old'], stderr: /./ })
+    await take(cwd, { args: ['restore', 'backup.tar'], stderr: /restored access\.db/ })
+    expect(readdirSync(join(cwd, 'data'))).toContain(ACCESS_FILE)
+    await take(cwd, { args: ['keys', 'list'], stdout: /day/ })
+  })
+
+  test('reads what tar made of an unpacked backup', async () => {
+    const cwd = await scene({ hasData: false })
+    const shell = 'mkdir u && tar -xpf backup.tar -C u && tar -cf again.tar -C u .'
+    expect(Bun.spawnSync(['sh', '-ec', shell], { cwd }).exitCode).toBe(0)
+    await take(cwd, { args: ['restore', 'again.tar'], stderr: /restored access\.db/ })
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+  })
+})
+
+const damagedFile = (name: string, damage: (file: string) => void) => async (cwd: string) => {
+  const unpack = 'mkdir u && tar -xpf backup.tar -C u'
+  expect(Bun.spawnSync(['sh', '-ec', unpack], { cwd }).exitCode).toBe(0)
+  damage(join(cwd, 'u', name))
+  const pack = 'tar -cf backup.tar -C u access.db proxies.db'
+  expect(Bun.spawnSync(['sh', '-ec', pack], { cwd }).exitCode).toBe(0)
+}
+const truncated = (share: number) => (cwd: string) => {
+  const file = join(cwd, 'backup.tar')
+  const bytes = readFileSync(file)
+  writeFileSync(file, bytes.subarray(0, Math.floor((bytes.length - 1024) * share)))
+}
+const flipIn = (file: string): void => {
+  const bytes = readFileSync(file)
+  bytes[bytes.length - 3] = (bytes.at(-3) ?? 0) ^ 4
+  writeFileSync(file, bytes)
+}
+const shell = (line: string) => (cwd: string) => {
+  expect(Bun.spawnSync(['sh', '-ec', line], { cwd }).exitCode).toBe(0)
+}
+const newer = (file: string): void => {
+  const db = new Database(file)
+  db.run('pragma user_version = 99')
+  db.close()
+}
+const songs = (file: string): void => {
+  rmSync(file)
+  const db = new Database(file)
+  db.run('create table songs (title text)')
+  db.close()
+}
+type Refusal = readonly [string, (cwd: string) => void | Promise<void>, string | RegExp]
+const REFUSALS: readonly Refusal[] = [
+  ['an empty file', truncated(0), 'backup.tar is empty'],
+  ['cut in the first header', truncated(0.002), 'backup.tar is not a tar archive'],
+  ['cut in the middle', truncated(0.3), /^backup\.tar is truncated in the middle of \w+\.db$/],
+  ['cut near its end', truncated(0.99), 'backup.tar is truncated in the middle of proxies.db'],
+  ['cut before its end mark', truncated(1), 'backup.tar is truncated'],
+  [
+    'compressed',
+    shell('gzip backup.tar && mv backup.tar.gz backup.tar'),
+    /^backup\.tar is compressed with gzip; decompress it first$/,
+  ],
+  ['no archive', shell('seq 9999 > backup.tar'), 'backup.tar is not a tar archive'],
+  [
+    'another archive',
+    shell('echo x > songs.txt && tar -cf backup.tar songs.txt'),
+    "backup.tar is not a backup of proxylist: it holds 'songs.txt'",
+  ],
+  [
+    'a link in the place of a file',
+    shell('ln -s /etc/passwd access.db && tar -cf backup.tar access.db'),
+    "backup.tar is not a backup of proxylist: it holds 'access.db'",
+  ],
+  [
+    'a path outside',
+    shell('cp backup.tar x.db && tar -P -cf backup.tar ../*/x.db'),
+    /^backup\.tar is not a backup of proxylist: it holds '\.\.\//,
+  ],
+  ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), 'backup.tar is empty'],
+  [
+    'a flipped bit in the list',
+    damagedFile(PROXY_FILE, flipIn),
+    'backup.tar: proxies.db is damaged',
+  ],
+  [
+    'damaged keys',
+    damagedFile(ACCESS_FILE, file => writeFileSync(file, readFileSync(file).fill(255, 4096))),
+    'backup.tar: access.db is damaged',
+  ],
+  [
+    'keys that are no database',
+    damagedFile(ACCESS_FILE, file => writeFileSync(file, 'x'.repeat(9999))),
+    'backup.tar: access.db is not a database',
+  ],
+  [
+    'a list that is no database',
+    damagedFile(PROXY_FILE, file => writeFileSync(file, 'x'.repeat(9999))),
+    'backup.tar: proxies.db is not a database',
+  ],
+  [
+    'a foreign database',
+    damagedFile(ACCESS_FILE, songs),
+    'backup.tar: access.db is a database of another program',
+  ],
+  [
+    'keys of a newer version',
+    damagedFile(ACCESS_FILE, newer),
+    /^backup\.tar: access\.db was written by a newer proxylist \(schema 99, /,
+  ],
+  [
+    'a list of a newer version',
+    damagedFile(PROXY_FILE, newer),
+    /^backup\.tar: proxies\.db was written by a newer proxylist \(schema 99, /,
+  ],
+]
+
+describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {
+  test.each(REFUSALS)('%s', async (_, damage, says) => {
+    const cwd = await scene()
+    const before = contentOf(join(cwd, 'data'))
+    await damage(cwd)
+    for (const data of ['data', 'fresh']) {
+      const { stderr } = await take(cwd, {
+        args: ['restore', 'backup.tar', '--force', '--data', data],
+        exitCode: 1,
+        stderr: /^proxylist: [^\n]+\n$/,
+      })
+      const sentence = stderr.slice('proxylist: '.length, -1)
+      if (typeof says === 'string') expect(sentence).toBe(says)
+      else expect(sentence).toMatch(says)
+    }
+    expect(contentOf(join(cwd, 'data'))).toEqual(before)
+    expect(existsSync(join(cwd, 'fresh'))).toBeFalse()
+    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
+  })
+
+  test('a missing file, and one that cannot be read', async () => {
+    const cwd = temporaryDirectory()
+    await take(cwd, {
+      args: ['restore', 'none.tar'],
+      exitCode: 1,
+      stderr: 'proxylist: cannot read none.tar: no such file or directory\n',
+    })
+    expect(readdirSync(cwd)).toEqual([])
+  })
+})
+
+/** A data directory in the state that a restore has just before it is decided, or just after. */
+async function decided() {
+  const cwd = await scene()
+  const data = join(cwd, 'data')
+  const from = temporaryDirectory()
+  expect(Bun.spawnSync(['tar', '-xpf', join(cwd, 'backup.tar'), '-C', from]).exitCode).toBe(0)
+  const ready = join(data, 'restore.ready')
+  const markers = [ACCESS_FILE, PROXY_FILE].flatMap(name => [
+    `${name}-wal.removed`,
+    `${name}-shm.removed`,
+  ])
+  mkdirSync(ready)
+  for (const name of [ACCESS_FILE, PROXY_FILE]) renameSync(join(from, name), join(ready, name))
+  for (const name of markers) writeFileSync(join(ready, name), '')
+  return { cwd, data, ready }
+}
+
+describe('killed at any moment, a restore leaves the old data or becomes the new', () => {
+  test('before it is decided: the old data, and the next restore removes what was left', async () => {
+    const cwd = await scene()
+    const part = join(cwd, 'data', 'restore.part-999999999')
+    mkdirSync(part)
+    writeFileSync(join(part, ACCESS_FILE), 'half')
+    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    expect(existsSync(part)).toBeFalse()
+  })
+
+  const MOVES: readonly (readonly [string, readonly string[]])[] = [
+    ['nothing', []],
+    ['the keys', [ACCESS_FILE]],
+    ['the list', [PROXY_FILE]],
+    ['all', [ACCESS_FILE, PROXY_FILE]],
+  ]
+  test.each(MOVES)('after it has moved %s: the next command completes it', async (_, moved) => {
+    const { cwd, data, ready } = await decided()
+    for (const name of moved) renameSync(join(ready, name), join(data, name))
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+    expect(readdirSync(data).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
+  })
+
+  test('a server that is started then serves the new data', async () => {
+    const { data } = await decided()
+    const server = await startChild(data)
+    while ((await server.request('/readyz')).status !== 200) await Bun.sleep(10)
+    expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
+    await server.stop()
+  })
+
+  test('a directory that cannot be written is named', async () => {
+    const { data } = await decided()
+    chmodSync(join(data, 'restore.ready'), 0o500)
+    if (process.getuid?.() !== 0) expect(() => completeRestore(data)).toThrow(/cannot complete/)
+    chmodSync(join(data, 'restore.ready'), 0o700)
+    completeRestore(data)
+    completeRestore(data) // once more changes nothing
+    const list = openList(data)
+    expect(list.proxies.isEmpty()).toBeFalse()
+    list.close()
+  })
+
+  test('aborted while it reads, it leaves everything as it was', async () => {
+    const cwd = await scene()
+    const dir = join(cwd, 'data')
+    const before = contentOf(dir)
+    const controller = new AbortController()
+    const order = { dir, file: 'backup.tar', force: true, nowMs: T0, signal: controller.signal }
+    const bytes = Bun.file(join(cwd, 'backup.tar')).stream()
+    const progress = (): void => controller.abort(new Error('enough'))
+    const failure = await restore({ ...order, bytes, progress }).catch(String)
+    expect(failure).toBe('Error: enough')
+    expect(contentOf(dir)).toEqual(before)
+  })
+})
