@@ -1,11 +1,14 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
-import { statSync } from 'node:fs'
+import { createReadStream, type Stats, statSync } from 'node:fs'
 import { withList, withListToReplace } from '../app.ts'
+import { checkMapping } from '../import/fields/columns.ts'
+import { shrinkProblem } from '../import/guard.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
 import { CommandError, reasonOf } from '../lib/errors.ts'
-import type { ProxyWriter } from '../proxies/store.ts'
+import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
+import { interruptible } from './signals.ts'
 
 /** Rejected rows that are reported one by one; the rest is counted. */
 const NAMED_REJECTIONS = 20
@@ -15,22 +18,27 @@ const STDIN = '-'
 /** A misspelled field is named; what may be a key or a row is not repeated. */
 const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
 
-/** The size of a file in bytes. @throws CommandError naming the file when it cannot be read. */
-export function sizeOf(file: string): number {
-  if (file === STDIN) return 0
+/** @throws CommandError naming the file when it cannot be read. */
+export function statOf(file: string): Stats {
   try {
     const found = statSync(file)
     if (found.isDirectory()) throw new Error('it is a directory')
-    return found.size
+    return found
   } catch (error) {
     throw new CommandError(`cannot read ${file}: ${reasonOf(error)}`)
   }
 }
 
-const toSource = (file: string): Source =>
-  file === STDIN
-    ? { name: '(stdin)', bytes: Bun.stdin.stream() }
-    : { name: file, bytes: Bun.file(file).stream() }
+/** A source, and its size in bytes as far as it is known. */
+type SizedSource = Source & { size: number }
+
+function toSource(file: string): SizedSource {
+  if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
+  const found = statOf(file)
+  // Bun waits for devices and pipes in a way that some of them, such as /dev/null, do not support.
+  const bytes = found.isFile() ? Bun.file(file).stream() : createReadStream(file)
+  return { name: file, bytes, size: found.size }
+}
 
 /** Reports to the operator; `close` reports how many rejections were not named. */
 function createObserver(totalBytes: number) {
@@ -54,6 +62,7 @@ function createObserver(totalBytes: number) {
       const field = IS_NAME.test(member) ? `unknown field '${member}'` : 'an unknown field'
       tell(`${file}:${line}: note: ${field} is ignored everywhere`)
     },
+    empty: file => tell(`${file}: note: no row was found`),
     close() {
       progress.clear()
       const unnamed = rejected - NAMED_REJECTIONS
@@ -63,31 +72,51 @@ function createObserver(totalBytes: number) {
   return observer
 }
 
+/** Refuses to replace the list by one that is much smaller. */
+function approveSizes(sizes: ListSizes): void {
+  const problem = shrinkProblem(sizes)
+  if (problem === null) return
+  throw new CommandError(`this ${problem}; nothing was imported (--allow-shrink if that is meant)`)
+}
+
 export const importCommand = command({
   name: 'import',
   summary: 'add or update proxies from files (- is stdin), in one step',
   arguments: '<file...>',
-  settings: ['data', 'format', 'type', 'replace', 'strict', 'json', 'providerService'],
+  settings: [
+    ...([
+      'data',
+      'format',
+      'type',
+      'map',
+      'pingUnit',
+      'replace',
+      'allowEmpty',
+      'allowShrink',
+    ] as const),
+    ...(['strict', 'json', 'providerService'] as const),
+  ],
   example: 'proxylist import proxies.csv --type http',
   async run({ settings, args: files, clock }) {
     const { data, format, type, replace, strict, json, providerService: provider } = settings
+    checkMapping(settings.map, provider)
     yieldToServer()
-    const totalBytes = files.map(sizeOf).reduce((sum, size) => sum + size, 0)
-    const observer = createObserver(totalBytes)
-    const importInto = async (list: Pick<ProxyWriter, 'begin'>) => {
-      const importTx = list.begin(replace ? 'replace' : 'merge', () =>
-        observer.say('another import has locked the list; waiting for its end'),
-      )
-      const defaults = { type, nowMs: clock(), provider }
-      const options = { format, defaults, strict, refuseEmpty: replace }
+    const sources = files.map(toSource)
+    const observer = createObserver(sources.reduce((sum, { size }) => sum + size, 0))
+    const onWait = (): void =>
+      observer.say('another import has locked the list; waiting for its end')
+    const importInto = async (list: Pick<ProxyWriter, 'begin'>, signal: AbortSignal) => {
+      const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
+      const options = {
+        ...{ format, strict, signal, mapping: settings.map },
+        defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
+        beforeRows: () => importTx.lock(signal),
+        refuseEmpty: replace && !settings.allowEmpty,
+      }
       try {
-        const { read, rejected } = await importSources(
-          files.map(toSource),
-          options,
-          importTx.add,
-          observer,
-        )
-        const { added, updated, unchanged, removed } = await importTx.commit()
+        const { read, rejected } = await importSources(sources, options, importTx.add, observer)
+        const approve = settings.allowShrink ? () => {} : approveSizes
+        const { added, updated, unchanged, removed } = await importTx.commit(approve)
         return { read, added, updated, unchanged, rejected, removed }
       } catch (error) {
         await importTx.rollback()
@@ -96,9 +125,17 @@ export const importCommand = command({
         observer.close()
       }
     }
-    const summary = await (replace
-      ? withListToReplace(data, clock, importInto, observer.say)
-      : withList(data, clock, importInto))
+    const summary = await interruptible('nothing was imported, the list is as it was', signal =>
+      replace
+        ? withListToReplace(
+            data,
+            clock,
+            list => importInto(list, signal),
+            { onDamage: observer.say, onWait },
+            signal,
+          )
+        : withList(data, clock, list => importInto(list, signal)),
+    )
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)

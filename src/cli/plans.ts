@@ -45,7 +45,10 @@ const listPlans = command({
 /** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
   if (given.startsWith(TEMP_PREFIX)) {
-    throw new CommandError(`NAME must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`, 2)
+    throw new CommandError(
+      `NAME must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
+      2,
+    )
   }
   try {
     return SETTINGS.plan.read(given)

@@ -86,9 +86,17 @@ function addCommand(parent: Commander, name: string, command: Command, start: St
 }
 
 function optionOf(name: keyof typeof SETTINGS): Option {
-  const { help, fallback }: { help: string; fallback?: string } = SETTINGS[name]
+  const {
+    help,
+    fallback,
+    isRepeatable = false,
+  }: { help: string; fallback?: string; isRepeatable?: boolean } = SETTINGS[name]
   const standard = fallback ? ` (default: ${fallback})` : ''
-  return new Option(flagOf(name), `${help}${standard} [${environmentNameOf(name)}]`)
+  const option = new Option(flagOf(name), `${help}${standard} [${environmentNameOf(name)}]`)
+  if (!isRepeatable) return option
+  return option.argParser((given: string, before?: string) =>
+    before === undefined ? given : `${before}\n${given}`,
+  )
 }
 
 /** `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. */

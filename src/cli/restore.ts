@@ -4,7 +4,7 @@ import { restore } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeContents } from './backup.ts'
 import { command, printJson, say } from './command.ts'
-import { sizeOf } from './import.ts'
+import { statOf } from './import.ts'
 import { createProgress } from './progress.ts'
 
 /** Stands for stdin. */
@@ -12,7 +12,7 @@ const STDIN = '-'
 
 /** The content of an archive and its size in bytes, 0 where that is not known. */
 function open(file: string): { bytes: AsyncIterable<Uint8Array>; size: number } {
-  if (file !== STDIN) return { size: sizeOf(file), bytes: Bun.file(file).stream() }
+  if (file !== STDIN) return { size: statOf(file).size, bytes: Bun.file(file).stream() }
   if (isatty(0)) {
     throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
   }

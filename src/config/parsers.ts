@@ -55,6 +55,14 @@ export const readBytes = (given: string): number => {
   return digits === undefined ? expect('a number of bytes such as 67108864 or 64MiB') : bytes
 }
 
+/** `COLUMN=FIELD`, one a line or separated by commas, as fields in lower case by column. */
+export const readMapping = (given: string): ReadonlyMap<string, string> => {
+  const pairs = [...given.matchAll(/\s*([^=\n]*[^=\s])\s*=\s*([^=,\s]+) *(?:[,\n]|$)/gy)]
+  const read = pairs.reduce((length, [pair]) => length + pair.length, 0)
+  if (read < given.length) return expect('COLUMN=FIELD, or COLUMN=-')
+  return new Map(pairs.map(([, column = '', field = '']) => [column, field.toLowerCase()]))
+}
+
 const ON = ['1', 'true', 'yes', 'on']
 const OFF = ['0', 'false', 'no', 'off']
 /** A switch: 1, true, yes, on; or 0, false, no, off; in any case. */

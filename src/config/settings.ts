@@ -22,6 +22,7 @@ import {
   readLabel,
   readLimit,
   readListen,
+  readMapping,
   readOneOf,
   readPlanName,
   readRanges,
@@ -34,6 +35,8 @@ import {
 type Setting<T, Sure extends boolean = boolean> = {
   value?: string
   help: string
+  /** Whether the flag may be given several times; `read` gets all of its strings, a line each. */
+  isRepeatable?: boolean
   /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
   fallback?: string
   /** Parses the string. @throws Expected saying what is accepted. */
@@ -115,7 +118,26 @@ export const SETTINGS = {
   type: optional({
     value: 'TYPE',
     help: `type of rows without one: ${TYPES.join(', ')}`,
-    read: readOneOf(TYPES),
+    read: given => readOneOf(TYPES)(given.toLowerCase()),
+  }),
+  map: optional({
+    value: 'COLUMN=FIELD',
+    help: 'what a column holds, by its name or number; FIELD - ignores it; repeatable',
+    isRepeatable: true,
+    read: readMapping,
+  }),
+  pingUnit: optional({
+    value: 'UNIT',
+    help: 'unit of ping in files that do not say: s or ms (default: s, and not over 60)',
+    read: readOneOf(['s', 'ms']),
+  }),
+  allowEmpty: setting({
+    help: 'with --replace, accept a file without rows',
+    read: readSwitch,
+  }),
+  allowShrink: setting({
+    help: 'with --replace, accept under half of 100 or more rows',
+    read: readSwitch,
   }),
   replace: setting({ help: 'replace the whole list by the files, in one step', read: readSwitch }),
   force: setting({

@@ -2,12 +2,16 @@
  * Owns an import from end to end: files in, proxies and rejected rows out. The caller stores the
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { knownColumns } from './columns.ts'
-import { detectFormat, type Format, HEAD_LENGTH, readRows } from './formats/formats.ts'
+import { createNames, type Mapping, type Names } from './fields/columns.ts'
+import { createTranslator, type Translator } from './fields/translate.ts'
+import { textOf, withLineFeeds } from './formats/encoding.ts'
+import { detectFormat, type Format, readRows } from './formats/formats.ts'
+import { emptyProblem } from './guard.ts'
 import { type RawRow, type RowDefaults, readRow } from './row.ts'
-import { type Chunks, UnusableFile } from './sink.ts'
+import { type RowSink, UnusableFile } from './sink.ts'
 
 /** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
@@ -17,8 +21,14 @@ export type ImportOptions = {
   defaults: RowDefaults
   /** Whether the first bad row rejects everything. */
   strict: boolean
-  /** Whether a file without rows is rejected, because it would empty the list; not JSON (`[]`). */
+  /** Whether a source without rows is rejected, because it would empty the list. */
   refuseEmpty?: boolean
+  /** Names of columns and members, with the field that each of them holds. */
+  mapping?: Mapping | undefined
+  /** Awaited once, before the first row. */
+  beforeRows?: () => Awaitable<void>
+  /** Ends the import, which then throws the reason of this signal. */
+  signal?: AbortSignal
 }
 
 /** Where an import reports what happens. */
@@ -28,55 +38,111 @@ export type ImportObserver = {
   rejected(file: string, line: number, field: string, reason: string): void
   /** A member that no record has was ignored; reported once per name. */
   ignored(file: string, line: number, member: string): void
+  /** A source holds no row. */
+  empty?(file: string): void
 }
-
-/**
- * Text is read in chunks of this many bytes. What a chunk becomes (lines, cells, objects) then
- * stays in the cache of the processor: CSV in chunks of 512 KB takes 1.7 times as long.
- */
-const CHUNK_BYTES = 16 * 1024
 
 type Totals = { read: number; rejected: number }
 
-/** The text of a source in chunks. @throws UnusableFile when it is not UTF-8. */
-async function* textOf({ bytes }: Source, count: (bytes: number) => void): Chunks {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  const decode = (chunk?: Uint8Array): string => {
-    try {
-      return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
-    } catch {
-      throw new UnusableFile('is not UTF-8 text')
-    }
-  }
+/** The same bytes, counted, until `signal` is aborted: also while none come. */
+async function* until(
+  bytes: AsyncIterable<Uint8Array>,
+  count: (bytes: number) => void,
+  signal: AbortSignal | undefined,
+): AsyncIterable<Uint8Array> {
+  const iterator = bytes[Symbol.asyncIterator]()
+  // Promise.race with one promise for all chunks would keep all of them in memory.
+  let giveUp = (_reason: unknown): void => {}
+  const abort = (): void => giveUp(signal?.reason)
+  signal?.addEventListener('abort', abort)
   try {
-    for await (const chunk of bytes) {
-      count(chunk.length)
-      for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
-        yield decode(chunk.subarray(at, at + CHUNK_BYTES))
-      }
+    for (;;) {
+      signal?.throwIfAborted()
+      const { promise, resolve, reject } = Promise.withResolvers<IteratorResult<Uint8Array>>()
+      giveUp = reject
+      iterator.next().then(resolve, reject)
+      const { value, done } = await promise
+      if (done) return
+      count(value.length)
+      yield value
     }
-  } catch (error) {
-    if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnusableFile(`cannot be read (${messageOf(error)})`)
+  } finally {
+    signal?.removeEventListener('abort', abort)
+    iterator.return?.()?.catch(() => {}) // nobody waits for the end of a source that hangs
   }
-  yield decode()
 }
 
-/** Reads ahead far enough to detect the format; `all` is the complete text, head included. */
-async function peek(chunks: Chunks) {
-  const iterator = chunks[Symbol.asyncIterator]()
-  let head = ''
-  let isComplete = false
-  while (head.length < HEAD_LENGTH && !isComplete) {
-    const { value, done } = await iterator.next()
-    if (done) isComplete = true
-    else head += value
+/** The translators of rows, one for each list of members that rows have. */
+function createTranslators(names: Names, { provider, type }: RowDefaults) {
+  const translators = new Map<string, Translator>()
+  return (members: readonly string[]): Translator => {
+    const key = members.join('\n')
+    const known = translators.get(key)
+    if (known) return known
+    const translator = createTranslator(members, names, provider, type)
+    if (translators.size < TRANSLATORS_MAX) translators.set(key, translator)
+    return translator
   }
-  async function* all(): Chunks {
-    yield head
-    if (!isComplete) yield* { [Symbol.asyncIterator]: () => iterator }
+}
+/** Rows of a file have few different lists of members; a file of nothing else must not fill memory. */
+const TRANSLATORS_MAX = 1000
+
+/** Reads rows, under whatever names, and passes on the good ones. */
+function createRowReader(
+  names: Names,
+  { defaults, strict }: ImportOptions,
+  add: (proxy: IncomingProxy) => void,
+  observer: Omit<ImportObserver, 'progress'> & { progress(rows: number): void },
+) {
+  const translatorOf = createTranslators(names, defaults)
+  /** For rows of which nobody knows the unit of their ping. */
+  const foreign: RowDefaults = { ...defaults, pingUnit: defaults.pingUnit ?? 'unknown' }
+  const ignored = new Set<string>()
+  const totals: Totals = { read: 0, rejected: 0 }
+  /** The members of the row before: rows mostly have the same, which need no look-up. */
+  let members: string[] = []
+  let translate: Translator['translate'] = null
+
+  function hasOtherMembers(row: RawRow): boolean {
+    let at = 0
+    for (const member in row) if (members[at++] !== member) return true
+    return at !== members.length
   }
-  return { head, isComplete, all: all() }
+
+  function takeMembers(file: string, line: number, row: RawRow): void {
+    members = []
+    for (const member in row) members.push(member)
+    const translator = translatorOf(members)
+    translate = translator.translate
+    for (const member of translator.unknown) {
+      if (!ignored.has(member)) observer.ignored(file, line, member)
+      ignored.add(member)
+    }
+  }
+
+  function bad(file: string, line: number, field: string, reason: string): void {
+    totals.read += 1
+    totals.rejected += 1
+    if (strict) throw new CommandError(`${file}:${line}: ${field} ${reason}`)
+    observer.rejected(file, line, field, reason)
+  }
+
+  return {
+    totals,
+    /** Where the reader of a file puts what it finds. */
+    sinkOf: (file: string, format: Format): RowSink => ({
+      row(line, row, listedAs) {
+        if (hasOtherMembers(row)) takeMembers(file, line, row)
+        const isForeign = format === 'csv' || translate !== null
+        const result = readRow(row, isForeign ? foreign : defaults, listedAs, translate)
+        if (!result.ok) return bad(file, line, result.field, result.reason)
+        totals.read += 1
+        add(result.proxy)
+        observer.progress(totals.read)
+      },
+      bad: (line, field, reason) => bad(file, line, field, reason),
+    }),
+  }
 }
 
 /**
@@ -90,68 +156,45 @@ export async function importSources(
   add: (proxy: IncomingProxy) => void,
   observer: ImportObserver,
 ): Promise<Totals> {
-  const known = knownColumns(options.defaults.provider)
-  const ignored = new Set<string>()
-  const totals: Totals = { read: 0, rejected: 0 }
+  const names = createNames(options.defaults.provider, options.mapping)
   let bytes = 0
-
-  function reject(file: string, line: number, field: string, reason: string): void {
-    totals.read += 1
-    totals.rejected += 1
-    if (options.strict) throw new CommandError(`${file}:${line}: ${field} ${reason}`)
-    observer.rejected(file, line, field, reason)
+  const count = (more: number): void => {
+    bytes += more
   }
+  const rows = createRowReader(names, options, add, {
+    ...observer,
+    progress: read => observer.progress(read, bytes),
+  })
+  const { totals } = rows
+  let beforeRows = options.beforeRows
 
-  /** The members of the row before: rows mostly have the same, which need no look-up. */
-  const members: string[] = []
-
-  function noteUnknown(file: string, line: number, member: string): void {
-    if (known.has(member) || ignored.has(member)) return
-    ignored.add(member)
-    observer.ignored(file, line, member)
-  }
-
-  function take(file: string, line: number, row: RawRow, listedAs?: string): void {
-    let at = 0
-    for (const member in row) {
-      if (members[at] === member) at += 1
-      else {
-        members[at++] = member
-        noteUnknown(file, line, member)
-      }
-    }
-    const result = readRow(row, options.defaults, listedAs)
-    if (!result.ok) return reject(file, line, result.field, result.reason)
-    totals.read += 1
-    add(result.proxy)
-    observer.progress(totals.read, bytes)
-  }
-
-  for (const source of sources) {
+  for (const { name, bytes: given } of sources) {
     const before = { ...totals }
-    let statesEmpty = false // JSON without records states that there are none
-    const count = (more: number): void => {
-      bytes += more
-    }
     try {
-      const { head, isComplete, all } = await peek(textOf(source, count))
-      const format = options.format === 'auto' ? detectFormat(head, isComplete) : options.format
-      statesEmpty = format === 'json'
-      await readRows(format, all, {
-        row: (line, row, listedAs) => take(source.name, line, row, listedAs),
-        bad: (line, field, reason) => reject(source.name, line, field, reason),
-      })
+      const { head, isComplete, all } = await withLineFeeds(
+        textOf(until(given, count, options.signal)),
+      )
+      const { format: asked } = options
+      const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
+      await beforeRows?.()
+      beforeRows = undefined
+      await readRows(format, all, rows.sinkOf(name, format), names)
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
-      throw new CommandError(`${source.name}: ${error.message}; nothing was imported`)
+      throw new CommandError(`${name}: ${error.message}; nothing was imported`)
     }
     const read = totals.read - before.read
-    if (read === 0 && options.refuseEmpty && !statesEmpty) {
-      throw new CommandError(`${source.name} is empty, and --replace would remove the whole list`)
-    }
     if (read > 0 && totals.rejected - before.rejected === read) {
-      throw new CommandError(`${source.name}: no row is usable; nothing was imported`)
+      throw new CommandError(`${name}: no row is usable; nothing was imported`)
     }
+    const problem = emptyProblem(read)
+    if (problem === null) continue
+    if (options.refuseEmpty) {
+      throw new CommandError(
+        `${name} ${problem}; nothing was imported (--allow-empty if that is meant)`,
+      )
+    }
+    observer.empty?.(name)
   }
   return totals
 }

@@ -3,11 +3,10 @@
  * why they do not. Pure; knows nothing of file formats or of what is stored.
  */
 
-import { canonicalIp, parseDigits } from '../lib/ip.ts'
-import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
+import { canonicalIp } from '../lib/ip.ts'
+import { toSeconds } from '../lib/time.ts'
 import {
   type Address,
-  ANONS,
   type IncomingProxy,
   type ProxyType,
   parseAddress,
@@ -17,10 +16,24 @@ import {
   type Service,
   TYPES,
 } from '../proxies/proxy.ts'
-import { underscored } from './columns.ts'
+import { underscored } from './fields/columns.ts'
+import {
+  anonOf,
+  BadField,
+  bad,
+  CREDENTIALS,
+  flagOf,
+  instantOf,
+  numberOf,
+  type PingUnit,
+  pingMsOf,
+  type RawRow,
+  textOf,
+  timecheckOf,
+  typeOf,
+} from './fields/values.ts'
 
-/** A row's members as its format has them: strings from CSV, any JSON value from JSON. */
-export type RawRow = { readonly [member: string]: unknown }
+export type { RawRow } from './fields/values.ts'
 
 /** What applies to every row of an import. */
 export type RowDefaults = {
@@ -30,6 +43,8 @@ export type RowDefaults = {
   nowMs: number
   /** Name of the provider's own service. */
   provider: string
+  /** The unit of `ping` where a value names none; seconds when left out. */
+  pingUnit?: PingUnit | undefined
 }
 
 export type RowResult =
@@ -40,50 +55,8 @@ export type RowResult =
 export const FUTURE_SECONDS_MAX = 300
 const CITY_LENGTH_MAX = 200
 
-class BadField extends Error {
-  readonly field: string
-  constructor(field: string, reason: string) {
-    super(reason)
-    this.field = field
-  }
-}
-const bad = (field: string, reason: string): never => {
-  throw new BadField(field, reason)
-}
-
-/** A value as trimmed text; `''` when unknown. */
-function textOf(value: unknown, field: string): string {
-  if (typeof value === 'string') return value.trim()
-  if (value === undefined || value === null) return ''
-  return typeof value === 'number' ? String(value) : bad(field, 'must be a text')
-}
-
-/** A value as a number from 0 to `max`; `null` when unknown. */
-function numberOf(value: unknown, field: string, max: number, accepts: string): number | null {
-  let number = Number.NaN
-  if (typeof value === 'number') number = value
-  else {
-    const text = textOf(value, field)
-    if (text === '') return null
-    number = decimalOf(text)
-  }
-  return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}`)
-}
-
-/** The number of a text such as `12`, `0.5` or `5e-7`, NaN for any other. */
-function decimalOf(text: string): number {
-  const integer = parseDigits(text, 15)
-  if (integer >= 0) return integer
-  return /^\d{1,15}(?:\.\d{1,15})?(?:e-\d{1,2})?$/.test(text) ? Number(text) : Number.NaN
-}
-
-function choiceOf<T extends string>(value: unknown, field: string, list: readonly T[]): T | '' {
-  const text = textOf(value, field)
-  if (text === '') return ''
-  for (const item of list) if (item === text) return item // as nearly all are written
-  const lower = text.toLowerCase()
-  return list.find(item => item === lower) ?? bad(field, `must be one of ${list.join(', ')}`)
-}
+/** An address with a user and a password, before it or after it. */
+const WITH_CREDENTIALS = /@|^(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}:[^:]*:/
 
 /** The address from `ip` (with its port or with `port`), or from the key it is listed under. */
 function addressOf(row: RawRow, listedAs: string | undefined): Address {
@@ -91,7 +64,10 @@ function addressOf(row: RawRow, listedAs: string | undefined): Address {
   const port = textOf(row.port, 'port')
   const given = ip === '' ? (listedAs ?? '') : ip.includes(':') ? ip : joined(ip, port, listedAs)
   const address = parseAddress(given)
-  if (!address) return bad('ip', 'must be an IPv4 address with a port, a.b.c.d:port')
+  if (!address) {
+    const accepts = 'must be an IPv4 address with a port, a.b.c.d:port'
+    return bad('ip', WITH_CREDENTIALS.test(given) ? CREDENTIALS : accepts)
+  }
   if (port !== '' && parsePort(port) !== address.port) {
     return bad('port', 'must be an integer from 1 to 65535, the same as in ip')
   }
@@ -115,14 +91,13 @@ function countryOf(value: unknown): string {
   return text.toUpperCase()
 }
 
+/** The name of a city. Commas are left out, because in a query they separate names. */
 function cityOf(value: unknown, field: string): string {
-  const text = textOf(value, field)
-  const fits = text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f,]/.test(text)
-  return fits ? text : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters, no comma`)
+  const given = textOf(value, field)
+  const text = given.includes(',') ? given.replace(/[\s,]*,[\s,]*/g, ' ').trim() : given
+  const fits = text.length <= CITY_LENGTH_MAX && !/[\u0000-\u001f\u007f]/.test(text)
+  return fits ? text : bad(field, `must be a name of up to ${CITY_LENGTH_MAX} characters`)
 }
-
-const INSTANT = 'must be an ISO 8601 time or Unix seconds'
-const TIMECHECK = 'must be YYYY-MM-DD HH:MM:SS (UTC+2)'
 
 /** Unix seconds of the check: `checked_at`, else `timecheck`, else the time of the import. */
 function checkedAtOf({ checked_at, timecheck }: RawRow, nowMs: number): number {
@@ -131,38 +106,11 @@ function checkedAtOf({ checked_at, timecheck }: RawRow, nowMs: number): number {
   const local = textOf(timecheck, 'timecheck')
   const field = instant === '' ? 'timecheck' : 'checked_at'
   if (instant === '' && local === '') return now
-  const seconds =
-    instant === ''
-      ? (parseTimecheck(local) ?? bad(field, TIMECHECK))
-      : (unixSecondsOf(instant) ?? bad(field, INSTANT))
+  const seconds = instant === '' ? timecheckOf(local) : instantOf(instant)
   if (seconds < 0) return bad(field, 'must not lie before 1970')
   return seconds <= now + FUTURE_SECONDS_MAX
     ? seconds
     : bad(field, `lies more than ${FUTURE_SECONDS_MAX / 60} minutes in the future`)
-}
-
-function unixSecondsOf(text: string): number | null {
-  const seconds = parseDigits(text, 12)
-  if (seconds >= 0) return seconds
-  if (/^\d{1,12}\.\d{1,9}$/.test(text)) return Math.floor(Number(text))
-  const ms = parseInstant(text)
-  return ms === null ? null : toSeconds(ms)
-}
-
-const FLAGS = new Map([
-  ['true', true],
-  ['1', true],
-  ['false', false],
-  ['0', false],
-])
-
-/** A value as true or false; `null` when unknown. */
-function flagOf(value: unknown, field: string): boolean | null {
-  if (value === true || value === 'true') return true // as nearly all are written
-  if (value === false || value === 'false') return false
-  if (value === undefined || value === null) return null
-  const word = typeof value === 'object' ? 'an object' : String(value).trim().toLowerCase()
-  return word === '' ? null : (FLAGS.get(word) ?? bad(field, 'must be true or false'))
 }
 
 const NONE: ReadonlySet<Service> = new Set()
@@ -192,25 +140,32 @@ const providerColumn = (row: RawRow, provider: string): string =>
 const INTEGER_MAX = 999_999_999_999_999
 
 /**
- * Reads one row. `listedAs` is its key when the row is a value of a JSON object.
- * Ping (seconds) is rounded to milliseconds, speed to bytes a second, works down to a percent.
+ * Reads one row. `listedAs` is its key when the row is a value of a JSON object; `translate` makes
+ * its names ours, and may throw `BadField`.
+ * Ping is rounded to milliseconds, speed to bytes a second, works down to a percent.
  */
-export function readRow(row: RawRow, defaults: RowDefaults, listedAs?: string): RowResult {
+export function readRow(
+  given: RawRow,
+  defaults: RowDefaults,
+  listedAs?: string,
+  translate: ((row: RawRow) => RawRow) | null = null,
+): RowResult {
   try {
+    const row = translate === null ? given : translate(given)
     const { ip, port } = addressOf(row, listedAs)
-    const type = choiceOf(row.type, 'type', TYPES) || defaults.type
+    const type = typeOf(row.type) || defaults.type
     if (!type) bad('type', `is required: ${TYPES.join(', ')} (or give --type)`)
-    const ping = numberOf(row.ping, 'ping', INTEGER_MAX / 1000, 'a number of seconds, at least 0')
+    const pingMs = pingMsOf(row.ping, defaults.pingUnit ?? 's')
     const speed = numberOf(row.speed, 'speed', INTEGER_MAX, 'bytes per second, at least 0')
-    const works = numberOf(row.works, 'works', 100, 'a number from 0 to 100')
+    const works = numberOf(row.works, 'works', 100, 'a number from 0 to 100', '%')
     const proxy: IncomingProxy = {
       ip,
       port,
       type: type as ProxyType, // `bad` has thrown otherwise
       ipOut: ipOutOf(row.ip_out),
-      anon: choiceOf(row.anon, 'anon', ANONS),
+      anon: anonOf(row.anon),
       speed: speed === null ? null : Math.round(speed),
-      pingMs: ping === null ? null : Math.round(ping * 1000),
+      pingMs,
       checkedAt: checkedAtOf(row, defaults.nowMs),
       country: countryOf(row.country),
       city: cityOf(row.city, 'city'),

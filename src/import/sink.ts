@@ -2,7 +2,10 @@
  * Owns what the readers of all formats share: where rows go, how JSON records are recognised, and
  * the error for a file that cannot be used. Knows no format.
  */
-import type { RawRow } from './row.ts'
+import type { Names } from './fields/columns.ts'
+import type { RawRow } from './fields/values.ts'
+
+export { isRecord } from './fields/values.ts'
 
 /** Receives rows in file order. Lines are counted from 1. */
 export type RowSink = {
@@ -16,17 +19,13 @@ export type RowSink = {
 export type Chunks = AsyncIterable<string>
 
 /** Finds the rows of one format. @throws UnusableFile when the text is not of that format. */
-export type Reader = (chunks: Chunks, sink: RowSink) => Promise<void>
+export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<void>
 
 /** The file as a whole cannot be used. The message says why, without the file's name. */
 export class UnusableFile extends Error {}
 
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
-
-/** Whether a value from JSON is an object, neither `null` nor an array. */
-export const isRecord = (value: unknown): value is RawRow =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The value of a JSON document, or `undefined` when it is not valid JSON. */
 export const parseJson = (text: string): unknown => {

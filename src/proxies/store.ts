@@ -27,12 +27,21 @@ export interface ProxyReader {
   isEmpty(): boolean
 }
 
+/** Rows of the list before an import and after it. */
+export type ListSizes = { before: number; after: number }
+
 export type ImportCounts = { added: number; updated: number; unchanged: number; removed: number }
 
 /** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
+  /**
+   * Locks the list; `add` does so too, but blocks the event loop while another import has it.
+   * Rejects with the reason of `signal` once that is aborted.
+   */
+  lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
-  commit(): Awaitable<ImportCounts>
+  /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
+  commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
   rollback(): Awaitable<void>
 }
 

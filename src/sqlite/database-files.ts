@@ -37,11 +37,16 @@ export function linkDatabase(from: string, to: string): void {
   linkSync(from, to)
 }
 
-/** Puts a closed database into the place of another, whose WAL is removed. */
+/** Puts a closed database into the place of a damaged one that is locked, without its WAL. */
 export function moveDatabase(from: string, to: string): void {
   giveTo(ownerOf(to), from)
-  for (const end of WAL_ENDS) rmSync(to + end, { force: true })
+  removeWal(to)
   renameSync(from, to)
+}
+
+/** Removes the WAL of a database that is not there or is about to be removed. */
+export function removeWal(file: string): void {
+  for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
 
 /** Removes a database with its WAL. */

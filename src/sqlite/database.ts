@@ -7,8 +7,9 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal } from './data-directory.ts'
-import { freshFile, linkDatabase, removeDatabase, walOf } from './database-files.ts'
+import { freshFile, linkDatabase, removeDatabase, removeWal, walOf } from './database-files.ts'
 import { explain, isDamage, isLasting } from './errors.ts'
+import { lockPlace } from './file-lock.ts'
 import { type Holds, isOfEarlierSchema, migrate, refuseForeign } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
@@ -120,12 +121,13 @@ function requireFile(file: string): void {
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   if (existsSync(file)) return requireFile(file)
-  if (existsSync(walOf(file))) {
-    if (options.holds === 'proxies') return // SQLite ignores a WAL without its file
-    throw new CommandError(strayWal(file))
-  }
+  if (options.holds === 'access' && existsSync(walOf(file))) throw new CommandError(strayWal(file))
+  let release: (() => void) | null = null
   const fresh = freshFile(file)
   try {
+    release = lockPlace(file, options.isServer ? SERVER_BUSY_MS : COMMAND_BUSY_MS)
+    if (release === null || existsSync(file)) return
+    removeWal(file) // of a list that was deleted; a server may still use it, but not by its name
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     db.close(true)
@@ -134,6 +136,7 @@ function makeFile(file: string, options: OpenOptions): void {
     // Another process was first, or opening it fails again and is explained then.
   } finally {
     removeDatabase(fresh)
+    release?.()
   }
 }
 
@@ -154,6 +157,34 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
   db.run('pragma trusted_schema = off')
   migrate(db, file, options)
+}
+
+/** A file that holds more unused than used bytes is made smaller, if they are at least as many. */
+const UNUSED_BYTES_MIN = 16 * 1024 * 1024
+/** How long that waits for another process that writes, in milliseconds. */
+const SHRINK_BUSY_MS = 250
+
+/**
+ * Gives unused space back where that is most of the file, as after a list was replaced by a short
+ * one. Costs less than writing what was removed did; readers go on. The file itself shrinks when
+ * the WAL is copied into it.
+ */
+export function shrink(db: Database): void {
+  const pages = db
+    .query<{ unused: number; all: number; bytes: number }, []>(
+      `select (select freelist_count from pragma_freelist_count) as unused,
+        (select page_count from pragma_page_count) as 'all',
+        (select page_size from pragma_page_size) as bytes`,
+    )
+    .get()
+  if (pages === null || pages.unused * pages.bytes < UNUSED_BYTES_MIN) return
+  if (pages.unused * 2 < pages.all) return
+  try {
+    db.run(`pragma busy_timeout = ${SHRINK_BUSY_MS}`)
+    db.run('vacuum')
+  } catch {
+    // Another process writes, or the disk is full: the next import that replaces the list tries.
+  }
 }
 
 /** Returns a function whose result changes whenever another connection commits. */

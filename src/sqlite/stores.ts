@@ -4,6 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Subject } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
@@ -17,9 +18,10 @@ import { createPlanStore, seedPlans } from './access/plans.ts'
 import { openAccessFile } from './access/store.ts'
 import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
-import type { OpenMode } from './database.ts'
+import { type OpenMode, shrink } from './database.ts'
 import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isStoreFailure } from './errors.ts'
+import { lockPlace } from './file-lock.ts'
 import { checkRegistry } from './integrity/check.ts'
 import { checkInWorker } from './integrity/check-in-worker.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
@@ -62,13 +64,14 @@ export function openList(
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, toSeconds(nowMs)),
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
-      const { add, commit, rollback } = beginImport(db, mode, onWait, clock())
-      const commitAndSettle = () => {
-        const counts = commit()
+      const importTx = beginImport(db, mode, onWait, clock())
+      const commit: ImportTx['commit'] = approve => {
+        const counts = importTx.commit(approve)
+        if (mode === 'replace') shrink(db)
         settle()
         return counts
       }
-      return { add, commit: commitAndSettle, rollback }
+      return { ...importTx, commit }
     },
     close(): void {
       if (dir !== null) keepStamp(db, file, clock())
@@ -131,10 +134,10 @@ export const withList = <T>(
     },
   )
 
-/** Whether there is a usable list; `onDamage` is called with a sentence when it is damaged. */
+/** Whether there is no damaged list; `onDamage` is called with a sentence when there is. */
 function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => void): boolean {
   const file = join(dir, PROXY_FILE)
-  if (!existsSync(file)) return false
+  if (!existsSync(file)) return true // it will be created, empty
   try {
     openIntactList(dir, clock).close()
     return true
@@ -145,18 +148,52 @@ function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => voi
   }
 }
 
+/** Time between two attempts to lock a damaged list. */
+const RETRY_MS = 50
+
+/** Where replacing a list reports what happens before the first row. */
+export type ReplaceObserver = {
+  /** The list is damaged: its rows are not kept, nor compared with the new ones. */
+  onDamage: (sentence: string) => void
+  /** Another process is replacing the damaged list. */
+  onWait: () => void
+}
+
 /**
- * Works with a list whose rows are all to be replaced. If there is none that can be used, a
- * new one is moved into its place at the end, so that a server never sees it empty.
+ * Works with a list whose rows are all to be replaced. In the place of a damaged one a new one is
+ * moved at the end, so that a server never sees it empty; other replacements wait for that.
  */
 export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
-  onDamage: (sentence: string) => void,
+  { onDamage, onWait }: ReplaceObserver,
+  signal?: AbortSignal,
 ): Promise<T> {
-  if (isUsable(dir, clock, onDamage)) return withList(dir, clock, work)
   const file = join(dir, PROXY_FILE)
+  if (isUsable(dir, clock, onDamage)) return withList(dir, clock, work)
+  let release = lockPlace(file, RETRY_MS)
+  if (release === null) onWait()
+  while (release === null) {
+    await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
+    release = lockPlace(file, 0)
+  }
+  try {
+    // Another process may have replaced it meanwhile.
+    if (isUsable(dir, clock, () => {})) return await withList(dir, clock, work)
+    return await replaceDamaged(file, dir, clock, work)
+  } finally {
+    release()
+  }
+}
+
+/** Fills a new list and moves it into the place of a damaged one, which is locked. */
+async function replaceDamaged<T>(
+  file: string,
+  dir: string,
+  clock: Clock,
+  work: (list: List) => Awaitable<T>,
+): Promise<T> {
   const fresh = freshFile(file)
   try {
     const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)

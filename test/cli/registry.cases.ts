@@ -8,8 +8,7 @@ demo      2/60s    unlimited  unlimited  unlimited  50         1          on
 standard  5/5s     34560      unlimited  unlimited  unlimited  4          on
 temp      2/3600s  unlimited  unlimited  unlimited  30         1          on
 `
-const SMALL =
-  'small     2/5s     1000       10         unlimited  100        4          on\n'
+const SMALL = 'small     2/5s     1000       10         unlimited  100        4          on\n'
 const row = (name: string, more: object): object => ({
   name,
   burst: '5/5s',
@@ -167,7 +166,10 @@ export const PLAN_STEPS: readonly Transcript[] = [
     name: 'plans list shows the built-in plans, as a table and as JSON',
     steps: [
       { args: ['plans', 'list'], stdout: PLANS },
-      { args: ['plans', 'list', '--json'], stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]) },
+      {
+        args: ['plans', 'list', '--json'],
+        stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]),
+      },
     ],
   },
   {
@@ -213,7 +215,8 @@ export const PLAN_STEPS: readonly Transcript[] = [
       {
         args: ['plans', 'set', 'temp_x'],
         exitCode: 2,
-        stderr: 'proxylist: NAME must not start with temp_: the plan of all temporary keys is temp\n',
+        stderr:
+          'proxylist: NAME must not start with temp_: the plan of all temporary keys is temp\n',
       },
     ],
   },
@@ -365,7 +368,9 @@ export const TWINS: readonly Transcript[] = [
       ...Object.entries({ data: 'a-here', s: 'a-state', t: 'a-twin', 'f/deep': 'a-flag' }).map(
         ([dir, plan]) => ({
           args: ['plans', 'list', '--data', dir],
-          stdout: new RegExp(`^NAME .*\\n${plan} .*\\nclassic .*\\ndemo .*\\nstandard .*\\ntemp .*\\n$`),
+          stdout: new RegExp(
+            `^NAME .*\\n${plan} .*\\nclassic .*\\ndemo .*\\nstandard .*\\ntemp .*\\n$`,
+          ),
         }),
       ),
     ],

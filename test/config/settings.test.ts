@@ -211,10 +211,43 @@ const OPERATOR = {
   },
   type: {
     fallback: undefined,
-    accepted: ['http', 'https', 'socks4', 'socks5'].map(name => [name, name] as const),
-    refused: ['socks', 'HTTP', 'http,https'],
+    accepted: [
+      ...['http', 'https', 'socks4', 'socks5'].map(name => [name, name] as const),
+      ['SOCKS5', 'socks5'],
+      ['Http', 'http'],
+    ],
+    refused: ['socks', ' http', 'http,https'],
     expected: 'http or https or socks4 or socks5',
   },
+  map: {
+    fallback: undefined,
+    accepted: [
+      ['Where=ip', new Map([['Where', 'ip']])],
+      [' a b = PORT ', new Map([['a b', 'port']])],
+      ['3=-', new Map([['3', '-']])],
+      [
+        'a=ip,b=port\nc, d=type',
+        new Map([
+          ['a', 'ip'],
+          ['b', 'port'],
+          ['c, d', 'type'],
+        ]),
+      ],
+    ],
+    refused: ['ip', '=ip', ' =ip', 'a=', 'a= ', 'a=ip,b', 'a=ip\nb', 'a=b=c'],
+    expected: 'COLUMN=FIELD, or COLUMN=-',
+  },
+  pingUnit: {
+    fallback: undefined,
+    accepted: [
+      ['s', 's'],
+      ['ms', 'ms'],
+    ],
+    refused: ['sec', 'MS', 'us'],
+    expected: 's or ms',
+  },
+  allowEmpty: SWITCH,
+  allowShrink: SWITCH,
   replace: SWITCH,
   force: SWITCH,
   strict: SWITCH,

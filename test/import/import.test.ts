@@ -6,66 +6,19 @@ import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { type Format, HEAD_LENGTH } from '../../src/import/formats/formats.ts'
-import { type ImportOptions, importSources, type Source } from '../../src/import/import.ts'
+import type { Format } from '../../src/import/formats/formats.ts'
+import { HEAD_LENGTH } from '../../src/import/formats/head.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
-import {
-  ANONS,
-  cityIn,
-  type IncomingProxy,
-  type Proxy,
-  SERVICES,
-  TYPES,
-} from '../../src/proxies/proxy.ts'
+import { ANONS, cityIn, type Proxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
 import { createRenderer } from '../support/render.ts'
 import { found } from './formats/found.ts'
+import { DEFAULTS, imported, PROVIDER, sourceOf } from './imported.ts'
 
 const NOW = T0 / 1000
 const BIG = 999_999_999_999_999
-const PROVIDER = 'the service'
-const DEFAULTS = { type: undefined, nowMs: T0, provider: PROVIDER }
-
-/** Bytes in chunks of `size`. */
-async function* bytesOf(bytes: Uint8Array, size: number): AsyncIterable<Uint8Array> {
-  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size)
-}
-const sourceOf = (name: string, data: string | Uint8Array, size = 4096): Source => ({
-  name,
-  bytes: bytesOf(typeof data === 'string' ? new TextEncoder().encode(data) : data, size),
-})
-
-type Report = readonly [file: string, line: number, field: string, reason: string]
-type Imported = {
-  proxies: IncomingProxy[]
-  rejected: Report[]
-  ignored: [file: string, line: number, member: string][]
-  totals: { read: number; rejected: number }
-  progress: (readonly [rows: number, bytes: number])[]
-}
-
-async function imported(
-  sources: readonly Source[],
-  options: Partial<ImportOptions> = {},
-): Promise<Imported> {
-  const proxies: IncomingProxy[] = []
-  const rejected: Report[] = []
-  const ignored: Imported['ignored'] = []
-  const progress: Imported['progress'] = []
-  const totals = await importSources(
-    sources,
-    { format: 'auto', defaults: DEFAULTS, strict: false, ...options },
-    proxy => proxies.push(proxy),
-    {
-      progress: (...now) => progress.push(now),
-      rejected: (...report) => rejected.push(report),
-      ignored: (...note) => ignored.push(note),
-    },
-  )
-  return { proxies, rejected, ignored, totals, progress }
-}
 
 const VECTORS = join(ROOT, 'test/fixtures/vectors')
 const vector = (name: string): Uint8Array => readFileSync(join(VECTORS, name))
@@ -120,22 +73,22 @@ const BAD: { [file: string]: RegExp } = {
   'bad_latin1_end.txt': /not UTF-8/,
   'bad_mismatched_brackets.json': /not a JSON list/,
   'bad_nested_array.json': /no row is usable/,
-  'bad_no_ip_column.csv': /none of the known formats/,
+  'bad_no_ip_column.csv': /none of the known formats.*a table.*--map COLUMN=ip/,
   'bad_no_type.txt': /no row is usable/,
   'bad_nul.txt': /not text/,
   'bad_null.json': /none of the known formats/,
   'bad_numbers.json': /no row is usable/,
   'bad_open_quote.csv': /line 3/,
   'bad_other_object.json': /not a list of proxies/,
-  'bad_page.html': /none of the known formats/,
+  'bad_page.html': /none of the known formats.*an HTML or XML page/,
   'bad_python_literals.json': /not valid JSON/,
   'bad_scalar.json': /none of the known formats/,
   'bad_single_quotes.json': /not valid JSON/,
   'bad_stray_quote.csv': /line 2/,
-  'bad_text.txt': /none of the known formats/,
+  'bad_text.txt': /none of the known formats.*looks like text/,
   'bad_trailing_comma.json': /line 2/,
   'bad_two_documents.json': /expected end of file/,
-  'bad_utf16.txt': /not UTF-8/,
+  'bad_utf16.txt': /not UTF-16/,
 }
 
 describe('vectors', () => {
@@ -277,7 +230,7 @@ const REPORTED: readonly Case[] = [
   ],
   [
     'ndjson',
-    '{"ip":"1.2.3.4:80","type":"http"}\n\n{"ip":"1.2.3.4:80"\n{"ip":"1.2.3.4:80","type":"http","smtp":"yes"}\n[]',
+    '{"ip":"1.2.3.4:80","type":"http"}\n\n{"ip":"1.2.3.4:80"\n{"ip":"1.2.3.4:80","type":"http","smtp":"maybe"}\n[]',
     [
       [3, 'row', /not a JSON object/],
       [4, 'smtp', /true or false/],
@@ -391,19 +344,22 @@ describe('an import', () => {
   for (const empty of ['', '\n', '# nothing today\n', 'ip,type\n']) {
     test(`that replaces the list is rejected for an empty file: ${JSON.stringify(empty)}`, async () => {
       const outcome = imported([sourceOf('f', empty)], { refuseEmpty: true })
-      await expect(outcome).rejects.toThrow(/^f is empty, and --replace would remove/)
+      await expect(outcome).rejects.toThrow(
+        /^f holds no row, and would remove the whole list; nothing was imported \(--allow-empty /,
+      )
       expect((await imported([sourceOf('f', empty)])).totals).toEqual({ read: 0, rejected: 0 })
     })
   }
-  test('that replaces the list accepts a JSON document without records', async () => {
-    for (const text of ['[]', '{"status":"ok","count":0,"data":[]}']) {
-      const { proxies } = await imported([sourceOf('f', text)], { refuseEmpty: true })
-      expect(proxies).toEqual([])
-    }
-  })
+  for (const text of ['[]', '{"status":"ok","count":0,"data":[]}']) {
+    test(`that replaces the list is rejected for a JSON document without records: ${text}`, async () => {
+      const outcome = imported([sourceOf('f', text)], { refuseEmpty: true })
+      await expect(outcome).rejects.toThrow(/^f holds no row/)
+      expect((await imported([sourceOf('f', text)])).proxies).toEqual([])
+    })
+  }
   test('that replaces the list is rejected for one empty file among others', async () => {
     const sources = [sourceOf('a', 'http://1.2.3.4:80\n'), sourceOf('b', '')]
-    await expect(imported(sources, { refuseEmpty: true })).rejects.toThrow(/^b is empty/)
+    await expect(imported(sources, { refuseEmpty: true })).rejects.toThrow(/^b holds no row/)
   })
   test('with strict accepts a file without bad rows', async () => {
     const source = sourceOf('f', vector('good_all_columns.csv'))

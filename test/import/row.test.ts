@@ -121,6 +121,21 @@ const TAKEN: readonly Member[] = [
   ...TYPES.map(type => ['type', type, 'type', type] satisfies Member),
   ...ANONS.map(anon => ['anon', anon, 'anon', anon] satisfies Member),
   ['type', ' HTTPS ', 'type', 'https'],
+  ['type', 'http,https', 'type', 'https'],
+  ['type', 'HTTP, SOCKS4/SOCKS5', 'type', 'socks5'],
+  ['type', 'ftp http', 'type', 'http'],
+  ['type', ['http', 'socks4'], 'type', 'socks4'],
+  ['type', [{ type: 'HTTP' }, { type: 'HTTPS' }, { type: 'CONNECT:80' }], 'type', 'https'],
+  ['type', 'socks5h', 'type', 'socks5'],
+  ['type', 'socks4a', 'type', 'socks4'],
+  ['anon', 'high', 'anon', 'elite'],
+  ['anon', 'Elite proxy', 'anon', 'elite'],
+  ['anon', 'Anm', 'anon', 'anonymous'],
+  ['anon', 'NOA', 'anon', 'transparent'],
+  ['works', '97%', 'works', 97],
+  ['ping', '532ms', 'pingMs', 532],
+  ['ping', ' 532 MS ', 'pingMs', 532],
+  ['ping', '0.532 s', 'pingMs', 532],
   ['works', 0, 'works', 0],
   ['works', '0', 'works', 0],
   ['works', 100, 'works', 100],
@@ -139,21 +154,28 @@ const TAKEN: readonly Member[] = [
   ['country', 'Ru', 'country', 'RU'],
   ['city', 'Ё', 'city', 'Ё'],
   ['city', 'x'.repeat(200), 'city', 'x'.repeat(200)],
+  ['city', 'Washington, D.C.', 'city', 'Washington D.C.'],
+  ['city', ', a ,, b,', 'city', 'a b'],
   ['city_en', 'New York', 'cityEn', 'New York'],
+  ['city_en', 'Washington,D.C.', 'cityEn', 'Washington D.C.'],
   ['ip_out', '9.8.7.6', 'ipOut', '9.8.7.6'],
   ['ip_out', '::FFFF:9.8.7.6', 'ipOut', '9.8.7.6'],
   ['ip_out', '2001:db8:0:0:0:0:0:1', 'ipOut', '2001:db8::1'],
   ['ip_out', '1:2:3:4::9.8.7.6', 'ipOut', '1:2:3:4::908:706'],
 ]
 const REFUSED: readonly (readonly [member: string, value: unknown])[] = [
-  ...['ftp', 'socks', 'http,https', 'constructor', 5, true, {}].map(v => ['type', v] as const),
-  ...['high', 'unknown', 'elite proxy', 1, []].map(v => ['anon', v] as const),
-  ...[-1, 101, 100.5, '1e2', '+5', '0x10', '97%', true, [97], {}].map(v => ['works', v] as const),
+  ...['ftp', 'socks', 'ftp,gopher', 'constructor', 5, true, {}].map(v => ['type', v] as const),
+  ...['very', 'unknown', 'elite or so', 1, []].map(v => ['anon', v] as const),
+  ...[-1, 101, 100.5, '1e2', '+5', '0x10', '101%', '%', '97%%', true, [97], {}].map(
+    v => ['works', v] as const,
+  ),
   ...[-1, '-1', '1e3', 'fast', 1e15, '1,5', [], false].map(v => ['speed', v] as const),
-  ...[-0.001, '-1', 'NaN', 'Infinity', '532ms', '0,532', 1e12, {}].map(v => ['ping', v] as const),
+  ...[-0.001, '-1', 'NaN', 'Infinity', '532 m', 'ms', '0,532', '0,532s', 1e12, {}].map(
+    v => ['ping', v] as const,
+  ),
   ...['D', 'DEU', 'Germany', 'd1', '??', 'ß', 'ﬁ', 49, {}].map(v => ['country', v] as const),
-  ...['x'.repeat(201), 'a,b', 'a\nb', 'a\u0000b', 'a\u007f', {}, []].map(v => ['city', v] as const),
-  ...['x'.repeat(201), 'a,b', 'a\tb', false].map(v => ['city_en', v] as const),
+  ...['x'.repeat(201), 'a\nb', 'a\u0000b', 'a\u007f', {}, []].map(v => ['city', v] as const),
+  ...['x'.repeat(201), 'a\tb', false].map(v => ['city_en', v] as const),
   ...['9.8.7.6:80', '9.8.7', 'example.org', '[::1]', {}].map(v => ['ip_out', v] as const),
 ]
 
@@ -180,10 +202,10 @@ describe('a member of a row', () => {
 })
 
 const FLAGS: readonly (readonly [value: unknown, granted: boolean])[] = [
-  ...[true, 'true', 'TRUE', ' True ', 1, '1'].map(value => [value, true] as const),
-  ...[false, 'false', 'False', 0, '0'].map(value => [value, false] as const),
+  ...[true, 'true', 'TRUE', ' True ', 1, '1', 'yes'].map(value => [value, true] as const),
+  ...[false, 'false', 'False', 0, '0', 'No'].map(value => [value, false] as const),
 ]
-const NO_FLAGS = [2, -1, 0.5, 'yes', 'on', 'constructor', '__proto__', {}, [], [true], [[1]]]
+const NO_FLAGS = [2, -1, 0.5, 'maybe', 'on', 'constructor', '__proto__', {}, [], [true], [[1]]]
 
 describe('a service of a row', () => {
   for (const [i, service] of SERVICES.entries()) {
@@ -224,7 +246,12 @@ const TIMES: readonly (readonly [row: RawRow, checkedAt: number])[] = [
   [{ checked_at: NOW - 30 }, NOW - 30],
   [{ checked_at: `${NOW - 30}` }, NOW - 30],
   [{ checked_at: NOW - 29.5 }, NOW - 30],
+  [{ checked_at: NOW * 1000 }, NOW],
+  [{ checked_at: `${NOW * 1000 - 1}` }, NOW - 1],
+  [{ checked_at: 100_000_000_000 }, 100_000_000],
   [{ checked_at: 0 }, 0],
+  [{ checked_at: 19_999 }, 19_999],
+  [{ checked_at: 80_000 }, 80_000],
   [{ checked_at: '2026-11-20T11:59:30Z' }, NOW - 30],
   [{ checked_at: '2026-11-20T11:59:30.999Z' }, NOW - 30],
   [{ checked_at: '2026-11-20T13:59:30+02:00' }, NOW - 30],
@@ -253,7 +280,7 @@ const NO_TIMES: readonly (readonly [member: 'timecheck' | 'checked_at', value: u
   ['timecheck', '2 minutes ago'],
   ['checked_at', NOW + 301],
   ['checked_at', iso(NOW + 301)],
-  ['checked_at', NOW * 1000],
+  ['checked_at', (NOW + 301) * 1000],
   ['checked_at', -1],
   ['checked_at', '1e9'],
   ['checked_at', '1969-12-31T23:59:59Z'],

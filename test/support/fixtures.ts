@@ -26,8 +26,6 @@ export const NO_FILTER: Filter = {
   address: null,
   services: [],
   count: null,
-  downloads: null,
-  enabled: true,
 }
 
 /** A list row as a file would hold it; `age` is in seconds before T0. */

@@ -1,29 +1,28 @@
-/** Owns CSV (RFC 4180): a header of member names, then one row per record. */
+/** Owns reading tables (RFC 4180, and other delimiters): one row per record, see `table.ts`. */
 import { Readable } from 'node:stream'
 import Papa, { type ParseError } from 'papaparse'
 import { type Chunks, RECORD_LENGTH_MAX, type Reader, type RowSink, UnusableFile } from '../sink.ts'
+import { peek } from './head.ts'
+import { findTable, isComment, type Table } from './table.ts'
 
-/** Fixed, because Papa would guess them for each file. A trailing CR is trimmed later. */
-const SYNTAX = { delimiter: ',', newline: '\n' } as const
-
-/** The member of each column. */
-const columnsOf = (cells: readonly string[]): string[] =>
-  cells.map(cell => cell.trim().toLowerCase())
-
-/** Whether the first line is a header with a column `ip`. */
-export function isCsv(head: string): boolean {
-  const firstLine = head.split('\n', 1)[0] ?? ''
-  const [cells = []] = Papa.parse<string[]>(firstLine, SYNTAX).data
-  return columnsOf(cells).includes('ip')
+export const readCsv: Reader = async (chunks, sink, names) => {
+  const { head, all } = await peek(chunks)
+  const table = findTable(head, names)
+  if (table !== null) return readTable(all, table, sink)
+  if (head.trim() === '') return
+  throw new UnusableFile(
+    'has no column ip in its CSV header, and no column of addresses; name it with --map COLUMN=ip',
+  )
 }
 
-export const readCsv: Reader = (chunks, sink) =>
+const readTable = (chunks: Chunks, table: Table, sink: RowSink): Promise<void> =>
   new Promise((resolve, reject) => {
-    const records = createRecords(sink)
+    const records = createRecords(table, sink)
     const source = Readable.from(records.bounded(chunks))
     source.on('error', reject)
     Papa.parse<string[]>(source, {
-      ...SYNTAX,
+      delimiter: table.delimiter,
+      newline: '\n', // Papa would guess it for each file; a trailing CR is trimmed later
       chunk: ({ data, errors }, parser) => {
         try {
           records.take(
@@ -40,13 +39,19 @@ export const readCsv: Reader = (chunks, sink) =>
     })
   })
 
+/** A line between the header and the rows, as in Markdown. */
+const isRule = (cells: readonly string[]): boolean => cells.every(cell => /^[\s:=+-]*$/.test(cell))
+
 /** Turns the records that Papa finds into rows, and counts their lines. */
-function createRecords(sink: RowSink) {
-  let columns: readonly string[] | null = null
+function createRecords(table: Table, sink: RowSink) {
+  const { columns, delimiter, hasHeader } = table
+  let toSkip = table.skip
   let line = 1
   let pendingLength = 0
   /** Without quotes no cell holds a newline. */
   let hasQuotes = false
+  const isNoRow = (cells: readonly string[]): boolean =>
+    (delimiter === '|' && isRule(cells)) || (!hasHeader && isComment(cells))
 
   const fail = (message: string): never => {
     throw new UnusableFile(`line ${line}: ${message}`)
@@ -57,9 +62,8 @@ function createRecords(sink: RowSink) {
     line += 1
     if (hasQuotes) for (const cell of cells) line += newlinesIn(cell)
     if (cells.every(cell => cell.trim() === '')) return
-    if (columns !== null) return takeCells(start, cells, columns, sink)
-    columns = columnsOf(cells)
-    if (!columns.includes('ip')) throw new UnusableFile('has no column ip in its CSV header')
+    if (toSkip > 0) toSkip -= 1
+    else if (!isNoRow(cells)) takeCells(start, cells, columns, sink)
   }
 
   return {
@@ -97,7 +101,10 @@ function takeCells(
   sink: RowSink,
 ): void {
   if (cells.length !== columns.length) {
-    return sink.bad(line, 'row', `has ${cells.length} columns, the header has ${columns.length}`)
+    const hint =
+      cells.length > columns.length ? '; a value that holds the delimiter needs quotes' : ''
+    const reason = `has ${cells.length} columns, the header has ${columns.length}${hint}`
+    return sink.bad(line, 'row', reason)
   }
   const row: { [column: string]: string } = Object.create(null) // `__proto__` is a name too
   for (let i = 0; i < columns.length; i++) row[columns[i] ?? ''] = cells[i] ?? ''

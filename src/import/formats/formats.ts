@@ -3,10 +3,12 @@
  * finds its rows; what a row means is in `row.ts`. All readers take a file in chunks,
  * so that memory does not grow with its size.
  */
+import type { Names } from '../fields/columns.ts'
 import { type Chunks, type Reader, type RowSink, UnusableFile } from '../sink.ts'
-import { isCsv, readCsv } from './csv.ts'
+import { readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
 import { isNdjson, readNdjson } from './ndjson.ts'
+import { findTable } from './table.ts'
 import { isTxt, readTxt } from './txt.ts'
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
@@ -20,13 +22,13 @@ const READERS: { [F in Format]: Reader } = {
 }
 
 /** Whether a file is of a format, by its beginning without leading white space. */
-type Matcher = (head: string, isComplete: boolean) => boolean
+type Matcher = (head: string, isComplete: boolean, names: Names) => boolean
 
 /** The first that matches wins: an NDJSON file also begins like a JSON document. */
 const MATCHERS: readonly (readonly [Format, Matcher])[] = [
   ['ndjson', isNdjson],
   ['json', isJson],
-  ['csv', isCsv],
+  ['csv', (head, _, names) => findTable(head, names) !== null],
   ['txt', isTxt],
 ]
 
@@ -34,22 +36,43 @@ const MATCHERS: readonly (readonly [Format, Matcher])[] = [
  * Passes the rows of a file to `sink`, in order.
  * @throws UnusableFile when the text is not of this format.
  */
-export const readRows = (format: Format, chunks: Chunks, sink: RowSink): Promise<void> =>
-  READERS[format](chunks, sink)
+export const readRows = (
+  format: Format,
+  chunks: Chunks,
+  sink: RowSink,
+  names: Names,
+): Promise<void> => READERS[format](chunks, sink, names)
 
-/** How many characters of a file `detectFormat` needs. */
-export const HEAD_LENGTH = 64 * 1024
+/** What a file that is of no known format looks like, and the nearest thing to do; the first wins. */
+const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[] = [
+  [/^</, 'an HTML or XML page', 'get the list itself, as TXT, CSV or JSON'],
+  [
+    /^(?:\d{1,3}\.){3}\d{1,3}\s*$/m,
+    'addresses without ports',
+    'a line must read a.b.c.d:port or type://a.b.c.d:port',
+  ],
+  [
+    /^(?:\w+:\/\/)?(?:\[[\da-f:]+\]|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}):\d{1,5}\b/im,
+    'addresses that are not IPv4',
+    'only a.b.c.d:port is supported',
+  ],
+  [
+    /^[^\n]*[,;\t|][^\n]*$/m,
+    'a table in which no column holds an address',
+    'name the column with --map COLUMN=ip',
+  ],
+  [/^/, 'text', 'a line must read a.b.c.d:port or type://a.b.c.d:port'],
+]
 
 /**
  * The format of a file, from its beginning (`isComplete`: which is the whole file).
  * @throws UnusableFile when no format matches.
  */
-export function detectFormat(head: string, isComplete: boolean): Format {
+export function detectFormat(head: string, isComplete: boolean, names: Names): Format {
   const start = head.trimStart()
   if (start.includes('\0')) throw new UnusableFile('is not text')
-  const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete)) ?? []
+  const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
-  throw new UnusableFile(
-    'is none of the known formats: lines of ip:port, CSV with a header, JSON or NDJSON',
-  )
+  const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']
+  throw new UnusableFile(`is none of the known formats; it looks like ${looks}: ${advice}`)
 }

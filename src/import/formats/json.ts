@@ -1,8 +1,11 @@
 /**
- * Owns finding the records of one JSON document as the API writes it: an array, an object by
- * address, or the envelope around either. Walks the outer structure itself and passes each record
- * to `JSON.parse`, so that a document of any size needs the memory of one record.
+ * Owns finding the records of one JSON document: an array of records or of addresses, an object of
+ * records by address or of arrays by type, or an envelope around either, as the API and other tools
+ * write them. Walks the outer structure itself and passes each record to `JSON.parse`, so that a
+ * document of any size needs the memory of one record.
  */
+import { entryToRow, hasAddress } from '../fields/entry.ts'
+import { typeWord } from '../fields/values.ts'
 import {
   isRecord,
   parseJson,
@@ -32,9 +35,28 @@ const GRAMMAR = {
 type Expect = keyof typeof GRAMMAR
 type Step = Expect | 'open' | 'close' | undefined
 
-/** The member of the envelope that holds the records, and those that are ignored. */
-const DATA = 'data'
-const ENVELOPE = ['status', 'count', 'timestamp', 'filters']
+/** The members of an envelope that can hold the records, and those that are ignored. */
+const LISTS = new Set(['data', 'proxies', 'results', 'result', 'items', 'list', 'records', 'rows'])
+const ENVELOPE = new Set([
+  ...['status', 'count', 'timestamp', 'filters'],
+  ...[
+    'total',
+    'page',
+    'pages',
+    'limit',
+    'skip',
+    'offset',
+    'next',
+    'previous',
+    'success',
+    'message',
+  ],
+  ...['per_page', 'total_page', 'total_pages', 'total_count', 'shown_records', 'total_records'],
+  ...['nextpage', 'updated', 'updated_at', 'last_updated', 'generated', 'generated_at', 'date'],
+])
+
+/** Whether a member of the outermost object holds records: by its name, or for those of a type. */
+const isList = (key: string): boolean => LISTS.has(key) || typeWord(key) !== undefined
 
 /** A string (perhaps truncated by the end of the text), or a bracket. */
 const STRING_OR_BRACKET = /"[^"\\]*(?:\\.[^"\\]*)*(?:(?<closed>")|\\?$)|[{}[\]]/gs
@@ -101,8 +123,22 @@ export const readJson: Reader = async (chunks, sink) => {
 /** @throws UnusableFile when an object is neither the envelope nor a list by address. */
 function checkMember(key: string, value: unknown, line: number): void {
   if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
-  if (ENVELOPE.includes(key)) return
+  if (ENVELOPE.has(key)) return
   throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
+}
+
+/** Passes on a record, or an address in an array; `type` is that of all records of the array. */
+function takeRecord(
+  sink: RowSink,
+  line: number,
+  parsed: unknown,
+  listedAs: string | undefined,
+  type: string | undefined,
+): void {
+  const isEntry = typeof parsed === 'string' && listedAs === undefined && hasAddress(parsed)
+  const row = isEntry ? entryToRow(parsed.trim()) : parsed
+  if (!isRecord(row)) sink.bad(line, 'row', 'is not a JSON object, nor an address')
+  else sink.row(line, type === undefined ? row : { type, ...row }, listedAs)
 }
 
 /** Follows the outer structure, one structural character or complete value at a time. */
@@ -112,15 +148,18 @@ function createOutline(sink: RowSink) {
   let key = ''
   let members = 0
   let hasData = false
+  /** The type of all records of the open array, where its key is one. */
+  let listedType: string | undefined
 
   /** Whether the next value is a member of the envelope and not a record. */
   const inEnvelope = (): boolean =>
     containers.length === 1 && containers[0] === 'object' && !key.includes(':')
   const isDataNext = (char: string): boolean =>
-    expect === 'value' && inEnvelope() && key === DATA && /[[{]/.test(char)
+    expect === 'value' && inEnvelope() && isList(key) && /[[{]/.test(char)
 
   function open(bracket: string): void {
     hasData ||= containers.length > 0
+    listedType = containers.length > 0 ? typeWord(key) : undefined
     containers.push(bracket === '{' ? 'object' : 'array')
     expect = bracket === '{' ? 'key or }' : 'value or ]'
   }
@@ -162,10 +201,9 @@ function createOutline(sink: RowSink) {
       const parsed = parseJson(source)
       if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON`)
       if (expect.startsWith('key')) return takeKey(parsed)
-      const listedAs = containers.at(-1) === 'object' ? key : undefined
       if (inEnvelope()) checkMember(key, parsed, line)
-      else if (isRecord(parsed)) sink.row(line, parsed, listedAs)
-      else sink.bad(line, 'row', 'is not a JSON object')
+      else
+        takeRecord(sink, line, parsed, containers.at(-1) === 'object' ? key : undefined, listedType)
       afterValue()
     },
 

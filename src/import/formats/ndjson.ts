@@ -1,4 +1,5 @@
 /** Owns NDJSON: one JSON object per line; blank lines are skipped. */
+import type { Names } from '../fields/columns.ts'
 import { isRecord, parseJson, type Reader } from '../sink.ts'
 import { eachLine } from './lines.ts'
 
@@ -10,11 +11,16 @@ export const readNdjson: Reader = (chunks, sink) =>
     else sink.bad(number, 'row', 'is not a JSON object')
   })
 
-/** Whether the text starts with an object, and some line is a complete record. */
-export function isNdjson(head: string): boolean {
+/**
+ * Whether the text starts with an object, and most lines, or the first, are complete records. One
+ * line may also be a record within a document of many lines.
+ */
+export function isNdjson(head: string, _isComplete: boolean, names: Names): boolean {
   if (!head.startsWith('{')) return false
   const lines = head.split('\n').filter(line => line.trim() !== '')
   const records = lines.map(parseJson).filter(isRecord)
-  if (records.some(record => Object.hasOwn(record, 'ip'))) return true
+  const hasRecord = records.some(record => Object.keys(record).some(names.isAddress))
+  const isLineByLine = lines[0]?.trim().endsWith('}') || records.length * 2 >= lines.length
+  if (hasRecord && isLineByLine) return true
   return /^\{\s*"(?:ip|type)".*\}/.test(lines[0] ?? '')
 }

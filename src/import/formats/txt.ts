@@ -1,6 +1,6 @@
-/** Owns the plain format: `ip:port` or `type://ip:port`, one per line; `#` starts a comment. */
-import { parseAddress } from '../../proxies/proxy.ts'
-import type { RawRow } from '../row.ts'
+/** Owns the plain format: one proxy a line, see `entry.ts`; `#` starts a comment. */
+import { entryToRow, hasAddress } from '../fields/entry.ts'
+import type { RawRow } from '../fields/values.ts'
 import type { Reader } from '../sink.ts'
 import { eachLine } from './lines.ts'
 
@@ -10,17 +10,19 @@ export const readTxt: Reader = (chunks, sink) =>
     if (row) sink.row(number, row)
   })
 
+const entryOf = (line: string): string => line.replace(/#.*/s, '').trim()
+
 /** The row of a line; `null` for a blank line or a comment. */
 function lineToRow(line: string): RawRow | null {
-  const entry = line.replace(/#.*/s, '').trim()
-  if (entry === '') return null
-  const [, type, ip = ''] = /^(?:([^:/]*):\/\/)?(.*?)\/?$/s.exec(entry) ?? []
-  return type === undefined ? { ip } : { type, ip }
+  const entry = entryOf(line)
+  return entry === '' ? null : entryToRow(entry)
 }
 
 /** Whether some line holds an address, or all lines are blank or comments. */
 export function isTxt(head: string, isComplete: boolean): boolean {
   const lines = head.split('\n')
-  const rows = (isComplete ? lines : lines.slice(0, -1)).map(lineToRow).filter(row => row !== null)
-  return rows.length === 0 || rows.some(({ ip }) => parseAddress(String(ip)) !== null)
+  const entries = (isComplete ? lines : lines.slice(0, -1))
+    .map(entryOf)
+    .filter(entry => entry !== '')
+  return entries.length === 0 || entries.some(hasAddress)
 }

@@ -184,13 +184,18 @@ function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
 }
 
 /** @throws StoreError when the files at this path are not those with the fingerprint `opened`. */
-export function requireInPlace(file: string, opened: Fingerprint | null): Fingerprint {
+function requireSameFile(file: string, opened: Fingerprint | null): Fingerprint {
   const found = fingerprintOf(file)
   if (found === null) throw new StoreError(`${file} is missing`)
   const isSame = found.inode === opened?.inode && found.walInode === opened.walInode
   if (!isSame) throw new StoreError(`${file} or its WAL was replaced`)
-  if (found.size < opened.size) throw new StoreError(`${file} was truncated`)
   return found
+}
+
+/** The same for a file that never shrinks. */
+export function requireInPlace(file: string, opened: Fingerprint | null): void {
+  const { size } = requireSameFile(file, opened)
+  if (size < (opened?.size ?? 0)) throw new StoreError(`${file} was truncated`)
 }
 
 /**
@@ -205,13 +210,14 @@ export function watchFile(db: Database, file: string) {
 
   return {
     verify(): void {
-      const fingerprint = requireInPlace(file, known.fingerprint)
+      const fingerprint = requireSameFile(file, known.fingerprint)
       if (isSameFile(fingerprint, known.fingerprint)) return
       const at = stampedAt()
       isUnstamped = fingerprint.modifiedMs !== at
       if (!isUnstamped) known = { fingerprint, stampedAt: at }
       else if (at === known.stampedAt) {
-        throw new StoreError(`${file} was changed by something else`)
+        const isSmaller = fingerprint.size < (known.fingerprint?.size ?? 0)
+        throw new StoreError(`${file} was ${isSmaller ? 'truncated' : 'changed by something else'}`)
       }
     },
     isUnstamped: (): boolean => isUnstamped,

@@ -3,12 +3,13 @@
  * before or as it is after (contract D2, D5). Knows nothing of file formats.
  */
 import { type Database, SQLiteError } from 'bun:sqlite'
+import { setTimeout as delay } from 'node:timers/promises'
 import { FUTURE_SECONDS_MAX } from '../../import/row.ts'
-import { CommandError } from '../../lib/errors.ts'
+import { CommandError, StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
 import { AT, type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
-import type { ImportCounts, ImportMode } from '../../proxies/store.ts'
+import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
@@ -19,6 +20,8 @@ import { ROW_COLUMNS } from './reader.ts'
 const SHORT_WAIT_MS = 500
 /** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000
+/** Time between two attempts to lock the list while the event loop goes on. */
+const RETRY_MS = 50
 
 /** An import of at least this many rows, and this share of the list, rebuilds the indexes. */
 const REINDEX_ROWS_MIN = 20_000
@@ -72,6 +75,7 @@ const SWAP = {
     on conflict (id) do update set
       ${ROW_COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
     where (${COLUMNS}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
+  count: 'select count(*) as rows from temp.incoming',
   drop: 'drop table if exists temp.incoming',
 } as const
 
@@ -92,18 +96,37 @@ function mergedCity(cities: Cities, storedId: number, { name, nameEn }: CityName
   return isShown ? storedId : cities.idOf(name, '')
 }
 
-/** Locks the list for writing; `onWait` is called when another import has locked it. */
-function lock(db: Database, onWait: () => void): void {
-  db.run(`pragma busy_timeout = ${SHORT_WAIT_MS}`)
+/** Locks the list for writing; false when another process has it for longer than `waitMs`. */
+function tryLock(db: Database, waitMs: number): boolean {
+  db.run(`pragma busy_timeout = ${waitMs}`)
   try {
     db.run('begin immediate')
+    return true
   } catch (error) {
-    const isBusy = error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')
-    if (!isBusy) throw error
-    onWait()
-    db.run(`pragma busy_timeout = ${WAIT_MS}`)
-    db.run('begin immediate')
+    if (error instanceof SQLiteError && error.code?.startsWith('SQLITE_BUSY')) return false
+    throw error
   }
+}
+
+const LOCKED = 'another import has locked the list for too long'
+
+/** Locks the list for writing; `onWait` is called when another import has locked it. */
+function lock(db: Database, onWait: () => void): void {
+  if (tryLock(db, SHORT_WAIT_MS)) return
+  onWait()
+  if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
+}
+
+/** The same while the event loop goes on, so that a signal can end the wait. */
+async function lockPatiently(db: Database, onWait: () => void, signal?: AbortSignal) {
+  signal?.throwIfAborted()
+  if (tryLock(db, SHORT_WAIT_MS)) return
+  onWait()
+  for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
+    await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
+    if (tryLock(db, 0)) return
+  }
+  throw new StoreError(LOCKED)
 }
 
 /**
@@ -121,14 +144,22 @@ export function beginImport(
   let started: ReturnType<typeof startImport> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
   const start = () => {
-    started ??= startImport(db, { mode, latest }, onWait)
+    if (started === null) {
+      lock(db, onWait)
+      started = startImport(db, { mode, latest })
+    }
     return started
   }
   return {
+    async lock(signal?: AbortSignal): Promise<void> {
+      if (started !== null) return
+      await lockPatiently(db, onWait, signal)
+      started = startImport(db, { mode, latest })
+    },
     add: (proxy: IncomingProxy): void => start().add(proxy),
-    commit: (): ImportCounts => start().commit(),
+    commit: (approve?: (sizes: ListSizes) => void): ImportCounts => start().commit(approve),
     rollback: (): void => started?.rollback(),
-  }
+  } satisfies ImportTx & { [member: string]: unknown }
 }
 
 /**
@@ -179,8 +210,8 @@ function createUpkeep(db: Database, mode: ImportMode, before: number) {
 
 type ImportOrder = { mode: ImportMode; latest: number }
 
-function startImport(db: Database, { mode, latest }: ImportOrder, onWait: () => void) {
-  lock(db, onWait)
+/** An import into a list that is locked. */
+function startImport(db: Database, { mode, latest }: ImportOrder) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
@@ -212,7 +243,8 @@ function startImport(db: Database, { mode, latest }: ImportOrder, onWait: () => 
   }
 
   /** Replaces the list by the staged one; returns how many proxies were removed. */
-  function swap(): number {
+  function swap(approve: (sizes: ListSizes) => void): number {
+    approve({ before, after: db.query<{ rows: number }, []>(SWAP.count).get()?.rows ?? 0 })
     upkeep.prepareFor(accepted)
     const removed = db.run(SWAP.remove).changes
     written = db.run(SWAP.copy).changes
@@ -231,10 +263,10 @@ function startImport(db: Database, { mode, latest }: ImportOrder, onWait: () => 
       batch.add(row, servicesToBits(proxy.servicesStated))
       if (batch.isFull()) writeBatch()
     },
-    commit(): ImportCounts {
+    commit(approve: (sizes: ListSizes) => void = () => {}): ImportCounts {
       writeBatch()
       finalize()
-      const removed = isReplace ? swap() : 0
+      const removed = isReplace ? swap(approve) : 0
       upkeep.restore()
       const added = countRows(db) - (before - removed)
       db.run('commit')

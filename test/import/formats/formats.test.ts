@@ -6,7 +6,7 @@ import { describe, expect, test } from 'bun:test'
 import { detectFormat, type Format, readRows } from '../../../src/import/formats/formats.ts'
 import type { RawRow } from '../../../src/import/row.ts'
 import { UnusableFile } from '../../../src/import/sink.ts'
-import { chunksOf, type Found, found } from './found.ts'
+import { chunksOf, type Found, found, NAMES } from './found.ts'
 
 const DETECTED: readonly (readonly [head: string, format: Format])[] = [
   ['1.2.3.4:80\n', 'txt'],
@@ -40,7 +40,7 @@ const DETECTED: readonly (readonly [head: string, format: Format])[] = [
 const UNDETECTED = [
   '<!doctype html>\n<html>',
   'please come back later',
-  'address,type\n1.2.3.4:80,http\n',
+  'place,type\nhere,http\n',
   '1.2.3.4\n5.6.7.8\n',
   '"1.2.3.4:80"',
   'null',
@@ -51,19 +51,19 @@ const UNDETECTED = [
 describe('the format of a file', () => {
   for (const [head, format] of DETECTED) {
     test(`${JSON.stringify(head)} is ${format}`, () => {
-      expect(detectFormat(head, true)).toBe(format)
+      expect(detectFormat(head, true, NAMES)).toBe(format)
     })
   }
   for (const head of UNDETECTED) {
     test(`${JSON.stringify(head)} is none`, () => {
-      expect(() => detectFormat(head, true)).toThrow(UnusableFile)
+      expect(() => detectFormat(head, true, NAMES)).toThrow(UnusableFile)
     })
   }
   test('is judged by complete lines when only the beginning is known', () => {
-    expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false)).toBe('txt')
-    expect(() => detectFormat('rubbish\n1.2.3.4:80', false)).toThrow(UnusableFile)
-    expect(detectFormat('rubbish\n1.2.3.4:80', true)).toBe('txt')
-    expect(detectFormat('rubbish\n1.2.3.4:80\nnot ye', false)).toBe('txt')
+    expect(detectFormat('# a comment\nnot yet 1.2.3.4:80', false, NAMES)).toBe('txt')
+    expect(() => detectFormat('rubbish\n1.2.3.4:80', false, NAMES)).toThrow(UnusableFile)
+    expect(detectFormat('rubbish\n1.2.3.4:80', true, NAMES)).toBe('txt')
+    expect(detectFormat('rubbish\n1.2.3.4:80\nnot ye', false, NAMES)).toBe('txt')
   })
 })
 
@@ -292,10 +292,12 @@ const UNUSABLE: readonly (readonly [what: string, format: Format, text: string])
   ['a value that is not JSON', 'json', '[None]'],
   ['a comment', 'json', '[] // done'],
   ['a page', 'json', '<html></html>'],
-  ['no column ip', 'csv', 'address,type\na,http\n'],
+  ['no column ip', 'csv', 'place,type\na,http\n'],
   ['a quote that never ends', 'csv', 'ip,type\na,http\nb,"http\n'],
   ['a quote that ends too early', 'csv', 'ip,type\na,"ht"tp\n'],
-  ['semicolons for commas', 'csv', 'ip;type\na;http\nb;http\n'],
+  ['a column twice', 'csv', 'ip,type,type\na,http,https\n'],
+  ['a column twice under two spellings', 'csv', 'IP Address;ip_address;type\na;b;http\n'],
+  ['another delimiter than it says', 'csv', 'sep=;\nip,type\na,http\n'],
 ]
 
 describe('a text is rejected as a whole', () => {
@@ -321,7 +323,7 @@ describe('a text is rejected as a whole', () => {
       for (; given < 64; given += 1) yield 'x'.repeat(128 * 1024)
     }
     const sink = { row: () => {}, bad: () => {} }
-    await expect(readRows('csv', endless(), sink)).rejects.toThrow(/^line 2: too long$/)
+    await expect(readRows('csv', endless(), sink, NAMES)).rejects.toThrow(/^line 2: too long$/)
     expect(given).toBeLessThan(32)
   })
   test('json: because of a member of no list, which the message shows as far as 40 characters', async () => {
@@ -330,14 +332,14 @@ describe('a text is rejected as a whole', () => {
     )
   })
   test('csv: because of a header without ip, which the message says', async () => {
-    await expect(found('csv', 'address,type\na,http\n')).rejects.toThrow(/no column ip/)
+    await expect(found('csv', 'place,type\na,http\n')).rejects.toThrow(/no column ip/)
   })
   test('csv: because of a wrong quote, which the message places, after the rows before it', async () => {
     const text = 'ip,type\na,"x\ny"\nb,"ht"tp\nc,http\n'
     for (let at = 0; at <= text.length; at += 1) {
       const rows: number[] = []
       const sink = { row: (line: number) => rows.push(line), bad: () => {} }
-      const outcome = readRows('csv', chunksOf([text.slice(0, at), text.slice(at)]), sink)
+      const outcome = readRows('csv', chunksOf([text.slice(0, at), text.slice(at)]), sink, NAMES)
       await expect(outcome).rejects.toThrow('line 4: Trailing quote on quoted field is malformed')
       expect(rows).toEqual([2])
     }
@@ -354,7 +356,7 @@ describe('a text is rejected as a whole', () => {
           throw full
         },
       }
-      await expect(readRows(format, chunksOf([text]), sink)).rejects.toBe(full)
+      await expect(readRows(format, chunksOf([text]), sink, NAMES)).rejects.toBe(full)
     })
   }
 })

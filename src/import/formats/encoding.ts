@@ -1,0 +1,123 @@
+/**
+ * Owns what is around the text of a file: its compression and its encoding, both recognised by
+ * content. Files of other programs are refused here, with what to do about them.
+ */
+import { Readable } from 'node:stream'
+import { CommandError, messageOf } from '../../lib/errors.ts'
+import { type Chunks, UnusableFile } from '../sink.ts'
+import { peek } from './head.ts'
+
+type Bytes = AsyncIterable<Uint8Array>
+
+/**
+ * Text is read in chunks of this many bytes. What a chunk becomes (lines, cells, objects) then
+ * stays in the cache of the processor: CSV in chunks of 512 KB takes 1.7 times as long.
+ */
+const CHUNK_BYTES = 16 * 1024
+
+/** How many bytes the tables below need. */
+const MAGIC_BYTES = 6
+
+const COMPRESSED = [
+  { name: 'gzip', magic: [0x1f, 0x8b] },
+  { name: 'zstd', magic: [0x28, 0xb5, 0x2f, 0xfd] },
+] as const
+
+const UNSUPPORTED: readonly (readonly [magic: readonly number[], sentence: string])[] = [
+  [[0x50, 0x4b, 0x03, 0x04], 'is a spreadsheet (xlsx, ods) or a zip archive; save it as CSV'],
+  [[0xd0, 0xcf, 0x11, 0xe0], 'is a spreadsheet (xls); save it as CSV'],
+  [[0x25, 0x50, 0x44, 0x46], 'is a PDF; get the list itself, as TXT, CSV or JSON'],
+  [[0x42, 0x5a, 0x68], 'is compressed with bzip2; gzip and zstd can be read'],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a], 'is compressed with xz; gzip and zstd can be read'],
+  [[0x37, 0x7a, 0xbc, 0xaf], 'is a 7z archive; unpack it'],
+]
+
+const ENCODINGS = [
+  { label: 'utf-16le', name: 'UTF-16', mark: [0xff, 0xfe] },
+  { label: 'utf-16be', name: 'UTF-16', mark: [0xfe, 0xff] },
+] as const
+const UTF_8 = { label: 'utf-8', name: 'UTF-8' } as const
+
+const begins = (bytes: Uint8Array, magic: readonly number[]): boolean =>
+  magic.every((byte, at) => bytes[at] === byte)
+
+/** The first bytes, and all bytes, these included. */
+async function peekBytes(bytes: Bytes) {
+  const iterator = bytes[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  let start = new Uint8Array()
+  while (start.length < MAGIC_BYTES) {
+    const { value, done } = await iterator.next()
+    if (done) break
+    first.push(value)
+    start = Buffer.concat([start, value.subarray(0, MAGIC_BYTES)])
+  }
+  async function* all(): Bytes {
+    yield* first
+    yield* { [Symbol.asyncIterator]: () => iterator }
+  }
+  return { start, all: all() }
+}
+
+/** The bytes of a source. @throws UnusableFile when they cannot be read. */
+async function* readable(bytes: Bytes): Bytes {
+  try {
+    yield* bytes
+  } catch (error) {
+    if (error instanceof UnusableFile || error instanceof CommandError) throw error
+    throw new UnusableFile(`cannot be read (${messageOf(error)})`)
+  }
+}
+
+type Compression = (typeof COMPRESSED)[number]
+
+async function* decompressed(bytes: Bytes, { name }: Compression): Bytes {
+  // Unlike those of node:zlib, this one notices zstd data that is truncated.
+  const decompression = new DecompressionStream(name)
+  try {
+    yield* Readable.toWeb(Readable.from(bytes)).pipeThrough(decompression)
+  } catch (error) {
+    if (error instanceof UnusableFile || error instanceof CommandError) throw error
+    throw new UnusableFile(`is damaged or truncated ${name} data`)
+  }
+}
+
+/** The text of a file in chunks. @throws UnusableFile when it is no text, or cannot be read. */
+export async function* textOf(source: Bytes): Chunks {
+  const { start, all } = await peekBytes(readable(source))
+  const compression = COMPRESSED.find(({ magic }) => begins(start, magic))
+  if (compression === undefined) return yield* decoded(start, all)
+  const inner = await peekBytes(decompressed(all, compression))
+  yield* decoded(inner.start, inner.all)
+}
+
+async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
+  const [, sentence] = UNSUPPORTED.find(([magic]) => begins(start, magic)) ?? []
+  if (sentence !== undefined) throw new UnusableFile(sentence)
+  const { label, name } = ENCODINGS.find(({ mark }) => begins(start, mark)) ?? UTF_8
+  const decoder = new TextDecoder(label, { fatal: true })
+  const decode = (chunk?: Uint8Array): string => {
+    try {
+      return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
+    } catch {
+      throw new UnusableFile(`is not ${name} text`)
+    }
+  }
+  for await (const chunk of bytes) {
+    for (let at = 0; at < chunk.length; at += CHUNK_BYTES) {
+      yield decode(chunk.subarray(at, at + CHUNK_BYTES))
+    }
+  }
+  yield decode()
+}
+
+/** The same text with line feeds, where its lines end in carriage returns only. */
+export async function withLineFeeds(chunks: Chunks) {
+  const { head, isComplete, all } = await peek(chunks)
+  if (head.includes('\n') || !head.includes('\r')) return { head, isComplete, all }
+  return { head: converted(head), isComplete, all: convert(all) }
+}
+const converted = (text: string): string => text.replaceAll('\r', '\n')
+async function* convert(chunks: Chunks): Chunks {
+  for await (const chunk of chunks) yield converted(chunk)
+}

@@ -1,0 +1,160 @@
+/**
+ * Owns recognising a table in text: its delimiter, and what its columns hold, by the names in its
+ * header or else by the content of its first rows. Reading all of its rows is in `csv.ts`.
+ */
+import Papa from 'papaparse'
+import { ipv4ToNumber } from '../../lib/ip.ts'
+import { parseInstant } from '../../lib/time.ts'
+import { parseAddress, parsePort } from '../../proxies/proxy.ts'
+import { columnName, type Names, normalise } from '../fields/columns.ts'
+import { hasAddress } from '../fields/entry.ts'
+import { anonWord, typeWord } from '../fields/values.ts'
+import { UnusableFile } from '../sink.ts'
+
+/** How the rows of a table are to be read. */
+export type Table = {
+  delimiter: string
+  /** The member of each column, `''` for one without a name. */
+  columns: readonly string[]
+  /** Records before the first row that are not blank: `sep=` and the header. */
+  skip: number
+  hasHeader: boolean
+}
+
+/** The one to prefer first. */
+const DELIMITERS = [',', ';', '\t', '|']
+/** The first line of a table from a spreadsheet may name its delimiter. */
+const SEP = /^\uFEFF?"?sep=([,;\t|])"?\r?\n/i
+/** Rows from which the content of columns is judged. */
+const SAMPLE_ROWS = 50
+/** The share of the values of a column that must be of one kind. */
+const SAMPLE_SHARE = 0.8
+
+type Record = readonly string[]
+
+/** Whether a record of a table without a header, or the line above one, is a comment. */
+export const isComment = ([first = '']: Record): boolean => /^#./.test(first)
+
+const isBlank = (cells: Record): boolean => cells.every(cell => cell.trim() === '')
+
+/** The first records of a text; a trailing CR is trimmed with the cells. */
+const recordsOf = (text: string, delimiter: string): Record[] =>
+  Papa.parse<string[]>(text, { delimiter, newline: '\n', preview: SAMPLE_ROWS })
+    .data.map(cells => cells.map(cell => cell.trim()))
+    .filter(cells => !isBlank(cells))
+
+/**
+ * The table that a text begins with, `null` when it is none: no column is an address.
+ * @throws UnusableFile when two columns have one name.
+ */
+export function findTable(head: string, names: Names): Table | null {
+  const text = head.replace(/^\s*\n/, '')
+  const sep = SEP.exec(text)
+  const delimiters = sep?.[1] === undefined ? DELIMITERS : [sep[1]]
+  const body = sep === null ? text : text.slice(sep[0].length)
+  const skip = sep === null ? 0 : 1
+  const samples = delimiters.map(delimiter => ({ delimiter, records: recordsOf(body, delimiter) }))
+  return (
+    best(samples.map(sample => withHeader(sample, names, skip))) ??
+    best(samples.map(sample => byContent(sample, skip)))
+  )
+}
+
+type Sample = { delimiter: string; records: readonly Record[] }
+type Candidate = Table & { known: number }
+
+/** The table with the most columns that mean something; the first of equals. */
+function best(candidates: readonly (Candidate | null)[]): Table | null {
+  let found: Candidate | null = null
+  for (const candidate of candidates) {
+    if (candidate !== null && candidate.known > (found?.known ?? 0)) found = candidate
+  }
+  return found
+}
+
+/** A table whose header names the address, or whose header is above a column of addresses. */
+function withHeader({ delimiter, records }: Sample, names: Names, skip: number): Candidate | null {
+  const [header = [], ...rows] = records
+  if (isComment(header) || header.some(cell => holdsAddress(cell) || hasAddress(cell))) return null
+  const columns = header.map(name => name.toLowerCase())
+  const meaning = columns.filter(name => name !== '' && names.meaningsOf(name).length > 0).length
+  if (!columns.some(names.isAddress)) {
+    if (columns.length < 2 || !isRegular(rows, columns.length)) return null
+    const kinds = kindsOf(rows, columns.length)
+    const at = kinds.indexOf('ip')
+    if (at < 0) return null
+    for (const [i, kind] of kinds.entries()) {
+      if (kind === 'ip' || (kind === 'port' && !columns.includes('port'))) columns[i] = kind
+    }
+  }
+  refuseTwice(columns)
+  const named = columns.map((name, i) =>
+    names.isAddress(name) ? addressName(name, rows, i) : name,
+  )
+  return { delimiter, columns: named, skip: skip + 1, hasHeader: true, known: meaning + 1 }
+}
+
+/** The name of a column of addresses: those with a type before them are not a plain `ip`. */
+const addressName = (name: string, rows: readonly Record[], at: number): string =>
+  rows.some(cells => cells[at]?.includes('://')) ? 'proxy' : name
+
+/** Whether most records have so many cells. */
+const isRegular = (rows: readonly Record[], width: number): boolean =>
+  rows.filter(cells => cells.length === width).length >= rows.length * SAMPLE_SHARE
+
+function refuseTwice(columns: readonly string[]): void {
+  const keys = columns.map(normalise)
+  const twice = columns.find((_, at) => keys[at] !== '' && keys.indexOf(keys[at] ?? '') !== at)
+  if (twice === undefined) return
+  throw new UnusableFile(
+    `has the column '${twice.slice(0, 40)}' twice in its CSV header; remove or rename one`,
+  )
+}
+
+/** A table without a header. */
+function byContent({ delimiter, records }: Sample, skip: number): Candidate | null {
+  const rows = records.filter(cells => !isComment(cells))
+  const width = rows[0]?.length ?? 0
+  if (width < 2 || !isRegular(rows, width)) return null
+  const kinds = kindsOf(rows, width)
+  if (!kinds.includes('ip')) return null
+  const columns = kinds.map((kind, i) =>
+    kind === 'ip' ? addressName(kind, rows, i) : (kind ?? columnName(i + 1)),
+  )
+  const known = kinds.filter(kind => kind !== null).length
+  return { delimiter, columns, skip, hasHeader: false, known }
+}
+
+const withoutType = (cell: string): string => cell.replace(/^[^:/]*:\/\//, '')
+const holdsAddress = (cell: string): boolean => {
+  const bare = withoutType(cell)
+  return ipv4ToNumber(bare) >= 0 || parseAddress(bare) !== null || /^\S+@\S+:\d+$/.test(bare)
+}
+
+/** What a column can hold that shows by itself, the first to prefer. A port follows an address. */
+const KINDS: readonly (readonly [member: string, matches: (cell: string) => boolean])[] = [
+  ['ip', holdsAddress],
+  ['type', cell => cell.split(/[,/]/).every(word => typeWord(word.trim()) !== undefined)],
+  ['anon', cell => anonWord(cell) !== undefined],
+  ['country', cell => /^[A-Za-z]{2}$/.test(cell)],
+  ['checked_at', cell => parseInstant(cell) !== null],
+  ['works', cell => /^\d{1,3}%$/.test(cell)],
+  ['ping', cell => /^[\d.]+ ?ms$/i.test(cell)],
+]
+
+/** The member of each column, `null` where its content does not show it. */
+function kindsOf(rows: readonly Record[], width: number): (string | null)[] {
+  const kinds: (string | null)[] = []
+  for (let at = 0; at < width; at++) {
+    const cells = rows.map(cells => cells[at] ?? '').filter(cell => cell !== '')
+    const isMostly = (matches: (cell: string) => boolean): boolean =>
+      cells.length > 0 && cells.filter(matches).length >= cells.length * SAMPLE_SHARE
+    const isPort = kinds.at(-1) === 'ip' && !kinds.includes('port')
+    const [kind] = KINDS.find(([, matches]) => isMostly(matches)) ?? []
+    if (isPort && isMostly(cell => parsePort(cell) !== null)) kinds.push('port')
+    else if (kind === undefined) kinds.push(null)
+    else if (!kinds.includes(kind)) kinds.push(kind)
+    else kinds.push(kind === 'ip' && !kinds.includes('ip_out') ? 'ip_out' : null)
+  }
+  return kinds
+}
