@@ -11,7 +11,7 @@ READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler bootstrap cli/doctor cli/program cli/progress cli/serve dependencies http/failures \
+  api/handler bootstrap cli/doctor cli/geoip cli/program cli/progress cli/serve cli/serve-feeds dependencies http/failures \
   lab/torture/fuzz/fuzz lib/systemd secrets sqlite/access/store sqlite/backup/backup \
   sqlite/faults)
 # A busy machine is slow, not wrong.

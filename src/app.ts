@@ -72,11 +72,14 @@ export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.t
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
 export { sqliteVersion } from './sqlite/database.ts'
+export { openServerFeeds } from './sqlite/feeds/store.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
   countAfter,
+  FEEDS_FILE,
+  listFeeds,
   listProblems,
   PROXY_FILE,
   readList,
@@ -84,6 +87,7 @@ export {
   registryProblems,
   subjectsAhead,
   tallyList,
+  withFeeds,
   withList,
   withListToReplace,
   withRegistry,

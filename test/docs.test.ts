@@ -33,6 +33,7 @@ describe('README.md', () => {
       'API',
       'Commands and settings',
       'Import',
+      'Feeds',
       'Operate',
       'Five figures',
       'More',
@@ -225,6 +226,9 @@ describe('the example of an own list', () => {
       `listening on http://${SETTINGS.listen.fallback}\n`,
     ))
   test('shows what doctor says', () => expectShown('doctor', withoutNumbers))
+  const withoutTimes = (text: string): string => text.replace(/\d{4}-[\d-]+T[\d:.]+Z/g, 'TIME')
+  test('shows what fetch says', () => expectShown('fetch --feed my.csv', withoutTimes))
+  test('shows what feeds says', () => expectShown('feeds', withoutTimes))
   test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))
 
   test('shows the record that was imported', async () => {

@@ -113,7 +113,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/params.ts'],
-  ['the Authorization header', /'authorization'|Bearer/i, 'http/'],
+  ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/'],
   ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
   ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
   ['the environment', /process\.env|Bun\.env|import\.meta\.env/, 'config/environment.ts'],

@@ -7,6 +7,7 @@ import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   ACCESS_FILE,
+  FEEDS_FILE,
   hasDirectory,
   listProblems,
   missingDirectory,
@@ -23,6 +24,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import { futureProblems } from './doctor-clock.ts'
+import { sourceProblems } from './doctor-sources.ts'
 
 export type Finding = { check: string; ok: boolean; found: string }
 type Result = Omit<Finding, 'check'>
@@ -64,6 +66,7 @@ const CHECKS: { [check: string]: Check } = {
       [dir, 0o700],
       [join(dir, PROXY_FILE), 0o600],
       [join(dir, ACCESS_FILE), 0o600],
+      [join(dir, FEEDS_FILE), 0o600],
     ] as const
     const problems = asked.flatMap(([path, mode]) => {
       const given = statSync(path, { throwIfNoEntry: false })?.mode ?? mode
@@ -100,6 +103,8 @@ const CHECKS: { [check: string]: Check } = {
 
   clock: ({ dir, clock }) =>
     finding(futureProblems(dir, clock()), 'no request and no check lies in the future'),
+  feeds: ({ dir, env }) =>
+    finding(sourceProblems(dir, env), 'feeds and databases of places are in order'),
 
   disk({ dir }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)

@@ -4,14 +4,17 @@ import { processEnvironment } from '../config/environment.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'
+import { environmentOf, linesOf } from './feed-process.ts'
 
 export const doctorCommand = command({
   name: 'doctor',
   summary: 'examine settings, permissions, both databases, freshness and disk; 1 when one is wrong',
-  settings: ['data', 'json'],
+  settings: ['data', 'feed', 'feeds', 'geoip', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
-  async run({ settings: { data, json }, clock, signal }) {
-    const findings = await examine({ dir: data, env: processEnvironment(), clock, signal })
+  async run({ settings: { data, feed, feeds, geoip, json }, clock, signal }) {
+    const given = environmentOf({ feed, feeds, geoip: linesOf(geoip) })
+    const env = { ...processEnvironment(), ...given }
+    const findings = await examine({ dir: data, env, clock, signal })
     const wrong = findings.filter(({ ok }) => !ok).length
     if (json) await printJson({ ok: wrong === 0, checks: findings })
     else {

@@ -5,8 +5,10 @@ import { checkMapping } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
 import { CommandError, reasonOf } from '../lib/errors.ts'
+import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
+import { openGeoip } from './geoip.ts'
 import { createProgress } from './progress.ts'
 import { interruptible } from './signals.ts'
 
@@ -94,12 +96,13 @@ export const importCommand = command({
       'allowEmpty',
       'allowShrink',
     ] as const),
-    ...(['strict', 'json', 'providerService'] as const),
+    ...(['strict', 'geoip', 'json', 'providerService'] as const),
   ],
   example: 'proxylist import proxies.csv --type http',
   async run({ settings, args: files, clock }) {
     const { data, format, type, replace, strict, json, providerService: provider } = settings
     checkMapping(settings.map, provider)
+    const place = openGeoip(settings.geoip)
     yieldToServer()
     const sources = files.map(toSource)
     const observer = createObserver(sources.reduce((sum, { size }) => sum + size, 0))
@@ -113,8 +116,9 @@ export const importCommand = command({
         beforeRows: () => importTx.lock(signal),
         refuseEmpty: replace && !settings.allowEmpty,
       }
+      const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
       try {
-        const { read, rejected } = await importSources(sources, options, importTx.add, observer)
+        const { read, rejected } = await importSources(sources, options, add, observer)
         const approve = settings.allowShrink ? () => {} : approveSizes
         const { added, updated, unchanged, removed } = await importTx.commit(approve)
         return { read, added, updated, unchanged, rejected, removed }

@@ -11,6 +11,8 @@ import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
 import { doctorCommand } from './doctor.ts'
+import { FEED_COMMANDS } from './feeds.ts'
+import { geoipCommand } from './geoip.ts'
 import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
@@ -25,6 +27,8 @@ import { versionCommand } from './version.ts'
 export const COMMANDS: readonly Command[] = [
   serveCommand,
   importCommand,
+  ...FEED_COMMANDS,
+  geoipCommand,
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
@@ -37,6 +41,7 @@ export const COMMANDS: readonly Command[] = [
 ]
 
 const GROUPS: { [group: string]: string } = {
+  geoip: 'places of addresses',
   keys: 'manage access keys',
   plans: 'manage plans',
 }

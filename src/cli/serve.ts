@@ -5,22 +5,29 @@ import {
   ACCESS_FILE,
   createApp,
   openMemoryList,
+  openServerFeeds,
   openServerList,
   openServerRegistry,
   PROXY_FILE,
+  withFeeds,
   withResource,
 } from '../app.ts'
 import { serviceManager } from '../config/environment.ts'
 import type { Settings } from '../config/settings.ts'
+import type { Feed } from '../import/feeds/feed.ts'
+import { keepFeeds } from '../jobs/feeds.ts'
 import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, repeat } from '../jobs/runner.ts'
 import { keepSampleFresh } from '../jobs/sample-refresh.ts'
 import type { Clock } from '../lib/clock.ts'
-import { messageOf } from '../lib/errors.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
 import { createLog, type Log } from '../lib/log.ts'
 import { createNotifier } from '../lib/systemd.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { command } from './command.ts'
+import { linesOf, startFetch } from './feed-process.ts'
+import { feedsOf } from './feeds.ts'
+import { openGeoip } from './geoip.ts'
 import { untilAborted } from './signals.ts'
 
 /** How often the supervisors of the databases verify them. */
@@ -31,6 +38,10 @@ const SERVE_SETTINGS = [
   'listen',
   'sample',
   'retain',
+  'feed',
+  'feeds',
+  'feedEvery',
+  'geoip',
   'trustProxy',
   'errors',
   'log',
@@ -47,6 +58,11 @@ export const serveCommand = command({
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
+    const feeds = feedsOf(settings)
+    if (settings.sample && feeds.length > 0) {
+      throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
+    }
+    openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
     await withResource(
       join(settings.data, ACCESS_FILE),
@@ -55,7 +71,7 @@ export const serveCommand = command({
         withResource(
           join(settings.data, PROXY_FILE),
           () => openListFor(settings, clock, log),
-          list => serve({ settings, clock, log, registry, list, signal }),
+          list => serve({ settings, feeds, clock, log, registry, list, signal }),
         ),
     )
   },
@@ -72,6 +88,7 @@ const openListFor = (settings: ServeSettings, clock: Clock, log: Log): ServedLis
 
 type Serving = {
   settings: ServeSettings
+  feeds: readonly Feed[]
   clock: Clock
   log: Log
   registry: ReturnType<typeof openServerRegistry>
@@ -82,7 +99,7 @@ type Serving = {
 
 /** Serves until a signal comes. */
 async function serve(serving: Serving): Promise<void> {
-  const { settings, clock, log, registry, list, signal } = serving
+  const { settings, feeds, clock, log, registry, list, signal } = serving
   const { keys, usage } = registry
   const onFailure = reportTo(log)
   const manager = await createNotifier(serviceManager(), log.say)
@@ -92,7 +109,7 @@ async function serve(serving: Serving): Promise<void> {
     const app = createApp(stores, settings, clock, log)
     const { server, shown } = await app.listen(settings.listen)
     log.say(`listening on ${shown}`)
-    if (await isTrue(() => list.isEmpty(), onFailure)) {
+    if (feeds.length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
     if (await isTrue(() => !registry.hasKeys(), onFailure)) {
@@ -120,7 +137,8 @@ const reportTo =
     log.say(`background work failed: ${messageOf(failure)}`)
 
 /** Starts what runs in the background. */
-async function startJobs({ settings, clock, log, registry, list }: Serving): Promise<Job[]> {
+async function startJobs(serving: Serving): Promise<Job[]> {
+  const { settings, clock, log, registry, list } = serving
   const onFailure = reportTo(log)
   const tick = (): void => {
     registry.tick()
@@ -133,7 +151,22 @@ async function startJobs({ settings, clock, log, registry, list }: Serving): Pro
     list.kind === 'sample'
       ? await keepSampleFresh(list.list, sampleRows, clock)
       : retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
+    ...(await startFeeds(serving)),
   ]
+}
+
+/** Starts fetching the feeds, each attempt in a process of its own. */
+async function startFeeds({ settings, feeds, clock, log }: Serving): Promise<Job[]> {
+  if (feeds.length === 0) return []
+  const { data, geoip, providerService } = settings
+  await withFeeds(data, store => store.keepOnly(feeds, clock()))
+  const store = openServerFeeds(data)
+  const texts = { data, providerService, geoip: linesOf(geoip) }
+  const job = keepFeeds({
+    ...{ feeds, store, clock, say: log.say },
+    run: (feed, isFirst) => startFetch(feed, { ...texts, due: isFirst ? '' : '1' }),
+  })
+  return [job, { stop: store.close }]
 }
 
 /** The longest a timer can run; a longer one would fire at once. */

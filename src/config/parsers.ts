@@ -6,7 +6,14 @@
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
-import { DAY_MS, MINUTE_MS, parseDuration, parseInstant } from '../lib/time.ts'
+import {
+  DAY_MS,
+  MINUTE_MS,
+  parseDuration,
+  parseDurationWithin,
+  parseInstant,
+  SECOND_MS,
+} from '../lib/time.ts'
 
 /** Where the server listens. `port` is 0 to 65535; 0 stands for any free port. */
 export type Listen =
@@ -24,6 +31,18 @@ const expect = (what: string): never => {
 /** The path of a directory: any string but `''`. */
 export const readDirectory = (given: string): string =>
   given === '' ? expect('the path of a directory') : given
+/** Any text with a word in it. */
+export const readSources = (given: string): string =>
+  given.trim() === '' ? expect('a URL or the path of a file or directory') : given
+/** The path of a file: any string but `''`. */
+export const readFile = (given: string): string =>
+  given === '' ? expect('the path of a file') : given
+/** Paths of files, one a line or separated by commas. */
+export const readFiles = (given: string): string[] =>
+  given
+    .split(/[\n,]/)
+    .map(path => path.trim())
+    .filter(path => path !== '')
 /** Returns a parser that accepts one of `values`, spelled exactly so. */
 export const readOneOf =
   <const T extends readonly string[]>(values: T) =>
@@ -41,6 +60,10 @@ export const readRetentionMs = (given: string): number => {
     ? ms
     : expect('a duration of at least 1m, such as 24h or 7d')
 }
+/** The interval of a feed in milliseconds: 1 s to 7 days. */
+export const readFeedInterval = (given: string): number =>
+  parseDurationWithin(given, SECOND_MS, 7 * DAY_MS) ??
+  expect('a duration from 1s to 7d, such as 60s')
 
 const BYTE_UNITS = new Map([
   ['', 1],

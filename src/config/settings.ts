@@ -9,6 +9,7 @@ import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { TYPES } from '../proxies/proxy.ts'
 import { type Environment, TEST_CLOCK } from './environment.ts'
+import { FEED_SETTINGS } from './feed-settings.ts'
 import {
   EXPIRY,
   Expected,
@@ -30,27 +31,7 @@ import {
   readServiceName,
   readSwitch,
 } from './parsers.ts'
-
-/** One option. `value` names its argument; an option without one is a switch. */
-type Setting<T, Sure extends boolean = boolean> = {
-  value?: string
-  help: string
-  /** Whether the flag may be given several times; `read` gets all of its strings, a line each. */
-  isRepeatable?: boolean
-  /** The string used when neither the flag nor the environment has one; without it, `undefined`. */
-  fallback?: string
-  /** Parses the string. @throws Expected saying what is accepted. */
-  read: (text: string) => T
-  /** Whether there is always a value: a fallback, or off for a switch. */
-  sure: Sure
-}
-type Definition<T> = Omit<Setting<T>, 'sure'>
-
-const setting = <T>(definition: Definition<T>): Setting<T, true> => ({ ...definition, sure: true })
-const optional = <T>(definition: Definition<T>): Setting<T, false> => ({
-  ...definition,
-  sure: false,
-})
+import { optional, type Setting, setting } from './setting.ts'
 
 export const SETTINGS = {
   data: setting({
@@ -109,6 +90,7 @@ export const SETTINGS = {
     help: "name of the provider's own service, the fifth service flag",
     read: readServiceName,
   }),
+  ...FEED_SETTINGS,
   format: setting({
     value: 'FORMAT',
     fallback: 'auto',

@@ -25,6 +25,8 @@ export type ImportOptions = {
   refuseEmpty?: boolean
   /** Names of columns and members, with the field that each of them holds. */
   mapping?: Mapping | undefined
+  /** Most bytes of a source when it is decompressed. */
+  bytesMax?: number
   /** Awaited once, before the first row. */
   beforeRows?: () => Awaitable<void>
   /** Ends the import, which then throws the reason of this signal. */
@@ -168,11 +170,10 @@ export async function importSources(
   const { totals } = rows
   let beforeRows = options.beforeRows
 
-  for (const { name, bytes: given } of sources) {
-    const before = { ...totals }
+  async function readSource({ name, bytes: given }: Source): Promise<void> {
     try {
       const { head, isComplete, all } = await withLineFeeds(
-        textOf(until(given, count, options.signal)),
+        textOf(until(given, count, options.signal), options.bytesMax ?? Infinity),
       )
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
@@ -183,6 +184,12 @@ export async function importSources(
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)
     }
+  }
+
+  for (const source of sources) {
+    const { name } = source
+    const before = { ...totals }
+    await readSource(source)
     const read = totals.read - before.read
     if (read > 0 && totals.rejected - before.rejected === read) {
       throw new CommandError(`${name}: no row is usable; nothing was imported`)

@@ -83,3 +83,9 @@ export function parseDuration(text: string): number | null {
   const unit = UNITS_MS[match[2] as keyof typeof UNITS_MS] // the pattern admits only these
   return Number(match[1]) * unit
 }
+
+/** As `parseDuration`, for durations from `least` to `most` milliseconds. */
+export function parseDurationWithin(text: string, least: number, most: number): number | null {
+  const ms = parseDuration(text)
+  return ms !== null && ms >= least && ms <= most ? ms : null
+}

@@ -79,7 +79,8 @@ export function removeLeftovers(dir: string, start: string): void {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process has this id. */
+export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {

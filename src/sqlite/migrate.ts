@@ -6,9 +6,15 @@
 import type { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
-/** Mark a SQLite file as one of the two databases of this program: `PRXL` and `PRXA`. */
-export const APPLICATION_IDS = { proxies: 0x5052584c, access: 0x50525841 } as const
+/** Mark a SQLite file as a database of this program: `PRXL`, `PRXA` and `PRXF`. */
+export const APPLICATION_IDS = {
+  proxies: 0x5052584c,
+  access: 0x50525841,
+  feeds: 0x50525846,
+} as const
 export type Holds = keyof typeof APPLICATION_IDS
+/** The databases that a server keeps open. */
+export type ServerHolds = Exclude<Holds, 'feeds'>
 
 const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.prepare<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])

@@ -11,17 +11,45 @@ import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-sta
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
 
+/** The file in `dir`, as it is used while it is in its place. */
+const openFile = (dir: string, mode: OpenMode = {}) => ({
+  ...openRegistry(dir, { isServer: true, ...mode }),
+  fingerprint: fingerprintOf(join(dir, ACCESS_FILE)),
+})
+type Opened = ReturnType<typeof openFile>
+
+/** How the usage of the open file is reached. */
+type Reach = {
+  use: <T>(work: (opened: Opened) => T) => T
+  write: <T>(work: (usage: Opened['usage']) => T) => T
+  tryWith: (work: (opened: Opened) => void) => void
+  probeOnce: () => unknown
+}
+
+/** The usage of whichever file is open. */
+const createServerUsage = ({ use, write, tryWith, probeOnce }: Reach): UsageStore => ({
+  admit: batch => write(store => store.admit(batch)),
+  giveBack: batch => write(store => store.giveBack(batch)),
+  consume: batch => write(store => store.consume(batch)),
+  peek: batch => use(registry => registry.usage.peek(batch)),
+  reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
+  note: answer => tryWith(registry => registry.usage.note(answer)),
+  flush: () => write(store => store.flush()),
+  history: (...range) => use(registry => registry.usage.history(...range)),
+  prune: nowMs => use(registry => registry.usage.prune(nowMs)),
+  probe() {
+    const failure = probeOnce()
+    if (failure !== null) throw failure
+  },
+})
+
 /**
  * Keys, plans and usage in `dir`; `tick` is to be called every second.
  * @throws what `openRegistry` throws when they cannot be opened at first.
  */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mode: OpenMode = {}) => ({
-    ...openRegistry(dir, { isServer: true, ...mode }),
-    fingerprint: fingerprintOf(file),
-  })
-  type Opened = ReturnType<typeof open>
+  const open = (mode?: OpenMode) => openFile(dir, mode)
   const supervised = supervise(open(), {
     file,
     reopen: () => open({ mustExist: true }),
@@ -64,21 +92,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     }
   })
   const keys: KeyReader = { find: key => use(registry => registry.keys.find(key)) }
-  const usage: UsageStore = {
-    admit: batch => write(store => store.admit(batch)),
-    giveBack: batch => write(store => store.giveBack(batch)),
-    consume: batch => write(store => store.consume(batch)),
-    peek: batch => use(registry => registry.usage.peek(batch)),
-    reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
-    note: answer => tryWith(registry => registry.usage.note(answer)),
-    flush: () => write(store => store.flush()),
-    history: (...range) => use(registry => registry.usage.history(...range)),
-    prune: nowMs => use(registry => registry.usage.prune(nowMs)),
-    probe() {
-      const failure = probeOnce()
-      if (failure !== null) throw failure
-    },
-  }
+  const usage = createServerUsage({ use, write, tryWith, probeOnce })
   return {
     keys,
     usage,

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Subject } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
+import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { SECOND_MS, toSeconds } from '../lib/time.ts'
@@ -21,6 +22,7 @@ import { ACCESS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import { type OpenMode, shrink } from './database.ts'
 import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isStoreFailure } from './errors.ts'
+import { FEEDS_FILE, openFeeds } from './feeds/store.ts'
 import { lockPlace } from './file-lock.ts'
 import { checkRegistry } from './integrity/check.ts'
 import { checkInWorker } from './integrity/check-in-worker.ts'
@@ -35,7 +37,7 @@ import {
   type Tally,
 } from './proxies/store.ts'
 
-export { ACCESS_FILE, PROXY_FILE }
+export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
 
 type ListMode = OpenMode & {
   /** The clock of the file stamp. */
@@ -220,6 +222,21 @@ export function readList<T>(dir: string, clock: Clock, work: (list: List) => Awa
 export function readRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
   requireData(dir, ACCESS_FILE)
   return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader: true }), work)
+}
+
+/** Works with the states of the feeds in `dir`, as `withList` does with the list. */
+export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<T>): Promise<T> =>
+  withResource(join(dir, FEEDS_FILE), () => openFeeds(dir), work)
+
+/** The states of the feeds in `dir`; none when no feed was ever fetched into it. */
+export function listFeeds(dir: string): FeedState[] {
+  if (!existsSync(join(dir, FEEDS_FILE))) return []
+  const { list, close } = openFeeds(dir, { mustExist: true })
+  try {
+    return list()
+  } finally {
+    close()
+  }
 }
 
 /** Opens, works and closes; a failing database becomes a `CommandError` about `file`. */

@@ -16,6 +16,7 @@ const HEALTHY = {
   permissions: 'directory and files are for their owner only',
   list: 'structure, rows and indexes are as they were written',
   'keys and usage': 'structure, rows and indexes are in order',
+  feeds: 'feeds and databases of places are in order',
   freshness: '1 of 1 proxies were checked in the last 600 s, the newest 0 s ago',
 }
 
@@ -150,19 +151,48 @@ describe('variables of the environment', () => {
   })
 })
 
+describe('feeds and places', () => {
+  test.each([
+    [{ PROXYLIST_FEED: 'a b replace' }, /^the feed b says replace/],
+    [{ PROXYLIST_FEED: '/none.txt' }, /^feed \/none.txt: ENOENT/],
+    [{ PROXYLIST_FEED: 'http://h/ headers=/none' }, /ENOENT.*\/none/],
+    [{ PROXYLIST_FEEDS: '/none.conf' }, /^cannot read the feeds file \/none.conf: ENOENT/],
+    [{ PROXYLIST_GEOIP: '/none.mmdb' }, /^cannot read \/none.mmdb: ENOENT/],
+    [
+      { PROXYLIST_GEOIP: import.meta.path },
+      /doctor.test.ts is not a database in the format of MaxMind/,
+    ],
+  ])('%p', async (env, found) => {
+    const wrong = await wrongIn(healthy(), env)
+    expect(Object.keys(wrong)).toEqual(['feeds'])
+    expect(wrong.feeds).toMatch(found)
+  })
+
+  test('files with secrets that others can read', async () => {
+    const dir = temporaryDirectory()
+    const [feeds, headers] = [join(dir, 'feeds.conf'), join(dir, 'headers')]
+    writeFileSync(headers, 'X-Key: 1\n', { mode: 0o640 })
+    writeFileSync(feeds, `http://h/?key=SECRET headers=${headers}\n`, { mode: 0o604 })
+    for (const file of [feeds, headers]) chmodSync(file, 0o644)
+    expect(await wrongIn(healthy(), { PROXYLIST_FEEDS: feeds })).toEqual({
+      feeds: `${feeds} is open to others; chmod 600; ${headers} is open to others; chmod 600`,
+    })
+  })
+})
+
 test('the command prints a table or JSON, and its exit status tells whether all is well', async () => {
   const dir = healthy()
   const good = await proxylist(['doctor', '--data', dir])
   expect(good).toMatchObject({ exitCode: 0, stderr: '' })
   expect(good.stdout).toMatch(
-    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){5}$/,
+    /^CHECK +STATE +FOUND\nconfiguration +ok +every .*\n(?:.* ok .*\n){6}$/,
   )
   chmodSync(dir, 0o755)
   const bad = await proxylist(['doctor', '--data', dir, '--json'])
-  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 6 checks found something\n' })
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 7 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
-  expect(checks).toHaveLength(6)
+  expect(checks).toHaveLength(7)
   expect(checks[1]).toEqual({
     check: 'permissions',
     ok: false,

@@ -14,6 +14,7 @@ import { BINARY, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, type Transcript, take } from '../support/transcript.ts'
 import { DAMAGES, READERS } from './data.cases.ts'
+import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
 import { counts, FORMATS, ROWS, WHOLE_LISTS } from './import.cases.ts'
 import { LISTS, MIXED } from './list.cases.ts'
 import { KEYS, PLAN_STEPS, TWINS } from './registry.cases.ts'
@@ -36,6 +37,8 @@ function testTranscripts(title: string, transcripts: readonly Transcript[]): voi
 testTranscripts('import reads every format', FORMATS)
 testTranscripts('import takes rows one by one', ROWS)
 testTranscripts('import takes a list whole', WHOLE_LISTS)
+testTranscripts('feeds', FEEDS)
+testTranscripts('feeds that are refused', BAD_FEEDS)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)
@@ -68,7 +71,7 @@ describe('wrong usage is one line and status 2', () => {
     expect(existsSync(join(cwd, 'data'))).toBeFalse()
   })
 
-  test.each([[], ['keys'], ['plans']])(
+  test.each([[], ['geoip'], ['keys'], ['plans']])(
     'without a command, %p shows the help on stderr',
     async (...args) => {
       const { exitCode, stdout, stderr } = await proxylist(args)
@@ -79,7 +82,7 @@ describe('wrong usage is one line and status 2', () => {
 })
 
 describe('--help', () => {
-  const names = ['', 'keys', 'plans', ...COMMANDS.map(({ name }) => name)]
+  const names = ['', 'geoip', 'keys', 'plans', ...COMMANDS.map(({ name }) => name)]
   test.each(names)('proxylist %s --help', async name => {
     const args = name.split(' ').filter(word => word !== '')
     const { exitCode, stdout, stderr } = await proxylist([...args, '--help'])

@@ -117,6 +117,41 @@ const SERVER = {
     refused: ['0s', '0', '59s', '59999ms', '1', 'long', '-1d', '1.5d'],
     expected: 'a duration of at least 1m, such as 24h or 7d',
   },
+  feed: {
+    fallback: undefined,
+    accepted: [
+      ['https://example.com/list.csv', 'https://example.com/list.csv'],
+      ['/a\n/b', '/a\n/b'],
+    ],
+    refused: [' '],
+    expected: 'a URL or the path of a file or directory',
+  },
+  feeds: {
+    fallback: undefined,
+    accepted: [['/etc/my feeds.conf', '/etc/my feeds.conf']],
+    refused: [],
+    expected: '',
+  },
+  feedEvery: {
+    fallback: 60_000,
+    accepted: [
+      ['1s', 1000],
+      ['7d', 7 * DAY],
+    ],
+    refused: ['0s', '999ms', '8d', '60', 'often'],
+    expected: 'a duration from 1s to 7d, such as 60s',
+  },
+  due: SWITCH,
+  geoip: {
+    fallback: [],
+    accepted: [
+      ['/a.mmdb', ['/a.mmdb']],
+      ['/a.mmdb\n/b.mmdb', ['/a.mmdb', '/b.mmdb']],
+      ['/my city.mmdb, /b.mmdb', ['/my city.mmdb', '/b.mmdb']],
+    ],
+    refused: [],
+    expected: '',
+  },
   cacheBytes: {
     fallback: 64 * 2 ** 20,
     accepted: [

@@ -71,23 +71,32 @@ async function* readable(bytes: Bytes): Bytes {
 
 type Compression = (typeof COMPRESSED)[number]
 
-async function* decompressed(bytes: Bytes, { name }: Compression): Bytes {
+async function* decompressed(bytes: Bytes, { name }: Compression, bytesMax: number): Bytes {
+  let left = bytesMax
   // Unlike those of node:zlib, this one notices zstd data that is truncated.
   const decompression = new DecompressionStream(name)
   try {
-    yield* Readable.toWeb(Readable.from(bytes)).pipeThrough(decompression)
+    for await (const chunk of Readable.toWeb(Readable.from(bytes)).pipeThrough(decompression)) {
+      left -= chunk.length
+      if (left < 0) throw new UnusableFile(`is larger than ${bytesMax / 2 ** 20} MiB decompressed`)
+      yield chunk
+    }
   } catch (error) {
     if (error instanceof UnusableFile || error instanceof CommandError) throw error
     throw new UnusableFile(`is damaged or truncated ${name} data`)
   }
 }
 
-/** The text of a file in chunks. @throws UnusableFile when it is no text, or cannot be read. */
-export async function* textOf(source: Bytes): Chunks {
+/**
+ * The text of a file in chunks.
+ * @throws UnusableFile when it is no text, cannot be read, or has more than `bytesMax` bytes
+ *   decompressed.
+ */
+export async function* textOf(source: Bytes, bytesMax: number): Chunks {
   const { start, all } = await peekBytes(readable(source))
   const compression = COMPRESSED.find(({ magic }) => begins(start, magic))
   if (compression === undefined) return yield* decoded(start, all)
-  const inner = await peekBytes(decompressed(all, compression))
+  const inner = await peekBytes(decompressed(all, compression, bytesMax))
   yield* decoded(inner.start, inner.all)
 }
 

@@ -7,11 +7,11 @@ import { statSync } from 'node:fs'
 import { CommandError } from '../../lib/errors.ts'
 import { startWorker } from '../../lib/worker.ts'
 import { walOf } from '../database-files.ts'
-import type { Holds } from '../migrate.ts'
+import type { ServerHolds } from '../migrate.ts'
 import type { Counts } from './counts.ts'
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
-export type Copy = { holds: Holds; file: string; to: string }
+export type Copy = { holds: ServerHolds; file: string; to: string }
 
 /** What the worker sends once, at its end. */
 export type CopyResult =

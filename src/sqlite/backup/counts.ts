@@ -1,6 +1,6 @@
 /** Owns the numbers of rows that a backup or a restore reports. */
 import type { Database } from 'bun:sqlite'
-import type { Holds } from '../migrate.ts'
+import type { ServerHolds } from '../migrate.ts'
 
 /** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
@@ -9,7 +9,7 @@ export type Counts = { keys: number; plans: number; proxies: number }
 const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
 
 /** The rows of the tables of an open database. */
-export function countRows(db: Database, holds: Holds): Partial<Counts> {
+export function countRows(db: Database, holds: ServerHolds): Partial<Counts> {
   const count = (table: string) =>
     db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
   return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))

@@ -25,7 +25,7 @@ import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from '../databas
 import { explain, isBusy, isStoreFailure } from '../errors.ts'
 import { checkRegistry } from '../integrity/check.ts'
 import { checkInWorker } from '../integrity/check-in-worker.ts'
-import type { Holds } from '../migrate.ts'
+import type { ServerHolds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
 import { PARTS, syncDirectory } from './backup.ts'
 import { type Counts, countRows } from './counts.ts'
@@ -204,13 +204,17 @@ async function extractAndVerify(
 const MUST_EXIST = { mustExist: true } as const
 
 /** How each database is opened; one of an earlier schema is migrated. */
-const OPEN: { readonly [holds in Holds]: (file: string) => Database } = {
+const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
   access: file => openAccessFile(file, MUST_EXIST),
   proxies: file => openListFile(file, systemClock, MUST_EXIST),
 }
 
 /** Brings an extracted database to the newest schema and checks it; returns its rows. */
-async function verify(file: string, holds: Holds, signal: AbortSignal): Promise<Partial<Counts>> {
+async function verify(
+  file: string,
+  holds: ServerHolds,
+  signal: AbortSignal,
+): Promise<Partial<Counts>> {
   try {
     // A list that is intact gets its file stamp: a server then serves it at once.
     const ofList = holds === 'proxies' ? await checkInWorker(file, signal) : []

@@ -5,7 +5,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { closeSection, createSection, startTask } from '../../lib/worker.ts'
-import type { Holds } from '../migrate.ts'
+import type { ServerHolds } from '../migrate.ts'
 import type { Checkpointed, CheckpointTask } from './checkpoint.worker.ts'
 import { pendingBytes } from './file-stamp.ts'
 
@@ -29,7 +29,7 @@ const CLOSE_MS_MAX = 2_000
  * Copies the WAL of `file` in a worker, when `tick` finds much of it pending; calls `onEnd` when the
  * worker has ended.
  */
-export function createCheckpointer(file: string, holds: Holds, onEnd: () => void = () => {}) {
+export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
   let worker: Worker | null = null
   let section = createSection()
   let waitTicks = 1

@@ -7,12 +7,12 @@ import { systemClock } from '../../lib/clock.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { inSection, type Section } from '../../lib/worker.ts'
 import { openAccessFile } from '../access/store.ts'
-import type { Holds } from '../migrate.ts'
+import type { ServerHolds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
 import { copyWal } from './file-stamp.ts'
 
 /** All of a task is in its section, so that the server can wait for it. */
-export type CheckpointTask = { file: string; holds: Holds; section: Section }
+export type CheckpointTask = { file: string; holds: ServerHolds; section: Section }
 export type Checkpointed = { kind: 'done' } | { kind: 'failed'; message: string }
 
 declare const self: Worker
@@ -24,7 +24,7 @@ type OpenFile = (file: string, mode: typeof MODE) => Database
 
 /** How each database is opened, and how its WAL is copied. */
 const KINDS: {
-  readonly [holds in Holds]: { open: OpenFile; copy: (db: Database, file: string) => void }
+  readonly [holds in ServerHolds]: { open: OpenFile; copy: (db: Database, file: string) => void }
 } = {
   proxies: {
     open: (file, mode) => openListFile(file, systemClock, mode),

@@ -28,6 +28,7 @@ import { addresses } from './addresses/addresses.ts'
 import { backup } from './backup/backup.ts'
 import { crowd } from './crowd/crowd.ts'
 import { faults } from './faults/faults.ts'
+import { feeds } from './feeds/feeds.ts'
 import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import/kill-import.ts'
 import { killServe } from './kill-serve/kill-serve.ts'
@@ -46,6 +47,7 @@ const PARTS = {
   slow,
   crowd,
   backup,
+  feeds,
 } satisfies { [name: string]: Part }
 type Name = keyof typeof PARTS
 

@@ -1,0 +1,52 @@
+/** Owns the examination of feeds and of databases of places: their files, and what failed last. */
+import { readFileSync, statSync } from 'node:fs'
+import { listFeeds } from '../app.ts'
+import type { Environment } from '../config/environment.ts'
+import { readSettings } from '../config/settings.ts'
+import { type Feed, parseHeaders } from '../import/feeds/feed.ts'
+import { messageOf } from '../lib/errors.ts'
+import { feedsOf } from './feeds.ts'
+import { openGeoip } from './geoip.ts'
+
+/** What goes wrong in `work`, as a sentence. */
+function problemOf(work: () => unknown): string[] {
+  try {
+    work()
+    return []
+  } catch (error) {
+    return [messageOf(error)]
+  }
+}
+
+/** A file with secrets that others can read. */
+function openToOthers(file: string): string[] {
+  const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0
+  return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
+}
+
+/** What is wrong with a feed as it is written, before it is fetched. */
+function feedProblems({ kind, source, shown, headersFile }: Feed): string[] {
+  const path = kind === 'path' ? problemOf(() => statSync(source)) : []
+  if (headersFile === null) return path.map(reason => `feed ${shown}: ${reason}`)
+  const headers = problemOf(() => parseHeaders(readFileSync(headersFile, 'utf8'), headersFile))
+  return [...headers, ...openToOthers(headersFile)]
+}
+
+/** The problems of the feeds and the databases of places that the environment names. */
+export function sourceProblems(dir: string, env: Environment): string[] {
+  const settings = readSettings(['feed', 'feeds', 'feedEvery', 'geoip'], {}, env)
+  let feeds: Feed[] = []
+  const unread = problemOf(() => {
+    feeds = feedsOf(settings)
+  })
+  const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
+  return [
+    ...unread,
+    ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
+    ...feeds.flatMap(feedProblems),
+    ...settings.geoip.flatMap(file => problemOf(() => openGeoip([file]))),
+    ...listFeeds(dir)
+      .filter(({ error }) => error !== '')
+      .map(({ source, error }) => `feed ${source}: ${error}`),
+  ]
+}

@@ -1,0 +1,131 @@
+/** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
+import { readFileSync } from 'node:fs'
+import { timerLater } from '../access/auth-throttle.ts'
+import { listFeeds, withFeeds, withList } from '../app.ts'
+import type { Settings } from '../config/settings.ts'
+import { VERSION } from '../config/version.ts'
+import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../import/feeds/feed.ts'
+import { type FetchContext, fetchFeed } from '../import/feeds/fetch.ts'
+import { isDue } from '../import/feeds/schedule.ts'
+import { BYTES_MAX } from '../import/feeds/source.ts'
+import type { FeedState, FeedStore } from '../import/feeds/store.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { formatInstant } from '../lib/time.ts'
+import { command, print, printJson, say, table, yieldToServer } from './command.ts'
+import { importFeed } from './feed-import.ts'
+import { geoipStamp } from './geoip.ts'
+import { interruptible } from './signals.ts'
+
+function readFeedsFile(file: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new CommandError(`cannot read the feeds file ${file}: ${messageOf(error)}`, 2)
+  }
+}
+
+/** The feeds that the settings name. @throws CommandError (usage) saying what is wrong with them. */
+export function feedsOf({
+  feed,
+  feeds: file,
+  feedEvery,
+}: Settings<'feed' | 'feeds' | 'feedEvery'>): Feed[] {
+  const feeds = [
+    ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
+    ...(file === undefined ? [] : parseFeedsFile(readFeedsFile(file), feedEvery, file)),
+  ]
+  refuseConflicts(feeds)
+  return feeds
+}
+
+const instantOf = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
+
+/** Prints states as a table or as JSON. */
+async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
+  const shown = states.map(state => ({
+    source: state.source,
+    last_success: instantOf(state.lastSuccessAt),
+    rows: state.rows,
+    error: state.error === '' ? null : state.error,
+    next_try: instantOf(state.nextTryAt),
+  }))
+  if (json) return printJson(shown)
+  const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
+    source,
+    last_success ?? 'never',
+    count === null ? '' : count.toLocaleString('en-US'),
+    next_try ?? '',
+    error ?? '',
+  ])
+  await print(table(['SOURCE', 'LAST SUCCESS', 'ROWS', 'NEXT TRY', 'ERROR'], rows))
+}
+
+const showFeeds = command({
+  name: 'feeds',
+  summary: 'show each feed with its last success, rows, next try and error',
+  settings: ['data', 'json'],
+  example: 'proxylist feeds --json',
+  async run({ settings: { data, json } }) {
+    const states = listFeeds(data)
+    if (states.length === 0 && !json) return say(`no feed was fetched into ${data} yet`)
+    await printStates(states, json)
+  },
+})
+
+type FetchSettings = Settings<'data' | 'geoip' | 'providerService'>
+
+/** What an attempt of this process needs. */
+const contextOf = (
+  settings: FetchSettings,
+  store: FeedStore,
+  clock: Clock,
+  signal: AbortSignal,
+): FetchContext => ({
+  store,
+  clock,
+  signal,
+  dir: settings.data,
+  bytesMax: BYTES_MAX,
+  userAgent: `proxylist/${VERSION}`,
+  random: Math.random,
+  later: timerLater,
+  importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
+  // One that cannot be used is imported in full, or that import says what is wrong.
+  isListEmpty: () =>
+    withList(settings.data, clock, ({ proxies }) => proxies.isEmpty()).catch(() => true),
+  importInto: (feed, sources, importSignal) =>
+    importFeed(feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
+})
+
+const fetchCommand = command({
+  name: 'fetch',
+  summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
+  settings: ['data', 'feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'],
+  example: 'proxylist fetch --feed https://example.com/list.csv',
+  async run({ settings, clock }) {
+    const feeds = feedsOf(settings)
+    if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
+    yieldToServer()
+    const kept = 'feeds that were not imported yet left the list as it was'
+    const states = await interruptible(kept, signal =>
+      withFeeds(settings.data, async store => {
+        const context = contextOf(settings, store, clock, signal)
+        const fetched: FeedState[] = []
+        for (const feed of feeds) {
+          const before = store.find(feed.id)
+          const isLate = before === null || isDue(before.nextTryAt, feed.everyMs, clock())
+          const after = settings.due && !isLate ? before : await fetchFeed(feed, context)
+          if (after === null) say(`feed ${feed.shown} is being fetched by another process`)
+          else fetched.push(after)
+        }
+        return fetched
+      }),
+    )
+    await printStates(states, settings.json)
+    const failed = states.filter(({ error }) => error !== '').length
+    if (failed > 0) throw new CommandError(`${failed} of ${feeds.length} feeds failed`)
+  },
+})
+
+export const FEED_COMMANDS = [showFeeds, fetchCommand]

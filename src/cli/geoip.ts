@@ -1,0 +1,123 @@
+/** Owns `geoip apply`, and opening the databases that `--geoip` names. */
+import { readFileSync, statSync } from 'node:fs'
+import { withList } from '../app.ts'
+import {
+  createPlacing,
+  openPlaces,
+  type PlaceReader,
+  type Placing,
+  UnusableGeoip,
+} from '../import/geoip.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import type { Filter } from '../proxies/filter.ts'
+import { type IncomingProxy, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
+import {
+  AT,
+  type CityNames,
+  countryText,
+  ipBits,
+  ipText,
+  portOf,
+  type Row,
+} from '../proxies/row.ts'
+import { command, printJson, say, yieldToServer } from './command.ts'
+
+/** @throws CommandError naming the file. */
+function openOne(file: string): PlaceReader {
+  const explained = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      if (error instanceof UnusableGeoip) throw new CommandError(`${file} ${error.message}`)
+      throw new CommandError(`cannot read ${file}: ${messageOf(error)}`)
+    }
+  }
+  const read = explained(() => openPlaces(readFileSync(file)))
+  return ip => explained(() => read(ip))
+}
+
+/** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
+export const openGeoip = (files: readonly string[]): Placing => createPlacing(files.map(openOne))
+
+/** A text that changes when a database of `--geoip` does. */
+export const geoipStamp = (files: readonly string[]): string =>
+  files
+    .map(file => `${file} ${statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 'missing'}`)
+    .join(' ')
+
+/** Every proxy of the list, however old. */
+const EVERYTHING: Filter = {
+  types: [],
+  anons: [],
+  pingMaxMs: null,
+  speedMin: null,
+  ageMaxSeconds: Number.MAX_SAFE_INTEGER,
+  worksMin: null,
+  countries: [],
+  countryMode: 'include',
+  cities: [],
+  lang: 'ru',
+  port: null,
+  address: null,
+  services: [],
+  count: null,
+}
+
+const NO_SERVICES = SERVICE_SETS[0] ?? new Set()
+
+/** A stored row as one to import, which says no more than its address, type, check and place. */
+function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
+  const id = row[AT.id]
+  const ipOut = row[AT.ipOut]
+  const { name, nameEn } = cityNames(row[AT.city])
+  return {
+    ip: ipText(ipBits(id)),
+    port: portOf(id),
+    type: TYPES[row[AT.type]] ?? 'http',
+    checkedAt: row[AT.checkedAt],
+    ipOut: typeof ipOut === 'number' ? ipText(ipOut) : ipOut,
+    anon: '',
+    speed: null,
+    pingMs: null,
+    country: countryText(row[AT.country]),
+    city: name,
+    cityEn: nameEn,
+    works: null,
+    services: NO_SERVICES,
+    servicesStated: NO_SERVICES,
+  }
+}
+
+export const geoipCommand = command({
+  name: 'geoip apply',
+  summary: 'fill in the missing countries and cities of the list as it stands',
+  settings: ['data', 'geoip', 'json'],
+  example: 'proxylist geoip apply --geoip GeoLite2-City.mmdb',
+  async run({ settings: { data, geoip, json }, clock }) {
+    if (geoip.length === 0) throw new CommandError('name a database with --geoip', 2)
+    const place = openGeoip(geoip)
+    yieldToServer()
+    const counts = await withList(data, clock, async list => {
+      const found = list.finder.find(EVERYTHING, { nowMs: clock(), addressBits: 32 })
+      const importTx = list.begin('merge', () => say('another import has locked the list; waiting'))
+      let filled = 0
+      try {
+        for (const row of found.rows) {
+          const proxy = toIncoming(row, found.cityNames)
+          const placed = place(proxy)
+          const { country, city, cityEn } = placed
+          if (country === proxy.country && city === proxy.city && cityEn === proxy.cityEn) continue
+          importTx.add(placed)
+          filled += 1
+        }
+        if (filled > 0) await importTx.commit()
+        return { rows: found.rows.length, filled }
+      } catch (error) {
+        await importTx.rollback()
+        throw error
+      }
+    })
+    if (json) return printJson(counts)
+    say(`filled in the place of ${counts.filled} of ${counts.rows} proxies`)
+  },
+})

@@ -1,0 +1,166 @@
+/**
+ * Owns what a feed is (contract G1): a source that the server imports again and again, written as a
+ * line of options. Parses such lines and files of headers. Pure; knows nothing of fetching.
+ */
+import { CommandError } from '../../lib/errors.ts'
+import { DAY_MS, parseDurationWithin, SECOND_MS } from '../../lib/time.ts'
+import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
+import { FORMATS, type Format } from '../formats/formats.ts'
+import { maskSource } from './mask.ts'
+
+export type Feed = {
+  /** Identifies the source among the feeds of a data directory; holds no secret. */
+  id: string
+  /** As given: a URL, or the path of a file or of a directory. May hold secrets. */
+  source: string
+  /** The source as it may be shown. */
+  shown: string
+  kind: 'url' | 'path'
+  type: ProxyType | undefined
+  format: Format | 'auto'
+  everyMs: number
+  /** Whether the list becomes what the feed holds. */
+  replaces: boolean
+  /** The file of the headers to send with a request. */
+  headersFile: string | null
+}
+
+export const FEED_LINE =
+  'SOURCE [type=socks5] [format=csv] [every=60s] [replace] [headers=FILE], SOURCE a URL or a path'
+
+const wrong = (where: string, what: string): never => {
+  throw new CommandError(`${where}: ${what}`, 2)
+}
+
+/** Words separated by white space; one in double quotes may hold white space. */
+const wordsOf = (line: string): string[] =>
+  [...line.matchAll(/([^\s"]*)"([^"]*)"|(\S+)/g)].map(
+    ([, start = '', quoted = '', word]) => word ?? start + quoted,
+  )
+
+const isUrl = (word: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(word)
+const isOption = (word: string): boolean => word === 'replace' || /^[a-z_]+=/i.test(word)
+
+/** @throws CommandError unless `source` is a path or an `http(s)://` URL. */
+function kindOf(source: string, where: string): Feed['kind'] {
+  if (!isUrl(source)) return 'path'
+  const url = URL.parse(source)
+  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
+  return isHttp ? 'url' : wrong(where, `${maskSource(source)} must be an http:// or https:// URL`)
+}
+
+type Options = Pick<Feed, 'type' | 'format' | 'everyMs' | 'replaces' | 'headersFile'>
+
+/** Each option of a feed; a parser returns what changes, or what it accepts. */
+const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } = {
+  type(value) {
+    const type = TYPES.find(known => known === value.toLowerCase())
+    return type ? { type } : TYPES.join(', ')
+  },
+  format(value) {
+    const format = FORMATS.find(known => known === value.toLowerCase())
+    return format ? { format } : FORMATS.join(', ')
+  },
+  every(value) {
+    const everyMs = parseDurationWithin(value, SECOND_MS, 7 * DAY_MS)
+    return everyMs === null ? 'a duration from 1s to 7d, such as 60s' : { everyMs }
+  },
+  headers: value => (value === '' ? 'the path of a file' : { headersFile: value }),
+}
+
+function readOption(word: string, where: string): Partial<Options> {
+  if (word === 'replace') return { replaces: true }
+  const [name = '', ...rest] = word.split('=')
+  const read = Object.hasOwn(OPTIONS, name) ? OPTIONS[name] : undefined
+  if (!read) return wrong(where, `unknown option '${name}'; a feed is ${FEED_LINE}`)
+  const option = read(rest.join('='))
+  return typeof option === 'string' ? wrong(where, `${name} must be ${option}`) : option
+}
+
+/** One feed from its words. */
+function toFeed(words: readonly string[], everyMs: number, where: string): Feed {
+  const [source = '', ...options] = words
+  const feed: Feed = {
+    id: new Bun.CryptoHasher('sha256').update(source).digest('hex').slice(0, 32),
+    source,
+    shown: maskSource(source),
+    kind: kindOf(source, where),
+    type: undefined,
+    format: 'auto',
+    everyMs,
+    replaces: false,
+    headersFile: null,
+    ...Object.assign({}, ...options.map(word => readOption(word, where))),
+  }
+  if (feed.headersFile !== null && feed.kind === 'path') {
+    wrong(where, 'headers= is for URLs; a path has no headers')
+  }
+  return feed
+}
+
+/**
+ * The feeds in the text of `--feed` or its variable: words separated by white space; an option
+ * belongs to the source before it. @throws CommandError (usage) saying what is accepted.
+ */
+export function parseFeeds(text: string, everyMs: number, where: string): Feed[] {
+  const groups: string[][] = []
+  for (const word of wordsOf(text)) {
+    if (!isOption(word)) groups.push([word])
+    else (groups.at(-1) ?? wrong(where, `begins with an option; a feed is ${FEED_LINE}`)).push(word)
+  }
+  return groups.map(words => toFeed(words, everyMs, where))
+}
+
+/** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
+export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
+  return text.split(/\r?\n/).flatMap((line, i) => {
+    const where = `${file}:${i + 1}`
+    const feeds = parseFeeds(line.replace(/(?:^|\s)#.*$/, ''), everyMs, where)
+    return feeds.length <= 1 ? feeds : wrong(where, 'has more than one feed; each has its own line')
+  })
+}
+
+/** The line that `parseFeeds` reads as this feed. */
+export function feedLine(feed: Feed): string {
+  const quoted = (text: string): string => (/\s/.test(text) ? `"${text}"` : text)
+  return [
+    quoted(feed.source),
+    `every=${feed.everyMs}ms`,
+    feed.format === 'auto' ? '' : `format=${feed.format}`,
+    feed.type === undefined ? '' : `type=${feed.type}`,
+    feed.replaces ? 'replace' : '',
+    feed.headersFile === null ? '' : `headers=${quoted(feed.headersFile)}`,
+  ]
+    .filter(word => word !== '')
+    .join(' ')
+}
+
+/** @throws CommandError (usage) when a source is named twice, or one of several says `replace`. */
+export function refuseConflicts(feeds: readonly Feed[]): void {
+  const twice = feeds.find((feed, i) => feeds.findIndex(({ id }) => id === feed.id) !== i)
+  if (twice) throw new CommandError(`the feed ${twice.shown} is named twice`, 2)
+  const replacing = feeds.find(({ replaces }) => replaces)
+  if (replacing === undefined || feeds.length === 1) return
+  throw new CommandError(
+    `the feed ${replacing.shown} says replace, which removes what the other ` +
+      `${feeds.length - 1} bring: replace is for an only feed`,
+    2,
+  )
+}
+
+/** Headers that the request itself needs. */
+const OWN_HEADERS =
+  /^(?:accept-encoding|connection|content-length|host|if-modified-since|if-none-match|transfer-encoding)$/i
+
+/** The headers of a header file: `Name: value` a line, `#` at its start for a comment. */
+export function parseHeaders(text: string, file: string): [name: string, value: string][] {
+  return text.split(/\r?\n/).flatMap((line, i): [string, string][] => {
+    if (/^\s*(?:#|$)/.test(line)) return []
+    // The line is not repeated: it may hold a secret.
+    const [, name = '', value = ''] =
+      /^([!#$%&'*+.^`|~\w-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*$/.exec(line) ?? []
+    if (name === '') wrong(`${file}:${i + 1}`, 'must be a header such as Authorization: Bearer KEY')
+    if (OWN_HEADERS.test(name)) wrong(`${file}:${i + 1}`, `${name} is set by the request itself`)
+    return [[name, value]]
+  })
+}

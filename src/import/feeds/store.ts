@@ -1,0 +1,38 @@
+/** Owns the port of feeds: what fetching them requires of a store. */
+import type { Validators } from './download.ts'
+
+/** What is known of a feed. Instants are Unix milliseconds. */
+export type FeedState = {
+  /** The source as it may be shown. */
+  source: string
+  /** The last time that it was fetched and read, changed or not. */
+  lastSuccessAt: number | null
+  /** Usable rows, and rejected ones, at the last import. */
+  rows: number | null
+  rejected: number
+  /** Why the last attempt failed, `''` when it did not. */
+  error: string
+  /** Failures in a row. */
+  failures: number
+  nextTryAt: number
+  /** Counts the attempts, so that others notice one. */
+  attempts: number
+  /** The content that was imported last, and the options under which it was; `''` unknown. */
+  validators: Validators
+  options: string
+}
+
+export type FeedKey = { id: string; shown: string }
+
+/** The states of the feeds of a data directory. */
+export interface FeedStore {
+  find(id: string): FeedState | null
+  /** In the order of their sources. */
+  list(): FeedState[]
+  /** Takes a feed for this process; false while another one that is alive fetches it. */
+  claim(feed: FeedKey, nowMs: number): boolean
+  /** Stores the state after an attempt, and releases the feed. */
+  save(id: string, state: FeedState): void
+  /** Adds what is new, due now, and removes feeds that are not among these. */
+  keepOnly(feeds: readonly FeedKey[], nowMs: number): void
+}

@@ -1,0 +1,113 @@
+/**
+ * Owns the places of addresses (contract G2): City and Country databases in the format of MaxMind
+ * fill in what a row does not bring. Knows nothing of files' paths or of the list.
+ */
+import { LRUCache } from 'lru-cache'
+import { type CityResponse, Reader } from 'mmdb-lib'
+import type { IncomingProxy } from '../proxies/proxy.ts'
+
+/** Where an address is. Names are as a row has them; `''` unknown. */
+export type Place = { country: string; city: string; cityEn: string }
+
+/** A database of places. The message of what it throws says what is wrong, without its name. */
+export type PlaceReader = (ip: string) => Place | null
+
+/** Decoded records in memory; neighbouring addresses share them. */
+const RECORDS_MAX = 10_000
+/** The kinds of databases that have what we read, as they name themselves. */
+const KINDS = /City|Country|Enterprise/
+const NAME_LENGTH_MAX = 200
+
+const NOWHERE: Place = { country: '', city: '', cityEn: '' }
+
+/** A name without what a name in the list must not have. */
+const nameOf = (name: string | undefined): string =>
+  (name ?? '')
+    .replace(/[\u0000-\u001f\u007f]/g, '')
+    .replace(/\s*,\s*/g, ' ')
+    .trim()
+    .slice(0, NAME_LENGTH_MAX)
+
+function toPlace({ country, city }: CityResponse): Place {
+  const code = country?.iso_code ?? ''
+  const english = nameOf(city?.names?.en)
+  return {
+    country: /^[A-Z]{2}$/.test(code) ? code : '',
+    city: nameOf(city?.names?.ru) || english,
+    cityEn: english,
+  }
+}
+
+/** Why a file is not a database of places. */
+export class UnusableGeoip extends Error {}
+
+/** The reader of a file's content. @throws UnusableGeoip when it is not a database of places. */
+function openReader(content: Buffer): Reader<CityResponse> {
+  try {
+    const cache = new LRUCache<string | number, object>({ max: RECORDS_MAX })
+    return new Reader<CityResponse>(content, { cache })
+  } catch {
+    throw new UnusableGeoip('is not a database in the format of MaxMind (.mmdb), or is cut off')
+  }
+}
+
+/** @throws UnusableGeoip when the file is not a City or Country database, or is damaged. */
+export function openPlaces(content: Buffer): PlaceReader {
+  const reader = openReader(content)
+  const { databaseType, ipVersion } = reader.metadata
+  if (!KINDS.test(databaseType)) {
+    throw new UnusableGeoip(
+      `is a ${databaseType} database; places need a City or a Country database`,
+    )
+  }
+  const places = new WeakMap<object, Place>()
+  return ip => {
+    if (ipVersion === 4 && ip.includes(':')) return null
+    try {
+      const found = reader.get(ip)
+      if (found === null || typeof found !== 'object') return null
+      const known = places.get(found)
+      if (known) return known
+      const place = toPlace(found)
+      places.set(found, place)
+      return place
+    } catch {
+      throw new UnusableGeoip('is damaged')
+    }
+  }
+}
+
+/** What a place says of a proxy that it does not say itself. */
+function fill(proxy: IncomingProxy, place: Place): IncomingProxy {
+  const country = proxy.country || place.country
+  const isSame = country === place.country
+  if (!isSame || (proxy.city !== '' && proxy.cityEn !== '')) return { ...proxy, country }
+  if (proxy.city === '' && proxy.cityEn === '') return { ...proxy, ...place, country }
+  // One of the names is given: the other one belongs to it if the city is the same.
+  const isTheCity = proxy.city === '' ? proxy.cityEn === place.cityEn : proxy.city === place.city
+  if (!isTheCity) return { ...proxy, country }
+  return { ...proxy, country, city: proxy.city || place.city, cityEn: proxy.cityEn || place.cityEn }
+}
+
+/** Fills in the place of a proxy. */
+export type Placing = (proxy: IncomingProxy) => IncomingProxy
+
+/** Finds places by the outgoing address, else by the address; the first database that knows wins. */
+export function createPlacing(readers: readonly PlaceReader[]): Placing {
+  const placeOf = (ip: string): Place => {
+    let best = NOWHERE
+    for (const read of readers) {
+      const place = read(ip)
+      if (place === null) continue
+      if (best.country === '') best = { ...best, country: place.country }
+      if (best.city === '' && place.city !== '' && place.country === best.country) best = place
+      if (best.city !== '') break
+    }
+    return best
+  }
+  return proxy => {
+    const isComplete = proxy.country !== '' && proxy.city !== '' && proxy.cityEn !== ''
+    if (isComplete || readers.length === 0) return proxy
+    return fill(proxy, placeOf(proxy.ipOut || proxy.ip))
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * Owns the states of the feeds in SQLite, a small database of their own, and which process fetches
+ * a feed. Knows nothing of fetching.
+ */
+import type { Database } from 'bun:sqlite'
+import { join } from 'node:path'
+import type { FeedKey, FeedState, FeedStore } from '../../import/feeds/store.ts'
+import { HOUR_MS } from '../../lib/time.ts'
+import { type OpenMode, openDatabase } from '../database.ts'
+import { isAlive } from '../database-files.ts'
+import feeds from './migrations/1-feeds.sql' with { type: 'text' }
+
+export const FEEDS_FILE = 'feeds.db'
+
+/** The scripts of the schema, version by version. */
+const FEEDS_SCHEMA = [feeds]
+
+/** A claim ends with its process, or after this: process ids are used again. */
+const CLAIM_MS = HOUR_MS
+
+type StateRow = {
+  source: string
+  last_success_at: number | null
+  rows: number | null
+  rejected: number
+  error: string
+  failures: number
+  next_try_at: number
+  attempts: number
+  etag: string
+  last_modified: string
+  digest: string
+  options: string
+}
+
+const toState = (row: StateRow): FeedState => ({
+  source: row.source,
+  lastSuccessAt: row.last_success_at,
+  rows: row.rows,
+  rejected: row.rejected,
+  error: row.error,
+  failures: row.failures,
+  nextTryAt: row.next_try_at,
+  attempts: row.attempts,
+  validators: { etag: row.etag, lastModified: row.last_modified, digest: row.digest },
+  options: row.options,
+})
+
+type Claim = { claimed_by: number | null; claimed_until: number }
+
+function createFeedStore(db: Database): FeedStore {
+  const insert = db.prepare<never, [string, string, number]>(
+    'insert into feeds (id, source, next_try_at) values (?, ?, ?) on conflict do nothing',
+  )
+  const find = db.prepare<StateRow, [string]>('select * from feeds where id = ?')
+  const claimOf = db.prepare<Claim, [string]>(
+    'select claimed_by, claimed_until from feeds where id = ?',
+  )
+  const claim = db.prepare<never, [number, number, string]>(
+    'update feeds set claimed_by = ?, claimed_until = ? where id = ?',
+  )
+
+  function isClaimed(id: string, nowMs: number): boolean {
+    const { claimed_by: pid, claimed_until: until } = claimOf.get(id) ?? {}
+    if (pid === undefined || pid === null || until === undefined) return false
+    // One that lies further ahead than a claim lasts was made by a clock that was wrong.
+    const isValid = nowMs < until && until <= nowMs + CLAIM_MS
+    return isValid && pid !== process.pid && isAlive(pid)
+  }
+
+  return {
+    find(id) {
+      const row = find.get(id)
+      return row === null ? null : toState(row)
+    },
+    list: () =>
+      db.prepare<StateRow, []>('select * from feeds order by source, id').all().map(toState),
+    claim: ({ id, shown }, nowMs) =>
+      db
+        .transaction(() => {
+          insert.run(id, shown, nowMs)
+          if (isClaimed(id, nowMs)) return false
+          claim.run(process.pid, nowMs + CLAIM_MS, id)
+          return true
+        })
+        .immediate(),
+    save(id, { validators: { etag, lastModified, digest }, ...state }) {
+      db.run(
+        `insert or replace into feeds (id, source, last_success_at, rows, rejected, error, failures,
+           next_try_at, attempts, etag, last_modified, digest, options)
+         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        [
+          ...[id, state.source, state.lastSuccessAt, state.rows, state.rejected, state.error],
+          ...[state.failures, state.nextTryAt, state.attempts, etag, lastModified, digest],
+          state.options,
+        ],
+      )
+    },
+    keepOnly: (kept: readonly FeedKey[], nowMs) =>
+      db
+        .transaction(() => {
+          const ids = JSON.stringify(kept.map(({ id }) => id))
+          db.run('delete from feeds where id not in (select value from json_each(?))', [ids])
+          for (const { id, shown } of kept) insert.run(id, shown, nowMs)
+        })
+        .immediate(),
+  }
+}
+
+/** Opens the states of the feeds in `dir`; see `openDatabase` for `mode` and errors. */
+export function openFeeds(dir: string, mode: OpenMode = {}) {
+  const db = openDatabase(join(dir, FEEDS_FILE), {
+    ...{ holds: 'feeds', scripts: FEEDS_SCHEMA, pageBytes: 1024, cacheKib: 256 },
+    ...mode,
+  })
+  return { ...createFeedStore(db), close: () => db.close(true) }
+}
+
+/** The states of the feeds in `dir` as a server reads them: it waits for no other process. */
+export const openServerFeeds = (dir: string) => openFeeds(dir, { isServer: true, mustExist: true })

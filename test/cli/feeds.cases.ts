@@ -1,0 +1,98 @@
+/** Transcripts of `fetch`, `feeds` and `geoip apply`; see `transcript.ts` for their form. */
+import type { Transcript } from '../support/transcript.ts'
+
+const LIST = 'http://192.0.2.1:8080\nsocks5://192.0.2.2:1080\n'
+const ALL = 'get=txt&time=999999999'
+const BOTH = '192.0.2.1:8080\n192.0.2.2:1080\n'
+
+/** The table of one feed that was fetched at T0. */
+const TABLE =
+  'SOURCE  LAST SUCCESS              ROWS  NEXT TRY                  ERROR\n' +
+  'a.txt   2026-11-20T12:00:00.000Z  2     2026-11-20T12:01:00.000Z\n'
+const STATE = {
+  source: 'a.txt',
+  last_success: '2026-11-20T12:00:00.000Z',
+  rows: 2,
+  error: null,
+  next_try: '2026-11-20T12:01:00.000Z',
+}
+const json = (states: readonly object[]): string => `${JSON.stringify(states, null, 2)}\n`
+
+export const FEEDS: readonly Transcript[] = [
+  {
+    name: 'fetch imports feeds once; feeds shows last success, rows, error and next try',
+    files: { 'a.txt': LIST },
+    steps: [
+      { args: ['fetch', '--feed', 'a.txt'], stdout: TABLE },
+      { args: ['list', ALL], stdout: BOTH },
+      { args: ['feeds'], stdout: TABLE },
+      { args: ['feeds', '--json'], stdout: json([STATE]) },
+      { args: ['fetch', '--feed', 'a.txt', '--due', '--json'], stdout: json([STATE]) },
+    ],
+  },
+  {
+    name: 'a feeds file has a feed a line, each with its options',
+    files: {
+      'feeds.conf': '# ours\na.txt every=5m\nb.txt type=socks4 format=txt # theirs\n',
+      'a.txt': LIST,
+      'b.txt': '192.0.2.3:4145\n',
+    },
+    steps: [
+      { args: ['fetch', '--feeds', 'feeds.conf', '--json'], stdout: /"rows": 2[\s\S]*"rows": 1/ },
+      { args: ['list', `type=socks4&${ALL}`], stdout: '192.0.2.3:4145\n' },
+    ],
+  },
+  {
+    name: 'several feeds travel in one variable as words, each option with the feed before it',
+    files: { 'a.txt': '192.0.2.1:8080\n', 'b.txt': '192.0.2.2:1080\n' },
+    steps: [
+      {
+        args: ['fetch', '--json'],
+        env: { PROXYLIST_FEED: 'a.txt type=http b.txt type=socks5' },
+        stdout: /"a\.txt"[\s\S]*"b\.txt"/,
+      },
+      { args: ['fetch', '--feed', 'a.txt type=http', '--feed', 'b.txt type=socks5'], stdout: /./ },
+      { args: ['list', ALL], stdout: BOTH },
+    ],
+  },
+  {
+    name: 'feeds of a directory that has none says so, and makes nothing',
+    steps: [
+      { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' },
+      { args: ['feeds', '--json'], stdout: '[]\n' },
+    ],
+  },
+]
+
+const bad = (name: string, args: string[], stderr: string, files = {}): Transcript => ({
+  name,
+  files,
+  steps: [{ args, exitCode: 2, stderr: `proxylist: ${stderr}\n` }],
+})
+const LINE =
+  'a feed is SOURCE [type=socks5] [format=csv] [every=60s] [replace] [headers=FILE], SOURCE a URL or a path'
+
+/** Feeds that are refused at the start, before anything else is done. */
+export const BAD_FEEDS: readonly Transcript[] = ['serve', 'fetch'].flatMap(command => [
+  bad(
+    `${command} refuses replace unless it is for an only feed`,
+    [command, '--feed', 'a.txt replace', '--feed', 'b.txt'],
+    'the feed a.txt says replace, which removes what the other 1 bring: replace is for an only feed',
+  ),
+  bad(
+    `${command} names the line of a feeds file that is wrong`,
+    [command, '--feeds', 'feeds.conf'],
+    `feeds.conf:2: unknown option 'typ'; ${LINE}`,
+    { 'feeds.conf': 'a.txt\nb.txt typ=http\n' },
+  ),
+  bad(
+    `${command} names a feeds file that it cannot read`,
+    [command, '--feeds', 'none.conf'],
+    "cannot read the feeds file none.conf: ENOENT: no such file or directory, open 'none.conf'",
+  ),
+  bad(
+    `${command} shows no secret of a feed that it refuses`,
+    [command, '--feed', 'ftp://user:SECRET@example.com/?key=SECRET'],
+    '--feed: ftp://***@example.com/?key=*** must be an http:// or https:// URL',
+  ),
+])

@@ -1,0 +1,111 @@
+/** A server that feeds itself (contract G1): what it imports, says and hides, and how it ends. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { reply, startFeedServer } from '../support/feed-server.ts'
+import { lines } from '../support/feeds.ts'
+import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
+import { launchServer } from '../support/launch.ts'
+import { createClock, program, proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** Starts a server with feeds on a data directory. */
+async function start(dir: string, ...more: string[]) {
+  const args = ['serve', '--data', dir, '--listen', '127.0.0.1:0', ...more]
+  const server = await launchServer([...program(), ...args], { env: createClock().env })
+  const ask = async (query = ''): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${server.port}${ASK}${query}`)
+    return answer.status === 200 ? answer.text() : String(answer.status)
+  }
+  return { ...server, ask }
+}
+
+test('a feed is imported while the server runs, and again when it has changed', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n') })
+  const dir = dataDirectory()
+  const server = await start(dir, '--feed', `${source.url}/a every=1s`)
+  await server.says(/feed http:\/\/127.0.0.1:\d+\/a: 1 rows\n/)
+  expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
+  expect(await server.ask('&type=http')).toBe('192.0.2.1:80\n')
+  expect(await server.stop()).toBe(0)
+})
+
+test('a failing feed is said once, without its secrets, which are nowhere in the data', async () => {
+  const source = await startFeedServer({ '/a': reply(503) })
+  const dir = dataDirectory()
+  const feed = `http://user:SECRET@127.0.0.1:${source.port}/a?key=SECRET`
+  const server = await start(dir, '--feed', feed)
+  await server.says(
+    /feed http:\/\/\*\*\*@127.0.0.1:\d+\/a\?key=\*\*\*: answers with status 503; the list stays as it was, next try in \d+ s\n/,
+  )
+  expect(await server.ask()).toBe('192.0.2.1:80\n')
+  const { stdout } = await proxylist(['feeds', '--data', dir])
+  const { stdout: examined } = await proxylist(['doctor', '--data', dir])
+  await server.stop()
+  expect(stdout).toContain('answers with status 503')
+  expect(examined).toContain('key=***: answers with status 503')
+  const files = readdirSync(dir).map(name => readFileSync(join(dir, name), 'latin1'))
+  expect([server.written.stderr, stdout, examined, ...files].join('')).not.toContain('SECRET')
+})
+
+test('SIGTERM ends a server at once while a feed hangs', async () => {
+  const asked = Promise.withResolvers<void>()
+  const closed = Promise.withResolvers<void>()
+  const source = await startFeedServer({
+    '/a'(_, socket) {
+      socket.on('close', () => closed.resolve())
+      asked.resolve()
+    },
+  })
+  const server = await start(dataDirectory(), '--feed', `${source.url}/a`)
+  await asked.promise
+  expect(await server.stop()).toBe(0)
+  await closed.promise
+  expect(server.written.stderr).toEndWith('\nstopping\n')
+})
+
+test('another proxylist is a feed like any other, its key in the header file', async () => {
+  const other = await startChild(
+    dataDirectory([
+      { ip: '192.0.2.9:3128', type: 'https', country: 'de', city: 'Берлин', ping: 1 },
+    ]),
+  )
+  const dir = dataDirectory([])
+  const headers = join(temporaryDirectory(), 'headers')
+  writeFileSync(headers, `Authorization: Bearer ${KEY}\n`)
+  const server = await start(
+    dir,
+    '--feed',
+    `${other.url}/api?get=json&time=9999 headers=${headers}`,
+  )
+  await server.says(/: 1 rows\n/)
+  const json = '&get=json'
+  expect(await server.ask(json)).toBe((await other.request(ASK + json)).text)
+  await server.stop()
+  await other.stop()
+  expect(server.written.stderr + other.output()).not.toContain(KEY)
+})
+
+test('two servers on one data directory serve what either fetches', async () => {
+  const source = await startFeedServer({ '/a': reply(200, { ETag: '"1"' }, lines(3)) })
+  const dir = dataDirectory()
+  const servers = [
+    await start(dir, '--feed', `${source.url}/a`),
+    await start(dir, '--feed', `${source.url}/a`),
+  ]
+  await servers[0]?.says(/: 3 rows\n/)
+  for (const server of servers) expect(await server.ask()).toContain('198.51.0.2:80\n')
+  for (const server of servers) await server.stop()
+})
+
+describe('is refused with one sentence and status 2', () => {
+  test.each([
+    [['--sample', '--feed', 'a.txt'], '--sample serves the built-in list, which has no feeds'],
+  ])('%p', async (args, says) => {
+    const { exitCode, stderr } = await proxylist(['serve', ...args, '--data', temporaryDirectory()])
+    expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: `proxylist: ${says}\n` })
+  })
+})

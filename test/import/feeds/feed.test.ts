@@ -1,0 +1,225 @@
+/** Lines of feeds and header files, what of a source is shown, and when a feed is tried again. */
+import { describe, expect, test } from 'bun:test'
+import { retryAfterMs } from '../../../src/import/feeds/download.ts'
+import {
+  type Feed,
+  feedLine,
+  parseFeeds,
+  parseFeedsFile,
+  parseHeaders,
+  refuseConflicts,
+} from '../../../src/import/feeds/feed.ts'
+import { maskSource } from '../../../src/import/feeds/mask.ts'
+import { delayMs, isDue } from '../../../src/import/feeds/schedule.ts'
+import { CommandError } from '../../../src/lib/errors.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/lib/time.ts'
+import { T0 } from '../../support/fixtures.ts'
+
+const EVERY_MS = MINUTE_MS
+const parse = (text: string): Feed[] => parseFeeds(text, EVERY_MS, '--feed')
+const one = (text: string): Feed => {
+  const [feed, ...others] = parse(text)
+  if (feed === undefined || others.length > 0) throw new Error(`${text} is not one feed`)
+  return feed
+}
+
+describe('a line of a feed', () => {
+  test('has a source and, unless they are given, the usual options', () => {
+    expect(one('https://example.com/list.csv')).toEqual({
+      id: expect.stringMatching(/^[0-9a-f]{32}$/),
+      source: 'https://example.com/list.csv',
+      shown: 'https://example.com/list.csv',
+      kind: 'url',
+      type: undefined,
+      format: 'auto',
+      everyMs: EVERY_MS,
+      replaces: false,
+      headersFile: null,
+    })
+  })
+
+  const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
+    ['lists/a.txt', { kind: 'path', source: 'lists/a.txt' }],
+    ['"my lists/a b.txt" type=socks5', { source: 'my lists/a b.txt', type: 'socks5' }],
+    ['/a type=SOCKS4', { type: 'socks4' }],
+    ['/a format=csv', { format: 'csv' }],
+    ['/a every=1s', { everyMs: SECOND_MS }],
+    ['/a every=7d', { everyMs: 7 * 24 * HOUR_MS }],
+    ['/a replace', { replaces: true }],
+    ['http://a/b headers=/etc/h', { headersFile: '/etc/h' }],
+    ['http://a/b headers="/etc/my h" replace', { headersFile: '/etc/my h', replaces: true }],
+    ['http://a/b?x=1&type=2', { kind: 'url', source: 'http://a/b?x=1&type=2' }],
+    ['HTTPS://A/b', { kind: 'url' }],
+  ]
+  test.each(OPTIONS)('%s', (line, options) => {
+    const feed = one(line)
+    expect(feed).toMatchObject(options)
+    expect(one(feedLine(feed))).toEqual(feed)
+  })
+
+  test('several in one text are told apart by their options', () => {
+    const feeds = parse('/a type=http /b\n  http://c/ every=5m replace')
+    expect(feeds.map(({ source, type, everyMs }) => [source, type, everyMs])).toEqual([
+      ['/a', 'http', EVERY_MS],
+      ['/b', undefined, EVERY_MS],
+      ['http://c/', undefined, 5 * MINUTE_MS],
+    ])
+  })
+
+  const WRONG: readonly (readonly [line: string, says: string])[] = [
+    ['type=http', '--feed: begins with an option; a feed is SOURCE [type=socks5]'],
+    ['/a type=ftp', '--feed: type must be http, https, socks4, socks5'],
+    ['/a format=xml', '--feed: format must be txt, csv, json, ndjson'],
+    ['/a every=0s', '--feed: every must be a duration from 1s to 7d, such as 60s'],
+    ['/a every=999ms', '--feed: every must be a duration from 1s to 7d, such as 60s'],
+    ['/a every=8d', '--feed: every must be a duration from 1s to 7d, such as 60s'],
+    ['/a every=1', '--feed: every must be a duration from 1s to 7d, such as 60s'],
+    ['/a evry=5s', "--feed: unknown option 'evry'; a feed is SOURCE"],
+    ['/a toString=5s', "--feed: unknown option 'toString'; a feed is SOURCE"],
+    ['http://a/ headers=', '--feed: headers must be the path of a file'],
+    ['/a headers=/h', '--feed: headers= is for URLs; a path has no headers'],
+    ['ftp://u:secret@h/x', '--feed: ftp://***@h/x must be an http:// or https:// URL'],
+    ['http://', '--feed: http://*** must be an http:// or https:// URL'],
+  ]
+  test.each(WRONG)('%s is refused', (line, says) => {
+    const thrown = thrownBy(() => parse(line))
+    expect(thrown.message).toStartWith(says)
+    expect(thrown.exitCode).toBe(2)
+  })
+})
+
+function thrownBy(work: () => unknown): CommandError {
+  try {
+    work()
+  } catch (error) {
+    if (error instanceof CommandError) return error
+  }
+  throw new Error('threw no CommandError')
+}
+
+describe('a feeds file', () => {
+  test('has one feed a line, comments and empty lines', () => {
+    const text = '# all\n\nhttp://a/x#part type=http # ours\r\n/b every=5s\n'
+    const feeds = parseFeedsFile(text, EVERY_MS, 'feeds.conf')
+    expect(feeds.map(({ source }) => source)).toEqual(['http://a/x#part', '/b'])
+  })
+  test.each([
+    ['/a\n/b typ=http', "feeds.conf:2: unknown option 'typ'"],
+    ['/a /b', 'feeds.conf:1: has more than one feed; each has its own line'],
+  ])('names the line that is wrong: %j', (text, says) => {
+    expect(thrownBy(() => parseFeedsFile(text, EVERY_MS, 'feeds.conf')).message).toStartWith(says)
+  })
+})
+
+describe('feeds together', () => {
+  test('replace is only for an only feed', () => {
+    expect(() => refuseConflicts(parse('/a replace'))).not.toThrow()
+    expect(thrownBy(() => refuseConflicts(parse('/a replace /b'))).message).toBe(
+      'the feed /a says replace, which removes what the other 1 bring: replace is for an only feed',
+    )
+  })
+  test('a source is named once', () => {
+    expect(thrownBy(() => refuseConflicts(parse('/a /b /a type=http'))).message).toBe(
+      'the feed /a is named twice',
+    )
+  })
+})
+
+describe('a header file', () => {
+  test('has headers, comments and empty lines', () => {
+    const text = '# key\nAuthorization: Bearer pl_x: y\r\n\n X-Other:1\n'.replace('\n X', '\nX')
+    expect(parseHeaders(text, 'h')).toEqual([
+      ['Authorization', 'Bearer pl_x: y'],
+      ['X-Other', '1'],
+    ])
+  })
+  test.each([
+    ['Bearer pl_secret', 'h:1: must be a header such as Authorization: Bearer KEY'],
+    ['a: 1\nb\u0001: 2', 'h:2: must be a header such as Authorization: Bearer KEY'],
+    ['a: 1\nHost: evil', 'h:2: Host is set by the request itself'],
+  ])('%j is refused without being repeated', (text, says) => {
+    const { message } = thrownBy(() => parseHeaders(text, 'h'))
+    expect(message).toBe(says)
+  })
+})
+
+describe('secrets in URLs are masked wherever they are shown', () => {
+  const MASKED: readonly (readonly [source: string, shown: string])[] = [
+    ['/var/lists/a.txt', '/var/lists/a.txt'],
+    ['http://h/list.csv', 'http://h/list.csv'],
+    ['http://user:secret@h:8080/list.csv', 'http://***@h:8080/list.csv'],
+    ['http://token@h/', 'http://***@h/'],
+    ['https://h/a?key=SECRET&type=http', 'https://h/a?key=***&type=***'],
+    ['https://h/a?SECRETSECRETSECRET1234', 'https://h/a?***=***'],
+    ['https://h/a#SECRET', 'https://h/a'],
+    ['https://h/lists/8f14e45fceea167a5a36dedd4bea2543/x.txt', 'https://h/lists/***/x.txt'],
+    ['https://h/bot123:x/monosans-proxy-list-2026', 'https://h/bot123:x/monosans-proxy-list-2026'],
+    ['http://[bad/SECRET', 'http://***'],
+  ]
+  test.each(MASKED)('%s is shown as %s', (source, shown) => {
+    expect(maskSource(source)).toBe(shown)
+  })
+})
+
+describe('after a failure', () => {
+  const delays = (everyMs: number, random = 0): number[] =>
+    [1, 2, 3, 4, 5, 6, 60, 1e9].map(failures =>
+      delayMs({ everyMs, failures, retryAfterMs: null }, random),
+    )
+  const seconds = (ms: number): number => ms / SECOND_MS
+
+  test('it is tried at its interval, then twice as late each time, up to ten minutes', () => {
+    expect(delays(MINUTE_MS).map(seconds)).toEqual([60, 120, 240, 480, 600, 600, 600, 600])
+  })
+  test('up to ten intervals', () => {
+    expect(delays(5 * SECOND_MS).map(seconds)).toEqual([5, 10, 20, 40, 50, 50, 50, 50])
+  })
+  test('never sooner than its interval', () => {
+    expect(new Set(delays(HOUR_MS))).toEqual(new Set([HOUR_MS]))
+    expect(delays(7 * MINUTE_MS).map(seconds)).toEqual([420, 600, 600, 600, 600, 600, 600, 600])
+  })
+  test('with jitter of up to a tenth', () => {
+    expect(delays(MINUTE_MS, 0.5).slice(0, 2).map(seconds)).toEqual([63, 126])
+    expect(
+      delays(MINUTE_MS, 0.999_999).every((ms, i) => ms <= (delays(MINUTE_MS)[i] ?? 0) * 1.1),
+    ).toBeTrue()
+  })
+  test('a success is followed by its interval, without jitter', () => {
+    expect(delayMs({ everyMs: MINUTE_MS, failures: 0, retryAfterMs: null }, 0.9)).toBe(MINUTE_MS)
+  })
+  test.each([
+    [30, 60],
+    [90, 90],
+    [3600, 3600],
+    [3601, 3600],
+    [86_400, 3600],
+  ])('Retry-After of %d s makes it wait %d s, an hour at most', (asked, waits) => {
+    const attempt = { everyMs: MINUTE_MS, failures: 1, retryAfterMs: asked * SECOND_MS }
+    expect(seconds(delayMs(attempt, 0))).toBe(waits)
+  })
+  test.each([
+    [null, null],
+    ['', null],
+    ['120', 120_000],
+    ['soon', null],
+    ['-5', null],
+    ['1e9', null],
+    [new Date(T0 + 90_000).toUTCString(), 90_000],
+    [new Date(T0 - 90_000).toUTCString(), 0],
+  ])('Retry-After %p is %p ms', (text, ms) => expect(retryAfterMs(text, T0)).toBe(ms))
+})
+
+describe('a feed is due', () => {
+  test.each([
+    [0, true],
+    [-1, true],
+    [1, false],
+    [HOUR_MS, false],
+  ])('when its next try is %d ms ahead: %p', (ahead, due) => {
+    expect(isDue(T0 + ahead, MINUTE_MS, T0)).toBe(due)
+  })
+  test('when the clock was wrong, and its next try is further ahead than any delay', () => {
+    expect(isDue(T0 + 366 * 24 * HOUR_MS, MINUTE_MS, T0)).toBeTrue()
+    expect(isDue(T0 + 6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, T0)).toBeFalse()
+  })
+})

@@ -1,0 +1,458 @@
+/**
+ * Attempts at feeds (contract G1) against a server of our own that does what servers do, and what
+ * they should not: the list then stays as it was, and the state says why.
+ */
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { chmodSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { FETCH_MS_MAX } from '../../../src/import/feeds/fetch.ts'
+import type { FeedState } from '../../../src/import/feeds/store.ts'
+import { MINUTE_MS } from '../../../src/lib/time.ts'
+import { type Answerer, reply, startFeedServer } from '../../support/feed-server.ts'
+import { createFetcher, lines } from '../../support/feeds.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterEach(cleanUp)
+afterAll(cleanUp)
+
+const SUCCESS = { error: '', failures: 0, lastSuccessAt: T0, nextTryAt: T0 + MINUTE_MS }
+
+/** Nothing but the two databases is left in a data directory. */
+const expectNoTraces = (dir: string): void =>
+  expect(
+    readdirSync(dir).filter(name => !/^(?:feeds|proxies)\.db(?:-wal|-shm)?$/.test(name)),
+  ).toEqual([])
+
+describe('a feed from a URL', () => {
+  test('is imported, and its state says when, how many rows and when next', async () => {
+    const server = await startFeedServer({ '/list.txt': reply(200, {}, lines(3)) })
+    const fetcher = createFetcher()
+    const state = await fetcher.fetch(`${server.url}/list.txt`)
+    expect(state).toMatchObject({ ...SUCCESS, source: `${server.url}/list.txt`, rows: 3 })
+    expect(fetcher.rowCount()).toBe(3)
+    expect(fetcher.store.list()).toEqual([state])
+    expect(fetcher.timers.size).toBe(0)
+    expectNoTraces(fetcher.dir)
+  })
+
+  test('names the program, and asks for what it can read', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
+    await createFetcher().fetch(`${server.url}/a`)
+    const [{ headers } = { headers: new Map() }] = server.asked
+    expect(headers.get('user-agent')).toBe('proxylist/test')
+    expect(headers.get('accept-encoding')).toBe('gzip, zstd')
+    expect(headers.has('if-none-match') || headers.has('if-modified-since')).toBeFalse()
+  })
+
+  test.each([
+    ['ETag', { ETag: '"v1"' }, 'if-none-match', '"v1"'],
+    [
+      'Last-Modified',
+      { 'Last-Modified': 'Fri, 20 Nov 2026 10:00:00 GMT' },
+      'if-modified-since',
+      'Fri, 20 Nov 2026 10:00:00 GMT',
+    ],
+  ])(
+    'is asked for only when it has changed, by %s; 304 is a success',
+    async (_, fields, name, value) => {
+      const server = await startFeedServer({ '/a': reply(200, fields, lines(3)) })
+      const fetcher = createFetcher()
+      await fetcher.fetch(`${server.url}/a`)
+      server.answers['/a'] = reply(304)
+      fetcher.pass(MINUTE_MS)
+      const state = await fetcher.fetch(`${server.url}/a`)
+      expect(server.asked[1]?.headers.get(name)).toBe(value)
+      expect(state).toMatchObject({
+        error: '',
+        rows: 3,
+        lastSuccessAt: T0 + MINUTE_MS,
+        attempts: 2,
+      })
+    },
+  )
+
+  test('without validators is not imported again while its content is the same', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
+    const fetcher = createFetcher()
+    await fetcher.fetch(`${server.url}/a`)
+    const notImported = { importInto: () => Promise.reject(new Error('imported again')) }
+    expect(await fetcher.fetch(`${server.url}/a`, notImported)).toMatchObject({ rows: 3 })
+    server.answers['/a'] = reply(200, {}, lines(4))
+    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({ rows: 4 })
+    expect(fetcher.rowCount()).toBe(4)
+  })
+})
+
+describe('a feed from a URL is read', () => {
+  test('in full when its options change, or when the list is empty', async () => {
+    const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, lines(3)) })
+    const fetcher = createFetcher()
+    await fetcher.fetch(`${server.url}/a`)
+    await fetcher.fetch(`${server.url}/a type=socks5`)
+    await fetcher.fetch(`${server.url}/a type=socks5`, { importOptions: 'a geoip file' })
+    await fetcher.fetch(`${server.url}/a type=socks5`, {
+      importOptions: 'a geoip file',
+      isListEmpty: () => Promise.resolve(true),
+    })
+    expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual(
+      Array(4).fill(false),
+    )
+  })
+
+  test.each([
+    ['gzip', gzipSync],
+    ['x-gzip', gzipSync],
+    ['zstd', zstdCompressSync],
+  ])('when it is sent as %s', async (name, compress) => {
+    const server = await startFeedServer({
+      '/a': reply(200, { 'Content-Encoding': name }, compress(lines(300))),
+    })
+    const fetcher = createFetcher()
+    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({ ...SUCCESS, rows: 300 })
+    expect(fetcher.rowCount()).toBe(300)
+  })
+
+  test('row by row: good ones are imported, bad ones counted', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, `${lines(3)}http://1.2.3.4:0\n`) })
+    const fetcher = createFetcher()
+    expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({
+      ...SUCCESS,
+      rows: 3,
+      rejected: 1,
+    })
+  })
+
+  test('with the type of its line', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, '192.0.2.1:1080\n') })
+    const fetcher = createFetcher()
+    expect(await fetcher.fetch(`${server.url}/a type=socks5`)).toMatchObject({ rows: 1 })
+    expect(fetcher.rowCount()).toBe(1)
+  })
+})
+
+describe('redirects', () => {
+  const to = (url: string, status = 302): Answerer => reply(status, { Location: url })
+
+  test('are followed up to five times', async () => {
+    const server = await startFeedServer({ '/5': reply(200, {}, lines(2)) })
+    for (let n = 0; n < 5; n += 1) server.answers[`/${n}`] = to(`/${n + 1}`, 301 + (n % 3))
+    const fetcher = createFetcher()
+    expect(await fetcher.fetch(`${server.url}/0`)).toMatchObject({ ...SUCCESS, rows: 2 })
+  })
+
+  test('in a circle end, and the list stays', async () => {
+    const server = await startFeedServer({})
+    server.answers['/a'] = to('/b')
+    server.answers['/b'] = to('/a')
+    const state = await createFetcher().fetch(`${server.url}/a`)
+    expect(state.error).toBe('redirects more than 5 times')
+    expect(server.asked).toHaveLength(6)
+  })
+
+  test('do not carry the secrets of the header file or the URL to another origin', async () => {
+    const other = await startFeedServer({ '/b': reply(200, {}, lines(1)) })
+    const server = await startFeedServer({})
+    server.answers['/a'] = to('/same')
+    server.answers['/same'] = to(`${other.url}/b`)
+    const fetcher = createFetcher()
+    const headersFile = join(fetcher.dir, '..', `headers-${process.pid}`)
+    writeFileSync(headersFile, 'X-Key: SECRET\n')
+    const line = `http://user:SECRET@127.0.0.1:${server.port}/a headers=${headersFile}`
+    expect(await fetcher.fetch(line)).toMatchObject({ error: '', rows: 1 })
+    const basic = `Basic ${btoa('user:SECRET')}`
+    for (const { headers } of server.asked) {
+      expect([headers.get('x-key'), headers.get('authorization')]).toEqual(['SECRET', basic])
+    }
+    expect(server.asked).toHaveLength(2)
+    expect(JSON.stringify([...(other.asked[0]?.headers ?? [])])).not.toContain('SECRET')
+    expect(other.asked[0]?.headers.has('authorization')).toBeFalse()
+  })
+
+  test.each(['file:///etc/passwd', 'ftp://127.0.0.1/', ''])('to %p are refused', async location => {
+    const server = await startFeedServer({ '/a': to(location) })
+    const { error } = await createFetcher().fetch(`${server.url}/a`)
+    expect(error).toBe(
+      location === ''
+        ? 'redirects more than 5 times'
+        : 'redirects to something that is no web page',
+    )
+  })
+})
+
+/** Feeds that fail, and what their state then says. */
+const FAULTS: { [name: string]: readonly [answer: Answerer, error: string | RegExp] } = {
+  'a 404': [reply(404), 'answers with status 404'],
+  'a 500': [reply(500, {}, 'x'), 'answers with status 500'],
+  '304 that nobody asked for': [reply(304), 'answers with status 304'],
+  'an empty answer': [reply(200), 'holds no proxy'],
+  'an empty list': [reply(200, {}, '[]'), 'holds no proxy'],
+  'comments alone': [reply(200, {}, '# nothing today\n'), 'holds no proxy'],
+  'a web page': [reply(200, {}, '<!doctype html><p>busy'), /is none of the known formats/],
+  'JSON cut off': [reply(200, {}, '[{"ip":"192.0.2.1:80","type":"http"},'), /./],
+  'bad rows alone': [reply(200, {}, 'ip,type\nx,http\n'), /no row is usable/],
+  'less than it announced': [
+    (_, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\n')
+      socket.end(lines(3))
+    },
+    /broke off/,
+  ],
+  'a chunked answer that breaks off': [
+    (_, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
+      socket.end(`40\r\n${lines(2)}`)
+    },
+    /broke off|cannot be fetched/,
+  ],
+  'a head that breaks off': [
+    (_, socket) => void socket.end('HTTP/1.1 200 O'),
+    /broke off|cannot be fetched/,
+  ],
+  'something that is not HTTP': [
+    (_, socket) => void socket.end('hello\r\n\r\n'),
+    /broke off|cannot be fetched/,
+  ],
+  'gzip that breaks off': [
+    reply(200, { 'Content-Encoding': 'gzip' }, gzipSync(lines(300)).subarray(0, 400)),
+    /./,
+  ],
+  'gzip that is damaged': [
+    reply(200, { 'Content-Encoding': 'gzip' }, gzipSync(lines(300)).fill(0, 100, 200)),
+    /damaged or truncated gzip/,
+  ],
+  'zstd that breaks off': [
+    reply(200, { 'Content-Encoding': 'zstd' }, zstdCompressSync(lines(300)).subarray(0, 200)),
+    /./,
+  ],
+  'a compression that was not asked for': [
+    reply(200, { 'Content-Encoding': 'br' }, 'x'),
+    'answers in a compression that was not asked for (gzip and zstd are read)',
+  ],
+  'more bytes than are read': [reply(200, {}, 'x'.repeat(2 ** 20 + 1)), 'is larger than 1 MiB'],
+  'an endless stream': [
+    (_, socket) => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n')
+      const more = Buffer.from('# more\n'.repeat(10_000))
+      const write = (): void => {
+        while (!socket.destroyed && socket.write(more)) {}
+      }
+      socket.on('drain', write)
+      write()
+    },
+    'is larger than 1 MiB',
+  ],
+  'a billion zeros, compressed': [
+    reply(200, { 'Content-Encoding': 'gzip' }, gzipSync(Buffer.alloc(3 * 2 ** 20))),
+    /./,
+  ],
+  'a billion empty lines, compressed': [
+    reply(200, { 'Content-Encoding': 'zstd' }, zstdCompressSync(Buffer.alloc(3 * 2 ** 20, '\n'))),
+    /is larger than 1 MiB decompressed/,
+  ],
+}
+
+describe.each(Object.entries(FAULTS))('%s', (_, [answer, error]) => {
+  test('keeps the list, is said, and is tried later and later', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
+    const fetcher = createFetcher()
+    const source = `http://user:SECRET@127.0.0.1:${server.port}/a?key=SECRET`
+    const before = await fetcher.fetch(source)
+    server.answers['/a'] = answer
+    const states: FeedState[] = []
+    for (let n = 0; n < 3; n += 1) states.push(await fetcher.fetch(source))
+    for (const state of states) {
+      error instanceof RegExp ? expect(state.error).toMatch(error) : expect(state.error).toBe(error)
+      expect(state.error).not.toMatch(/SECRET|nothing was imported; |\n/)
+      expect(state).toMatchObject({ lastSuccessAt: T0, rows: 3, validators: before.validators })
+    }
+    expect(states.map(({ nextTryAt }) => (nextTryAt - T0) / MINUTE_MS)).toEqual([1, 2, 4])
+    expect(fetcher.rowCount()).toBe(3)
+    expectNoTraces(fetcher.dir)
+    server.answers['/a'] = reply(200, {}, lines(4))
+    expect(await fetcher.fetch(source)).toMatchObject({ ...SUCCESS, rows: 4, failures: 0 })
+  })
+})
+
+describe('a server that asks to wait', () => {
+  test.each([
+    [429, '120', 2],
+    [503, '7200', 60],
+    [429, new Date(T0 + 5 * MINUTE_MS).toUTCString(), 5],
+    [429, 'never', 1],
+  ])(
+    'with %d and Retry-After: %s is asked again after %d minutes',
+    async (status, wait, minutes) => {
+      const server = await startFeedServer({ '/a': reply(status, { 'Retry-After': wait }) })
+      const { error, nextTryAt } = await createFetcher().fetch(`${server.url}/a`)
+      expect((nextTryAt - T0) / MINUTE_MS).toBe(minutes)
+      expect(error).toStartWith(`answers with status ${status}`)
+    },
+  )
+})
+
+describe('a server that is slow', () => {
+  test.each([
+    ['does not answer', ''],
+    ['sends a byte now and then', 'HTTP/1.1 200 OK\r\n\r\nh'],
+  ])('and %s is given up after 60 s', async (_, sent) => {
+    const asked = Promise.withResolvers<void>()
+    const closed = Promise.withResolvers<void>()
+    const server = await startFeedServer({
+      '/a'(_, socket) {
+        socket.write(sent)
+        socket.on('close', closed.resolve)
+        asked.resolve()
+      },
+    })
+    const fetcher = createFetcher()
+    const fetched = fetcher.fetch(`${server.url}/a`)
+    await asked.promise
+    const [[fire, ms] = [() => {}, 0]] = fetcher.timers
+    expect(ms).toBe(FETCH_MS_MAX)
+    fire()
+    expect((await fetched).error).toBe('takes longer than 60 s')
+    await closed.promise
+  })
+
+  test('is given up at once when the program ends', async () => {
+    const asked = Promise.withResolvers<void>()
+    const server = await startFeedServer({ '/a': () => asked.resolve() })
+    const fetcher = createFetcher()
+    const fetched = fetcher.fetch(`${server.url}/a`)
+    await asked.promise
+    fetcher.controller.abort(new Error('interrupted'))
+    expect(fetched).rejects.toThrow('interrupted')
+    await fetched.catch(() => {})
+    expect(fetcher.store.list()[0]).toMatchObject({ attempts: 0, error: '' })
+  })
+
+  test('that refuses connections is named', async () => {
+    const { error } = await createFetcher().fetch('http://127.0.0.1:1/a')
+    expect(error).toBe('refuses connections')
+  })
+})
+
+describe('an only feed that replaces', () => {
+  test('removes what it no longer has', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(300)) })
+    const fetcher = createFetcher()
+    await fetcher.fetch(`${server.url}/a replace`)
+    server.answers['/a'] = reply(200, {}, lines(200, 100))
+    expect(await fetcher.fetch(`${server.url}/a replace`)).toMatchObject({ rows: 200, error: '' })
+    expect(fetcher.rowCount()).toBe(200)
+  })
+
+  test.each([
+    ['a tenth of the list', lines(30), /^would shrink the list from 300 rows to 30$/],
+    ['one row', lines(1), /^would shrink the list from 300 rows to 1$/],
+    ['one row again and again', lines(1).repeat(300), /^would shrink the list from 300 rows to 1$/],
+    ['no row', '', /^holds no proxy$/],
+    ['an empty list', '[]', /^holds no proxy$/],
+  ])('and brings %s keeps the list as it was', async (_, body, error) => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(300)) })
+    const fetcher = createFetcher()
+    await fetcher.fetch(`${server.url}/a replace`)
+    server.answers['/a'] = reply(200, {}, body)
+    const state = await fetcher.fetch(`${server.url}/a replace`)
+    expect(state.error).toMatch(error)
+    expect(fetcher.rowCount()).toBe(300)
+  })
+
+  test('and fills a first list', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
+    const fetcher = createFetcher()
+    expect(await fetcher.fetch(`${server.url}/a replace`)).toMatchObject({ rows: 1, error: '' })
+  })
+})
+
+describe('a feed from a path', () => {
+  test('is read when its file has changed', async () => {
+    const fetcher = createFetcher()
+    const file = join(fetcher.dir, '..', `feed-${process.pid}-a.txt`)
+    writeFileSync(file, lines(2))
+    expect(await fetcher.fetch(file)).toMatchObject({ ...SUCCESS, rows: 2 })
+    const notImported = { importInto: () => Promise.reject(new Error('imported again')) }
+    await fetcher.fetch(file, notImported)
+    utimesSync(file, 1, 1)
+    expect(await fetcher.fetch(file)).toMatchObject({ rows: 2 })
+    writeFileSync(file, lines(3))
+    expect(await fetcher.fetch(file)).toMatchObject({ rows: 3 })
+  })
+
+  test('may be a directory: its files are one import, hidden ones and folders left out', async () => {
+    const fetcher = createFetcher()
+    const dir = join(fetcher.dir, 'lists')
+    mkdirSync(join(dir, 'folder'), { recursive: true })
+    writeFileSync(join(dir, 'a.txt'), lines(2))
+    writeFileSync(join(dir, 'b.csv'), 'ip,type\n192.0.2.1:80,http\n')
+    writeFileSync(join(dir, '.hidden'), 'not a list')
+    expect(await fetcher.fetch(dir)).toMatchObject({ ...SUCCESS, rows: 3 })
+    writeFileSync(join(dir, 'c.txt'), lines(1, 9))
+    expect(await fetcher.fetch(dir)).toMatchObject({ rows: 4 })
+  })
+
+  test.each([
+    ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory, ENOENT\)$/],
+    ['of no list', 'proxies.db', /is not text|is not UTF-8/],
+  ])('%s is named', async (_, name, error) => {
+    const fetcher = createFetcher()
+    const file = join(fetcher.dir, name)
+    if (name === 'proxies.db') writeFileSync(join(fetcher.dir, 'x'), '\0\0')
+    const state = await fetcher.fetch(name === 'proxies.db' ? join(fetcher.dir, 'x') : file)
+    expect(state.error).toMatch(error)
+  })
+
+  test('its headers file is read at each attempt', async () => {
+    const server = await startFeedServer({ '/a': reply(200, {}, lines(1)) })
+    const fetcher = createFetcher()
+    const file = join(fetcher.dir, 'headers')
+    const line = `${server.url}/a headers=${file}`
+    expect((await fetcher.fetch(line)).error).toBe(
+      'needs its header file: no such file or directory, ENOENT',
+    )
+    writeFileSync(file, 'SECRET\n')
+    expect((await fetcher.fetch(line)).error).toBe(
+      `needs its header file: ${file}:1: must be a header such as Authorization: Bearer KEY`,
+    )
+    writeFileSync(file, 'Authorization: Bearer pl_1\n')
+    chmodSync(file, 0o600)
+    expect(await fetcher.fetch(line)).toMatchObject({ error: '', rows: 1 })
+    expect(server.asked[0]?.headers.get('authorization')).toBe('Bearer pl_1')
+  })
+})
+
+describe('several processes on one data directory', () => {
+  test('do not fetch a feed at the same time', async () => {
+    const answer = Promise.withResolvers<() => void>()
+    const server = await startFeedServer({
+      '/a'(asked, socket) {
+        const respond = (): void => reply(200, {}, lines(1))(asked, socket)
+        server.asked.length === 1 ? answer.resolve(respond) : respond()
+      },
+    })
+    const fetcher = createFetcher()
+    const first = fetcher.fetch(`${server.url}/a`)
+    const respond = await answer.promise
+    // A claim of this process, as another one sees it.
+    const other = Bun.spawn(['sleep', '60'])
+    try {
+      const { Database } = await import('bun:sqlite')
+      const db = new Database(join(fetcher.dir, 'feeds.db'))
+      db.run('update feeds set claimed_by = ?', [other.pid])
+      expect(fetcher.fetch(`${server.url}/a`)).rejects.toThrow('another process fetches it')
+      other.kill('SIGKILL')
+      await other.exited
+      respond()
+      expect(await first).toMatchObject({ error: '', rows: 1 })
+      db.run('update feeds set claimed_by = ?', [other.pid])
+      db.close()
+      expect(await fetcher.fetch(`${server.url}/a`, {})).toMatchObject({
+        attempts: 2,
+      })
+    } finally {
+      other.kill('SIGKILL')
+    }
+  })
+})

@@ -1,0 +1,206 @@
+/** When a server fetches its feeds, and what it says of them: clock, timers and attempts by hand. */
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
+import type { FeedState } from '../../src/import/feeds/store.ts'
+import { type Attempt, keepFeeds } from '../../src/jobs/feeds.ts'
+import type { Job } from '../../src/jobs/runner.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
+
+const STATE: FeedState = {
+  source: '/a',
+  lastSuccessAt: T0,
+  rows: 3,
+  rejected: 0,
+  error: '',
+  failures: 0,
+  nextTryAt: T0 + MINUTE_MS,
+  attempts: 1,
+  validators: { etag: '', lastModified: '', digest: 'x' },
+  options: '',
+}
+
+let nowMs = T0
+let timers: { run: () => void; at: number }[] = []
+let said: string[] = []
+let states = new Map<string, FeedState>()
+/** Attempts that are running, each with the feed, and how to end it. */
+let running: { feed: Feed; isFirst: boolean; isKilled: boolean; end(failure?: string): void }[] = []
+
+beforeEach(() => {
+  nowMs = T0
+  timers = []
+  said = []
+  states = new Map()
+  running = []
+})
+
+function run(feed: Feed, isFirst: boolean): Attempt {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const attempt = {
+    feed,
+    isFirst,
+    isKilled: false,
+    end(failure = '') {
+      running.splice(running.indexOf(attempt), 1)
+      resolve(failure)
+    },
+  }
+  running.push(attempt)
+  return {
+    ended: promise,
+    kill() {
+      attempt.isKilled = true
+    },
+  }
+}
+
+const start = (text: string): Job =>
+  keepFeeds({
+    feeds: parseFeeds(text, MINUTE_MS, '--feed'),
+    store: { find: id => states.get(id) ?? null },
+    run,
+    clock: () => nowMs,
+    say: sentence => void said.push(sentence),
+    later(call, ms) {
+      const timer = { run: call, at: nowMs + ms }
+      timers.push(timer)
+      return () => void timers.splice(timers.indexOf(timer), 1)
+    },
+  })
+
+/** Ends the only attempt with this result, and lets what follows happen. */
+async function finish(result: Partial<FeedState>): Promise<void> {
+  const [attempt] = running
+  if (attempt === undefined) throw new Error('nothing is running')
+  states.set(attempt.feed.id, { ...STATE, ...result })
+  await end()
+}
+async function end(failure = ''): Promise<void> {
+  running[0]?.end(failure)
+  for (let i = 0; i < 10; i++) await Promise.resolve()
+}
+/** Lets time pass; timers that are due run. */
+function pass(ms: number): void {
+  nowMs += ms
+  const due = timers.filter(({ at }) => at <= nowMs)
+  timers = timers.filter(({ at }) => at > nowMs)
+  for (const timer of due) timer.run()
+}
+
+describe('a server fetches a feed', () => {
+  test('at its start, then when its state says', async () => {
+    start('/a')
+    expect(running.map(({ feed, isFirst }) => [feed.source, isFirst])).toEqual([['/a', true]])
+    await finish({})
+    pass(MINUTE_MS - 1)
+    expect(running).toBeEmpty()
+    pass(1)
+    expect(running.map(({ isFirst }) => isFirst)).toEqual([false])
+    await finish({ attempts: 2, nextTryAt: nowMs + 10 * MINUTE_MS })
+    pass(10 * MINUTE_MS - 1)
+    expect(running).toBeEmpty()
+    pass(1)
+    expect(running).toHaveLength(1)
+  })
+
+  test('not when another server has done so meanwhile', async () => {
+    start('/a')
+    await finish({})
+    const [id] = states.keys()
+    states.set(`${id}`, { ...STATE, attempts: 2, nextTryAt: T0 + 2 * MINUTE_MS })
+    pass(MINUTE_MS)
+    expect(running).toBeEmpty()
+    pass(MINUTE_MS)
+    expect(running).toHaveLength(1)
+  })
+
+  test('at its interval when another server is fetching it', async () => {
+    start('/a')
+    await end()
+    expect(said).toBeEmpty()
+    pass(MINUTE_MS)
+    expect(running).toHaveLength(1)
+  })
+
+  test('later and later when its process ends without a result, and says so', async () => {
+    start('/a')
+    const waits: number[] = []
+    for (let n = 0; n < 3; n += 1) {
+      await end('its process ended with SIGKILL')
+      waits.push((timers[0]?.at ?? 0) - nowMs)
+      pass(waits.at(-1) ?? 0)
+    }
+    expect(waits.map(ms => ms / MINUTE_MS)).toEqual([1, 2, 4])
+    expect(said[0]).toBe('feed /a could not be fetched: its process ended with SIGKILL')
+  })
+
+  test('soon when the clock was a year ahead and is set back', async () => {
+    start('/a')
+    await finish({ nextTryAt: T0 + 366 * 24 * HOUR_MS })
+    pass(HOUR_MS)
+    expect(running).toHaveLength(1)
+  })
+})
+
+describe('attempts', () => {
+  test('are up to eight at once, the others after them', async () => {
+    start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
+    const sources = (): string => running.map(({ feed }) => feed.source).join('')
+    expect(sources()).toBe('/1/2/3/4/5/6/7/8')
+    await finish({})
+    expect(sources()).toBe('/2/3/4/5/6/7/8/9')
+  })
+
+  test('end when the server stops, and no more begin', async () => {
+    const job = start('/a /b')
+    await finish({})
+    const [left] = running
+    job.stop()
+    expect(left?.isKilled).toBeTrue()
+    expect(timers).toBeEmpty()
+    await end('killed')
+    expect(timers).toBeEmpty()
+    expect(said).toEqual(['feed /a: 3 rows'])
+  })
+})
+
+describe('a server says', () => {
+  /** What is said of attempts with these results. */
+  async function saidOf(...results: readonly Partial<FeedState>[]): Promise<string[]> {
+    start('http://u:SECRET@h/a?key=SECRET')
+    let attempts = 0
+    for (const result of results) {
+      attempts += 1
+      await finish({ attempts, nextTryAt: nowMs + MINUTE_MS, ...result })
+      pass(MINUTE_MS)
+    }
+    return said
+  }
+  const feed = 'feed http://***@h/a?key=***'
+  const failed = { error: 'answers with status 500', failures: 1 }
+
+  test('what the first attempt brought, and nothing while all is well', async () => {
+    expect(await saidOf({ rows: 1234 }, { rows: 1300 }, {})).toEqual([`${feed}: 1,234 rows`])
+  })
+  test('a failure once, and its end', async () => {
+    expect(await saidOf({}, failed, failed, {})).toEqual([
+      `${feed}: 3 rows`,
+      `${feed}: answers with status 500; the list stays as it was, next try in 60 s`,
+      `${feed} works again: 3 rows`,
+    ])
+  })
+  test('another failure', async () => {
+    expect(await saidOf(failed, { error: 'holds no proxy' })).toEqual([
+      `${feed}: answers with status 500; the list stays as it was, next try in 60 s`,
+      `${feed}: holds no proxy; the list stays as it was, next try in 60 s`,
+    ])
+  })
+  test('that rows are rejected, when that begins', async () => {
+    expect(await saidOf({}, { rejected: 2 }, { rejected: 3 }, {}, { rejected: 1 })).toEqual([
+      `${feed}: 3 rows`,
+      `${feed}: 3 rows, 2 rejected`,
+      `${feed}: 3 rows, 1 rejected`,
+    ])
+  })
+})

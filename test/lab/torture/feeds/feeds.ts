@@ -1,0 +1,206 @@
+/**
+ * Feeds that fail in every way, beside one that works: the list keeps its rows, each failure is
+ * said without a secret, requests do not wait, and the server stops at once.
+ */
+import { Database } from 'bun:sqlite'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { reply, startFeedServer } from '../../../support/feed-server.ts'
+import { succeed } from '../../../support/launch.ts'
+import { addCustomers, writeTargets } from '../../support/customers.ts'
+import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { writeRows } from '../../support/rows.ts'
+import { startScript } from '../../support/script.ts'
+import { files, startServe } from '../../support/serve.ts'
+import { count, shown } from '../../support/table.ts'
+import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import { faultsOf } from './faults.ts'
+
+const ROWS = 100_000
+const FEED_ROWS = 20_000
+const KEYS = 2_000
+const STEADY = { ratePerSecond: 1_000, connections: 16 }
+/** Longer than the time after which a slow feed is given up. */
+const SECONDS = 90
+const CHECK_EVERY_MS = 250
+/** A billion empty lines take a while to be refused. */
+const LONGEST_MS = 300_000
+/** A request that is quick alone stays so (contract B9). */
+const P99_MS_MAX = 50
+/** On a busy machine it is slow alone, too. */
+const P99_FACTOR_MAX = 3
+const STOP_MS_MAX = 2_000
+const SECRET = 'SECRET0123456789'
+
+type Shown = {
+  source: string
+  last_success: string | null
+  rows: number | null
+  error: string | null
+}
+
+const linesOf = (rows: number, from = 0): string =>
+  Array.from({ length: rows }, (_, i) => {
+    const n = from + i
+    return `socks5://198.${18 + (n >> 16)}.${(n >> 8) & 255}.${n & 255}:1080\n`
+  }).join('')
+
+function rowsIn(data: string): number {
+  const db = new Database(files(data).list, { readonly: true })
+  try {
+    return db.query<{ n: number }, []>('select count(*) as n from proxies').get()?.n ?? 0
+  } finally {
+    db.close()
+  }
+}
+
+const feedsOf = async ({ binary }: Run, data: string): Promise<Shown[]> =>
+  JSON.parse(await succeed([binary, 'feeds', '--json', '--data', data]))
+
+/** A list that each answer continues, so that it changes every time. */
+function growing() {
+  let from = 0
+  return () => {
+    from += 1
+    return reply(200, {}, linesOf(FEED_ROWS, from))
+  }
+}
+
+/** A list, requests for it, and a file of feeds that fail, with one that works. */
+async function prepare(run: Run) {
+  const dir = run.directory('files')
+  const data = run.directory('data')
+  const file = join(dir, 'rows.ndjson')
+  await writeRows(file, { rows: ROWS, nowMs: Date.now() })
+  await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', data])
+  addCustomers(data, KEYS)
+  const faults = await faultsOf(linesOf(1_000))
+  const next = growing()
+  const source = await startFeedServer({
+    ...faults,
+    '/good': (asked, socket) => next()(asked, socket),
+  })
+  const feedsFile = join(dir, 'feeds.conf')
+  const lines = ['/good', ...Object.keys(faults)].map(
+    path => `http://user:${SECRET}@127.0.0.1:${source.port}${path}?key=${SECRET} every=2s\n`,
+  )
+  writeFileSync(feedsFile, lines.join(''))
+  const bad = Object.keys(faults).length
+  return { data, feedsFile, targetsFile: writeTargets(dir, KEYS).repeated, bad }
+}
+
+const isNamed = ({ error }: Shown): boolean => error !== null
+
+/** The states of the feeds once `bad` of them have failed. */
+async function statesAfter(run: Run, data: string, bad: number): Promise<Shown[]> {
+  let states = await feedsOf(run, data)
+  for (let n = 0; n < LONGEST_MS / CHECK_EVERY_MS && states.filter(isNamed).length < bad; n += 1) {
+    await Bun.sleep(CHECK_EVERY_MS)
+    states = await feedsOf(run, data)
+  }
+  return states
+}
+
+async function failing(run: Run): Promise<Finding[]> {
+  const { data, feedsFile, targetsFile, bad } = await prepare(run)
+  const measure = (port: number, seconds: number): Promise<OpenLoopResult> => {
+    const input: OpenLoopInput = { port, targetsFile, seconds, ...STEADY }
+    return startScript<OpenLoopResult>('support/open-loop.ts', input, seconds + 60).result
+  }
+  const alone = await startServe(run.binary, { data })
+  const before = await measure(alone.port, Math.max(5, scaled(20, run)))
+  await alone.stop()
+  const server = await startServe(run.binary, { data, more: ['--feeds', feedsFile] })
+  const beside = await measure(server.port, scaled(SECONDS, run))
+  const states = await statesAfter(run, data, bad)
+  const startMs = performance.now()
+  const exitCode = await server.stop()
+  const stopMs = performance.now() - startMs
+  const left = readdirSync(data).filter(name => name.endsWith('.tmp'))
+  const text = server.written.stderr + JSON.stringify(states)
+  for (const { source, error } of states.filter(isNamed)) run.say(`${source}: ${error}`)
+  return [
+    ...taken(states, bad, rowsIn(data)),
+    {
+      promise: 'Requests do not notice feeds',
+      figure: `p99 ${shown(before.p99Ms)} ms alone, ${shown(beside.p99Ms)} ms beside ${bad + 1} feeds; ${beside.errors} errors`,
+      bound: `≤ ${P99_MS_MAX} ms, or ${P99_FACTOR_MAX} times that alone; 0`,
+      holds:
+        beside.p99Ms <= Math.max(P99_MS_MAX, P99_FACTOR_MAX * before.p99Ms) && beside.errors === 0,
+    },
+    {
+      promise: 'A server with feeds under way stops at once',
+      figure: `${shown(stopMs)} ms, status ${exitCode}, ${left.length} temporary files`,
+      bound: `≤ ${STOP_MS_MAX} ms, 0, 0`,
+      holds: stopMs <= STOP_MS_MAX && exitCode === 0 && left.length === 0,
+    },
+    {
+      promise: 'No secret of a feed is shown',
+      figure: `${text.split(SECRET).length - 1} found`,
+      bound: '0',
+      holds: !text.includes(SECRET),
+    },
+  ]
+}
+
+/** What became of the feeds, and of the list. */
+function taken(states: readonly Shown[], bad: number, rows: number): Finding[] {
+  const named = states.filter(isNamed)
+  const [good, ...others] = states.filter(state => !isNamed(state))
+  return [
+    {
+      promise: 'Each failing feed says why, and the one beside them works',
+      figure: `${named.length} of ${bad} named, ${count(good?.rows ?? 0)} rows of the one that works`,
+      bound: `${bad}, ${count(FEED_ROWS)}`,
+      holds: named.length === bad && others.length === 0 && good?.rows === FEED_ROWS,
+    },
+    {
+      promise: 'No failing feed changes the list',
+      figure: `${count(rows)} rows: ${count(ROWS)} and those of the feed that works`,
+      bound: `≥ ${count(ROWS + FEED_ROWS)}`,
+      holds: rows >= ROWS + FEED_ROWS,
+    },
+  ]
+}
+
+/** What an only feed that replaces brings, in order; only the first and the last may be taken. */
+async function replacing(run: Run): Promise<Finding[]> {
+  const data = run.directory('replace')
+  const source = await startFeedServer()
+  const server = await startServe(run.binary, {
+    data,
+    more: ['--feed', `${source.url}/list every=1s replace`],
+  })
+  const waitFor = async (isOver: (state: Shown) => boolean): Promise<void> => {
+    for (let n = 0; n < 120_000 / CHECK_EVERY_MS; n += 1) {
+      const [state] = await feedsOf(run, data)
+      if (state && isOver(state)) return
+      await Bun.sleep(CHECK_EVERY_MS)
+    }
+    throw new Error('a feed was not fetched within two minutes')
+  }
+  source.answers['/list'] = reply(200, {}, linesOf(FEED_ROWS))
+  await waitFor(({ rows }) => rows === FEED_ROWS)
+  const seen: number[] = []
+  const bodies = [linesOf(FEED_ROWS / 10), '', '[]', linesOf(1)]
+  for (const body of bodies) {
+    const asked = source.asked.length
+    source.answers['/list'] = reply(200, {}, body)
+    await waitFor(({ error }) => error !== null && source.asked.length > asked + 1)
+    seen.push(rowsIn(data))
+  }
+  source.answers['/list'] = reply(200, {}, linesOf(FEED_ROWS - 1))
+  await waitFor(({ rows }) => rows === FEED_ROWS - 1)
+  const last = rowsIn(data)
+  await server.stop()
+  return [
+    {
+      promise: 'A feed that replaces keeps the list when it brings a tenth, nothing or one row',
+      figure: `${seen.map(count).join(', ')} of ${count(FEED_ROWS)} rows, then ${count(last)}`,
+      bound: `${count(FEED_ROWS)} each, then ${count(FEED_ROWS - 1)}`,
+      holds: seen.every(rows => rows === FEED_ROWS) && last === FEED_ROWS - 1,
+    },
+  ]
+}
+
+export const feeds: Part = async run => [...(await failing(run)), ...(await replacing(run))]

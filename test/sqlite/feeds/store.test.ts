@@ -1,0 +1,93 @@
+/** The states of feeds: what is stored, who may fetch, and what becomes of a file that is damaged. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { FeedState } from '../../../src/import/feeds/store.ts'
+import { HOUR_MS } from '../../../src/lib/time.ts'
+import { FEEDS_FILE, openFeeds } from '../../../src/sqlite/feeds/store.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const A = { id: 'a', shown: 'http://h/a' }
+const B = { id: 'b', shown: '/b' }
+
+function open(dir = temporaryDirectory()) {
+  const store = openFeeds(dir)
+  onCleanUp(store.close)
+  return { ...store, dir }
+}
+
+const STATE: FeedState = {
+  source: A.shown,
+  lastSuccessAt: T0,
+  rows: 3,
+  rejected: 1,
+  error: 'x',
+  failures: 2,
+  nextTryAt: T0 + 1,
+  attempts: 4,
+  validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
+  options: 'o',
+}
+
+test('a state is read as it was saved, by other connections too', () => {
+  const store = open()
+  store.save(A.id, STATE)
+  expect(store.find(A.id)).toEqual(STATE)
+  expect(open(store.dir).list()).toEqual([STATE])
+  expect(store.find(B.id)).toBeNull()
+})
+
+test('keepOnly adds what is new, due now, and removes what is not named', () => {
+  const store = open()
+  store.save(A.id, STATE)
+  store.keepOnly([A, B], T0)
+  expect(store.list().map(({ source, nextTryAt }) => [source, nextTryAt])).toEqual([
+    [B.shown, T0],
+    [A.shown, T0 + 1],
+  ])
+  store.keepOnly([B], T0 + 5)
+  expect(store.list().map(({ source, nextTryAt }) => [source, nextTryAt])).toEqual([[B.shown, T0]])
+})
+
+describe('a claim', () => {
+  /** A store in which a process claimed A. */
+  async function claimedBy(pid: number, until = T0 + HOUR_MS) {
+    const store = open()
+    store.claim(A, T0)
+    const { Database } = await import('bun:sqlite')
+    const db = new Database(join(store.dir, FEEDS_FILE))
+    db.run('update feeds set claimed_by = ?, claimed_until = ?', [pid, until])
+    db.close()
+    return store
+  }
+  /** A process that is alive as long as the test. */
+  const ALIVE = process.ppid
+
+  test('of a process that is alive is respected, until it is saved or too old', async () => {
+    const store = await claimedBy(ALIVE)
+    expect(store.claim(A, T0)).toBeFalse()
+    expect(store.claim(A, T0 + HOUR_MS - 1)).toBeFalse()
+    expect(store.claim(B, T0)).toBeTrue()
+    expect(store.claim(A, T0 + HOUR_MS)).toBeTrue()
+    const other = await claimedBy(ALIVE)
+    other.save(A.id, STATE)
+    expect(other.claim(A, T0)).toBeTrue()
+  })
+  test('of a process that was killed is not', async () => {
+    const child = Bun.spawn(['true'])
+    await child.exited
+    expect((await claimedBy(child.pid)).claim(A, T0)).toBeTrue()
+  })
+  test('from a clock that was ahead is not', async () => {
+    expect((await claimedBy(ALIVE, T0 + 30 * 24 * HOUR_MS)).claim(A, T0)).toBeTrue()
+  })
+})
+
+test('a file that is damaged is named in one sentence', () => {
+  const dir = temporaryDirectory()
+  writeFileSync(join(dir, FEEDS_FILE), 'not a database at all, not a database at all')
+  expect(() => openFeeds(dir)).toThrow(`${join(dir, FEEDS_FILE)} is not a database`)
+})

@@ -1,0 +1,67 @@
+/** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
+import { importFeed } from '../../src/cli/feed-import.ts'
+import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
+import { type FetchContext, fetchFeed } from '../../src/import/feeds/fetch.ts'
+import type { FeedState } from '../../src/import/feeds/store.ts'
+import { openFeeds } from '../../src/sqlite/feeds/store.ts'
+import { openList } from '../../src/sqlite/stores.ts'
+import { T0 } from './fixtures.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
+
+/** A data directory and attempts at feeds in it. */
+export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 } = {}) {
+  const store = openFeeds(dir)
+  onCleanUp(store.close)
+  const controller = new AbortController()
+  let nowMs = T0
+  const clock = (): number => nowMs
+  /** The timers that are running, and what they would do. */
+  const timers = new Map<() => void, number>()
+  const settings = { bytesMax, data: dir, geoip: [], providerService: 'the service' }
+  const context: FetchContext = {
+    ...{ store, dir, bytesMax, clock, signal: controller.signal },
+    userAgent: 'proxylist/test',
+    random: () => 0,
+    later(run, ms) {
+      timers.set(run, ms)
+      return () => void timers.delete(run)
+    },
+    importOptions: '',
+    isListEmpty: () => Promise.resolve(rowCount() === 0),
+    importInto: (feed, sources, signal) => importFeed(feed, sources, settings, clock, signal),
+  }
+
+  function rowCount(): number {
+    const list = openList(dir)
+    try {
+      return list.proxies.tally(0).rows
+    } finally {
+      list.close()
+    }
+  }
+
+  return {
+    dir,
+    store,
+    timers,
+    controller,
+    rowCount,
+    pass: (ms: number): void => {
+      nowMs += ms
+    },
+    /** One attempt at the feed of a line. */
+    async fetch(line: string, more: Partial<FetchContext> = {}): Promise<FeedState> {
+      const [feed] = parseFeeds(line, 60_000, '--feed')
+      const state = await fetchFeed(feed as Feed, { ...context, ...more })
+      if (state === null) throw new Error('another process fetches it')
+      return state
+    },
+  }
+}
+
+/** Lines of TXT, `count` proxies from a number on. */
+export const lines = (count: number, from = 0): string =>
+  Array.from({ length: count }, (_, i) => {
+    const n = from + i
+    return `http://198.51.${(n >> 8) & 255}.${n & 255}:80\n`
+  }).join('')
