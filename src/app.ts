@@ -26,7 +26,9 @@ export type AppStores = {
   streamer: AnswerStreamer | null
 }
 
-export type AppSettings = Settings<'cacheBytes' | 'errors' | 'providerService' | 'trustProxy'>
+export type AppSettings = Settings<
+  'cacheBytes' | 'cors' | 'errors' | 'providerService' | 'trustProxy'
+>
 
 export type App = ReturnType<typeof createApp>
 
@@ -39,7 +41,7 @@ export function createApp(
   later: Later = timerLater,
 ) {
   const { keys, usage, proxies, streamer } = stores
-  const { cacheBytes, errors, providerService: provider, trustProxy } = settings
+  const { cacheBytes, cors, errors, providerService: provider, trustProxy } = settings
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
@@ -57,14 +59,17 @@ export function createApp(
     clientIp: createClientIp(trustProxy),
     throttle,
     note: usage.note,
+    cors,
   })
   return {
     /** Answers a request in process, without a network. */
-    handle: (request: Request): Promise<Response> => Promise.resolve(http.handle(request)),
+    handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
     /** Starts listening; returns the address to show and the running server, see `listen`. */
-    listen: (where: Settings<'listen'>['listen']) => listen(http, where),
+    listen: (settings: Settings<'listen' | 'socketMode'>) => listen(http.service, settings),
     /** Sends every delayed refusal now, and stops delaying them. */
     releaseDelayed: throttle.release,
+    /** Writes the log lines of requests whose connections were closed before they were done. */
+    logUnfinished: http.logUnfinished,
   }
 }
 

@@ -106,7 +106,7 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
 
     /** Consumes the network quotas of an answer, where the plan of the caller has them. */
     async consume(caller: Caller, served: Served): Promise<NetworkDecision> {
-      if (!hasNetworkQuota(caller)) return { kind: 'consumed' }
+      if (!hasNetworkQuota(caller)) return { kind: 'consumed', limits: [] }
       return consumeInBatch(consumptionOf(caller, served))
     },
 

@@ -2,9 +2,10 @@
  * Owns the daily quotas of unique networks (contract B2, B6): of the proxies served and of the
  * callers. Pure decisions; the sets are read and extended through a `NetworkTable`.
  */
-import { DAY_MS, utcDay } from '../lib/time.ts'
+import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 import {
   type LimitRule,
+  type LimitStatus,
   type Subject,
   UNUSED,
   type UsageTable,
@@ -28,10 +29,12 @@ export type Consumption = {
   nowMs: number
 }
 
+/** `limits`: the status of each quota, after this answer if it was served. */
 export type NetworkDecision =
-  | { kind: 'consumed' }
+  | { kind: 'consumed'; limits: readonly LimitStatus[] }
   | {
       kind: 'refused'
+      limits: readonly LimitStatus[]
       set: NetworkSet
       quota: number
       /** Networks that the day has without this answer, and those that it would add. */
@@ -49,6 +52,16 @@ export interface NetworkTable {
 }
 
 const SETS: readonly NetworkSet[] = ['served', 'callers']
+/** The names of their quotas, those of a plan's limits. */
+const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
+
+/** A quota of the day, the networks that were used before, and those that an answer adds. */
+type Addition = {
+  set: NetworkSet
+  quota: number
+  used: ReadonlySet<string>
+  added: ReadonlySet<string>
+}
 
 /**
  * Adds an answer's networks to the sets of the day, or refuses it and adds nothing. Call it inside
@@ -60,23 +73,32 @@ export function consume(
 ): NetworkDecision {
   const { subject, quotas, networks, rule, atMs, nowMs } = consumption
   const day = utcDay(atMs)
-  const additions: { set: NetworkSet; added: ReadonlySet<string> }[] = []
+  const midnightMs = (day + 1) * DAY_MS - nowMs
+  const additions: Addition[] = []
   for (const set of SETS) {
     const quota = quotas[set]
     if (quota === null) continue
     const used = usage.networks(subject, set, day)
     const added = new Set(networks[set].filter(network => !used.has(network)))
-    if (used.size + added.size > quota) {
-      const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
-      const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
-      const all = new Set(networks[set]).size
-      return {
-        ...{ kind: 'refused', set, quota, used: used.size, added: added.size, all },
-        retryAfterSeconds,
-      }
-    }
-    additions.push({ set, added })
+    additions.push({ set, quota, used, added })
+  }
+  const over = additions.find(({ quota, used, added }) => used.size + added.size > quota)
+  const limits = additions.map(({ set, quota, used, added }) => ({
+    name: NAMES[set],
+    quota,
+    windowSeconds: DAY_MS / SECOND_MS,
+    // A stricter quota may be smaller than what was used before.
+    remaining: Math.max(0, quota - used.size - (over ? 0 : added.size)),
+    resetSeconds: wholeSeconds(midnightMs),
+  }))
+  if (over) {
+    const { set, quota, used, added } = over
+    const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
+    const retryAfterSeconds = wholeSeconds(Math.max(midnightMs, windowMs))
+    const all = new Set(networks[set]).size
+    const sizes = { used: used.size, added: added.size, all }
+    return { kind: 'refused', limits, set, quota, ...sizes, retryAfterSeconds }
   }
   for (const { set, added } of additions) usage.addNetworks(subject, set, day, added)
-  return { kind: 'consumed' }
+  return { kind: 'consumed', limits }
 }

@@ -44,7 +44,13 @@ export type Handler = ReturnType<typeof createHandler>
 export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
 
 /** Where and when a request was admitted, see `Served`. */
-type At = { ip: string; nowMs: number; atMs: number }
+type At = {
+  ip: string
+  nowMs: number
+  atMs: number
+  /** Called with the status of the network quotas, if there are any. */
+  addLimits: (limits: readonly LimitStatus[]) => void
+}
 /** An admitted request, and the instants at which it counts. */
 type Sent = { caller: Caller; ip: string; nowMs: number; instants: readonly number[] }
 
@@ -96,7 +102,10 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
           const replied = reply({ kind: 'answered', ...known, query, answer })
           return replied instanceof Promise ? replied.catch(fail) : replied
         }
-        const found = find(query, caller, { ip, nowMs, atMs })
+        const addLimits = (more: readonly LimitStatus[]): void => {
+          known = { keyId: caller.id, limits: [...decision.limits, ...more] }
+        }
+        const found = find(query, caller, { ip, nowMs, atMs, addLimits })
         return found instanceof Promise ? found.then(end).catch(fail) : end(found)
       }
       return access.admit(caller, ip, nowMs, answer, fail)
@@ -112,12 +121,13 @@ function createFinder({ access, cache }: Pick<HandlerParts, 'access' | 'cache'>)
   async function consume(
     caller: Caller,
     finding: Awaitable<Answer | AnswerStream | null>,
-    at: At,
+    { addLimits, ...at }: At,
   ): Promise<Answer | AnswerStream | null> {
     const found = await finding
     if (found === null) return null
     try {
       const decision = await access.consume(caller, { ...at, subnets: subnetsOf(found) })
+      addLimits(decision.limits)
       if (decision.kind === 'refused') throw networkRefusal(decision)
       return found
     } catch (thrown) {

@@ -6,8 +6,11 @@ import type { Share } from '../access/entitlements.ts'
 import type { Rendered, Totals } from './answer.ts'
 import type { Query } from './query.ts'
 
-/** What was sent of a stream: `records` 0 unless it was completed; `bytes` before compression. */
-export type Sent = { records: number; bytes: number }
+/**
+ * What was given to the connection of a stream: whole records, `bytes` before compression, and
+ * whether it ended before its last record.
+ */
+export type Sent = { records: number; bytes: number; isTruncated: boolean }
 
 /** An answer too large to be held in memory: it is rendered while it is sent. */
 export type AnswerStream = {
@@ -16,7 +19,7 @@ export type AnswerStream = {
   totals: Totals | null
   /** Opens the body; `onEnd` is called once, when it ends or is cancelled. */
   open: (onEnd: (sent: Sent) => void) => ReadableStream<Uint8Array>
-  /** Ends a stream whose body was not opened. */
+  /** Ends a stream, whether its body was opened or not. */
   cancel: () => Promise<void>
 }
 

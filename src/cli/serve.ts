@@ -36,6 +36,7 @@ const TICK_EVERY_MS = SECOND_MS
 const SERVE_SETTINGS = [
   'data',
   'listen',
+  'socketMode',
   'sample',
   'retain',
   'feed',
@@ -43,6 +44,7 @@ const SERVE_SETTINGS = [
   'feedEvery',
   'geoip',
   'trustProxy',
+  'cors',
   'errors',
   'log',
   'grace',
@@ -107,7 +109,7 @@ async function serve(serving: Serving): Promise<void> {
   try {
     const stores = { keys, usage, proxies: list, streamer: list.streamer }
     const app = createApp(stores, settings, clock, log)
-    const { server, shown } = await app.listen(settings.listen)
+    const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)
     if (feeds.length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
@@ -123,6 +125,7 @@ async function serve(serving: Serving): Promise<void> {
     app.releaseDelayed()
     manager.stopping('finishing requests in flight')
     await drain(server, settings.grace)
+    await app.logUnfinished()
   } finally {
     for (const job of jobs) job.stop()
     await log.close()

@@ -152,6 +152,34 @@ export const readRanges = (given: string): BlockList => {
   return ranges
 }
 
+/** Sites whose pages may read answers: all, or those of these origins. */
+export type Origins = { kind: 'all' } | { kind: 'some'; list: readonly string[] }
+
+const ORIGINS =
+  '* or a comma-separated list of origins (scheme, host and port, without a path), such as https://app.example.com'
+/**
+ * `*`, or origins separated by commas, in the form that browsers send them: lower case, without the
+ * port that is the default of the scheme.
+ */
+export const readOrigins = (given: string): Origins => {
+  if (given === '*') return { kind: 'all' }
+  return { kind: 'some', list: given.split(',').map(part => originOf(part.trim())) }
+}
+
+function originOf(given: string): string {
+  const isOrigin = /^[a-z][a-z\d+.-]*:\/\/[^/?#@*\\\s]+$/i.test(given)
+  if (!isOrigin || !URL.canParse(given)) return expect(ORIGINS)
+  // Schemes that URL does not know, such as those of browser extensions, have no origin there.
+  const { origin } = new URL(given)
+  return origin === 'null' ? given.toLowerCase() : origin
+}
+
+/** File mode of a socket: octal, its owner may use it, nobody may execute it. */
+export const readSocketMode = (given: string): number =>
+  /^0?6(?:00|60|66)$/.test(given)
+    ? Number.parseInt(given, 8)
+    : expect('600, 660 or 666: who may connect is the owner, the group too, or all')
+
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
 /**
  * The name of the provider's service in lower case, underscores replaced by spaces: 1 to 40

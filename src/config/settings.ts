@@ -25,10 +25,12 @@ import {
   readListen,
   readMapping,
   readOneOf,
+  readOrigins,
   readPlanName,
   readRanges,
   readRetentionMs,
   readServiceName,
+  readSocketMode,
   readSwitch,
 } from './parsers.ts'
 import { optional, type Setting, setting } from './setting.ts'
@@ -45,6 +47,12 @@ export const SETTINGS = {
     help: 'where to listen: HOST:PORT, :PORT (all interfaces) or unix:/PATH; port 0 takes a free one',
     read: readListen,
   }),
+  socketMode: setting({
+    value: 'MODE',
+    fallback: '660',
+    help: 'who may connect to a unix socket: 600 (owner), 660 (group too) or 666 (all)',
+    read: readSocketMode,
+  }),
   sample: setting({
     help: 'serve the built-in sample list instead of an imported one',
     read: readSwitch,
@@ -59,6 +67,11 @@ export const SETTINGS = {
     value: 'CIDR,…',
     help: 'trust X-Forwarded-For from these addresses',
     read: readRanges,
+  }),
+  cors: optional({
+    value: 'ORIGIN,…',
+    help: 'pages that may read answers in a browser: * or origins such as https://app.example.com',
+    read: readOrigins,
   }),
   errors: setting({
     value: 'FORM',

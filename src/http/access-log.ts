@@ -2,21 +2,23 @@
  * Owns the access log: one JSON line per request. It receives no query string, no header and no
  * key, so it cannot leak one.
  */
+import type { Sent } from '../api/streaming.ts'
+import type { Log } from '../lib/log.ts'
+import { formatInstant } from '../lib/time.ts'
+import type { Reply, StreamBody } from './reply.ts'
 
-/** One served request. */
-export type AccessEntry = {
+/** One request that is over. */
+export type AccessEntry = Sent & {
   /** When the request arrived: ISO 8601, UTC, with milliseconds. */
   time: string
   id: string
   method: string
   /** A path that has a route; any other may hold a mistyped key and is not logged. */
   path: string
-  status: number
+  /** `null` when the connection was closed before there was a reply. */
+  status: number | null
   /** The key's public id, `null` when no known key was given. */
   keyId: string | null
-  records: number
-  /** Bytes of the body as sent; of a stream, before compression. */
-  bytes: number
   /** Milliseconds from arrival until the reply is ready, or until its stream ends. */
   ms: number
   client: string
@@ -26,4 +28,81 @@ export type AccessEntry = {
 export const accessLine = (entry: AccessEntry): string =>
   `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
   `"status":${entry.status},"key":${entry.keyId === null ? 'null' : `"${entry.keyId}"`},` +
-  `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"}`
+  `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"` +
+  (entry.isTruncated ? ',"truncated":true}' : '}')
+
+/** A request that has begun. */
+export type Begun = {
+  id: string
+  path: string
+  request: Request
+  nowMs: number
+  /** Milliseconds since it arrived. */
+  elapsedMs: () => number
+  /** The client's address, which is found once. */
+  ip: () => string
+}
+
+const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
+
+/** The access log on `log`: call `begin`, then `whole` or `stream`, for every request. */
+export function createAccessLog(log: Log) {
+  /** Requests that are not done; of those whose body is a stream, what cancels it. */
+  const unfinished = new Map<Begun, (() => unknown) | null>()
+
+  function write(begun: Begun, status: number | null, keyId: string | null, sent: Sent): void {
+    const { id, path, request, nowMs, elapsedMs, ip } = begun
+    const { records, bytes, isTruncated } = sent
+    const ms = Math.round(elapsedMs() * 1000) / 1000
+    const time = formatInstant(nowMs)
+    const { method } = request
+    const client = ip()
+    log.line(
+      accessLine({
+        time,
+        id,
+        method,
+        path,
+        status,
+        keyId,
+        records,
+        bytes,
+        ms,
+        client,
+        isTruncated,
+      }),
+    )
+  }
+
+  return {
+    /** A request has arrived. Its peer cannot be found once its connection is closed. */
+    begin(begun: Begun): void {
+      if (!log.hasLines) return
+      begun.ip()
+      unfinished.set(begun, null)
+    },
+    /** The reply is given to the connection as a whole: this many bytes of its body. */
+    whole(begun: Begun, { status, keyId, records }: Reply, bytes: number): void {
+      if (!unfinished.delete(begun)) return
+      write(begun, status, keyId, { records, bytes, isTruncated: false })
+    },
+    /** The body of the reply is sent from now on. */
+    stream(begun: Begun, { status, keyId }: Reply, { sent, cancel }: StreamBody): void {
+      if (!unfinished.has(begun)) return
+      unfinished.set(begun, cancel)
+      void sent.then(all => {
+        unfinished.delete(begun)
+        write(begun, status, keyId, all)
+      })
+    },
+    /** Writes the lines of requests whose connections were closed before they were done. */
+    async logUnfinished(): Promise<void> {
+      for (const [begun, cancel] of unfinished) {
+        if (cancel === null) write(begun, null, null, NOTHING)
+        else cancel()
+      }
+      unfinished.clear()
+      await Promise.resolve() // streams end with a promise
+    },
+  }
+}

@@ -7,17 +7,26 @@ import hyperid from 'hyperid'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
-import { ApiError, type ErrorCode } from '../api/errors.ts'
-import { type Refused, refused } from '../api/handler.ts'
+import { ApiError, type ErrorCode, STATUS } from '../api/errors.ts'
+import { refused } from '../api/handler.ts'
+import type { Origins } from '../config/parsers.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
-import { StoreError } from '../lib/errors.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import { accessLine } from './access-log.ts'
+import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
-import { errorReply, lengthOf, type Reply, responseOf } from './reply.ts'
-import { createRoutes, methodNotAllowed, notFound, type Route, type RouteParts } from './routes.ts'
+import { type Cors, createCors } from './cors.ts'
+import { errorReply, lengthOf, plainText, type Reply, responseOf } from './reply.ts'
+import {
+  createRoutes,
+  type End,
+  type Incoming,
+  methodNotAllowed,
+  notFound,
+  type Route,
+  type RouteParts,
+} from './routes.ts'
 
 export type HttpParts = RouteParts & {
   clock: Clock
@@ -29,18 +38,84 @@ export type HttpParts = RouteParts & {
   note: (use: AnswerUse) => void
   /** Delays refusals to clients that send many wrong keys. */
   throttle: AuthThrottle
+  /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
+  cors: Origins | undefined
 }
 
-export type HttpApp = ReturnType<typeof createHttpApp>
+export type HttpApp = ReturnType<typeof createHttpApp>['service']
 
 /** The codes of refusals because of a wrong key. */
 const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
 /** Logged instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
+type Current = Incoming & Begun
+
+/** Returns a function that makes, for each request, the one that ends it; that never throws. */
+function createEnds(
+  { log, errors, throttle, note }: HttpParts,
+  accessLog: ReturnType<typeof createAccessLog>,
+  cors: Cors | null,
+) {
+  /** Reports an internal failure. The supervisor of a database reports its own, once. */
+  function report(id: string, cause: unknown): void {
+    if (cause instanceof StoreError) return
+    const topic = `requests failed: ${messageOf(cause)}`
+    log.sayRepeated(topic, `request ${id} failed: ${explain(cause)}`)
+  }
+
+  /** Counts what a request that is over has used of its key. */
+  function noteUse({ status, keyId }: Reply, records: number, nowMs: number): void {
+    const refused = status === 429 ? 1 : 0
+    if (keyId !== null && records + refused > 0) note({ keyId, records, refused, nowMs })
+  }
+
+  return (current: Current): End => {
+    const { request, isHead, ip, nowMs, id } = current
+    const respondWith = (reply: Reply): Response => {
+      const origin = cors === null ? null : cors.fields(request.headers.get('origin'))
+      return responseOf(reply, { requestId: id, isHead, nowMs, cors: origin })
+    }
+    const send = (reply: Reply): Response => {
+      const response = respondWith(reply)
+      const { body } = reply
+      if (body.kind === 'stream') {
+        accessLog.stream(current, reply, body)
+        void body.sent.then(({ records }) => noteUse(reply, records, nowMs))
+      } else {
+        accessLog.whole(current, reply, isHead ? 0 : lengthOf(body))
+        noteUse(reply, reply.records, nowMs)
+      }
+      return response
+    }
+    /** For a failure while a reply is made: nothing of it reaches the client. */
+    const giveUp = (thrown: unknown): Response => {
+      report(id, thrown)
+      accessLog.whole(current, INTERNAL, isHead ? 0 : lengthOf(INTERNAL.body))
+      return respondWith(INTERNAL)
+    }
+    return routed => {
+      try {
+        if (routed.kind === 'reply') return send(routed)
+        const { error, cause } = routed
+        if (error.status >= 500) report(id, cause)
+        const reply = errorReply(routed, errors, nowMs)
+        if (!WRONG_KEY.has(error.code)) return send(reply)
+        const delayed = throttle.failed(clientBucket(ip()), nowMs)
+        return delayed.then(() => send(reply)).catch(giveUp)
+      } catch (thrown) {
+        return giveUp(thrown)
+      }
+    }
+  }
+}
+
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { clock, log, errors, clientIp, throttle, note } = parts
+  const { clock, clientIp } = parts
+  const cors = parts.cors === undefined ? null : createCors(parts.cors)
+  const accessLog = createAccessLog(parts.log)
+  const endOf = createEnds(parts, accessLog, cors)
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns what it ends with into a logged `Response`. */
@@ -55,43 +130,15 @@ export function createHttpApp(parts: HttpParts) {
     const id = nextId()
     let foundIp: string | null = null
     const ip = (): string => {
-      foundIp ??= clientIp(
-        app.server?.requestIP(request)?.address ?? null,
-        request.headers.get('x-forwarded-for'),
-      )
+      foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for'))
       return foundIp
     }
-    if (log.hasLines) ip() // the connection may be closed by the time the line is written
-
-    const write = (status: number, keyId: string | null, records: number, bytes: number): void => {
-      const refused = status === 429 ? 1 : 0
-      if (keyId !== null && records + refused > 0) note({ keyId, records, refused, nowMs })
-      if (!log.hasLines) return
-      const ms = Math.round(elapsedMs() * 1000) / 1000
-      const entry = { time: formatInstant(nowMs), id, method: request.method, path, status, keyId }
-      log.line(accessLine({ ...entry, records, bytes, ms, client: ip() }))
-    }
-    const send = (reply: Reply): Response => {
-      const { status, keyId, body, records } = reply
-      const response = responseOf(reply, id, isHead)
-      if (body.kind === 'stream') {
-        void body.sent.then(sent => write(status, keyId, sent.records, sent.bytes))
-      } else write(status, keyId, records, isHead ? 0 : lengthOf(body))
-      return response
-    }
-    const end = (routed: Reply | Refused): Awaitable<Response> => {
-      if (routed.kind === 'reply') return send(routed)
-      const { error, cause } = routed
-      // The supervisor of a database reports its failures once, not at every request.
-      if (error.status >= 500 && !(cause instanceof StoreError)) {
-        log.say(`request ${id} failed: ${explain(cause)}`)
-      }
-      const reply = errorReply(routed, errors, nowMs)
-      if (!WRONG_KEY.has(error.code)) return send(reply)
-      return throttle.failed(clientBucket(ip()), nowMs).then(() => send(reply))
-    }
+    const current: Current = { request, isHead, ip, nowMs, id, path, elapsedMs }
+    accessLog.begin(current)
+    const end = endOf(current)
     try {
-      return route({ request, isHead, ip, nowMs }, end)
+      const preflight = cors?.preflight(request) ?? null
+      return preflight === null ? route(current, end) : end(preflight)
     } catch (thrown) {
       return end(refused(thrown))
     }
@@ -99,6 +146,11 @@ export function createHttpApp(parts: HttpParts) {
 
   // normalize would drop unknown parameters silently; ours are read from the raw URL.
   const app = new Elysia({ normalize: false, handler: { standardHostname: false } })
+  /** The peer's address: `null` on a unix socket or in process, `''` when it cannot be read. */
+  const peerOf = (request: Request): string | null => {
+    const { server } = app
+    return server?.requestIP(request)?.address ?? (server?.port === undefined ? null : '')
+  }
   for (const [path, route] of Object.entries(createRoutes(parts))) {
     // Bound, because Elysia reads the source of a function to decide whether it is asynchronous,
     // and would wrap an arrow function that returns a call in two more promises.
@@ -108,9 +160,24 @@ export function createHttpApp(parts: HttpParts) {
       // Of its own: Elysia would read the whole body to compute its length.
       .head(path, respond.bind(null, path, route, true))
   }
-  return app.onError(({ request }) =>
-    respond(UNKNOWN_PATH, notFound, request.method === 'HEAD', { request }),
-  )
+  app.onError(({ code, error, request }) => {
+    const route = code === 'UNKNOWN' ? failWith(error) : notFound
+    return respond(UNKNOWN_PATH, route, request.method === 'HEAD', { request })
+  })
+  return { service: app, logUnfinished: accessLog.logUnfinished }
+}
+
+/** The route of a request that failed outside of all routes. */
+const failWith =
+  (error: unknown): Route =>
+  () => {
+    throw error
+  }
+
+/** The reply where not even an error body could be made: it depends on nothing. */
+const INTERNAL: Reply = {
+  ...plainText('internal error\n'),
+  status: STATUS.INTERNAL_ERROR,
 }
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */

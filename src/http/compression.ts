@@ -23,7 +23,10 @@ const COMPRESS: { [E in Encoding]: (body: Uint8Array) => Promise<Uint8Array> } =
   gzip: body => gzipAsync(body),
 }
 
-/** The best encoding an Accept-Encoding header allows, or `null` for none. */
+/**
+ * The best encoding that an Accept-Encoding header allows, or `null` for none. zstd only where it is
+ * named: many clients that send `*` cannot read it (contract A8).
+ */
 export function chooseEncoding(accept: string | null): Encoding | null {
   if (accept === null) return null
   const weights = new Map<string, number>()
@@ -32,7 +35,8 @@ export function chooseEncoding(accept: string | null): Encoding | null {
     const weight = parameters.find(parameter => parameter.startsWith('q='))?.slice(2)
     weights.set(name === 'x-gzip' ? 'gzip' : name, weight === undefined ? 1 : Number(weight) || 0)
   }
-  const weightOf = (name: string): number => weights.get(name) ?? weights.get('*') ?? 0
+  const weightOf = (name: Encoding): number =>
+    weights.get(name) ?? (name === 'gzip' ? weights.get('*') : undefined) ?? 0
   const best = ENCODINGS.reduce((a, b) => (weightOf(b) > weightOf(a) ? b : a))
   const identity = weights.get('identity') ?? 0
   return weightOf(best) > 0 && weightOf(best) >= identity ? best : null

@@ -65,6 +65,13 @@ export function completeHeaders(
   return headers
 }
 
+/** Adds the fields for the origin of a request; `Vary` may be in both. */
+export function addCors(headers: HeaderFields, cors: HeaderFields): void {
+  const { vary } = headers
+  Object.assign(headers, cors)
+  if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
+}
+
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
 function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
   let policy = ''

@@ -1,6 +1,9 @@
 /** Owns binding the service to a TCP port or a unix socket. */
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs'
+import { lookup } from 'node:dns/promises'
+import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { isIP } from 'node:net'
 import type { Listen } from '../config/parsers.ts'
+import type { Settings } from '../config/settings.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './app.ts'
 
@@ -14,29 +17,65 @@ const IDLE_TIMEOUT_SECONDS = 28
 /** No route reads a body. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
+export type ListenSettings = Settings<'listen' | 'socketMode'>
+
 /**
- * Starts listening; returns the address to show and the running server.
+ * Starts listening; returns the address to show and the running server, which removes its socket
+ * when it stops.
  * @throws CommandError when the address cannot be bound.
  */
-export async function listen(service: HttpApp, where: Listen) {
+export async function listen(service: HttpApp, { listen: where, socketMode }: ListenSettings) {
   if (where.kind === 'unix') await removeStaleSocket(where.path)
   try {
-    service.listen({
+    // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
+    // `100 Continue` for each of them that a request passes.
+    service.server = Bun.serve({
       // Bun's types declare idleTimeout for ports only, but it works for unix sockets, too.
       ...(addressOf(where) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
       maxRequestBodySize: REQUEST_BODY_MAX_BYTES,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
       reusePort: false,
+      fetch: service.fetch,
     })
   } catch (error) {
-    throw new CommandError(`cannot listen on ${show(where)}: ${messageOf(error)}`)
+    throw cannotListen(where, await reasonOf(error, where))
   }
   const { server } = service
-  if (!server) throw new CommandError(`cannot listen on ${show(where)}`)
-  if (where.kind === 'unix') chmodSync(where.path, 0o660)
+  // Until here, the umask lets nobody but its owner connect.
+  if (where.kind === 'unix') chmodSync(where.path, socketMode)
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
   return { server, shown: show(at) }
+}
+
+const cannotListen = (where: Listen, reason: string): CommandError =>
+  new CommandError(`cannot listen on ${show(where)}: ${reason}`)
+
+/** Why an address cannot be bound. Bun calls most failures a port in use. */
+async function reasonOf(error: unknown, where: Listen): Promise<string> {
+  const code = codeOf(error)
+  if (where.kind === 'unix') return SOCKET_REASONS[code] ?? messageOf(error)
+  const { hostname, port } = where
+  if (isIP(hostname) === 0) {
+    const found = await lookup(hostname).catch(() => null)
+    if (found === null) return `there is no host named ${hostname}`
+  }
+  if (code === 'EADDRINUSE') return `port ${port} is in use`
+  if (code === 'EADDRNOTAVAIL') return `${hostname} is not an address of this machine`
+  if (code === 'EACCES') return `this user has no permission to use port ${port}`
+  return messageOf(error)
+}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && 'code' in error ? String(error.code) : ''
+
+const IN_USE = 'another server is using it'
+const SOCKET_REASONS: { readonly [code: string]: string } = {
+  EADDRINUSE: IN_USE,
+  ENOENT: 'there is no such directory',
+  EACCES: 'this user has no permission to write to its directory',
+  EROFS: 'its file system is read-only',
+  ENAMETOOLONG: 'the path of a socket may have at most 107 bytes',
 }
 
 /** The address in the form that `Bun.serve` accepts. */
@@ -49,20 +88,38 @@ function show(where: Listen): string {
   return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
-/** Removes the socket that a killed server left. @throws CommandError when one still uses it. */
+/**
+ * Removes the socket that a killed server left.
+ * @throws CommandError when it is no socket, or when a server may still use it.
+ */
 async function removeStaleSocket(path: string): Promise<void> {
-  const found = lstatSync(path, { throwIfNoEntry: false })
+  const where = { kind: 'unix', path } as const
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (!found) return
-  if (!found.isSocket()) {
-    throw new CommandError(`cannot listen on unix:${path}: there is a file that is not a socket`)
+  if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
+  const failure = await failureOfConnecting(path)
+  if (failure === null) throw cannotListen(where, IN_USE)
+  if (failure === 'ENOENT') return
+  // Only this says that no process has it open: a server may be busy, or not for this user.
+  if (failure !== 'ECONNREFUSED') {
+    throw cannotListen(where, `there is a socket that a server may be using (${failure})`)
   }
-  const isAlive = await Bun.connect({ unix: path, socket: { data() {} } }).then(
+  // Another server may have replaced it since then. A socket that is moved still works.
+  const aside = `${path}.${process.pid}`
+  renameSync(path, aside)
+  const moved = lstatSync(aside, { bigint: true })
+  const isStale = moved.ino === found.ino && moved.mtimeNs === found.mtimeNs
+  if (!isStale) linkSync(aside, path)
+  unlinkSync(aside)
+  if (!isStale) throw cannotListen(where, IN_USE)
+}
+
+/** Connects to a socket; the code of the error, or `null` when a server accepts. */
+const failureOfConnecting = (path: string): Promise<string | null> =>
+  Bun.connect({ unix: path, socket: { data() {} } }).then(
     socket => {
       socket.end()
-      return true
+      return null
     },
-    () => false,
+    (error: unknown) => codeOf(error) || 'unknown',
   )
-  if (isAlive) throw new CommandError(`cannot listen on unix:${path}: another server is using it`)
-  unlinkSync(path)
-}

@@ -3,14 +3,21 @@ import type { LimitStatus } from '../access/rate-limit.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import type { Sent } from '../api/streaming.ts'
-import { CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
+import { addCors, CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
 
 export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
-  /** A body that is rendered while it is sent; `sent` resolves when it ends. */
-  | { kind: 'stream'; stream: ReadableStream<Uint8Array>; sent: Promise<Sent> }
+  | StreamBody
   /** The body of a stream that HEAD does not send; its length is not known. */
   | { kind: 'unsent-stream' }
+
+/** A body that is rendered while it is sent; `sent` resolves when it ends or is cancelled. */
+export type StreamBody = {
+  kind: 'stream'
+  stream: ReadableStream<Uint8Array>
+  sent: Promise<Sent>
+  cancel: () => Promise<void>
+}
 
 export type Reply = {
   kind: 'reply'
@@ -25,6 +32,15 @@ export type Reply = {
 }
 
 export const METHODS: readonly string[] = ['GET', 'HEAD']
+
+/** What a response has besides its reply. */
+export type ResponseParts = {
+  requestId: string
+  isHead: boolean
+  nowMs: number
+  /** The header fields for the origin of the request, `null` without `--cors`. */
+  cors: HeaderFields | null
+}
 
 /** A reply of status 200 with plain text, for paths that need no key. */
 export const plainText = (content: string): Reply => ({
@@ -54,10 +70,15 @@ export function errorReply(
 }
 
 /** The response that a reply becomes. */
-export function responseOf(reply: Reply, requestId: string, isHead: boolean): Response {
+export function responseOf(
+  reply: Reply,
+  { requestId, isHead, nowMs, cors }: ResponseParts,
+): Response {
   const { status, limits, body } = reply
   const headers = completeHeaders(requestId, limits, reply.headers)
+  if (cors !== null) addCors(headers, cors)
   if (!isHead) return new Response(contentOf(body), { status, headers })
+  headers.date = new Date(nowMs).toUTCString() // Bun 1.4.4 adds it to all others
   if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
   else headers['content-length'] = String(lengthOf(body))
   return new Response(null, { status, headers })
@@ -68,6 +89,7 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
   if (body.kind === 'stream') return body.stream
   if (body.kind === 'unsent-stream') return null
   const { content } = body
+  if (content === '') return null // a status without a body, such as 204, allows no other
   return content.length < UNCORKED_MIN_LENGTH ? content : inOneWrite(content)
 }
 

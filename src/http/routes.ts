@@ -25,7 +25,7 @@ import { type Body, METHODS, plainText, type Reply } from './reply.ts'
 export type Incoming = { request: Request; isHead: boolean; ip: () => string; nowMs: number }
 /** Ends a request with `end`, at once or later. A route may throw, but its promise never rejects. */
 export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
-type End = (routed: Reply | Refused) => Awaitable<Response>
+export type End = (routed: Reply | Refused) => Awaitable<Response>
 
 export type RouteParts = {
   handle: Handler
@@ -131,5 +131,5 @@ async function streamBody(
   const { promise: sent, resolve } = Promise.withResolvers<Sent>()
   const plain = answer.open(resolve)
   const stream = encoding === null ? plain : compressStream(plain, encoding)
-  return { body: { kind: 'stream', stream, sent }, fields }
+  return { body: { kind: 'stream', stream, sent, cancel: answer.cancel }, fields }
 }

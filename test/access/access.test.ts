@@ -192,7 +192,7 @@ describe('consumption', () => {
       const atMs = atOf(await access.admit(caller, IP, T0))
       const subnets = Array.from({ length: 100 }, (_, i) => i)
       const decision = await access.consume(caller, { ip: IP, subnets, atMs, nowMs: T0 })
-      expect(decision).toEqual({ kind: 'consumed' })
+      expect(decision).toEqual({ kind: 'consumed', limits: [] })
     }
     expect([counts.consume, countRows('networks')]).toEqual([0, 0])
     close()

@@ -168,12 +168,32 @@ describe('quotas of networks', () => {
   test.each(waits)('a refused answer waits for %s', (_, plan, seconds, wait) => {
     withUsage(usage => {
       const caller = regular({ ...plan, subnets: 1 })
-      expect(serve(usage, caller, { subnets: [1] }, T0)).toEqual({ kind: 'consumed' })
+      expect(serve(usage, caller, { subnets: [1] }, T0).kind).toBe('consumed')
       const decision = serve(usage, caller, { subnets: [2] }, T0 + seconds * SECOND_MS)
-      expect(decision).toEqual({
+      expect(decision).toMatchObject({
         ...{ kind: 'refused', set: 'served', quota: 1 },
         ...{ used: 1, added: 1, all: 1, retryAfterSeconds: wait },
       })
+    })
+  })
+
+  test('say what is left of each that the plan has, after the answer or without it', () => {
+    withUsage(usage => {
+      const left = (plan: Partial<Limits>, subnets: readonly number[], nowMs: number) =>
+        serve(usage, regular(plan), { subnets }, nowMs).limits.map(
+          ({ name, quota, windowSeconds, remaining, resetSeconds }) =>
+            `${name} ${remaining}/${quota} ${windowSeconds} ${resetSeconds}`,
+        )
+      const both = { subnets: 3, clients: 2 }
+      expect(left(both, [1, 2], T0)).toEqual(['subnets 1/3 86400 43200', 'clients 1/2 86400 43200'])
+      const later = T0 + 1500
+      expect(left(both, [3, 4], later)).toEqual([
+        'subnets 1/3 86400 43199',
+        'clients 1/2 86400 43199',
+      ])
+      expect(left({ clients: 2 }, [3, 4], later)).toEqual(['clients 1/2 86400 43199'])
+      expect(left({ subnets: 1 }, [1], later)).toEqual(['subnets 0/1 86400 43199']) // a new limit
+      expect(left({}, [1], later)).toEqual([])
     })
   })
 

@@ -429,9 +429,16 @@ const LIMITS: readonly Scenario[] = [
         status: 429,
         code: 'SUBNET_LIMIT_REACHED',
         contains: ['"used_subnets":2', '"retry_after":43200'],
-        answerHeaders: { 'retry-after': '43200' },
+        answerHeaders: { 'retry-after': '43200', ratelimit: '"subnets";r=0;t=43200' },
       },
-      { query: 'country=fr', status: 200 },
+      {
+        query: 'country=fr',
+        status: 200,
+        answerHeaders: {
+          'ratelimit-policy': '"subnets";q=2;w=86400',
+          ratelimit: '"subnets";r=0;t=43200',
+        },
+      },
       { query: 'country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
       { at: 43200, query: 'country=ru&time=99999', status: 200 },
     ],
@@ -440,7 +447,14 @@ const LIMITS: readonly Scenario[] = [
     name: 'B2 caller networks a day',
     key: KEYS.clients,
     steps: [
-      { headers: { 'X-Forwarded-For': '198.18.0.1' }, status: 200 },
+      {
+        headers: { 'X-Forwarded-For': '198.18.0.1' },
+        status: 200,
+        answerHeaders: {
+          'ratelimit-policy': '"clients";q=1;w=86400',
+          ratelimit: '"clients";r=0;t=43200',
+        },
+      },
       { headers: { 'X-Forwarded-For': '198.18.99.1' }, status: 200 },
       {
         headers: { 'X-Forwarded-For': '198.19.0.1' },

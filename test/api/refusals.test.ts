@@ -74,8 +74,14 @@ describe('a request over a limit', () => {
 
 describe('an answer over a quota of networks', () => {
   const decision = {
-    ...({ kind: 'refused', quota: 9, used: 7, added: 3, all: 4, retryAfterSeconds: 17 } as const),
-  }
+    kind: 'refused',
+    quota: 9,
+    used: 7,
+    added: 3,
+    all: 4,
+    limits: [],
+    retryAfterSeconds: 17,
+  } as const
   const rows: readonly (readonly [Extract<NetworkDecision, { kind: 'refused' }>, string])[] = [
     [
       { ...decision, set: 'served' },

@@ -1,8 +1,8 @@
 /** Tests of how `serve` begins to listen and how it ends; `serve.test.ts` runs them. */
 import { describe, expect, test } from 'bun:test'
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/app.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
@@ -10,6 +10,12 @@ import type { Outcome } from '../support/launch.ts'
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { temporaryDirectory } from '../support/temporary.ts'
+
+/** A list whose answer is too long for the buffers of a connection. */
+const many = Array.from({ length: 60_000 }, (_, i) => ({
+  ip: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80`,
+  type: 'http',
+}))
 
 const SERVE = ['serve', '--listen', '127.0.0.1:0', '--data']
 
@@ -35,10 +41,30 @@ describe('listening', () => {
     const { host } = new URL(first.url)
     const second = await proxylist(['serve', '--data', temporaryDirectory(), '--listen', host])
     expectRefusal(second, host)
+    expect(second.stderr).toEndWith(`: port ${new URL(first.url).port} is in use\n`)
     expect(await ask(first, ASK)).toBe('200 192.0.2.1:80\n')
     await first.stop()
   })
 
+  const impossible = [
+    ['a name that is not found', 'foo.invalid:80', 'there is no host named foo.invalid'],
+    [
+      'an address of another machine',
+      '192.0.2.1:8080',
+      '192.0.2.1 is not an address of this machine',
+    ],
+  ] as const
+  test.each(impossible)(
+    '%s is said as what it is, not as a port in use',
+    async (_, host, reason) => {
+      const outcome = await proxylist(['serve', '--data', temporaryDirectory(), '--listen', host])
+      expectRefusal(outcome, host)
+      expect(outcome.stderr).toEndWith(`: ${reason}\n`)
+    },
+  )
+})
+
+describe('a server that listens', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it with status 0', async signal => {
     const server = await startChild(dataDirectory())
     expect(await ask(server, ASK)).toBe('200 192.0.2.1:80\n')
@@ -77,8 +103,8 @@ describe('listening', () => {
   })
 })
 
-const start = (path: string, dir: string) =>
-  startProgram(['serve', '--listen', `unix:${path}`, '--data', dir])
+const start = (path: string, dir: string, ...more: string[]) =>
+  startProgram(['serve', '--listen', `unix:${path}`, '--data', dir, ...more])
 const serve = (path: string, dir: string) =>
   proxylist(['serve', '--listen', `unix:${path}`, '--data', dir])
 const askOver = async (unix: string) => (await fetch(`http://localhost${ASK}`, { unix })).text()
@@ -94,8 +120,31 @@ describe('a unix socket', () => {
     server.kill('SIGTERM')
     expect(await server.ended).toBe(0)
     expect(server.written.stdout).toMatch(/"client":"unix"/)
+    expect(existsSync(path)).toBeFalse()
   })
 
+  test.each(['600', '666'])('has the mode of --socket-mode %s', async mode => {
+    const path = join(temporaryDirectory(), 'socket')
+    await using server = start(path, dataDirectory(), '--socket-mode', mode)
+    await server.says(/listening on unix:.*\n/)
+    expect((statSync(path).mode & 0o777).toString(8)).toBe(mode)
+  })
+
+  test('believes X-Forwarded-For, and --trust-proxy names further proxies', async () => {
+    const path = join(temporaryDirectory(), 'socket')
+    await using server = start(path, dataDirectory(), '--trust-proxy', '10.0.0.0/8')
+    await server.says(/listening on unix:.*\n/)
+    for (const hops of ['203.0.113.9', '203.0.113.10, 10.0.0.1', '203.0.113.11, 198.51.100.7']) {
+      await fetch('http://localhost/healthz', { unix: path, headers: { 'x-forwarded-for': hops } })
+    }
+    server.kill('SIGTERM')
+    await server.ended
+    const clients = [...server.written.stdout.matchAll(/"client":"([^"]+)"/g)].map(([, ip]) => ip)
+    expect(clients).toEqual(['203.0.113.9', '203.0.113.10', '198.51.100.7'])
+  })
+})
+
+describe('the socket', () => {
   test('that a killed server left behind is taken over', async () => {
     const path = join(temporaryDirectory(), 'socket')
     const dir = dataDirectory()
@@ -109,6 +158,44 @@ describe('a unix socket', () => {
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
   })
 
+  test('that a killed server left behind is taken over by one of several that start at once', async () => {
+    const path = join(temporaryDirectory(), 'socket')
+    const dir = dataDirectory()
+    const killed = start(path, dir)
+    await killed.says(/listening on unix:.*\n/)
+    killed.kill('SIGKILL')
+    await killed.ended
+    const servers = Array.from({ length: 4 }, () => start(path, dir))
+    const results = await Promise.all(
+      servers.map(server => server.says(/(?:listening|cannot listen) on unix:.*\n/)),
+    )
+    expect(results.filter(line => line.startsWith('listening'))).toHaveLength(1)
+    expect(await askOver(path)).toBe('192.0.2.1:80\n')
+    expect(readdirSync(dirname(path))).toEqual(['socket'])
+    for (const server of servers) server.kill('SIGTERM')
+    const codes = await Promise.all(servers.map(server => server.ended))
+    expect(codes.toSorted()).toEqual([0, 1, 1, 1])
+  })
+
+  test('of a server that ends is not removed by it once a new one has its place', async () => {
+    const path = join(temporaryDirectory(), 'socket')
+    const dir = dataDirectory(many)
+    await using first = start(path, dir)
+    await first.says(/listening on unix:.*\n/)
+    const reading = (
+      await fetch(`http://localhost${ASK}&get=json`, { unix: path })
+    ).body?.getReader()
+    await reading?.read()
+    first.kill('SIGTERM')
+    while (existsSync(path)) await Bun.sleep(1)
+    await using second = start(path, dir)
+    await second.says(/listening on unix:.*\n/)
+    let part = await reading?.read()
+    while (part?.done === false) part = await reading?.read()
+    expect(await first.ended).toBe(0)
+    expect((await fetch('http://localhost/healthz', { unix: path })).status).toBe(200)
+  })
+
   test('that another server answers on is left to it', async () => {
     const path = join(temporaryDirectory(), 'socket')
     const dir = dataDirectory()
@@ -118,7 +205,9 @@ describe('a unix socket', () => {
     expectRefusal(second, path)
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
   })
+})
 
+describe('a unix socket that is impossible', () => {
   test('never takes the place of another file', async () => {
     const path = join(temporaryDirectory(), 'precious')
     writeFileSync(path, 'keep me')
@@ -131,37 +220,50 @@ describe('a unix socket', () => {
     const path = join(temporaryDirectory(), 'none', 'socket')
     const outcome = await serve(path, dataDirectory())
     expectRefusal(outcome, path)
+    expect(outcome.stderr).toEndWith(': there is no such directory\n')
+  })
+
+  test('cannot have a path of more than 107 bytes', async () => {
+    const path = join(temporaryDirectory(), 'x'.repeat(120))
+    const outcome = await serve(path, dataDirectory())
+    expectRefusal(outcome, path)
+    expect(outcome.stderr).toEndWith(': the path of a socket may have at most 107 bytes\n')
   })
 })
 
-describe('ending', () => {
-  const many = Array.from({ length: 60_000 }, (_, i) => ({
-    ip: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80`,
-    type: 'http',
-  }))
+/** Certainly more than the head of an answer. */
+const FIRST_BYTES = 10_000
 
-  /** Begins to read an answer too large for the socket's buffers, and stops after its first bytes. */
-  async function readSlowly(url: URL) {
-    const socket = connect(Number(url.port), url.hostname)
-    const chunks: Uint8Array[] = []
-    const begun = Promise.withResolvers<void>()
-    const closed = Promise.withResolvers<string>()
-    socket.on('data', chunk => {
-      if (chunks.push(Buffer.from(chunk)) === 1) socket.pause()
-      begun.resolve()
-    })
-    socket.on('error', closed.reject)
-    socket.on('close', () => closed.resolve(Buffer.concat(chunks).toString()))
-    closed.promise.catch(() => {})
-    socket.write(`GET ${ASK}&get=json HTTP/1.1\r\nHost: localhost\r\n\r\n`)
-    await begun.promise
-    const rest = (): Promise<string> => {
-      socket.resume()
-      return closed.promise
-    }
-    return { rest, socket }
+/** Begins to read an answer too large for the socket's buffers, and stops after its first bytes. */
+async function readSlowly(url: URL, encoding = 'identity') {
+  const socket = connect(Number(url.port), url.hostname)
+  const chunks: Uint8Array[] = []
+  const begun = Promise.withResolvers<void>()
+  const closed = Promise.withResolvers<string>()
+  let received = 0
+  socket.on('data', chunk => {
+    const isBefore = received < FIRST_BYTES
+    received += chunk.length
+    chunks.push(Buffer.from(chunk))
+    if (!isBefore || received < FIRST_BYTES) return
+    socket.pause()
+    begun.resolve()
+  })
+  socket.on('error', closed.reject)
+  socket.on('close', () => closed.resolve(Buffer.concat(chunks).toString()))
+  closed.promise.catch(() => {})
+  socket.write(
+    `GET ${ASK}&get=json HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: ${encoding}\r\n\r\n`,
+  )
+  await begun.promise
+  const rest = (): Promise<string> => {
+    socket.resume()
+    return closed.promise
   }
+  return { rest, socket, received: () => received }
+}
 
+describe('ending', () => {
   test.each([
     ['SIGTERM', []],
     ['SIGINT', []],
@@ -190,5 +292,45 @@ describe('ending', () => {
     server.kill('SIGTERM')
     expect(await server.exited).toBe(0)
     socket.destroy()
+  })
+})
+
+describe('the log line of a download', () => {
+  const LINE = /^\{.*"path":"\/api".*\}$/m
+  const entryOf = (output: string) => JSON.parse(LINE.exec(output)?.[0] ?? '{}')
+
+  test.each(['identity', 'gzip', 'zstd'])(
+    'a download cut by --grace leaves its log line: %s',
+    async encoding => {
+      const server = await startChild(dataDirectory(many), {}, ['--grace', '0s'])
+      const { socket, received } = await readSlowly(new URL(server.url), encoding)
+      await server.stop()
+      socket.destroy()
+      const { status, records, bytes, truncated } = entryOf(server.output())
+      expect({ status, truncated }).toEqual({ status: 200, truncated: true })
+      expect(records).toBeGreaterThan(0)
+      expect(records).toBeLessThan(many.length)
+      expect(bytes).toBeGreaterThan(received())
+    },
+  )
+
+  test('a download that its client leaves has its line, with what was sent of it', async () => {
+    await using server = startProgram([...SERVE, dataDirectory(many)])
+    const url = new URL((await server.says(/http:\S+\n/)).trim())
+    const { socket } = await readSlowly(url)
+    socket.destroy()
+    while (!LINE.test(server.written.stdout)) await fetch(`${url}healthz`)
+    const { status, records, bytes, truncated } = entryOf(server.written.stdout)
+    expect({ status, truncated }).toEqual({ status: 200, truncated: true })
+    expect([records > 0, records < many.length, bytes > 0]).toEqual([true, true, true])
+  })
+
+  test('a complete download is not truncated, and its line has all records', async () => {
+    const server = await startChild(dataDirectory(many))
+    const { text, headers } = await server.request(`${ASK}&get=json`)
+    expect(headers.get('content-encoding')).toBeNull()
+    await server.stop()
+    expect(entryOf(server.output())).toMatchObject({ records: many.length, bytes: text.length })
+    expect(entryOf(server.output()).truncated).toBeUndefined()
   })
 })

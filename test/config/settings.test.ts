@@ -106,6 +106,17 @@ const SERVER = {
     ],
     expected: 'HOST:PORT, :PORT or unix:/PATH',
   },
+  socketMode: {
+    fallback: 0o660,
+    accepted: [
+      ['600', 0o600],
+      ['660', 0o660],
+      ['0660', 0o660],
+      ['666', 0o666],
+    ],
+    refused: ['777', '640', '66', '0o660', 'rw', '00660', '606', ' 660', '-660'],
+    expected: '600, 660 or 666: who may connect is the owner, the group too, or all',
+  },
   sample: SWITCH,
   retain: {
     fallback: 7 * DAY,
@@ -183,6 +194,37 @@ const SERVER = {
       '10.0.0.0/255.0.0.0',
     ],
     expected: 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
+  },
+  cors: {
+    fallback: undefined,
+    accepted: [
+      ['*', { kind: 'all' }],
+      ['https://app.example.com', { kind: 'some', list: ['https://app.example.com'] }],
+      [
+        'http://localhost:3000, https://App.Example.com:443',
+        { kind: 'some', list: ['http://localhost:3000', 'https://app.example.com'] },
+      ],
+      ['http://[::1]:80', { kind: 'some', list: ['http://[::1]'] }],
+      ['chrome-extension://AbC', { kind: 'some', list: ['chrome-extension://abc'] }],
+      ['https://пример.example', { kind: 'some', list: ['https://xn--e1afmkfd.example'] }],
+    ],
+    refused: [
+      'app.example.com',
+      'https://',
+      'https://app.example.com/',
+      'https://app.example.com/path',
+      'https://app.example.com?a',
+      'https://user@app.example.com',
+      'https://*.example.com',
+      'https://app.example.com:99999',
+      'https://a b',
+      'https://a.example,',
+      '*,https://a.example',
+      'null',
+      'https:\\\\a.example',
+    ],
+    expected:
+      '* or a comma-separated list of origins (scheme, host and port, without a path), such as https://app.example.com',
   },
   errors: {
     fallback: 'json',

@@ -41,7 +41,11 @@ describe('the encoding that Accept-Encoding allows', () => {
     ['gzip;q=0', null],
     ['gzip;q=0, *;q=0', null],
     ['gzip;q=nonsense', null],
-    ['*', 'zstd'],
+    ['*', 'gzip'], // zstd only to who names it: `*` of a client without zstd would be unreadable
+    ['zstd, *', 'zstd'],
+    ['*, zstd;q=0.1', 'gzip'],
+    ['gzip;q=0, *', null],
+    ['identity;q=0, *', 'gzip'],
     ['*;q=0', null],
     ['zstd;q=0, *', 'gzip'],
     ['gzip;q=0.5, identity', null],

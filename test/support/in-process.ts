@@ -1,6 +1,6 @@
 /** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
 import { type AppStores, createApp, openServerList, openServerRegistry } from '../../src/app.ts'
-import { readRanges } from '../../src/config/parsers.ts'
+import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import type { ServeOptions, Service } from './service.ts'
@@ -17,7 +17,7 @@ export async function startInProcess(
   options: ServeOptions,
   exchange: Exchange = () => ({}),
 ): Promise<Service> {
-  const { errors = 'json', providerService = 'the service', later } = options
+  const { errors = 'json', providerService = 'the service', cors, later } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -28,9 +28,15 @@ export async function startInProcess(
   const stores: AppStores = { keys, usage, proxies: list, streamer: list.streamer }
   const app = createApp(
     { ...stores, ...exchange(stores) },
-    { errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
+    {
+      ...{ errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
+      cors: cors === undefined ? undefined : readOrigins(cors),
+    },
     clock,
-    { hasLines: true, line: write, say: write, close: async () => {} },
+    {
+      ...{ hasLines: true, line: write, say: write, close: async () => {} },
+      sayRepeated: (_, sentence) => write(sentence),
+    },
     later,
   )
   if (later === undefined) app.releaseDelayed()

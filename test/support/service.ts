@@ -19,6 +19,7 @@ export type Service = {
 export type ServeOptions = {
   errors?: 'json' | 'text'
   providerService?: string
+  cors?: string
   /** Timers of a service in process; without them wrong keys are refused at once there. */
   later?: Later
 }
@@ -30,7 +31,7 @@ export const startService = (dir: string, options: ServeOptions = {}): Promise<S
 /** Starts `proxylist serve` as a child process on a free port of 127.0.0.1. */
 export async function startChild(
   dir: string,
-  { errors = 'json', providerService = 'the service' }: ServeOptions = {},
+  { errors = 'json', providerService = 'the service', cors }: ServeOptions = {},
   more: readonly string[] = [],
 ) {
   const { env, setClock } = createClock()
@@ -39,6 +40,7 @@ export async function startChild(
       ...[...program(), 'serve'],
       ...['--data', dir, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1'],
       ...['--errors', errors, '--provider-service', providerService, ...more],
+      ...(cors === undefined ? [] : ['--cors', cors]),
     ],
     { env },
   )

@@ -45,8 +45,9 @@ export type FromWorker =
   | { kind: 'begun'; id: number; totals: Totals | null }
   /** The stream would keep the WAL from being emptied. */
   | { kind: 'refused'; id: number }
-  | { kind: 'chunk'; id: number; bytes: Uint8Array<ArrayBuffer> }
-  | { kind: 'end'; id: number; records: number }
+  /** `records`: of the stream up to the end of this chunk. */
+  | { kind: 'chunk'; id: number; bytes: Uint8Array<ArrayBuffer>; records: number }
+  | { kind: 'end'; id: number }
   | { kind: 'failed'; id: number; error: ErrorMessage }
 
 /** Most long answers under way at once: for keys on plans, and for `demo` and temporary keys. */
@@ -179,6 +180,8 @@ function createStream(
   { exchange, verified, later }: StreamParts,
 ): AnswerStream {
   const cancelTimer = later(() => void cancel(), STREAM_MS_MAX)
+  const sent: Sent = { records: 0, bytes: 0, isTruncated: true }
+  let onEnd: ((sent: Sent) => void) | null = null
   const ageMs = stopwatch()
   /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
   let idleMs: (() => number) | null = ageMs
@@ -188,6 +191,7 @@ function createStream(
     isOver = true
     slot.release()
     cancelTimer()
+    onEnd?.(sent)
     return true
   }
   const cancel = async (): Promise<void> => {
@@ -198,34 +202,29 @@ function createStream(
     kind: 'stream',
     totals,
     cancel,
-    open(onEnd: (sent: Sent) => void) {
-      let bytes = 0
+    open(callback: (sent: Sent) => void) {
+      if (isOver) callback(sent)
+      else onEnd = callback
       const nextChunk = chunksOf(id, exchange, verified)
-      const end = (records: number): void => {
-        finish()
-        onEnd({ records, bytes })
-      }
       const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
         idleMs = null
         // After a cancel the worker has no such stream any more, and replies with a failure.
         const message = await nextChunk().catch((error: unknown) => {
-          end(0)
+          finish()
           throw error
         })
         idleMs = stopwatch()
         if (message.kind === 'chunk') {
-          bytes += message.bytes.length
+          sent.bytes += message.bytes.length
+          sent.records = message.records
           controller.enqueue(message.bytes)
         } else if (message.kind === 'end') {
-          end(message.records)
+          sent.isTruncated = false
+          finish()
           controller.close()
         }
       }
-      const abandon = async (): Promise<void> => {
-        await cancel()
-        onEnd({ records: 0, bytes })
-      }
-      return new ReadableStream({ pull, cancel: abandon }, { highWaterMark: 0 })
+      return new ReadableStream({ pull, cancel }, { highWaterMark: 0 })
     },
   }
 }

@@ -264,14 +264,13 @@ function* pull(id: number): Work {
   if (stream === undefined) throw new Error('the stream has ended already')
   const chunk = yield* stream.next()
   if (chunk === null) return end(id)
-  reply({ kind: 'chunk', id, bytes: chunk }, [chunk.buffer])
+  reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
 }
 
 function end(id: number): void {
-  const stream = streams.get(id)
+  streams.get(id)?.close()
   streams.delete(id)
-  stream?.close()
-  reply({ kind: 'end', id, records: stream?.records() ?? 0 })
+  reply({ kind: 'end', id })
 }
 
 let worker: ReturnType<typeof createWorker> | null = null

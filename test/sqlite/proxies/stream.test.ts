@@ -95,7 +95,9 @@ test.each([
   const sent = Promise.withResolvers<Sent>()
   const body = await new Response(stream.open(sent.resolve)).bytes()
   expect(Buffer.from(body).equals(bodyOf(answer, T0))).toBeTrue()
-  expect(await sent.promise).toEqual({ records: answer.records, bytes: body.length })
+  expect(await sent.promise).toEqual({
+    ...{ records: answer.records, bytes: body.length, isTruncated: false },
+  })
 })
 
 describe('streams', () => {

@@ -1,0 +1,67 @@
+/**
+ * Owns which pages of other sites a browser lets read answers (CORS, in the Fetch standard): the
+ * header fields of answers, and preflight requests, which carry no key and cost nothing.
+ */
+import type { Origins } from '../config/parsers.ts'
+import type { HeaderFields } from './headers.ts'
+import { METHODS, type Reply } from './reply.ts'
+
+/** The header fields that scripts may read, besides those that browsers always show. */
+const EXPOSED = [
+  'Retry-After',
+  'RateLimit',
+  'RateLimit-Policy',
+  'X-Request-Id',
+  'Content-Disposition',
+].join(', ')
+
+/** How long a browser may remember a preflight, in seconds; Chromium accepts no more. */
+const PREFLIGHT_SECONDS = 7_200
+
+export type Cors = ReturnType<typeof createCors>
+
+/** The rules for the origins of `--cors`. */
+export function createCors(origins: Origins) {
+  const exposed = { 'access-control-expose-headers': EXPOSED }
+  const forAll: HeaderFields = { ...exposed, 'access-control-allow-origin': '*' }
+  const forOthers: HeaderFields = { vary: 'Origin' }
+  const byOrigin = new Map<string, HeaderFields>()
+  if (origins.kind === 'some') {
+    for (const origin of origins.list) {
+      byOrigin.set(origin, { ...forOthers, ...exposed, 'access-control-allow-origin': origin })
+    }
+  }
+
+  return {
+    /** The fields of an answer to a request from `origin`. The object is shared: do not change it. */
+    fields: (origin: string | null): HeaderFields => {
+      if (origins.kind === 'all') return forAll
+      return byOrigin.get(origin ?? '') ?? forOthers
+    },
+    /**
+     * The reply to a preflight, `null` for other requests. `*` allows every header field of a
+     * request but Authorization, which carries the key.
+     */
+    preflight: ({ method, headers }: Request): Reply | null => {
+      const isPreflight =
+        method === 'OPTIONS' &&
+        headers.has('origin') &&
+        headers.has('access-control-request-method')
+      return isPreflight ? PREFLIGHT : null
+    },
+  }
+}
+
+const PREFLIGHT: Reply = {
+  kind: 'reply',
+  status: 204,
+  headers: {
+    'access-control-allow-methods': METHODS.join(', '),
+    'access-control-allow-headers': 'Authorization, *',
+    'access-control-max-age': String(PREFLIGHT_SECONDS),
+  },
+  body: { kind: 'whole', content: '' },
+  keyId: null,
+  limits: [],
+  records: 0,
+}

@@ -1,0 +1,156 @@
+/**
+ * What becomes of the program when its stdout is closed (`| head -1`) or nobody reads it: commands
+ * end quietly with their usual status, and the server goes on.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { closeSync, constants, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { launch, launchServer } from '../support/launch.ts'
+import { createClock, program, proxylist } from '../support/program.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** A named pipe for the stdout of a child, and its end to read from. */
+function createPipe() {
+  const file = join(temporaryDirectory(), 'pipe')
+  expect(Bun.spawnSync(['mkfifo', file]).exitCode).toBe(0)
+  const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  const buffer = Buffer.alloc(1024 * 1024)
+  let isOpen = true
+  const close = (): void => {
+    if (isOpen) closeSync(fd)
+    isOpen = false
+  }
+  onCleanUp(async () => close())
+  return {
+    file,
+    close,
+    /** What has been written since the last call, without waiting. */
+    read(): string {
+      try {
+        return buffer.toString('latin1', 0, readSync(fd, buffer))
+      } catch {
+        return '' // nothing yet
+      }
+    },
+  }
+}
+
+const COMMANDS: readonly (readonly [line: string, exitCode: number])[] = [
+  ['list', 0],
+  ['list get=json', 0],
+  ['list type=socks4', 1],
+  ['keys list', 0],
+  ['keys list --json', 0],
+  ['plans list', 0],
+  ['plans list --json', 0],
+  ['version', 0],
+  ['version --json', 0],
+  ['--version', 0],
+  ['--help', 0],
+  ['help serve', 0],
+  ['keys --help', 0],
+  ['keys', 2],
+  ['lsit', 2],
+  ['systemd-unit', 0],
+]
+
+describe('a closed stdout', () => {
+  const many = Array.from({ length: 20_000 }, (_, i) => ({
+    ip: `10.0.${i >> 8}.${i & 255}:80`,
+    type: 'http',
+  }))
+  const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory(many) }
+
+  test.each(COMMANDS)(
+    '%s ends with its usual status %d and says nothing more',
+    async (line, exitCode) => {
+      const args = line.split(' ')
+      const usual = await proxylist(args, { env })
+      expect(usual.exitCode).toBe(exitCode)
+      const { file, close } = createPipe()
+      const child = launch([...program(), ...args], { env, stdout: { file } })
+      close()
+      expect({ exitCode: await child.ended, stderr: child.written.stderr }).toEqual({
+        exitCode,
+        stderr: usual.stderr,
+      })
+    },
+  )
+})
+
+/** A server whose stdout is a pipe that the test reads. */
+async function startPiped() {
+  const pipe = createPipe()
+  const args = ['serve', '--listen', '127.0.0.1:0', '--data', dataDirectory()]
+  const options = { env: createClock().env, stdout: { file: pipe.file } }
+  const server = await launchServer([...program(), ...args], options)
+  const ask = async (path = ASK): Promise<string> =>
+    (await fetch(`http://127.0.0.1:${server.port}${path}`)).text()
+  return { pipe, server, ask }
+}
+
+describe('serve', () => {
+  test('whose log is read by `head -1` says one sentence and goes on without it', async () => {
+    const { pipe, server, ask } = await startPiped()
+    expect(await ask()).toBe('192.0.2.1:80\n')
+    let line = ''
+    while (!line.endsWith('\n')) line += pipe.read()
+    expect(line).toStartWith('{"time":')
+    pipe.close()
+    for (const _ of [1, 2, 3]) expect(await ask()).toBe('192.0.2.1:80\n')
+    await server.says(/stdout is closed.*\n/)
+    for (const _ of [1, 2, 3]) expect(await ask()).toBe('192.0.2.1:80\n')
+    expect(await server.stop()).toBe(0)
+    expect(server.written.stderr.split('\n').slice(1)).toEqual([
+      'stdout is closed: the access log ends here, the service goes on',
+      'stopping',
+      '',
+    ])
+  })
+
+  test('whose stderr is closed too goes on', async () => {
+    const pipe = createPipe()
+    const data = dataDirectory()
+    const path = join(temporaryDirectory(), 'socket')
+    const child = launch([...program(), 'serve', '--listen', `unix:${path}`, '--data', data], {
+      ...{ env: createClock().env, stdout: { file: pipe.file }, stderr: { file: pipe.file } },
+    })
+    while (!pipe.read().includes('listening on'));
+    pipe.close()
+    const url = `http://localhost${ASK}`
+    for (const _ of [1, 2, 3]) {
+      expect(await (await fetch(url, { unix: path })).text()).toBe('192.0.2.1:80\n')
+    }
+    expect(await child.stop()).toBe(0)
+  })
+
+  test('whose log is not read drops lines, counts them, and says so when it is read again', async () => {
+    const { pipe, server, ask } = await startPiped()
+    let requests = 0
+    while (!server.written.stderr.includes('not being read')) {
+      await Promise.all(Array.from({ length: 500 }, () => ask('/healthz')))
+      requests += 500
+    }
+    let lines = 0
+    while (!server.written.stderr.includes('read again')) {
+      lines += pipe.read().split('\n').length - 1
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    const readAll = (): void => {
+      for (let text = pipe.read(); text !== ''; text = pipe.read()) {
+        lines += text.split('\n').length - 1
+      }
+    }
+    readAll()
+    await ask('/healthz')
+    expect(await server.stop()).toBe(0)
+    readAll()
+    const [, dropped] = /(\d+) access log lines were dropped/.exec(server.written.stderr) ?? []
+    expect(Number(dropped)).toBeGreaterThan(0)
+    expect(lines).toBe(requests + 1 - Number(dropped))
+    expect(server.written.stderr.match(/access log lines/g)).toHaveLength(2)
+  })
+})

@@ -1,0 +1,156 @@
+/**
+ * CORS (contract A8): which pages of other sites a browser lets read answers, preflights without a
+ * key and without cost, and that errors carry the same fields.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { createCors } from '../../src/http/cors.ts'
+import type { Answer } from '../support/answer.ts'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { type Service, startService } from '../support/service.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const APP = 'https://app.example.com'
+const OTHER = 'https://other.example.com'
+const EXPOSED = 'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Content-Disposition'
+
+/** Runs `work` with a service that has these `--cors` origins. */
+async function withCors(
+  cors: string | undefined,
+  work: (service: Service) => Promise<void>,
+): Promise<void> {
+  const service = await startService(dataDirectory(), cors === undefined ? {} : { cors })
+  await work(service)
+  await service.stop()
+}
+
+const originHeader = (origin?: string): RequestInit =>
+  origin === undefined ? {} : { headers: { origin } }
+const preflight = (origin: string): RequestInit => ({
+  method: 'OPTIONS',
+  headers: {
+    origin,
+    'access-control-request-method': 'GET',
+    'access-control-request-headers': 'authorization',
+  },
+})
+
+/** The fields of an answer that concern origins. */
+const fieldsOf = ({ headers }: Answer) => ({
+  allow: headers.get('access-control-allow-origin'),
+  expose: headers.get('access-control-expose-headers'),
+  vary: headers.get('vary'),
+})
+const ALL = { allow: '*', expose: EXPOSED, vary: null }
+const ONE = { allow: APP, expose: EXPOSED, vary: 'Origin' }
+const NONE = { allow: null, expose: null, vary: null }
+
+describe('CORS', () => {
+  test.each([
+    ['off by default', undefined, APP, NONE],
+    ['* is for every page', '*', APP, ALL],
+    ['* is there without an Origin, too', '*', undefined, ALL],
+    ['an origin of the list', `${OTHER},${APP}`, APP, ONE],
+    ['an origin that is not in the list', OTHER, APP, { ...NONE, vary: 'Origin' }],
+    ['no Origin, with a list', OTHER, undefined, { ...NONE, vary: 'Origin' }],
+    ['the origin null is in no list', APP, 'null', { ...NONE, vary: 'Origin' }],
+  ] as const)('%s', async (_, cors, origin, fields) => {
+    await withCors(cors, async service => {
+      const answer = await service.request(ASK, originHeader(origin))
+      expect([answer.status, fieldsOf(answer)]).toEqual([200, fields])
+    })
+  })
+
+  test.each([
+    ['/api', 400],
+    ['/api?key=nobody', 403],
+    [`${ASK}&type=socks4`, 404],
+    ['/nowhere', 404],
+    ['/healthz', 200],
+    ['/readyz', 200],
+  ])('%s with status %d has the fields as well', async (path, status) => {
+    await withCors(APP, async service => {
+      const answer = await service.request(path, originHeader(APP))
+      expect([answer.status, fieldsOf(answer)]).toEqual([status, ONE])
+    })
+  })
+
+  test('429 has them, and Retry-After among the fields that scripts may read', async () => {
+    await withCors(APP, async service => {
+      for (const _ of [1, 2]) await service.request('/api?key=demo', originHeader(APP))
+      const answer = await service.request('/api?key=demo', originHeader(APP))
+      expect([answer.status, fieldsOf(answer)]).toEqual([429, ONE])
+      expect(answer.headers.get('retry-after')).toBe('60')
+    })
+  })
+
+  test('Vary names both Accept-Encoding and Origin where both matter', async () => {
+    const rows = Array.from({ length: 200 }, (_, i) => ({ ip: `10.0.0.${i}:80`, type: 'http' }))
+    for (const [cors, vary] of [
+      [APP, 'Accept-Encoding, Origin'],
+      ['*', 'Accept-Encoding'],
+    ] as const) {
+      const service = await startService(dataDirectory(rows), { cors })
+      const headers = { origin: APP, 'accept-encoding': 'gzip' }
+      for (const _ of [1, 2]) {
+        const answer = await service.request(ASK, { headers })
+        expect(answer.headers.get('vary')).toBe(vary)
+        expect(answer.headers.get('content-encoding')).toBe('gzip')
+      }
+      await service.stop()
+    }
+  })
+})
+
+describe('a preflight', () => {
+  test.each([
+    ['*', '*', null],
+    [APP, APP, 'Origin'],
+    [OTHER, null, 'Origin'],
+  ])('with --cors %s gets 204 without a key, and allows %p', async (cors, allow, vary) => {
+    await withCors(cors, async service => {
+      for (const path of ['/api', '/nowhere']) {
+        const answer = await service.request(path, preflight(APP))
+        expect([answer.status, answer.text]).toEqual([204, ''])
+        expect(fieldsOf(answer)).toMatchObject({ allow, vary })
+        expect(answer.headers.get('access-control-allow-methods')).toBe('GET, HEAD')
+        expect(answer.headers.get('access-control-allow-headers')).toBe('Authorization, *')
+        expect(answer.headers.get('access-control-max-age')).toBe('7200')
+        expect(answer.headers.get('x-request-id')).toMatch(/^[\w-]{10,}$/)
+      }
+    })
+  })
+
+  test('costs nothing, even with a key', async () => {
+    await withCors('*', async service => {
+      for (const _ of [1, 2, 3]) await service.request('/api?key=demo', preflight(APP))
+      for (const status of [404, 404, 429]) {
+        expect((await service.request('/api?key=demo&works=0')).status).toBe(status)
+      }
+    })
+  })
+
+  test('is 405 without --cors, as is another OPTIONS with it', async () => {
+    await withCors(undefined, async service => {
+      expect((await service.request('/api', preflight(APP))).status).toBe(405)
+    })
+    await withCors('*', async service => {
+      const answer = await service.request('/api', { method: 'OPTIONS' })
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+    })
+  })
+})
+
+test('origins are compared as a whole', () => {
+  const { fields } = createCors({ kind: 'some', list: [APP] })
+  for (const origin of [
+    `${APP}:8443`,
+    `${APP}.evil.example`,
+    'http://app.example.com',
+    '',
+    `${APP}/`,
+  ]) {
+    expect(fields(origin)).toEqual({ vary: 'Origin' })
+  }
+})
