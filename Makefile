@@ -11,9 +11,10 @@ READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler bootstrap cli/doctor cli/geoip cli/program cli/progress cli/serve cli/serve-feeds dependencies http/failures \
-  lab/torture/fuzz/fuzz lib/systemd secrets sqlite/access/store sqlite/backup/backup \
-  sqlite/faults)
+  api/handler bootstrap cli/doctor cli/geoip cli/operate cli/program cli/progress cli/serve \
+  cli/serve-feeds dependencies \
+  http/failures lab/torture/fuzz/fuzz lib/systemd secrets sqlite/access/store \
+  sqlite/backup/backup sqlite/backup/restore sqlite/faults)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

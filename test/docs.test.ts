@@ -230,6 +230,7 @@ describe('the example of an own list', () => {
   test('shows what fetch says', () => expectShown('fetch --feed my.csv', withoutTimes))
   test('shows what feeds says', () => expectShown('feeds', withoutTimes))
   test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))
+  test('shows what restore says', () => expectShown('restore backup.tar --force', withoutNumbers))
 
   test('shows the record that was imported', async () => {
     const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(README) ?? []

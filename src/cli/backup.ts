@@ -27,13 +27,13 @@ export function describeContents({ files, keys, plans, proxies }: Backup | Resto
 }
 
 /** @throws CommandError (usage) where the archive would be written to a terminal. */
-function targetOf(file: string, json: boolean): BackupTarget {
+function targetOf(file: string, json: boolean, signal: AbortSignal): BackupTarget {
   if (file !== STDOUT) return { kind: 'file', file }
   if (json) throw new CommandError('--json needs a FILE: with -, stdout is the archive', 2)
   if (isatty(1)) {
     throw new CommandError('- writes the archive to stdout, which is a terminal; use > FILE', 2)
   }
-  return { kind: 'stream', write: createStdoutWriter() }
+  return { kind: 'stream', write: createStdoutWriter(signal) }
 }
 
 export const backupCommand = command({
@@ -44,7 +44,7 @@ export const backupCommand = command({
   example: 'proxylist backup proxylist-2026-11-20.tar',
   endsAtSignal: 'by itself',
   async run({ settings: { data, json }, args: [file = ''], clock, signal }) {
-    const to = targetOf(file, json)
+    const to = targetOf(file, json, signal)
     yieldToServer()
     const progress = createProgress('backing up [{bar}] {percentage}%', 1)
     const order = { dir: data, to, nowMs: clock(), signal }

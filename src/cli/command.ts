@@ -5,7 +5,7 @@
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, reasonOf } from '../lib/errors.ts'
+import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
@@ -46,13 +46,14 @@ export const print = async (data: string | Uint8Array): Promise<void> => {
 }
 
 /** Returns a function that writes chunks of any size to stdout, each when it has room for it. */
-export function createStdoutWriter(): (chunk: Uint8Array) => Promise<void> {
+export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => Promise<void> {
   const out = Bun.stdout.writer()
   return async chunk => {
     try {
       out.write(chunk)
-      await out.flush()
+      await orAborted(Promise.resolve(out.flush()), signal)
     } catch (error) {
+      signal.throwIfAborted()
       throw new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
     }
   }

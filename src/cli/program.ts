@@ -104,9 +104,15 @@ function optionOf(name: keyof typeof SETTINGS): Option {
   )
 }
 
-/** `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. */
+/**
+ * `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. Arguments that are
+ * too many are counted, not repeated: they may be the parts of a query, with a key.
+ */
 const oneLine = (message: string): string =>
-  message.replace(/^error: /, '').replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
+  message
+    .replace(/^error: /, '')
+    .replace(/\. Expected (\d+) arguments? but got (\d+).*$/s, ': it takes $1, not $2')
+    .replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
 
 /** Whatever the command: completes what a killed `restore` began. @throws CommandError. */
 function prepareDirectory(dir: string): void {

@@ -1,5 +1,5 @@
 /** Owns SIGTERM and SIGINT: a command ends at the first one; a second one ends the process at once. */
-import { CommandError } from '../lib/errors.ts'
+import { CommandError, orAborted } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 
 /** The exit status of a command that a signal ended: 128 and its number. */
@@ -51,7 +51,4 @@ export async function interruptible<T>(
 export const abandonable = <T>(
   kept: string,
   work: (signal: AbortSignal) => Awaitable<T>,
-): Promise<T> =>
-  interruptible(kept, signal =>
-    Promise.race([work(signal), untilAborted(signal).then(() => Promise.reject(signal.reason))]),
-  )
+): Promise<T> => interruptible(kept, signal => orAborted((async () => work(signal))(), signal))

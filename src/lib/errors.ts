@@ -1,4 +1,7 @@
-/** Owns the errors that any part of a program may throw: of a command, and of a store. */
+/**
+ * Owns the errors that any part of a program may throw, of a command and of a store; their messages,
+ * and waiting that ends with the reason of an `AbortSignal`.
+ */
 import { getSystemErrorMessage } from 'node:util'
 
 /** 1 failed, 2 wrong usage; else 128 and the number of the signal that ended the command. */
@@ -49,3 +52,29 @@ export const systemReasonOf = (thrown: unknown): string | null =>
 
 /** Why something failed, for the operator: without the names of system calls where possible. */
 export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? messageOf(thrown)
+
+/** Settles as `promise` does, or rejects with the reason of `signal` once that is aborted. */
+export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const abort = (): void => reject(signal.reason)
+  signal.addEventListener('abort', abort)
+  if (signal.aborted) abort()
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+/** The chunks of `source`, until it ends or `signal` is aborted, even while it waits for more. */
+export async function* chunksUntilAborted(
+  source: AsyncIterable<Uint8Array>,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  const chunks = source[Symbol.asyncIterator]()
+  for (;;) {
+    const next = await orAborted(chunks.next(), signal)
+    if (next.done) return
+    yield next.value
+  }
+}

@@ -2,7 +2,7 @@
  * Owns what can be wrong with a data directory itself, as sentences for the operator. Knows nothing
  * of what the databases in it hold.
  */
-import { existsSync, statSync } from 'node:fs'
+import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, codeOf, reasonOf } from '../lib/errors.ts'
 import { walOf } from './database-files.ts'
@@ -18,19 +18,30 @@ export const ORIGINS = {
 
 type DataFile = keyof typeof ORIGINS
 
-/** Whether there is a directory. @throws CommandError when something else is in its place. */
-export function hasDirectory(dir: string): boolean {
-  const refuse = (why: string): never => {
-    throw new CommandError(`the data directory ${dir} cannot be used: ${why}`)
-  }
+const isLink = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined
+
+/** Why a directory cannot be used at all; `null` when it can, or is missing. */
+function obstacleOf(dir: string): string | null {
+  let owner: number | null = null
   try {
     const found = statSync(dir, { throwIfNoEntry: false })
-    if (found === undefined) return false
-    return found.isDirectory() || refuse('it is not a directory')
+    if (found === undefined) return isLink(dir) ? 'it is a link that leads nowhere' : null
+    if (!found.isDirectory()) return 'it is not a directory'
+    owner = found.uid
+    accessSync(dir, constants.R_OK | constants.X_OK)
+    return null
   } catch (error) {
-    if (error instanceof CommandError) throw error
-    return refuse(codeOf(error) === 'ENOTDIR' ? 'a part of its path is a file' : reasonOf(error))
+    if (codeOf(error) === 'ENOTDIR') return 'a part of its path is a file'
+    const ofOther = owner === null ? '' : `; it belongs to user ${owner}, not ${process.getuid?.()}`
+    return reasonOf(error) + ofOther
   }
+}
+
+/** Whether there is a data directory. @throws CommandError when it cannot be used at all. */
+export function hasDirectory(dir: string): boolean {
+  const obstacle = obstacleOf(dir)
+  if (obstacle === null) return existsSync(dir)
+  throw new CommandError(`the data directory ${dir} cannot be used: ${obstacle}`)
 }
 
 /** The sentence about a directory that is not there. */

@@ -59,6 +59,7 @@ export function openDatabase(file: string, options: OpenOptions): Database {
     if (file !== ':memory:') mustExist ? requireFile(file) : makeFile(file, options)
     const db = new Database(file, { create: !mustExist, readwrite: true, strict: true })
     try {
+      if (isReader) db.run(`pragma busy_timeout = ${COMMAND_BUSY_MS}`)
       if (isReader && isOfEarlierSchema(db, options)) return migratedCopy(db, file, options)
       prepareDatabase(db, file, options)
       db.run(`pragma busy_timeout = ${isServer ? busyMs : COMMAND_BUSY_MS}`)
@@ -116,7 +117,7 @@ function requireFile(file: string): void {
 
 /**
  * Creates the file, complete, when there is none: so an empty file is one that lost its content.
- * If that cannot be done, SQLite creates it when it is opened.
+ * Where it cannot be linked into its place, SQLite creates it when it is opened.
  */
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
@@ -131,12 +132,18 @@ function makeFile(file: string, options: OpenOptions): void {
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     db.close(true)
-    linkDatabase(fresh, file)
-  } catch {
-    // Another process was first, or opening it fails again and is explained then.
+    link(fresh, file)
   } finally {
     removeDatabase(fresh)
     release?.()
+  }
+}
+
+function link(fresh: string, file: string): void {
+  try {
+    linkDatabase(fresh, file)
+  } catch {
+    // Another process was first, or it is a file system without links.
   }
 }
 

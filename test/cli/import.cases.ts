@@ -213,7 +213,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     files: { 'a.txt': TXT },
     steps: [
       { args: ['import', 'a.txt', 'gone.txt'], exitCode: 1, stderr: /cannot read gone\.txt/ },
-      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+      { args: ['list'], exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
     ],
   },
   {

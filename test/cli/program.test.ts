@@ -280,6 +280,7 @@ if (BINARY !== undefined) {
       'bunfig.toml': 'preload = ["./loud.ts"]\n',
       'loud.ts': 'process.stdout.write("hello from the preload")\n',
     })
+    await take(cwd, { args: ['plans', 'set', 'classic'], stderr: /^plan classic: / })
     await take(cwd, { args: ['plans', 'list'], stdout: /^NAME [^\n]*\nclassic / })
     expect(existsSync(join(cwd, 'data', ACCESS_FILE))).toBeTrue()
     expect(existsSync(join(cwd, 'elsewhere'))).toBeFalse()

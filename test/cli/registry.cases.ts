@@ -25,6 +25,9 @@ const TEMP = row('temp', { burst: '2/3600s', daily: 'unlimited', count: 30, down
 const CLASSIC = row('classic', { burst: '2/5s', subnets: 10 })
 const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
+/** Makes a data directory with the built-in plans and no key. */
+const MADE = { args: ['plans', 'set', 'standard'], stderr: /^plan standard: / }
+
 export const KEYS: readonly Transcript[] = [
   {
     name: 'keys add prints the key alone on stdout and everything else on stderr',
@@ -124,6 +127,7 @@ export const KEYS: readonly Transcript[] = [
             'proxylist: the key on stdin must be 1 to 256 characters without white space, ' +
             'not demo and not starting with temp_\n',
         })),
+      MADE,
       { args: ['keys', 'list', '--json'], stdout: '[]\n' },
     ],
   },
@@ -155,6 +159,7 @@ export const KEYS: readonly Transcript[] = [
   {
     name: 'keys list without a key is a header, or an empty array',
     steps: [
+      MADE,
       { args: ['keys', 'list'], stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL\n$/ },
       { args: ['keys', 'list', '--json'], stdout: '[]\n' },
     ],
@@ -165,6 +170,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
   {
     name: 'plans list shows the built-in plans, as a table and as JSON',
     steps: [
+      MADE,
       { args: ['plans', 'list'], stdout: PLANS },
       {
         args: ['plans', 'list', '--json'],
@@ -288,6 +294,7 @@ export const TWINS: readonly Transcript[] = [
     name: 'PROXYLIST_JSON=1 is --json, PROXYLIST_JSON=0 and an empty one are off',
     files: TEXT,
     steps: [
+      MADE,
       { args: ['plans', 'list'], env: { PROXYLIST_JSON: '1' }, stdout: /^\[/ },
       { args: ['plans', 'list'], env: { PROXYLIST_JSON: 'on' }, stdout: /^\[/ },
       { args: ['plans', 'list'], env: { PROXYLIST_JSON: '0' }, stdout: PLANS },

@@ -29,7 +29,10 @@ export const MISTAKES: readonly (readonly [args: readonly string[], says: RegExp
   [['-x'], /unknown option '-x'/],
   [['serve', 'extra'], /too many arguments.*'?serve'?/],
   [['version', 'extra'], /too many arguments/],
-  [['list', 'type=http', 'extra'], /too many arguments/],
+  [
+    ['list', 'key=k-secret', 'extra'],
+    /^proxylist: too many arguments for 'list': it takes 1, not 2\n$/,
+  ],
   [['keys', 'list', 'extra'], /too many arguments/],
   [['keys', 'revoke', 'a', 'b'], /too many arguments/],
   [['plans', 'set', 'a', 'b'], /too many arguments/],

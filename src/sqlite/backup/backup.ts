@@ -97,6 +97,11 @@ async function inScratch<T>(start: string, work: (scratch: string) => Promise<T>
   const scratch = mkdtempSync(start)
   try {
     return await work(scratch)
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    // The path of a copy says nothing to the operator.
+    const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
+    throw new CommandError(message, error.exitCode)
   } finally {
     removeFolder(scratch)
   }

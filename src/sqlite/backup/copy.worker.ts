@@ -8,7 +8,7 @@ import { CommandError, messageOf } from '../../lib/errors.ts'
 import { explain } from '../errors.ts'
 import { keepStamp } from '../integrity/file-stamp.ts'
 import { APPLICATION_IDS } from '../migrate.ts'
-import type { Copy, CopyResult } from './copy.ts'
+import { type Copy, type CopyResult, sizeOf } from './copy.ts'
 import { type Counts, countRows } from './counts.ts'
 
 declare const self: Worker
@@ -16,19 +16,22 @@ declare const self: Worker
 /** How long to wait for a lock, in milliseconds. Readers hardly ever wait. */
 const BUSY_MS = 10_000
 
-/** Errors whose cause is the source; all others concern the copy. */
+/** Errors of copying whose cause is the source; all others concern the copy. */
 const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
 /** Copies a database; returns the rows of its tables. @throws CommandError naming the bad file. */
 function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   const source = openExisting(file)
+  let isReading = true
   try {
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
     checkApplicationId(source, file, APPLICATION_IDS[holds])
+    isReading = false
     source.run('vacuum into ?', [to])
   } catch (error) {
     if (!(error instanceof SQLiteError)) throw error
-    throw new CommandError(explain(OF_SOURCE.test(error.code ?? '') ? file : to, error))
+    const isOfSource = isReading || OF_SOURCE.test(error.code ?? '')
+    throw new CommandError(explain(isOfSource ? file : to, error))
   } finally {
     if (holds === 'proxies') keepStamp(source, file, systemClock())
     source.close()
@@ -43,6 +46,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
 
 /** Opens an existing file. Its content stays the same, but SQLite may move its WAL into it. */
 function openExisting(file: string): Database {
+  if (sizeOf(file) === 0) throw new CommandError(`${file} is damaged: it is empty`)
   try {
     return new Database(file, { create: false, readwrite: true, strict: true })
   } catch (error) {

@@ -10,6 +10,7 @@ import {
   linkSync,
   mkdirSync,
   readdirSync,
+  realpathSync,
   renameSync,
   rmdirSync,
   rmSync,
@@ -17,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '../../lib/clock.ts'
-import { CommandError, codeOf, systemReasonOf } from '../../lib/errors.ts'
+import { CommandError, chunksUntilAborted, codeOf, systemReasonOf } from '../../lib/errors.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { openAccessFile } from '../access/store.ts'
 import { hasDirectory } from '../data-directory.ts'
@@ -52,6 +53,9 @@ export type Restored = { files: string[]; previous: string | null } & Counts
 const DATA_FILES = PARTS.map(({ name }) => name)
 /** Every file of the data. */
 const ALL_FILES = DATA_FILES.flatMap(name => ['', ...WAL_ENDS].map(end => name + end))
+
+/** How long to wait for a command that has the data open, in milliseconds. */
+const BUSY_MS = 1_000
 
 /** Where an archive is extracted and verified; the id of the process follows. */
 const PART = 'restore.part-'
@@ -154,6 +158,7 @@ function requireUnused(dir: string): void {
     let db: Database | null = null
     try {
       db = new Database(file, { create: false, readwrite: true, strict: true })
+      db.run(`pragma busy_timeout = ${BUSY_MS}`)
       db.run('pragma locking_mode = exclusive')
       db.run('begin exclusive')
       db.run('rollback')
@@ -177,7 +182,7 @@ async function extractAndVerify(
   const placeOf = (name: string) =>
     PARTS.some(part => part.name === name) ? join(scratch, name) : null
   try {
-    const names = await extractTar(bytes, placeOf, count => {
+    const names = await extractTar(chunksUntilAborted(bytes, signal), placeOf, count => {
       signal.throwIfAborted()
       readBytes += count
       progress(readBytes)
@@ -257,10 +262,11 @@ function keepPrevious(dir: string, nowMs: number): string | null {
   if (found.length === 0) return null
   const previous = createFolder(join(dir, BEFORE + formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')))
   for (const name of found) {
+    const file = realpathSync(join(dir, name))
     try {
-      linkSync(join(dir, name), join(previous, name))
+      linkSync(file, join(previous, name))
     } catch {
-      copyFileSync(join(dir, name), join(previous, name)) // a file system without hard links
+      copyFileSync(file, join(previous, name)) // on another file system, or on one without links
     }
   }
   syncDirectory(previous)

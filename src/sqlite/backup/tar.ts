@@ -53,11 +53,23 @@ export function tarHeader(
   return header
 }
 
+/** The name of the last file of an archive, which has checksums of the others as sha256sum(1) does. */
+export const SUMS = 'SHA256SUMS'
+
+/** Computes the checksum of a file whose bytes pass by. */
+export const createSum = (): Bun.CryptoHasher => new Bun.CryptoHasher('sha256')
+
+export const sumLine = (sum: Bun.CryptoHasher, name: string): string =>
+  `${sum.digest('hex')}  ${name}\n`
+
+const padding = (size: number): Buffer =>
+  Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES)
+
 /** Takes the next bytes of an archive. */
 export type WriteChunk = (chunk: Uint8Array) => Promise<void>
 
 /**
- * Writes an archive; returns its size in bytes. `wrote` is called with the number of bytes of content
+ * Writes an archive of files and their checksums; returns its size in bytes. `wrote` is called with the number of bytes of content
  * written; an error that it throws ends the writing.
  */
 export async function writeTar(
@@ -71,15 +83,24 @@ export async function writeTar(
     await write(chunk)
     total += chunk.length
   }
+  let sums = ''
   for (const entry of entries) {
     const { size } = await stat(entry.file)
+    const sum = createSum()
     await put(tarHeader({ ...entry, size }, mtimeSeconds))
     for await (const chunk of Bun.file(entry.file).stream()) {
+      sum.update(chunk)
       await put(chunk)
       wrote(chunk.length)
     }
-    await put(Buffer.alloc((BLOCK_BYTES - (size % BLOCK_BYTES)) % BLOCK_BYTES))
+    await put(padding(size))
+    sums += sumLine(sum, entry.name)
   }
+  const text = Buffer.from(sums)
+  const owner = { uid: 0, gid: 0, ...entries[0] }
+  await put(tarHeader({ ...owner, name: SUMS, mode: 0o600, size: text.length }, mtimeSeconds))
+  await put(text)
+  await put(padding(text.length))
   await put(Buffer.alloc(2 * BLOCK_BYTES)) // the end of the archive
   return total
 }

@@ -3,7 +3,7 @@
  * size in constant memory. Knows nothing of what the files hold.
  */
 import { open } from 'node:fs/promises'
-import { BLOCK_BYTES, CHECKSUM_AT, NUMBER_FIELDS } from './tar.ts'
+import { BLOCK_BYTES, CHECKSUM_AT, createSum, NUMBER_FIELDS, SUMS, sumLine } from './tar.ts'
 
 /** The archive is not what it should be; the message continues a sentence: `is truncated`. */
 export class ArchiveError extends Error {}
@@ -100,10 +100,14 @@ async function readContent(
 /** Entries that only describe others, or folders. */
 const SKIPPED = new Set(['5', 'x', 'g'])
 
+/** The checksums of a few files are shorter, in bytes. */
+const SUMS_BYTES_MAX = 4096
+
 /**
  * Extracts the files of an archive, each to the path that `placeOf` returns for its name; the files
  * must not exist, and become readable by their owner only. `read` is called with the number of bytes
- * of content read; an error that it throws ends the reading. Returns the names of the files.
+ * of content read; an error that it throws ends the reading. Returns the names of the files, which
+ * match their checksums if the archive has them.
  * @throws ArchiveError when it is truncated, damaged, no archive, or holds anything else: what
  *   `placeOf` returns no path for, or the same name twice.
  */
@@ -114,20 +118,33 @@ export async function extractTar(
 ): Promise<string[]> {
   const reader = createReader(source)
   const names: string[] = []
-  for (let isFirst = true; ; isFirst = false) {
-    const header = await nextHeader(reader, isFirst)
-    if (header === null) break
+  let found = ''
+  let expected: string | null = null
+  for await (const header of entriesOf(reader)) {
     const { name, kind } = header
-    if (SKIPPED.has(kind)) await readContent(reader, header, async () => {})
-    else {
-      const to = kind === '0' && !names.includes(name) ? placeOf(name) : null
-      if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
-      await extractFile(reader, header, to, read)
-      names.push(name)
+    if (name === SUMS) {
+      expected = await readText(reader, header)
+      continue
     }
+    const to = kind === '0' && !names.includes(name) ? placeOf(name) : null
+    if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
+    found += await extractFile(reader, header, to, read)
+    names.push(name)
   }
+  // An archive of an earlier version, or one that tar has made, has none.
+  if (expected !== null && expected !== found) throw new ArchiveError('is damaged')
   while ((await reader.some(BLOCK_BYTES)).length > 0); // what writes a pipe is to end well
   return names
+}
+
+/** The headers of entries; the content of each is to be read before the next one. */
+async function* entriesOf(reader: Reader): AsyncGenerator<Header> {
+  for (let isFirst = true; ; isFirst = false) {
+    const header = await nextHeader(reader, isFirst)
+    if (header === null) return
+    if (SKIPPED.has(header.kind)) await readContent(reader, header, async () => {})
+    else yield header
+  }
 }
 
 /** The next header; `null` at the end of the archive, which is a block of zeros. */
@@ -140,15 +157,28 @@ async function nextHeader(reader: Reader, isFirst: boolean): Promise<Header | nu
   return block.every(byte => byte === 0) ? null : readHeader(block, isFirst)
 }
 
+/** The text of a short entry. */
+async function readText(reader: Reader, header: Header): Promise<string> {
+  if (header.size > SUMS_BYTES_MAX) throw new ArchiveError('is damaged')
+  let text = ''
+  await readContent(reader, header, async chunk => {
+    text += Buffer.from(chunk).toString()
+  })
+  return text
+}
+
+/** Extracts an entry; returns the line of its checksum. */
 async function extractFile(
   reader: Reader,
   header: Header,
   to: string,
   read: (bytes: number) => void,
-): Promise<void> {
+): Promise<string> {
+  const sum = createSum()
   const out = await open(to, 'wx', 0o600)
   try {
     await readContent(reader, header, async chunk => {
+      sum.update(chunk)
       await out.writeFile(chunk)
       read(chunk.length)
     })
@@ -156,4 +186,5 @@ async function extractFile(
   } finally {
     await out.close()
   }
+  return sumLine(sum, header.name)
 }

@@ -122,6 +122,9 @@ describe.each(OLD)('a database with schema %d', version => {
   test('is intact afterwards, and is migrated once', () => {
     const { dir, file, db } = oldDirectory(version)
     db.close()
+    const old = readFileSync(file)
+    expect(registryProblems(dir)).toEqual([]) // of a copy in memory
+    expect(readFileSync(file).equals(old)).toBe(true)
     openRegistry(dir).close()
     expect(registryProblems(dir)).toEqual([])
     const contents = readFileSync(file)

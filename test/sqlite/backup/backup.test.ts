@@ -34,7 +34,10 @@ async function backupOf(dir: string): Promise<string> {
 /** Unpacks an archive of `backupOf`; gives the data directory. */
 function restored(cwd: string): string {
   mkdirSync(join(cwd, 'data'), { mode: 0o700 })
-  shell('tar -xpf backup.tar -C data', cwd)
+  shell(
+    'tar -xpf backup.tar -C data && cd data && sha256sum -c --quiet SHA256SUMS && rm SHA256SUMS',
+    cwd,
+  )
   return join(cwd, 'data')
 }
 
@@ -298,6 +301,6 @@ describe('the archive', () => {
   test('is one that Bun reads too', async () => {
     const cwd = await backupOf(dataDirectory(ROWS))
     const files = await new Bun.Archive(await Bun.file(join(cwd, 'backup.tar')).bytes()).files()
-    expect([...files.keys()]).toEqual([ACCESS_FILE, PROXY_FILE])
+    expect([...files.keys()]).toEqual([ACCESS_FILE, PROXY_FILE, 'SHA256SUMS'])
   })
 })

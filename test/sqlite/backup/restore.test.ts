@@ -13,6 +13,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
@@ -142,6 +143,16 @@ describe('restore where there is data', () => {
     expect(await labels('data/before-restore-20261120T120000Z')).toContain('in the WAL')
   })
 
+  test('keeps a database that is a link to another place', async () => {
+    const cwd = await scene()
+    mkdirSync(join(cwd, 'elsewhere'))
+    renameSync(join(cwd, 'data', PROXY_FILE), join(cwd, 'elsewhere', PROXY_FILE))
+    symlinkSync(join('../elsewhere', PROXY_FILE), join(cwd, 'data', PROXY_FILE))
+    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+  })
+
   test('replaces damaged data', async () => {
     const cwd = await scene()
     for (const name of [ACCESS_FILE, PROXY_FILE]) {
@@ -181,7 +192,8 @@ describe('restore', () => {
 
   test('reads what tar made of an unpacked backup', async () => {
     const cwd = await scene({ hasData: false })
-    const shell = 'mkdir u && tar -xpf backup.tar -C u && tar -cf again.tar -C u .'
+    const shell =
+      'mkdir u && tar -xpf backup.tar -C u && rm u/SHA256SUMS && tar -cf again.tar -C u .'
     expect(Bun.spawnSync(['sh', '-ec', shell], { cwd }).exitCode).toBe(0)
     await take(cwd, { args: ['restore', 'again.tar'], stderr: /restored access\.db/ })
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
@@ -199,6 +211,15 @@ const truncated = (share: number) => (cwd: string) => {
   const file = join(cwd, 'backup.tar')
   const bytes = readFileSync(file)
   writeFileSync(file, bytes.subarray(0, Math.floor((bytes.length - 1024) * share)))
+}
+/** Changes a letter of the key's prefix, in the archive itself. */
+const flippedLabel = (cwd: string): void => {
+  const file = join(cwd, 'backup.tar')
+  const bytes = readFileSync(file)
+  const at = bytes.indexOf(KEY.slice(0, 8))
+  expect(at).toBeGreaterThan(0)
+  bytes[at] = (bytes[at] ?? 0) ^ 4
+  writeFileSync(file, bytes)
 }
 const flipIn = (file: string): void => {
   const bytes = readFileSync(file)
@@ -224,7 +245,13 @@ const REFUSALS: readonly Refusal[] = [
   ['an empty file', truncated(0), 'backup.tar is empty'],
   ['cut in the first header', truncated(0.002), 'backup.tar is not a tar archive'],
   ['cut in the middle', truncated(0.3), /^backup\.tar is truncated in the middle of \w+\.db$/],
-  ['cut near its end', truncated(0.99), 'backup.tar is truncated in the middle of proxies.db'],
+  ['cut near its end', truncated(0.97), 'backup.tar is truncated in the middle of proxies.db'],
+  [
+    'cut in its checksums',
+    truncated(0.9999),
+    'backup.tar is truncated in the middle of SHA256SUMS',
+  ],
+  ['a flipped bit that SQLite does not notice', flippedLabel, 'backup.tar is damaged'],
   ['cut before its end mark', truncated(1), 'backup.tar is truncated'],
   [
     'compressed',

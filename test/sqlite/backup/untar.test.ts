@@ -83,11 +83,14 @@ test('an archive with a bad header, or the same file twice, is refused', async (
     ['a.db', new Uint8Array(700)],
     ['b.db', new Uint8Array(1)],
   ])
+  const content = Buffer.from(archive)
+  content[512 + 9] = 9
   const second = Buffer.from(archive)
   second[512 + 1024 + 20] = 9
   const twice = Buffer.concat([archive.subarray(0, 512 + 1024), archive])
   for (const [bytes, says] of [
     [second, 'is damaged'],
+    [content, 'is damaged'],
     [twice, "is not a backup of proxylist: it holds 'a.db'"],
   ] as const) {
     const dir = temporaryDirectory()

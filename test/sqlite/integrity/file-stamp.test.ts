@@ -81,7 +81,19 @@ describe('the stamp', () => {
     list.close()
   })
 
-  test('is missing while another process writes, until that process stamps the list', () => {
+  test('is taken from a list that a check finds damaged', () => {
+    const { file, list } = listWith(ROWS)
+    list.db.run('update checksum set proxies = proxies + 1')
+    list.settle()
+    expect(isStamped(list.db, file)).toBeTrue()
+    expect(checkListFile(file, systemClock)).not.toEqual([])
+    expect(isStamped(list.db, file)).toBeFalse()
+    list.close()
+  })
+})
+
+describe('the stamp, while another process writes,', () => {
+  test('is missing until that process stamps the list', () => {
     const { dir, file, list } = listWith(ROWS)
     const writer = openList(dir)
     list.proxies.removeOlderThan(T0 - 100_000) // a change that is not stamped yet
@@ -95,13 +107,16 @@ describe('the stamp', () => {
     list.close()
   })
 
-  test('is taken from a list that a check finds damaged', () => {
-    const { file, list } = listWith(ROWS)
-    list.db.run('update checksum set proxies = proxies + 1')
-    list.settle()
-    expect(isStamped(list.db, file)).toBeTrue()
-    expect(checkListFile(file, systemClock)).not.toEqual([])
-    expect(isStamped(list.db, file)).toBeFalse()
+  test('is not set by a check: the file would have it before the WAL is copied', () => {
+    const { dir, file, list } = listWith(ROWS)
+    const copier = openList(dir)
+    copier.db.run('begin immediate') // as `copyWal` does while it copies
+    const copiedMs = T0 - 5000
+    utimesSync(file, copiedMs / 1000, copiedMs / 1000)
+    stamp(list.db, file, T0 + 60_000)
+    expect(fingerprintOf(file)?.modifiedMs).toBe(copiedMs)
+    copier.db.run('rollback')
+    copier.close()
     list.close()
   })
 })

@@ -1,0 +1,267 @@
+/**
+ * Holds what an operator meets on a bad day: a mistyped data directory, an interrupted command, files
+ * that were lost or overwritten, a full disk. Of the program from source or of the binary.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeSync,
+} from 'node:fs'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { COMMANDS } from '../../src/cli/program.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ask } from '../support/answer.ts'
+import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { launch } from '../support/launch.ts'
+import { program, proxylist, ROOT, startProgram } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { directoryOf, take } from '../support/transcript.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+/** What to type after the name of a command, where that is needed. */
+const TYPED: { readonly [command: string]: readonly string[] } = {
+  import: ['a.txt'],
+  'keys revoke': ['k3x9m2ab'],
+  'plans set': ['small'],
+  'plans remove': ['small'],
+  backup: ['b.tar'],
+  restore: ['a.tar'],
+  serve: ['--listen', '127.0.0.1:0'],
+}
+const lineOf = (name: string): string[] => [...name.split(' '), ...(TYPED[name] ?? [])]
+/** More than a pipe holds. */
+const MANY = Array.from({ length: 5000 }, (_, i) => ({
+  ip: `10.0.${i >> 8}.${i & 255}:80`,
+  type: 'http',
+}))
+const FILES = { 'a.txt': 'http://192.0.2.1:80\n', 'a.tar': 'x', 'file/here': 'x' }
+
+describe('a file as --data is named in one sentence', () => {
+  const commands = COMMANDS.filter(({ settings }) => settings.includes('data'))
+  test.each(commands.map(({ name }) => [name]))('by %s', async name => {
+    const cwd = directoryOf(FILES)
+    symlinkSync('gone', join(cwd, 'nowhere'))
+    for (const [data, why] of [
+      ['a.txt', 'it is not a directory'],
+      ['a.txt/deep', 'a part of its path is a file'],
+      ['nowhere', 'it is a link that leads nowhere'],
+    ]) {
+      const { exitCode, stdout, stderr } = await proxylist(
+        [...lineOf(name), '--data', String(data)],
+        { cwd },
+      )
+      expect([exitCode, stdout]).toEqual([1, ''])
+      expect(stderr).toBe(`proxylist: the data directory ${data} cannot be used: ${why}\n`)
+    }
+  })
+})
+
+describe('a command that only reads makes nothing, and names what is missing', () => {
+  const READERS = [
+    ['list', PROXY_FILE, 'fill it with: proxylist import FILE'],
+    ['keys list', ACCESS_FILE, 'create a key with: proxylist keys add'],
+    ['plans list', ACCESS_FILE, 'create a key with: proxylist keys add'],
+  ] as const
+  test.each([...READERS.map(([name]) => name), 'backup'])('%s: a mistyped --data', async name => {
+    const cwd = directoryOf(FILES)
+    await take(cwd, {
+      args: [...lineOf(name), '--data', 'dta'],
+      exitCode: 1,
+      stderr: /^proxylist: there is no data directory dta; check --data, or create it with: /,
+    })
+    expect(readdirSync(cwd).sort()).toEqual(['a.tar', 'a.txt', 'file'])
+  })
+
+  test.each(READERS)('%s: a directory without %s', async (name, file, hint) => {
+    const cwd = directoryOf(FILES)
+    await take(cwd, {
+      args: [...lineOf(name), '--data', 'file'],
+      exitCode: 1,
+      stderr: `proxylist: there is no file/${file}; ${hint}\n`,
+    })
+    expect(readdirSync(join(cwd, 'file'))).toEqual(['here'])
+  })
+
+  test.each(['keys list', 'plans list'])('%s: a database of an earlier version', async name => {
+    const cwd = directoryOf()
+    mkdirSync(join(cwd, 'data'))
+    const file = join(cwd, 'data', ACCESS_FILE)
+    const db = new Database(file)
+    db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
+    db.run('pragma journal_mode = wal')
+    db.close(true)
+    const before = readFileSync(file)
+    await take(cwd, { args: name.split(' '), stdout: /\bday\b/ })
+    expect(readFileSync(file).equals(before)).toBeTrue()
+    expect(readdirSync(join(cwd, 'data'))).toEqual([ACCESS_FILE])
+  })
+})
+
+/** Sends a signal once the program handles it: a line of proc(5) has the signals that it catches. */
+async function interrupt(child: ReturnType<typeof launch>, signal: 'SIGINT' | 'SIGTERM') {
+  const bit = 1n << BigInt(constants.signals[signal] - 1)
+  const caught = (): bigint => {
+    const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
+    return BigInt(`0x${/^SigCgt:\s*(\S+)/m.exec(status)?.[1] ?? '0'}`)
+  }
+  while ((caught() & bit) === 0n) await Bun.sleep(10)
+  child.kill(signal)
+}
+
+describe('a signal ends a command with one sentence', () => {
+  const WAITING = [
+    ['keys add, which waits for a key', ['keys', 'add', '--key', '-'], ''],
+    ['restore, which waits for more', ['restore', '-'], 'access.db'],
+  ] as const
+  const SIGNALS = [
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const
+  test.each(WAITING.flatMap(waiting => SIGNALS.map(signal => [...waiting, ...signal] as const)))(
+    '%s (%p, %p): %s is status %d',
+    async (_, args, input, signal, status) => {
+      const data = join(temporaryDirectory(), 'data')
+      await using running = startProgram([...args, '--data', data])
+      running.stdin.write(input)
+      await running.stdin.flush()
+      await interrupt(running, signal)
+      expect(await running.ended).toBe(status)
+      expect(running.written.stderr).toBe('proxylist: interrupted; nothing was changed\n')
+      expect(existsSync(data)).toBeFalse()
+    },
+  )
+
+  test('a server that a signal stops while it starts ends well', async () => {
+    const args = ['serve', '--data', temporaryDirectory(), '--listen', '127.0.0.1:0']
+    await using running = startProgram(args)
+    await interrupt(running, 'SIGTERM')
+    expect(await running.ended).toBe(0)
+  })
+
+  test('backup to a stalled reader leaves no copy behind', async () => {
+    const tmp = temporaryDirectory()
+    const args = ['backup', '-', '--data', dataDirectory(MANY)]
+    await using child = launch([...program(), ...args], { stdout: 'pipe', env: { TMPDIR: tmp } })
+    while (readdirSync(tmp).length === 0) await Bun.sleep(10)
+    await interrupt(child, 'SIGINT')
+    expect(await child.exited).toBe(130)
+    expect(readdirSync(tmp)).toEqual([])
+  })
+})
+
+describe('help of a command', () => {
+  const names = ['', 'keys', 'plans', ...COMMANDS.map(({ name }) => name)]
+  test.each(names)('help %s is that of --help', async name => {
+    const words = name.split(' ').filter(word => word !== '')
+    const help = await proxylist([...words, '--help'])
+    expect(help.stdout).toStartWith(`Usage: proxylist ${name}`.trim())
+    expect(await proxylist(['help', ...words])).toEqual(help)
+  })
+
+  test.each([
+    ['keys ad', `unknown command 'keys ad'; did you mean 'keys add'?`],
+    ['nothing', `unknown command 'nothing'`],
+    ['serve now', `unknown command 'serve now'`],
+  ])('help %s is wrong usage', async (words, says) => {
+    const args = ['help', ...words.split(' ')]
+    await take(directoryOf(), { args, exitCode: 2, stderr: `proxylist: ${says}\n` })
+  })
+})
+
+test('an overwritten header of access.db is noticed by the running server within a tick', async () => {
+  const dir = dataDirectory()
+  const server = await startChild(dir)
+  expect(await ask(server, ASK)).toStartWith('200 ')
+  const file = join(dir, ACCESS_FILE)
+  const copy = `${file}.copy`
+  expect(await proxylist(['backup', `${dir}/b.tar`, '--data', dir])).toMatchObject({ exitCode: 0 })
+  expect(
+    Bun.spawnSync(['tar', '-xf', 'b.tar', '-O', ACCESS_FILE], { cwd: dir, stdout: Bun.file(copy) })
+      .exitCode,
+  ).toBe(0)
+  // What was committed is in the file from here on, as after a while on any server.
+  const db = new Database(file)
+  db.run('pragma wal_checkpoint(truncate)')
+  db.close()
+  const fd = openSync(file, 'r+')
+  writeSync(fd, Buffer.alloc(100, 'x'), 0, 100, 0)
+  closeSync(fd)
+  while ((await ask(server, ASK)) !== '503 DB_EXECUTE_FAILED');
+  expect(server.output()).toMatch(/access\.db is not a database; answering 503 until that is over/)
+  renameSync(copy, file)
+  while (!(await ask(server, ASK)).startsWith('200 '));
+  await server.stop()
+})
+
+test('backup - does not write to a terminal, nor beside --json', async () => {
+  const dir = dataDirectory()
+  const json = 'proxylist: --json needs a FILE: with -, stdout is the archive\n'
+  const args = ['backup', '-', '--json', '--data', dir]
+  await take(directoryOf(), { args, exitCode: 2, stderr: json })
+  const line = [...program(), 'backup', '-', '--data', dir].join(' ')
+  const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'])
+  expect(stdout.toString()).toContain(
+    '- writes the archive to stdout, which is a terminal; use > FILE',
+  )
+})
+
+/** A full file system of 300 KiB; `null` where this user may not mount one. */
+function fullDisk(): string | null {
+  const dir = temporaryDirectory()
+  const { exitCode } = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=300k', 'tmpfs', dir])
+  if (exitCode !== 0) return null
+  onCleanUp(() => void Bun.spawnSync(['umount', '-l', dir]))
+  fill(dir)
+  return dir
+}
+const fill = (dir: string): void =>
+  void Bun.spawnSync(['dd', 'if=/dev/zero', `of=${dir}/filler`, 'bs=1k'])
+const disk = fullDisk()
+
+if (disk !== null) {
+  test('on a full disk, every command says that it is full, and leaves nothing half made', async () => {
+    const cwd = directoryOf(FILES)
+    const data = join(disk, 'data')
+    const says = (file: string) =>
+      new RegExp(`^proxylist: \\S+${file} cannot be written \\(the disk is full, [^\\n]*\\n$`)
+    const lines = [
+      ['serve', ACCESS_FILE],
+      ['keys add', ACCESS_FILE],
+      ['import', PROXY_FILE],
+    ] as const
+    for (const [name, file] of lines) {
+      const args = [...lineOf(name), '--data', data]
+      await take(cwd, { args, exitCode: 1, stderr: says(file) })
+    }
+    expect(readdirSync(data)).toEqual([])
+    rmSync(join(disk, 'filler'))
+    for (const name of ['import', 'keys add']) {
+      await take(cwd, { args: [...lineOf(name), '--data', data], stdout: /^/, stderr: /./ })
+    }
+    fill(disk)
+    for (const [name, file] of [
+      ...lines,
+      ['keys list', ACCESS_FILE],
+      ['list', PROXY_FILE],
+    ] as const) {
+      const args = [...lineOf(name), '--data', data]
+      await take(cwd, { args, exitCode: 1, stderr: says(file) })
+    }
+    rmSync(join(disk, 'filler'))
+    await take(cwd, { args: ['list', '--data', data], stdout: '192.0.2.1:80\n' })
+  })
+}
