@@ -46,7 +46,6 @@ type Described = ReturnType<typeof describe>
 /** What is known of a key as lines of a terminal. */
 function draw(key: Described): string {
   const facts = [
-    ['id', key.id],
     ['prefix', `${key.prefix}…`],
     ['label', key.label],
     ['plan', key.plan],
@@ -68,7 +67,7 @@ function draw(key: Described): string {
     .toReversed()
     .map(each => [each.day, counted(each.requests), counted(each.records), counted(each.refused)])
   return [
-    table([], facts),
+    table(['id', key.id], facts),
     limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),
     `today: ${today.join('\n       ')}\n`,
     days.length > 0 && table(['DAY', 'REQUESTS', 'RECORDS', 'REFUSED'], days),

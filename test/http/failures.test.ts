@@ -293,6 +293,34 @@ describe('while proxies.db', () => {
   })
 })
 
+test('requests that get 503 because of proxies.db are given back: windows and day are as before', async () => {
+  const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
+  const service = await startService(dir)
+  const other = otherProcess(dir, PROXY_FILE)
+  expect(await ask(service)).toBe(GOOD)
+  other.takeTables()
+  for (let n = 0; n < 7; n += 1) {
+    await expectUnavailable(service)
+    await expectUnavailable(service, '/api?key=demo')
+    await expectUnavailable(service, `/api?key=${TEMPORARY}`)
+  }
+  const { headers } = await service.request(ASK)
+  expect(headers.get('ratelimit')).toBe('"burst";r=2;t=3600, "daily";r=3;t=43200')
+  other.giveTablesBack()
+  for (const _ of [1, 2]) {
+    expect(await ask(service)).toBe(GOOD)
+    expect(await ask(service, `/api?key=${TEMPORARY}`)).toBe(GOOD)
+    expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
+  }
+  expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
+  other.close()
+  await service.stop()
+  const registry = openRegistry(dir)
+  const used = registry.keys.list(T0).map(({ requestsToday }) => requestsToday)
+  expect(used.sort()).toEqual([2, 3])
+  registry.close()
+})
+
 /** Overwrites the first page of the list's rows and of each index; the schema stays intact. */
 function damage(dir: string): void {
   const path = join(dir, PROXY_FILE)

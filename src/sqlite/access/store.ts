@@ -16,7 +16,7 @@ const PAGE_BYTES = 1024
 const SERVER_WAL_BYTES = 64 * 1024 * 1024
 
 /** The server waits for the lock in its own way (`takeLock`), and for all else hardly ever. */
-const SERVER_BUSY_MS = 5
+const SERVER_BUSY_MS = 1
 
 /** The scripts of the schema, version by version. */
 export const ACCESS_SCHEMA = [keysPlansUsage, subjects, batches, plansKeysDays]

@@ -20,7 +20,7 @@ import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
  * How long a transaction waits for those of other processes, in milliseconds; no request is answered
  * meanwhile, so it soon answers 503 instead.
  */
-const LOCK_MS_MAX = 250
+const LOCK_MS_MAX = 500
 /** The pause between two attempts, in milliseconds. */
 const LOCK_PAUSE_MS = 0.5
 

@@ -43,6 +43,16 @@ function createBranches(read: Reader, dataVersion: () => number, rowsMax: number
     snapshot = null
   }
 
+  /** The next page of a branch. One that fails is read again by the next select, from the start. */
+  function nextPage({ unread }: Branch): IteratorResult<Row[]> {
+    try {
+      return unread.next()
+    } catch (failure) {
+      forget(-1) // the iterator has ended, and would seem to have read everything
+      throw failure
+    }
+  }
+
   return {
     /** The branch that an index has for a value; `version`: of the list. */
     get(index: string, branch: Condition, version: number): Branch {
@@ -71,7 +81,7 @@ function createBranches(read: Reader, dataVersion: () => number, rowsMax: number
         forget(-1)
         return false
       }
-      const page = branch.unread.next()
+      const page = nextPage(branch)
       if (page.done || page.value.length === 0) {
         branch.isWhole = branch.rows.length < rowsMax
         return false

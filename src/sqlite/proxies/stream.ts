@@ -11,8 +11,8 @@ import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import { toStoreError } from '../errors.ts'
-import { createSlots, type Slot } from './slots.ts'
-import type { Owner } from './turns.ts'
+import { createSlots, type Slot } from '../streaming/slots.ts'
+import type { Owner } from '../streaming/turns.ts'
 
 /** What the worker is started with. */
 export type StreamSetup = { file: string; provider: string; walBound: WalBound }

@@ -9,21 +9,16 @@ import { stopwatch, systemClock } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import { AT, type EndpointRow, subnetOf } from '../../proxies/row.ts'
-import { emptyWal, fingerprintOf, isSameFile, walBytes } from '../integrity/file-stamp.ts'
+import { emptyWal, walBytes } from '../integrity/file-stamp.ts'
+import { type Connection, createPool } from '../streaming/connections.ts'
+import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
 import { QUICK_RECORDS_MAX } from './quick-select.ts'
-import { createListStore, openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
-import { createTurns, type Owner, type Work } from './turns.ts'
 
 declare const self: Worker
 
 /** A chunk of a stream is about this long. */
 const CHUNK_BYTES = 256 * 1024
-
-/** Rows are read once and in order: a large cache would only cost memory, for each client. */
-const CACHE_KIB = 512
-/** Connections kept while they are not used. */
-const IDLE_MAX = 4
 
 type Find = Extract<ToWorker, { kind: 'find' }>
 /** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
@@ -119,39 +114,12 @@ function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly
   return rows
 }
 
-function openConnection(file: string) {
-  const fingerprint = fingerprintOf(file)
-  const options = { isServer: true, mustExist: true, cacheKib: CACHE_KIB }
-  const db = openListFile(file, systemClock, options)
-  return { fingerprint, db, store: createListStore(db) }
-}
-type Connection = ReturnType<typeof openConnection>
-
-/**
- * Keeps connections with their statements for reuse: opening one costs more than a small answer.
- * One that was opened before the file changed is closed: its file may have been replaced.
- */
-function createPool(file: string) {
-  let idle: Connection[] = []
-  return {
-    take(): Connection {
-      const now = fingerprintOf(file)
-      for (const { db } of idle.filter(({ fingerprint }) => !isSameFile(fingerprint, now)))
-        db.close()
-      idle = idle.filter(({ fingerprint }) => isSameFile(fingerprint, now))
-      return idle.pop() ?? openConnection(file)
-    },
-    /** Ends the snapshot first: it would keep the WAL from being emptied. */
-    give(connection: Connection): void {
-      if (connection.db.inTransaction) connection.db.run('rollback')
-      if (idle.length < IDLE_MAX) idle.push(connection)
-      else connection.db.close()
-    },
-  }
-}
-
 /** Keeps the WAL of the list within its bound, as far as it grows because of streams. */
-function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
+function boundWal(
+  file: string,
+  { bytesMax, oldMs }: WalBound,
+  { inUse }: ReturnType<typeof createPool>,
+) {
   const isLarge = (): boolean => walBytes(file) > bytesMax
 
   /** Ends streams that have kept it from being emptied for too long. */
@@ -166,10 +134,10 @@ function boundWal(file: string, { bytesMax, oldMs }: WalBound) {
 
   return {
     endOld,
-    /** Ends old streams; then empties the WAL if it is large and no stream is open. */
+    /** Ends old streams; then empties the WAL if it is large and nothing else is being read. */
     empty({ db }: Connection): void {
       endOld()
-      if (streams.size === 0 && isLarge()) emptyWal(db, file, systemClock())
+      if (inUse() === 1 && isLarge()) emptyWal(db, file, systemClock())
     },
     /** Whether one more stream may begin. */
     hasRoom: (): boolean => streams.size === 0 || !isLarge(),
@@ -197,7 +165,7 @@ function* masked(
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const pool = createPool(file)
-  const { endOld, empty, hasRoom } = boundWal(file, walBound)
+  const { endOld, empty, hasRoom } = boundWal(file, walBound, pool)
 
   /** Renders all rows at once when they are few, else begins a stream, which keeps the connection. */
   function* begin<R extends EndpointRow>(

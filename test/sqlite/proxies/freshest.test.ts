@@ -217,3 +217,15 @@ describe('the server’s selects', () => {
     )
   })
 })
+
+test('rows that cannot be read are not taken for the end of the list', () => {
+  const list = open(null)
+  fillList(list, rowsOf(30))
+  const world = watched(list)
+  warmUp(world, {})
+  list.db.run('alter table proxies rename to taken')
+  expect(() => world.find({}, 5)).toThrow('no such table')
+  list.db.run('alter table taken rename to proxies')
+  warmUp(world, {})
+  expect(world.find({}, 5)).toEqual(world.full({}, 5))
+})

@@ -11,8 +11,8 @@ import { SECOND_MS } from '../../lib/time.ts'
 /** Most long answers waiting for a slot, of one share and of a pool. */
 const WAITING_EACH_MAX = 64
 const WAITING_MAX = 1_000
-/** A reader that has not asked for its next chunk for so long is slow: below 50 KB/s. */
-const SLOW_MS = 5_000
+/** A reader that has not asked for its next chunk for so long is slow: below 128 KB/s. */
+const SLOW_MS = 2_000
 /** A stream of this age may be ended when others wait, in milliseconds. */
 const OLD_MS = 60_000
 

@@ -26,7 +26,7 @@ const OWNERS_MAX = 10_000
 /** Work of an owner: in each lane one after the other, and in turns between lanes. */
 type Owned = { usedMs: number; lanes: Map<number, Work[]> }
 
-/** The owners of a tier: whoever has used least is next. */
+/** The owners of a tier: the next one is that which has used least. */
 function createTier(elapsedMs: () => number) {
   /** Those who have work, in the order of their last turn. */
   const active = new Map<string, Owned>()

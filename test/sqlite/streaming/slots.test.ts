@@ -1,8 +1,8 @@
-/** Slots for long answers (src/sqlite/proxies/slots.ts, contract B9), on a clock moved by hand. */
+/** Slots for long answers (src/sqlite/streaming/slots.ts, contract B9), on a clock moved by hand. */
 import { describe, expect, test } from 'bun:test'
 import type { Share } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { createSlots, type Slot } from '../../../src/sqlite/proxies/slots.ts'
+import { createSlots, type Slot } from '../../../src/sqlite/streaming/slots.ts'
 
 const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
 const address = (id: string): Share => ({ id, isTrial: true, downloads: 1 })
@@ -187,7 +187,7 @@ describe('when all slots are taken', () => {
     const other = pool.ask(key('other'))
     await pool.pass(3_500)
     expect(other.state).toBe('waits')
-    idleMs = 5_000
+    idleMs = 2_000
     await pool.pass(1_000)
     expect(other.state).toBe('has')
   })
