@@ -56,7 +56,7 @@ function draw(key: Described): string {
     ['last seen', key.last_seen ?? 'not in the last 90 days'],
   ]
   const limits = key.limits.map(({ name, left, quota, window, reset }) => [
-    ...[name, counted(left), counted(quota), `${window} s`, `${reset} s`],
+    ...[name, counted(left), counted(quota), `${counted(window)} s`, `${counted(reset)} s`],
   ])
   const { requests, records, refused, hours } = key.today
   const today = [

@@ -225,7 +225,11 @@ const rotateKey = command({
     })
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
-    await print(`${key}\n`)
+    try {
+      await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
+    } catch (error) {
+      throw new CommandError(`the secret could not be printed (${messageOf(error)}); rotate again`)
+    }
   },
 })
 

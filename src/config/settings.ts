@@ -203,8 +203,8 @@ export const SETTINGS = {
     read: readLimit,
   }),
   enabled: optional({
-    value: 'on|off',
-    help: 'off refuses all keys of the plan',
+    value: 'STATE',
+    help: 'on or off; off refuses all keys of the plan',
     read: readOneOf(['on', 'off']),
   }),
 } as const

@@ -27,13 +27,13 @@ import { lockPlace } from './file-lock.ts'
 import { checkRegistry } from './integrity/check.ts'
 import { checkInWorker } from './integrity/check-in-worker.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
-import { readBreakdown } from './proxies/breakdown.ts'
 import { beginImport } from './proxies/import.ts'
 import {
   checkListFile,
   checkOpenList,
   createListStore,
   openListFile,
+  readBreakdown,
   type Tally,
 } from './proxies/store.ts'
 

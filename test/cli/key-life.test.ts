@@ -237,8 +237,8 @@ describe('keys show', () => {
     for (const line of [
       `id         ${id}\n`,
       'last seen  2026-11-20T13:00:00.000Z\n',
-      'LIMIT    LEFT  OF  WINDOW   RESET IN\n',
-      'burst    1     2   5 s      4 s\n',
+      'LIMIT    LEFT  OF  WINDOW    RESET IN\n',
+      'burst    1     2   5 s       4 s\n',
       'today: 3 requests, 2 records, 1 refused\n',
       '|            █▄          | by hour, 00 to 23 UTC; most 2\n',
       '2026-11-20  3         2        1\n',

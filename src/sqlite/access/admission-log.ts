@@ -19,21 +19,12 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
 import { isStoreFailure } from '../errors.ts'
-import { createHistory, type MovedEntry, type Unmoved, type UseEntry } from './history.ts'
+import { createHistory, type LogEntry, type Unmoved } from './history.ts'
 import { type Content, createSnapshotWriter, DEFAULTS, type SnapshotOptions } from './snapshot.ts'
-import {
-  createSubjects,
-  type Entry,
-  type GivenBack,
-  type IsIncluded,
-  type ResetEntry,
-} from './subjects.ts'
+import { createSubjects, type IsIncluded } from './subjects.ts'
 
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string, history: string]
-
-/** A change of usage as a batch holds it, in JSON; its third member is an instant. */
-export type LogEntry = Entry | GivenBack | UseEntry | MovedEntry | ResetEntry
 
 function requireInstant(atMs: number): void {
   if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
@@ -48,8 +39,7 @@ function applyEntry({ subjects, history }: Content, entry: LogEntry, isIncluded?
     subjects.giveBack(entry, isIncluded)
     return history.giveBack(entry, isIncluded)
   }
-  subjects.apply(entry, isIncluded)
-  history.admit(entry, isIncluded)
+  history.admit(subjects.apply(entry, isIncluded), entry, isIncluded)
 }
 
 /** The latest admission of a batch; 0 when it has none. */

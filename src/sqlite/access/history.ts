@@ -7,7 +7,16 @@ import { type DayUse, utcHour } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import type { Subject } from '../../access/rate-limit.ts'
 import { utcDay } from '../../lib/time.ts'
-import { chunkOf, type Entry, type GivenBack, type IsIncluded } from './subjects.ts'
+import {
+  chunkOf,
+  type Entry,
+  type GivenBack,
+  type IsIncluded,
+  type Known as KnownSubject,
+  type ResetEntry,
+  type UsedDay,
+  type UsedKey,
+} from './subjects.ts'
 
 /** What answers added to the use of a key by `atMs`. */
 export type UseEntry = readonly [
@@ -20,8 +29,8 @@ export type UseEntry = readonly [
 /** A day of a key was moved to table `days`, at `atMs`. */
 export type MovedEntry = readonly [kind: 'moved', id: string, atMs: number, day: number]
 
-type Day = { readonly day: number; records: number; refused: number; readonly hours: number[] }
-type Known = { readonly id: string; lastMs: number; days: Day[] }
+/** A change of usage as a batch holds it, in JSON; its third member is an instant. */
+export type LogEntry = Entry | GivenBack | UseEntry | MovedEntry | ResetEntry
 
 /** A key in the text of a chunk. */
 type Saved = readonly [id: string, lastMs: number, days: SavedDay[]]
@@ -30,14 +39,14 @@ type SavedDay = readonly [
   ...[day: number, records: number, refused: number, first: number, hours: number[]],
 ]
 
-const saveDay = ({ day, records, refused, hours }: Day): SavedDay => {
+const saveDay = ({ day, records, refused, hours }: UsedDay): SavedDay => {
   const first = Math.max(
     0,
     hours.findIndex(requests => requests !== 0),
   )
   return [day, records, refused, first, hours.slice(first)]
 }
-const loadDay = ([day, records, refused, first, hours]: SavedDay): Day => ({
+const loadDay = ([day, records, refused, first, hours]: SavedDay): UsedDay => ({
   ...{ day, records, refused },
   hours: [...new Array<number>(first).fill(0), ...hours],
 })
@@ -45,28 +54,28 @@ const loadDay = ([day, records, refused, first, hours]: SavedDay): Day => ({
 const never: IsIncluded = () => false
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
-const toDayUse = (day: Day): DayUse => ({ ...day, requests: sum(day.hours) })
+const toDayUse = (day: UsedDay): DayUse => ({ ...day, requests: sum(day.hours) })
 
-const saveKeys = (keys: Iterable<Known>): string =>
+const saveKeys = (keys: Iterable<UsedKey>): string =>
   JSON.stringify(Array.from(keys, ({ id, lastMs, days }): Saved => [id, lastMs, days.map(saveDay)]))
-const loadKeys = (text: string): Known[] =>
+const loadKeys = (text: string): UsedKey[] =>
   (JSON.parse(text) as Saved[]).map(([id, lastMs, days]) => ({
-    ...{ id, lastMs },
+    ...{ id, lastMs, isForgotten: false },
     days: days.map(loadDay),
   }))
 
-function dayOf({ days }: Known, day: number): Day {
+function dayOf({ days }: UsedKey, day: number): UsedDay {
   const last = days.at(-1)
   if (last?.day === day) return last
   const known = days.find(each => each.day === day)
   if (known) return known
-  const added: Day = { day, records: 0, refused: 0, hours: [] }
+  const added: UsedDay = { day, records: 0, refused: 0, hours: [] }
   days.push(added)
   return added
 }
 
 /** Adds requests, 1 or -1, to the hour of an instant. */
-function addRequests(known: Known, atMs: number, requests: number): void {
+function addRequests(known: UsedKey, atMs: number, requests: number): void {
   const { hours } = dayOf(known, utcDay(atMs))
   const hour = utcHour(atMs)
   while (hours.length <= hour) hours.push(0)
@@ -76,14 +85,28 @@ function addRequests(known: Known, atMs: number, requests: number): void {
 /** The use of a key on days of which nothing is in table `days`; `lastMs`: its last admission. */
 export type Unmoved = { id: string; lastMs: number; days: DayUse[] }
 
-const toUnmoved = ({ id, lastMs, days }: Known, some = days): Unmoved => ({
+const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
   ...{ id, lastMs },
   days: some.map(toDayUse),
 })
 
+function daysBefore(
+  chunks: readonly ReadonlyMap<string, UsedKey>[],
+  day: number,
+  keysMax: number,
+): Unmoved[] {
+  const found: Unmoved[] = []
+  for (const known of chunks.flatMap(keys => [...keys.values()])) {
+    if (found.length === keysMax) break
+    const days = known.days.filter(each => each.day < day)
+    if (days.length > 0) found.push(toUnmoved(known, days))
+  }
+  return found
+}
+
 export type History = ReturnType<typeof createHistory>
 
-function addUse(known: Known, [, , atMs, records, refused]: UseEntry): void {
+function addUse(known: UsedKey, [, , atMs, records, refused]: UseEntry): void {
   const day = dayOf(known, utcDay(atMs))
   day.records += records
   day.refused += refused
@@ -91,30 +114,34 @@ function addUse(known: Known, [, , atMs, records, refused]: UseEntry): void {
 
 /** The use of keys in so many chunks; none at first. */
 export function createHistory(chunks: number) {
-  let byChunk = Array.from({ length: chunks }, () => new Map<string, Known>())
+  let byChunk = Array.from({ length: chunks }, () => new Map<string, UsedKey>())
 
   /**
    * The key of a subject, added when it is not known; `null` when its chunk is included already, and
    * for an address of a temporary key, which is counted itself.
    */
-  function find(kind: Subject['kind'], subjectId: string, isIncluded: IsIncluded): Known | null {
+  function find(kind: Subject['kind'], subjectId: string, isIncluded: IsIncluded): UsedKey | null {
     if (kind === 'temp') return null
     const id = kind === 'demo' ? DEMO_KEY : subjectId
     const chunk = chunkOf(id, chunks)
     if (isIncluded(chunk)) return null
     const keys = byChunk[chunk]
-    const known = keys?.get(id) ?? { id, lastMs: 0, days: [] }
+    const known = keys?.get(id) ?? { id, lastMs: 0, days: [], isForgotten: false }
     keys?.set(id, known)
     return known
   }
 
   return {
-    /** Counts an admission. */
-    admit([kind, id, atMs]: Entry, isIncluded = never): void {
-      const known = find(kind, id, isIncluded)
-      if (known === null) return
-      addRequests(known, atMs, 1)
-      known.lastMs = atMs
+    /** Counts an admission of `subject`; `null`: one that its chunk includes already. */
+    admit(subject: KnownSubject | null, [kind, id, atMs]: Entry, isIncluded = never): void {
+      let used = subject?.used ?? null
+      if (used === null || used.isForgotten) {
+        used = find(kind, id, isIncluded)
+        if (used === null) return
+        if (subject !== null && kind === 'key') subject.used = used
+      }
+      addRequests(used, atMs, 1)
+      used.lastMs = atMs
     },
 
     /** Takes an admission that is given back out again. */
@@ -134,7 +161,9 @@ export function createHistory(chunks: number) {
       const known = byChunk[chunk]?.get(id)
       if (known === undefined || isIncluded(chunk)) return
       known.days = known.days.filter(each => each.day !== day)
-      if (known.days.length === 0) byChunk[chunk]?.delete(id)
+      if (known.days.length > 0) return
+      known.isForgotten = true
+      byChunk[chunk]?.delete(id)
     },
 
     read(id: string): Unmoved | null {
@@ -143,17 +172,7 @@ export function createHistory(chunks: number) {
     },
 
     /** Keys with days before `day`, at most so many, and those days. */
-    before(day: number, keysMax: number): Unmoved[] {
-      const found: Unmoved[] = []
-      for (const keys of byChunk) {
-        for (const known of keys.values()) {
-          if (found.length === keysMax) return found
-          const days = known.days.filter(each => each.day < day)
-          if (days.length > 0) found.push(toUnmoved(known, days))
-        }
-      }
-      return found
-    },
+    before: (day: number, keysMax: number): Unmoved[] => daysBefore(byChunk, day, keysMax),
 
     /** The text of a chunk, and adding what such a text holds. */
     save: (chunk: number): string => saveKeys(byChunk[chunk]?.values() ?? []),
@@ -162,7 +181,7 @@ export function createHistory(chunks: number) {
     },
 
     clear(): void {
-      byChunk = byChunk.map(() => new Map<string, Known>())
+      byChunk = byChunk.map(() => new Map<string, UsedKey>())
     },
   }
 }

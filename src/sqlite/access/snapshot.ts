@@ -3,8 +3,7 @@
  * written, when batches that all chunks include are removed, and which subjects are forgotten.
  */
 import type { Database } from 'bun:sqlite'
-import type { LogEntry } from './admission-log.ts'
-import type { History } from './history.ts'
+import type { History, LogEntry } from './history.ts'
 import { KEEP_ADDRESSES_MS, type KeepMs, type Subjects } from './subjects.ts'
 
 /** The content of the log and the snapshot in memory. */

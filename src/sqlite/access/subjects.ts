@@ -64,7 +64,27 @@ function fromGaps(gaps: number[]): number[] {
   return gaps
 }
 
-type Known = Subject & { readonly chunk: number; readonly usage: Usage }
+/** The use of a key on a day, and of a key on days, as `history.ts` counts them. */
+export type UsedDay = {
+  readonly day: number
+  records: number
+  refused: number
+  readonly hours: number[]
+}
+export type UsedKey = {
+  readonly id: string
+  lastMs: number
+  days: UsedDay[]
+  /** It is not counted any more: the next admission begins another one. */
+  isForgotten: boolean
+}
+
+/** A subject. `used` is that of a key, kept here so that an admission finds both at once. */
+export type Known = Subject & {
+  readonly chunk: number
+  readonly usage: Usage
+  used: UsedKey | null
+}
 
 function toSaved({ kind, id, usage }: Known): Saved {
   const { admissions, requests, latestMs } = usage
@@ -129,7 +149,7 @@ export function createSubjects(chunks: number) {
   let byChunk: Known[][] = Array.from({ length: chunks }, () => [])
 
   function add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-    const known = { kind, id, chunk, usage }
+    const known = { kind, id, chunk, usage, used: null }
     byId[kind].set(id, known)
     byChunk[chunk]?.push(known)
     return known
@@ -138,13 +158,17 @@ export function createSubjects(chunks: number) {
   return {
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id)?.usage ?? null,
 
-    /** Adds an admission, unless its chunk `isIncluded` in a snapshot that has it already. */
-    apply([kind, id, atMs, requests, kept]: Entry, isIncluded = never): void {
+    /**
+     * Adds an admission and returns its subject; `null`, and nothing is added, when its chunk
+     * `isIncluded` in a snapshot that has it already.
+     */
+    apply([kind, id, atMs, requests, kept]: Entry, isIncluded = never): Known | null {
       let known = byId[kind].get(id)
       const chunk = known?.chunk ?? chunkOf(id, chunks)
-      if (isIncluded(chunk)) return
+      if (isIncluded(chunk)) return null
       known ??= add(kind, id, chunk, { ...UNUSED, admissions: [] })
       addAdmission(known.usage, atMs, requests, kept)
+      return known
     },
 
     /** Removes an admission; does nothing if no limit counts it any more. */

@@ -108,6 +108,27 @@ describe('usage', () => {
   }
 })
 
+describe('usage of client addresses', () => {
+  test.each([
+    ['a window of a day', 'burst_requests = 2, burst_seconds = 86400', 2 * DAY_MS],
+    ['a window of three hours', 'burst_requests = 2, burst_seconds = 10800', 6 * HOUR_MS],
+    ['requests a day', 'daily = 2', 2 * DAY_MS],
+  ])('is kept as long as plan demo counts it: %s', async (_, limits, keptMs) => {
+    const server = openUsage()
+    server.db.run(`update plans set ${limits} where name = 'demo'`)
+    await ask(server, DEMO, T0)
+    for (const [ageMs, requests] of [
+      [keptMs, 1],
+      [keptMs + 1, 0],
+    ] as const) {
+      await ask(server, regular({}, 'other'), T0 + ageMs)
+      server.prune(T0 + ageMs)
+      expect(server.read({ kind: 'demo', id: IP }).requests).toBe(requests)
+    }
+    server.close()
+  })
+})
+
 describe('what is used up', () => {
   test('is not removed because the clock runs ahead of every admission', async () => {
     const server = openUsage()

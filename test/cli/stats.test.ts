@@ -1,0 +1,141 @@
+/** `stats` (contract G5): the use of the last 24 hours and the list, for a terminal and as JSON. */
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { bar, bars, columns } from '../../src/cli/chart.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ask } from '../support/answer.ts'
+import { addKeys, addList, T0 } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
+import { startService } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+setDefaultTimeout(60_000)
+
+const HOUR = 3600
+
+/** A list, and two keys and demo that were used yesterday and today. */
+async function usedDirectory() {
+  const dir = temporaryDirectory()
+  addList(dir, [
+    { ip: '192.0.2.1:80', type: 'http', country: 'DE', age: 30, works: 100 },
+    { ip: '192.0.2.2:80', type: 'http', country: 'DE', age: 301 },
+    { ip: '198.51.100.1:80', type: 'socks5', country: 'FR', age: 3601 },
+    { ip: '203.0.113.1:80', type: 'socks4', age: 8 * 24 * HOUR },
+  ])
+  const plans = { once: { burst: { requests: 1, seconds: 1 } } }
+  const keys = ['busy', 'idle', 'never'].map(key => ({ key, plan: 'once', label: `label ${key}` }))
+  const [busy, idle] = addKeys(dir, plans, keys, T0)
+  const service = await startService(dir)
+  for (const seconds of [-13 * HOUR, -24 * HOUR, -HOUR, 0, 1, 1]) {
+    service.setClock(seconds)
+    await ask(service, '/api?key=busy&time=999999')
+  }
+  await ask(service, '/api?key=idle&count=1&time=999999')
+  await ask(service, '/api?key=demo&time=999999')
+  await service.stop()
+  return { dir, busy, idle }
+}
+
+describe('stats', () => {
+  test('has requests by hour, the busiest keys of today, and the list', async () => {
+    const { dir, busy, idle } = await usedDirectory()
+    const { exitCode, stdout, stderr } = await proxylist(['stats', '--json', '--data', dir])
+    expect([exitCode, stderr]).toEqual([0, ''])
+    const { hours, ...rest } = JSON.parse(stdout)
+    expect(hours).toHaveLength(24)
+    expect(hours[0].hour).toBe('2026-11-19T13:00:00.000Z')
+    const used = hours.filter(({ requests }: { requests: number }) => requests > 0)
+    expect(used).toEqual([
+      { hour: '2026-11-19T23:00:00.000Z', requests: 1 },
+      { hour: '2026-11-20T11:00:00.000Z', requests: 1 },
+      { hour: '2026-11-20T12:00:00.000Z', requests: 4 },
+    ])
+    const key = { plan: 'once', refused: 0 }
+    expect(rest).toEqual({
+      today: { requests: 5, records: 14, refused: 1 },
+      keys: [
+        { ...key, id: busy, label: 'label busy', requests: 3, records: 12, refused: 1 },
+        { id: 'demo', label: '', plan: 'demo', requests: 1, records: 1, refused: 0 },
+        { ...key, id: idle, label: 'label idle', requests: 1, records: 1 },
+      ],
+      list: {
+        total: 4,
+        newest_seconds: 30,
+        types: [
+          { type: 'http', count: 2 },
+          { type: 'https', count: 0 },
+          { type: 'socks4', count: 1 },
+          { type: 'socks5', count: 1 },
+        ],
+        countries: [
+          { country: 'DE', count: 2 },
+          { country: '', count: 1 },
+          { country: 'FR', count: 1 },
+        ],
+        ages: [
+          { seconds: 60, count: 1 },
+          { seconds: 300, count: 0 },
+          { seconds: 600, count: 1 },
+          { seconds: 3600, count: 0 },
+          { seconds: 86_400, count: 1 },
+          { seconds: 604_800, count: 0 },
+          { seconds: null, count: 1 },
+        ],
+      },
+    })
+  })
+
+  test('draws them for a terminal', async () => {
+    const { dir, busy } = await usedDirectory()
+    const { stdout } = await proxylist(['stats', '--data', dir])
+    for (const line of [
+      'Today (UTC): 5 requests, 14 records, 1 refused\n',
+      `  12:00  4  ${'█'.repeat(40)}\n`,
+      `  11:00  1  ${'█'.repeat(10)}\n`,
+      '  13:00  0\n',
+      `${busy}  once  3         12       1        label busy\n`,
+      'List: 4 proxies, the newest check 30 s ago\n',
+      `  http    2  ${'█'.repeat(40)}\n`,
+      `  unknown  1  ${'█'.repeat(20)}\n`,
+      `  older             1  ${'█'.repeat(40)}\n`,
+    ]) {
+      expect(stdout).toContain(line)
+    }
+  })
+
+  test.each([
+    ['no list', PROXY_FILE, 'The list is empty.\n'],
+    ['no keys', ACCESS_FILE, 'Today (UTC): 0 requests, 0 records, 0 refused\n'],
+  ])('shows the rest where there is %s', async (_, file, line) => {
+    const { dir } = await usedDirectory()
+    rmSync(join(dir, file))
+    const { exitCode, stdout } = await proxylist(['stats', '--data', dir])
+    expect([exitCode, stdout.includes(line)]).toEqual([0, true])
+  })
+})
+
+describe('a chart', () => {
+  test.each([
+    [0, 8, ''],
+    [8, 8, '█'.repeat(40)],
+    [1, 1_000_000, '▏'],
+    [1, 64, '▋'],
+    [5, 0, ''],
+  ])('%d of %d is a bar of its length', (value, most, expected) => {
+    expect(bar(value, most)).toBe(expected)
+  })
+  test('has columns from an eighth to whole; none is a space', () => {
+    expect(columns([0, 1, 4, 8, 0])).toBe(' ▁▄█ ')
+    expect(columns([])).toBe('')
+  })
+  test('aligns names and numbers, wide characters too', () => {
+    expect(
+      bars([
+        ['a', 1000],
+        ['日本', 0],
+      ]),
+    ).toBe(`  a     1,000  ${'█'.repeat(40)}\n  日本      0\n`)
+  })
+})
