@@ -103,7 +103,7 @@ function createRowReader(
   const totals: Totals = { read: 0, rejected: 0 }
   /** The members of the row before: rows mostly have the same, which need no look-up. */
   let members: string[] = []
-  let translate: Translator['translate'] = null
+  let { translate, isRecord }: Pick<Translator, 'translate' | 'isRecord'> = translatorOf([])
 
   function hasOtherMembers(row: RawRow): boolean {
     let at = 0
@@ -115,7 +115,7 @@ function createRowReader(
     members = []
     for (const member in row) members.push(member)
     const translator = translatorOf(members)
-    translate = translator.translate
+    ;({ translate, isRecord } = translator)
     for (const member of translator.unknown) {
       if (!ignored.has(member)) observer.ignored(file, line, member)
       ignored.add(member)
@@ -135,7 +135,7 @@ function createRowReader(
     sinkOf: (file: string, format: Format): RowSink => ({
       row(line, row, listedAs) {
         if (hasOtherMembers(row)) takeMembers(file, line, row)
-        const isForeign = format === 'csv' || translate !== null
+        const isForeign = translate !== null || (format === 'csv' && !isRecord)
         const result = readRow(row, isForeign ? foreign : defaults, listedAs, translate)
         if (!result.ok) return bad(file, line, result.field, result.reason)
         totals.read += 1

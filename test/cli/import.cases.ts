@@ -145,6 +145,189 @@ export const ROWS: readonly Transcript[] = [
 
 const OTHERS = 'http://192.0.2.3:80\nhttp://192.0.2.2:1080\n'
 
+const many = (rows: number): string =>
+  Array.from({ length: rows }, (_, i) => `http://192.0.2.${i}:80\n`).join('')
+
+/** What `--replace` refuses, and how an operator says that it is meant. */
+export const GUARDS: readonly Transcript[] = [
+  ...['[]', '{"status":"ok","count":0,"data":[]}', '', '# none today\n', 'ip,type\n'].map(
+    empty => ({
+      name: `--replace by a file without a row keeps the list: ${JSON.stringify(empty)}`,
+      files: { 'a.txt': TXT, empty },
+      steps: [
+        { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
+        {
+          args: ['import', 'empty', '--replace'],
+          exitCode: 1,
+          stderr:
+            'proxylist: empty holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n',
+        },
+        { args: ['list'], stdout: BOTH },
+        {
+          args: ['import', 'empty', '--replace', '--allow-empty', '--json'],
+          stdout: counts({ removed: 2 }),
+          stderr: 'empty: note: no row was found\n',
+        },
+      ],
+    }),
+  ),
+  {
+    name: '--replace that would shrink a list of 100 rows to under half keeps the list',
+    files: { 'a.txt': many(100), 'b.txt': many(49), 'c.txt': `${many(49)}x\n`, 'd.txt': many(50) },
+    steps: [
+      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 100, added: 100 }) },
+      {
+        args: ['import', 'b.txt', '--replace'],
+        exitCode: 1,
+        stderr:
+          'proxylist: this would shrink the list from 100 rows to 49; nothing was imported (--allow-shrink if that is meant)\n',
+      },
+      {
+        args: ['import', 'c.txt', '--replace'],
+        exitCode: 1,
+        stderr: /^c\.txt:50: .*\nproxylist: this would/,
+      },
+      { args: ['list', 'count=1000'], stdout: many(100).replaceAll('http://', '') },
+      { args: ['import', 'b.txt', '--json'], stdout: counts({ read: 49, unchanged: 49 }) },
+      {
+        args: ['import', 'd.txt', '--replace', '--json'],
+        stdout: counts({ read: 50, unchanged: 50, removed: 50 }),
+      },
+      {
+        args: ['import', 'b.txt', '--replace', '--json'],
+        stdout: counts({ read: 49, unchanged: 49, removed: 1 }),
+      },
+    ],
+  },
+  {
+    name: '--allow-shrink says that it is meant',
+    files: { 'a.txt': many(200), 'b.txt': many(1) },
+    steps: [
+      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 200, added: 200 }) },
+      {
+        args: ['import', 'b.txt', '--replace', '--allow-shrink', '--json'],
+        stdout: counts({ read: 1, unchanged: 1, removed: 199 }),
+      },
+    ],
+  },
+]
+
+/** Lists as they are found: what the command line adds to `test/import/found-lists.test.ts`. */
+export const FOUND: readonly Transcript[] = [
+  {
+    name: '--map names columns and --ping-unit their unit; a map is repeatable, also in the environment',
+    files: { 'a.csv': 'Where,Kind,Lag\n192.0.2.1:80,http,530\n' },
+    steps: [
+      {
+        args: [
+          ...['import', 'a.csv', '--map', 'where=ip', '--map', 'Kind=type', '--map', 'Lag=ping'],
+          ...['--ping-unit', 'ms', '--json'],
+        ],
+        stdout: counts({ read: 1, added: 1 }),
+      },
+      {
+        args: ['import', 'a.csv', '--json'],
+        env: { PROXYLIST_MAP: 'Where=ip,Kind=type,Lag=ping', PROXYLIST_PING_UNIT: 'ms' },
+        stdout: counts({ read: 1, unchanged: 1 }),
+      },
+      {
+        args: ['list', 'get=json&fields=ip,ping&pretty=0'],
+        stdout: '[{"ip":"192.0.2.1:80","ping":0.53}]',
+      },
+    ],
+  },
+  {
+    name: 'a ping of 530 is not stored as 530 seconds, and the hint says what to do',
+    files: { 'a.csv': 'ip,type,ping\n192.0.2.1:80,http,0.5\n192.0.2.2:80,http,530\n' },
+    steps: [
+      {
+        args: ['import', 'a.csv', '--json'],
+        stdout: counts({ read: 2, added: 1, rejected: 1 }),
+        stderr: 'a.csv:3: ping is over 60 s; if it is in milliseconds, give --ping-unit ms\n',
+      },
+    ],
+  },
+  {
+    name: 'a header that has a column twice is refused',
+    files: { 'a.csv': 'ip,type,type\n192.0.2.1:80,http,https\n' },
+    steps: [
+      {
+        args: ['import', 'a.csv'],
+        exitCode: 1,
+        stderr:
+          "proxylist: a.csv: has the column 'type' twice in its CSV header; remove or rename one; nothing was imported\n",
+      },
+    ],
+  },
+  {
+    name: 'CSV whose lines end in carriage returns only is read',
+    files: { 'a.csv': 'ip,type\r192.0.2.1:8080,http\r192.0.2.2:1080,socks5\r' },
+    steps: [
+      { args: ['import', 'a.csv', '--json'], stdout: counts({ read: 2, added: 2 }) },
+      { args: ['list'], stdout: BOTH },
+    ],
+  },
+  {
+    name: 'a file without a row says so',
+    files: { 'a.csv': 'ip,type\n' },
+    steps: [
+      {
+        args: ['import', 'a.csv', '/dev/null', '--json'],
+        stdout: counts({}),
+        stderr: 'a.csv: note: no row was found\n/dev/null: note: no row was found\n',
+      },
+    ],
+  },
+  {
+    name: '--type SOCKS5 is taken in any case',
+    files: { 'a.txt': BARE },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--type', 'SOCKS5', '--json'],
+        stdout: counts({ read: 2, added: 2 }),
+      },
+      { args: ['list', 'type=socks5'], stdout: BOTH },
+    ],
+  },
+  {
+    name: 'Washington, D.C. does not lose its row, and is found by the name that is shown',
+    files: {
+      'a.csv': 'ip,type,city\n192.0.2.1:8080,http,"Washington, D.C."\n',
+      'b.json': '[{"ip":"192.0.2.2:1080","type":"socks5","city":"Washington, D.C."}]',
+    },
+    steps: [
+      { args: ['import', 'a.csv', 'b.json', '--json'], stdout: counts({ read: 2, added: 2 }) },
+      { args: ['list', 'city=washington d.c.'], stdout: BOTH },
+    ],
+  },
+  {
+    name: 'credentials, spreadsheets and pages are refused with the message that helps',
+    files: {
+      'a.txt': 'http://user:pass@192.0.2.1:80\n',
+      'b.xlsx': 'PK\u0003\u0004 and so on',
+      'c.html': '<!doctype html><td>192.0.2.1</td>',
+    },
+    steps: [
+      {
+        args: ['import', 'a.txt'],
+        exitCode: 1,
+        stderr:
+          'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable; nothing was imported\n',
+      },
+      {
+        args: ['import', 'b.xlsx'],
+        exitCode: 1,
+        stderr: /spreadsheet .*; save it as CSV; nothing/,
+      },
+      {
+        args: ['import', 'c.html'],
+        exitCode: 1,
+        stderr: /looks like an HTML or XML page: get the list/,
+      },
+    ],
+  },
+]
+
 export const WHOLE_LISTS: readonly Transcript[] = [
   {
     name: '--replace swaps the whole list',

@@ -15,7 +15,7 @@ import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, type Transcript, take } from '../support/transcript.ts'
 import { DAMAGES, READERS } from './data.cases.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
-import { counts, FORMATS, ROWS, WHOLE_LISTS } from './import.cases.ts'
+import { counts, FORMATS, FOUND, GUARDS, ROWS, WHOLE_LISTS } from './import.cases.ts'
 import { LISTS, MIXED } from './list.cases.ts'
 import { KEYS, PLAN_STEPS, TWINS } from './registry.cases.ts'
 import { BAD_VALUES, HINTS, MISTAKES } from './usage.cases.ts'
@@ -39,6 +39,8 @@ testTranscripts('import takes rows one by one', ROWS)
 testTranscripts('import takes a list whole', WHOLE_LISTS)
 testTranscripts('feeds', FEEDS)
 testTranscripts('feeds that are refused', BAD_FEEDS)
+testTranscripts('import --replace is guarded', GUARDS)
+testTranscripts('import takes lists as they are found', FOUND)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)

@@ -37,10 +37,8 @@ export const MISTAKES: readonly (readonly [args: readonly string[], says: RegExp
   [['keys', 'revoke', 'a', 'b'], /too many arguments/],
   [['plans', 'set', 'a', 'b'], /too many arguments/],
   [['import'], /missing.*argument.*file/],
-  [
-    ['import', 'a.txt', '--map', 'a=prot'],
-    /--map: no field is called 'prot'; did you mean 'port'\?/,
-  ],
+  [['import', 'a.txt', '--map', 'a=contry'], /no field is called 'contry'; did you mean 'country'/],
+  [['import', 'a.txt', '--map', 'a=x'], /no field is called 'x'; the fields are ip, port, /],
   [['keys', 'revoke'], /missing.*argument.*id/],
   [['plans', 'set'], /missing.*argument.*name/],
   [['plans', 'remove'], /missing.*argument.*name/],

@@ -349,6 +349,12 @@ const READ: readonly Reading[] = [
     [{ ...ONE, pingMs: 530 }],
   ],
   [
+    'seconds in our own CSV, however many',
+    'ip,ip_out,type,anon,speed,ping,timecheck,country,city,works,smtp,telegram,avito,google,the service\n192.0.2.1:80,,http,,,530,,,,,,,,,\n',
+    {},
+    [{ ...ONE, pingMs: 530_000 }],
+  ],
+  [
     'seconds in our own JSON, however many',
     '[{"ip":"192.0.2.1:80","type":"http","ping":530}]',
     {},

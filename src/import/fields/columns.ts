@@ -24,7 +24,8 @@ export function checkMapping(mapping: Mapping | undefined, provider: string): vo
   for (const field of mapping?.values() ?? []) {
     if (known.has(field) || field === IGNORED) continue
     const near = nearest(field, [...known])
-    const hint = near === null ? [...known].join(', ') : `did you mean '${near}'?`
+    const hint =
+      near === null ? `the fields are ${[...known].join(', ')}` : `did you mean '${near}'?`
     throw new CommandError(`--map: no field is called '${field.slice(0, 40)}'; ${hint}`, 2)
   }
 }

@@ -2,6 +2,7 @@
  * Owns turning a row under the names of another tool or of a spreadsheet into one under ours. What
  * the names are is in `columns.ts`; what the values may be is in `row.ts`.
  */
+import { memberNames } from '../../api/render.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
 import { type Fact, knownColumns, type Names, normalise, type Place } from './columns.ts'
 import { countryCode } from './countries.ts'
@@ -13,6 +14,8 @@ export type Translator = {
   translate: ((row: RawRow) => RawRow) | null
   /** Members that mean nothing here. */
   unknown: readonly string[]
+  /** Whether rows are complete records of the API, whose ping is in seconds. */
+  isRecord: boolean
 }
 
 /** Tools whose rows are recognised by members that only they have together. */
@@ -81,15 +84,19 @@ export function createTranslator(
 ): Translator {
   const known = knownColumns(provider)
   const others = members.filter(member => !known.has(member))
-  if (others.length === 0 && !names.hasMapping) return { translate: null, unknown: [] }
+  if (others.length === 0 && !names.hasMapping) {
+    const isRecord = memberNames(provider).every(name => name === 'port' || members.includes(name))
+    return { translate: null, unknown: [], isRecord }
+  }
   const normalised = new Set(members.map(normalise))
   const tool = TOOLS.find(({ members: marks }) => marks.every(mark => normalised.has(mark)))
   const used = members.filter(member => !tool?.ignored.includes(normalise(member)))
   const { fields, facts, unknown } = columnsOf(used, names)
   const isOurs = others.every(member => unknown.includes(member)) && !names.hasMapping
-  if (isOurs) return { translate: null, unknown }
+  if (isOurs) return { translate: null, unknown, isRecord: false }
   const plan = { fields: [...fields], facts, pingUnit: tool?.ping, standardType }
-  return { translate: row => translate(row, plan), unknown: tool === undefined ? unknown : [] }
+  const notable = tool === undefined ? unknown : []
+  return { translate: row => translate(row, plan), unknown: notable, isRecord: false }
 }
 
 type Plan = {

@@ -561,6 +561,25 @@ async function startWriter(dir: string, go: string) {
   return writer
 }
 
+describe('before a list is replaced', () => {
+  test('the caller sees both sizes, and what it throws leaves the list as it was', () => {
+    const list = open()
+    load(list, [at(1), at(2), at(3)])
+    const before = stored(list)
+    const importTx = beginImport(list.db, 'replace')
+    for (const row of [at(3), at(4), at(4)]) importTx.add(row)
+    const refuse = (sizes: unknown): void => {
+      expect(sizes).toEqual({ before: 3, after: 2 })
+      throw new Error('no')
+    }
+    expect(() => importTx.commit(refuse)).toThrow('no')
+    importTx.rollback()
+    expect(stored(list)).toEqual(before)
+    expect(isChecksumRight(list.db)).toBeTrue()
+    expect(load(list, [at(9)], 'replace')).toMatchObject({ added: 1, removed: 3 })
+  })
+})
+
 describe('while another process imports', () => {
   for (const mode of MODES) {
     test(`an import says that it waits, then does its work, ${mode}`, async () => {
