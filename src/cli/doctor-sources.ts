@@ -18,8 +18,12 @@ function problemOf(work: () => unknown): string[] {
   }
 }
 
+/** Where systemd puts the credentials of a service, with access lists that their modes do not show. */
+const CREDENTIALS = '/run/credentials/'
+
 /** A file with secrets that others can read. */
 function openToOthers(file: string): string[] {
+  if (file.startsWith(CREDENTIALS)) return []
   const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0
   return (mode & 0o077) === 0 ? [] : [`${file} is open to others; chmod 600`]
 }

@@ -2,6 +2,7 @@
  * Owns the process in which a server fetches a feed: this very program, as `fetch`. A process of its
  * own takes no time of the requests, gives its memory back, and can be killed at any moment.
  */
+import { existsSync } from 'node:fs'
 import { type Environment, processEnvironment } from '../config/environment.ts'
 import { environmentNameOf, type SettingName } from '../config/settings.ts'
 import { IS_COMPILED } from '../config/version.ts'
@@ -9,8 +10,14 @@ import { type Feed, feedLine } from '../import/feeds/feed.ts'
 import type { Attempt } from '../jobs/feeds.ts'
 import { messageOf } from '../lib/errors.ts'
 
+/** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */
+const OWN_FILE = '/proc/self/exe'
+
 /** How this program is started. */
-const PROGRAM = IS_COMPILED ? [process.execPath] : [process.execPath, Bun.main]
+const programOf = (): string[] => {
+  if (!IS_COMPILED) return [process.execPath, Bun.main]
+  return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
+}
 
 /** Settings as text, `''` for one that is not set. */
 type Texts = { readonly [name in SettingName]?: string | undefined }
@@ -34,7 +41,8 @@ const lastLine = (text: string): string =>
 /** Fetches a feed in a process; its settings travel in the environment, which other users cannot read. */
 export function startFetch(feed: Feed, settings: Texts): Attempt {
   try {
-    const child = Bun.spawn([...PROGRAM, 'fetch'], {
+    const child = Bun.spawn([...programOf(), 'fetch'], {
+      argv0: 'proxylist',
       env: {
         ...processEnvironment(),
         ...environmentOf({ ...settings, feed: feedLine(feed), feeds: '' }),

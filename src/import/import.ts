@@ -173,7 +173,7 @@ export async function importSources(
   async function readSource({ name, bytes: given }: Source): Promise<void> {
     try {
       const { head, isComplete, all } = await withLineFeeds(
-        textOf(until(given, count, options.signal), options.bytesMax ?? Infinity),
+        textOf(until(given, count, options.signal), options.bytesMax),
       )
       const { format: asked } = options
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked

@@ -1,12 +1,12 @@
 /** A server that feeds itself (contract G1): what it imports, says and hides, and how it ends. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { reply, startFeedServer } from '../support/feed-server.ts'
 import { lines } from '../support/feeds.ts'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { launchServer } from '../support/launch.ts'
-import { createClock, program, proxylist } from '../support/program.ts'
+import { BINARY, createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -48,6 +48,9 @@ test('a failing feed is said once, without its secrets, which are nowhere in the
   expect(stdout).toContain('answers with status 503')
   expect(examined).toContain('key=***: answers with status 503')
   const files = readdirSync(dir).map(name => readFileSync(join(dir, name), 'latin1'))
+  for (const name of readdirSync(dir).filter(name => name.startsWith('feeds.db'))) {
+    expect([name, statSync(join(dir, name)).mode & 0o777]).toEqual([name, 0o600])
+  }
   expect([server.written.stderr, stdout, examined, ...files].join('')).not.toContain('SECRET')
 })
 
@@ -100,6 +103,38 @@ test('two servers on one data directory serve what either fetches', async () => 
   for (const server of servers) expect(await server.ask()).toContain('198.51.0.2:80\n')
   for (const server of servers) await server.stop()
 })
+
+test('Ctrl-C ends fetch with one sentence that says what was kept', async () => {
+  const asked = Promise.withResolvers<void>()
+  const source = await startFeedServer({ '/a': () => asked.resolve() })
+  const dir = dataDirectory()
+  const fetching = startProgram(['fetch', '--feed', `${source.url}/a`, '--data', dir])
+  await asked.promise
+  fetching.kill('SIGINT')
+  expect(await fetching.ended).toBe(130)
+  expect(fetching.written.stderr).toBe(
+    'proxylist: interrupted; feeds that were not imported yet left the list as it was\n',
+  )
+  const { stdout } = await proxylist(['list', 'time=999', '--data', dir])
+  expect(stdout).toBe('192.0.2.1:80\n')
+})
+
+const binary = BINARY
+if (binary !== undefined) {
+  test('a server whose file was replaced by an upgrade goes on with its own version', async () => {
+    const source = await startFeedServer({ '/a': reply(503) })
+    const file = join(temporaryDirectory(), 'proxylist')
+    copyFileSync(binary, file)
+    const args = ['--data', dataDirectory(), '--listen', '127.0.0.1:0']
+    const feed = ['--feed', `${source.url}/a every=1s`]
+    const server = await launchServer([file, 'serve', ...args, ...feed])
+    await server.says(/: answers with status 503/)
+    rmSync(file)
+    source.answers['/a'] = reply(200, {}, lines(3))
+    await server.says(/works again: 3 rows\n/)
+    expect(await server.stop()).toBe(0)
+  })
+}
 
 describe('is refused with one sentence and status 2', () => {
   test.each([

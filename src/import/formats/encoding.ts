@@ -92,7 +92,7 @@ async function* decompressed(bytes: Bytes, { name }: Compression, bytesMax: numb
  * @throws UnusableFile when it is no text, cannot be read, or has more than `bytesMax` bytes
  *   decompressed.
  */
-export async function* textOf(source: Bytes, bytesMax: number): Chunks {
+export async function* textOf(source: Bytes, bytesMax = Infinity): Chunks {
   const { start, all } = await peekBytes(readable(source))
   const compression = COMPRESSED.find(({ magic }) => begins(start, magic))
   if (compression === undefined) return yield* decoded(start, all)

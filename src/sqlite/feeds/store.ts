@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import type { FeedKey, FeedState, FeedStore } from '../../import/feeds/store.ts'
 import { HOUR_MS } from '../../lib/time.ts'
 import { type OpenMode, openDatabase } from '../database.ts'
-import { isAlive } from '../database-files.ts'
+import { isAlive, removeDatabase } from '../database-files.ts'
+import { isDamage } from '../errors.ts'
 import feeds from './migrations/1-feeds.sql' with { type: 'text' }
 
 export const FEEDS_FILE = 'feeds.db'
@@ -107,12 +108,20 @@ function createFeedStore(db: Database): FeedStore {
   }
 }
 
-/** Opens the states of the feeds in `dir`; see `openDatabase` for `mode` and errors. */
+function openFile(file: string, mode: OpenMode): Database {
+  const options = { holds: 'feeds', scripts: FEEDS_SCHEMA, pageBytes: 1024, cacheKib: 256 } as const
+  try {
+    return openDatabase(file, { ...options, ...mode })
+  } catch (error) {
+    if (mode.mustExist || !isDamage(error)) throw error
+    removeDatabase(file) // its content is made again
+    return openDatabase(file, options)
+  }
+}
+
+/** Opens the states of the feeds in `dir`, without those of a damaged file; see `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
-  const db = openDatabase(join(dir, FEEDS_FILE), {
-    ...{ holds: 'feeds', scripts: FEEDS_SCHEMA, pageBytes: 1024, cacheKib: 256 },
-    ...mode,
-  })
+  const db = openFile(join(dir, FEEDS_FILE), mode)
   return { ...createFeedStore(db), close: () => db.close(true) }
 }
 

@@ -86,8 +86,13 @@ describe('a claim', () => {
   })
 })
 
-test('a file that is damaged is named in one sentence', () => {
+test('a file that is damaged is named where it is only read, and else made again', () => {
   const dir = temporaryDirectory()
-  writeFileSync(join(dir, FEEDS_FILE), 'not a database at all, not a database at all')
-  expect(() => openFeeds(dir)).toThrow(`${join(dir, FEEDS_FILE)} is not a database`)
+  const file = join(dir, FEEDS_FILE)
+  writeFileSync(file, 'not a database at all, not a database at all')
+  expect(() => openFeeds(dir, { mustExist: true })).toThrow(`${file} is not a database`)
+  const store = open(dir)
+  expect(store.list()).toEqual([])
+  store.save(A.id, STATE)
+  expect(openFeeds(dir, { mustExist: true }).list()).toEqual([STATE])
 })
