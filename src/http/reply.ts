@@ -3,6 +3,7 @@ import type { LimitStatus } from '../access/rate-limit.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import type { Sent } from '../api/streaming.ts'
+import { formatHttpDate } from '../lib/time.ts'
 import { addCors, CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
 
 export type Body =
@@ -78,7 +79,7 @@ export function responseOf(
   const headers = completeHeaders(requestId, limits, reply.headers)
   if (cors !== null) addCors(headers, cors)
   if (!isHead) return new Response(contentOf(body), { status, headers })
-  headers.date = new Date(nowMs).toUTCString() // Bun 1.4.4 adds it to all others
+  headers.date = formatHttpDate(nowMs) // Bun 1.4.4 adds it to all others
   if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
   else headers['content-length'] = String(lengthOf(body))
   return new Response(null, { status, headers })

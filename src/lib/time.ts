@@ -31,6 +31,9 @@ function rememberLast(format: (instant: number) => string): (instant: number) =>
 /** ISO 8601 with `Z`, milliseconds included. */
 export const formatInstant = rememberLast(ms => new Date(ms).toISOString())
 
+/** Unix milliseconds as the date of an HTTP header field (RFC 9110, 5.6.7). */
+export const formatHttpDate = rememberLast(ms => new Date(ms).toUTCString())
+
 /** `YYYY-MM-DD HH:MM:` at UTC+2, from Unix minutes. */
 const formatMinute = rememberLast(minutes =>
   new Date(minutes * MINUTE_MS + TIMECHECK_OFFSET_SECONDS * SECOND_MS)

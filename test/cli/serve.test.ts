@@ -246,6 +246,22 @@ describe('a whole answer of some length', () => {
     }
   })
 
+  test('has a Date, with HEAD too', async () => {
+    for (const [method, path] of [
+      ['GET', ASK],
+      ['HEAD', ASK],
+      ['HEAD', '/api'],
+      ['HEAD', '/healthz'],
+      ['HEAD', '/nowhere'],
+    ] as const) {
+      const { headers } = await fetch(server.url + path, { method })
+      expect([path, headers.get('date')]).toEqual([
+        path,
+        expect.stringMatching(/^\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT$/),
+      ])
+    }
+  })
+
   test('is the same compressed', async () => {
     const path = `${ASK}&count=900&get=json`
     const plain = await fetch(server.url + path, { headers })
@@ -274,27 +290,28 @@ test('the access log has the address of clients that leave without their answer'
   expect(new Set(clients)).toEqual(new Set(['127.0.0.1']))
 })
 
-describe('requests no well-behaved client sends', () => {
-  let server: Awaited<ReturnType<typeof startChild>>
-  beforeAll(async () => {
-    server = await startChild(dataDirectory())
+/** The server that the requests below are sent to. */
+let server: Awaited<ReturnType<typeof startChild>>
+beforeAll(async () => {
+  server = await startChild(dataDirectory())
+})
+afterAll(() => server.stop())
+
+/** Everything the server says to these bytes before it hangs up. */
+function exchange(bytes: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname, () => socket.end(bytes, 'latin1'))
+  let answer = ''
+  socket.on('data', chunk => {
+    answer += chunk
   })
-  afterAll(() => server.stop())
+  socket.on('error', reject)
+  socket.on('close', () => resolve(answer))
+  return promise
+}
 
-  /** Everything the server says to these bytes before it hangs up. */
-  function exchange(bytes: string): Promise<string> {
-    const { promise, resolve, reject } = Promise.withResolvers<string>()
-    const { hostname, port } = new URL(server.url)
-    const socket = connect(Number(port), hostname, () => socket.end(bytes, 'latin1'))
-    let answer = ''
-    socket.on('data', chunk => {
-      answer += chunk
-    })
-    socket.on('error', reject)
-    socket.on('close', () => resolve(answer))
-    return promise
-  }
-
+describe('requests no well-behaved client sends', () => {
   test.each(RAW_REQUESTS)('%s', async (_, bytes, statuses) => {
     const answer = await exchange(bytes)
     const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(answer)?.[1] ?? 0)
@@ -303,6 +320,49 @@ describe('requests no well-behaved client sends', () => {
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
   })
 
+  test.each(['GET', 'HEAD', 'POST', 'OPTIONS'])(
+    '%s with Expect gets one 100 Continue',
+    async method => {
+      for (const path of [ASK, '/healthz', '/nowhere']) {
+        const answer = await exchange(
+          `${method} ${path} HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n`,
+        )
+        expect([path, answer.split('HTTP/1.1 ').map(part => part.slice(0, 3))]).toEqual([
+          path,
+          ['', '100', expect.stringMatching(/^[24]\d\d$/)],
+        ])
+      }
+    },
+  )
+
+  // Bun's HTTP layer closes the connection of a method that it does not know, so that the service
+  // cannot answer or log it. Once this fails, Bun tells us of such requests: log them, and say so
+  // in README.md.
+  test.each(['BREW', 'FOO', 'Get'])(
+    '%s is closed by Bun without an answer or a line',
+    async method => {
+      const before = linesOf(server.output()).length
+      expect(await exchange(`${method} ${ASK} HTTP/1.1\r\nHost: a\r\n\r\n`)).toBe('')
+      const { headers } = await server.request('/healthz')
+      const id = headers.get('x-request-id') ?? ''
+      while (!server.output().includes(id)) await server.request('/nowhere')
+      const own = linesOf(server.output()).slice(before)
+      expect(own.filter(line => !/healthz|unknown/.test(line))).toEqual([])
+    },
+  )
+
+  test('other methods that Bun knows are answered 405 and logged', async () => {
+    for (const method of ['PATCH', 'PURGE', 'PROPFIND', 'M-SEARCH', 'QUERY', 'TRACE']) {
+      const answer = await exchange(
+        `${method} ${ASK} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`,
+      )
+      expect([method, answer.slice(0, 12)]).toEqual([method, 'HTTP/1.1 405'])
+      while (!server.output().includes(`"method":"${method}"`)) await server.request('/healthz')
+    }
+  })
+})
+
+describe('connections', () => {
   test('connections that end or never begin a request do no harm', async () => {
     expect(await exchange('')).toBe('')
     expect(await exchange('GET /api')).not.toMatch(/^HTTP\/1\.1 (?:2|5)/)

@@ -7,6 +7,8 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Decision } from '../../src/access/rate-limit.ts'
+import { ApiError } from '../../src/api/errors.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { type Answer, ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
@@ -503,4 +505,69 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
     expect(writtenBy(service).said).toHaveLength(1)
     await service.stop()
   })
+})
+
+describe('a failure while an error body is made', () => {
+  /** A number that can be read in the message, but not where the response is made. */
+  function unwritable(): number {
+    let reads = 0
+    const toString = (): string => (reads++ % 2 === 0 ? '1' : failing())
+    return { toString, toJSON: failing } as unknown as number
+  }
+
+  const refused = (): Decision => ({
+    ...{ kind: 'refused', limits: [], by: 'window' },
+    retryAfterSeconds: unwritable(),
+  })
+
+  test.each(['json', 'text'] as const)(
+    'is a plain 500 without internals, with --errors %s',
+    async errors => {
+      const service = await serviceWith(
+        ({ usage }) => ({ usage: { ...usage, admit: batch => batch.map(refused) } }),
+        {},
+        { errors, cors: '*' },
+      )
+      for (const method of ['GET', 'HEAD']) {
+        const { status, headers, text } = await service.request(ASK, { method })
+        expect([status, text]).toEqual([500, method === 'GET' ? 'internal error\n' : ''])
+        expect(JSON.stringify([...headers])).not.toMatch(INTERNALS)
+        expect(headers.get('content-type')).toBe('text/plain; charset=utf-8')
+        expect(headers.get('x-request-id')).toMatch(/^[\w-]{10,}$/)
+        expect(headers.get('access-control-allow-origin')).toBe('*')
+      }
+      const { statuses, said } = writtenBy(service)
+      expect(statuses).toEqual([500, 500])
+      expect(said[0]).toContain(SECRET) // the operator reads why
+      await service.stop()
+    },
+  )
+
+  test('of an answer is a plain 500, too', async () => {
+    const limit = { name: 'burst', quota: 1, windowSeconds: 1, remaining: 1, resetSeconds: 1 }
+    Object.defineProperty(limit, 'name', { get: failing })
+    const admitted = { kind: 'admitted', limits: [limit], atMs: T0 } as const
+    const service = await serviceWith(({ usage }) => ({
+      usage: { ...usage, admit: batch => batch.map(() => ({ ...admitted, limits: [limit] })) },
+    }))
+    const { status, text } = await service.request(ASK)
+    expect([status, text]).toEqual([500, 'internal error\n'])
+    await service.stop()
+  })
+})
+
+test('“too many long answers” is said once, whatever the number of requests', async () => {
+  const busy = new ApiError('DB_EXECUTE_FAILED', 'too many long answers', { retryAfterSeconds: 1 })
+  const topics: string[] = []
+  const service = await serviceWith(
+    ({ proxies }) => ({
+      proxies: { ...proxies, findEndpoints: () => 'too-large' },
+      streamer: { stream: () => Promise.reject(busy) },
+    }),
+    {},
+    { onRepeated: topic => void topics.push(topic) },
+  )
+  for (const _ of [1, 2, 3]) expect((await service.request(ASK)).status).toBe(503)
+  expect(topics).toEqual(Array.from({ length: 3 }, () => 'requests failed: too many long answers'))
+  await service.stop()
 })

@@ -17,7 +17,7 @@ export async function startInProcess(
   options: ServeOptions,
   exchange: Exchange = () => ({}),
 ): Promise<Service> {
-  const { errors = 'json', providerService = 'the service', cors, later } = options
+  const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -35,7 +35,10 @@ export async function startInProcess(
     clock,
     {
       ...{ hasLines: true, line: write, say: write, close: async () => {} },
-      sayRepeated: (_, sentence) => write(sentence),
+      sayRepeated(topic, sentence) {
+        onRepeated?.(topic)
+        write(sentence)
+      },
     },
     later,
   )

@@ -22,6 +22,8 @@ export type ServeOptions = {
   cors?: string
   /** Timers of a service in process; without them wrong keys are refused at once there. */
   later?: Later
+  /** Called with the topics of repeated sentences of a service in process. */
+  onRepeated?: (topic: string) => void
 }
 
 /** Both kinds of service believe X-Forwarded-For, so that tests can choose a client address. */

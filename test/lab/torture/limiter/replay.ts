@@ -40,6 +40,16 @@ const historiesOf = ({ histories }: Journal, { rules }: Observed): History[] =>
 /** An admission has a place in the journal for each of its subjects, one after the other. */
 const placesOf = ({ rules }: Observed): number => rules.length
 
+/** The quotas of networks in a RateLimit field, which follow those that admitted the request. */
+const NETWORK_ITEMS = /(?:^|, )"(subnets|clients)";r=(\d+);t=\d+/g
+
+/** How many networks RateLimit says are left of a quota. */
+function leftOf({ rateLimit }: Observed, subject: string): number {
+  const name = subject.endsWith(':served') ? 'subnets' : 'clients'
+  const [, , left] = [...rateLimit.matchAll(NETWORK_ITEMS)].find(([, item]) => item === name) ?? []
+  return Number(left ?? Number.NaN)
+}
+
 /** The places in the journal at which a request can have been admitted with its answer. */
 function candidatesOf(journal: Journal, observed: Observed): number[] {
   const histories = historiesOf(journal, observed)
@@ -47,6 +57,7 @@ function candidatesOf(journal: Journal, observed: Observed): number[] {
   const candidates: number[] = []
   const end = countBelow(first.at, observed.receivedMs + 1)
   const notYet = journal.notYetAt(observed.receivedMs)
+  const rateLimit = observed.rateLimit.replace(NETWORK_ITEMS, '')
   for (let n = countBelow(first.at, observed.nowMs); n < end; n += 1) {
     const seq = first.seq[n] ?? 0
     const counts = histories.map((history, i) => countBelow(history.seq, seq + i))
@@ -54,7 +65,7 @@ function candidatesOf(journal: Journal, observed: Observed): number[] {
     if (!exist || seq >= notYet) continue
     const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs, seq)
     const isAt = histories.every((history, i) => history.at[counts[i] ?? 0] === instants[i])
-    const isShown = rateLimitOf(decision.limits) === observed.rateLimit
+    const isShown = rateLimitOf(decision.limits) === rateLimit
     if (decision.kind === 'admitted' && isAt && isShown) candidates.push(seq)
   }
   return candidates
@@ -179,7 +190,10 @@ const shownIn = (body: string): string[] =>
 const isSame = (some: readonly string[], others: readonly string[]): boolean =>
   new Set(some).symmetricDifference(new Set(others)).size === 0
 
-/** Networks that were shown and not counted by then, or counted and never shown. */
+/**
+ * Networks that were shown and not counted by then, or not in what RateLimit says is used, or
+ * counted and never shown.
+ */
 function countUnconsumed(
   journal: Journal,
   owners: ReadonlyMap<number, Observed>,
@@ -194,7 +208,8 @@ function countUnconsumed(
     const notYet = journal.notYetAt(observed.receivedMs)
     for (const quota of quotasOf(observed, networks)) {
       const set = journal.sets.get(setName(quota.subject, dayOf(at(seq)))) ?? NO_SET
-      const known = set.networks.slice(0, countBelow(set.seq, notYet))
+      const used = quota.quota - leftOf(observed, quota.subject)
+      const known = set.networks.slice(0, Math.min(used, countBelow(set.seq, notYet)))
       if (!quota.networks.every(network => known.includes(network))) unconsumed += 1
       shown.set(set, new Set([...(shown.get(set) ?? []), ...quota.networks]))
     }
