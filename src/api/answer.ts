@@ -23,19 +23,21 @@ export type Answer = Totals & {
 /** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
 
-/** Subnets already seen by `subnetsOf`: faster than a set of them for each answer. */
+/** Subnets already seen by `factsOf`: faster than a set of them for each answer. */
 const seen = new Uint8Array(65_536)
 
-/** The subnets of rows, each once. */
-function subnetsOf(rows: readonly EndpointRow[]): number[] {
+/** The subnets of rows, each once, and their oldest check. */
+function factsOf(rows: readonly EndpointRow[]): { subnets: number[]; oldestSeconds: number } {
   const subnets: number[] = []
+  let oldestSeconds = Infinity
   for (const row of rows) {
     const subnet = subnetOf(row[AT.id])
     if (seen[subnet] === 0) subnets.push(subnet)
     seen[subnet] = 1
+    if (row[AT.checkedAt] < oldestSeconds) oldestSeconds = row[AT.checkedAt]
   }
   for (const subnet of subnets) seen[subnet] = 0
-  return subnets
+  return { subnets, oldestSeconds }
 }
 
 /** Renders all rows of an answer, in order and already masked where they have to be. */
@@ -43,13 +45,9 @@ export function renderAnswer<R extends EndpointRow>(
   writer: Writer<R>,
   rows: readonly R[],
 ): Rendered {
-  const answer: Answer = {
-    kind: 'answer',
-    records: rows.length,
-    subnets: subnetsOf(rows),
-    chunks: renderChunks(writer, rows).map(encodeByteText),
-  }
-  return { answer, oldestSeconds: rows.at(-1)?.[AT.checkedAt] ?? Infinity }
+  const { subnets, oldestSeconds } = factsOf(rows)
+  const chunks = renderChunks(writer, rows).map(encodeByteText)
+  return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }
 
 /** Finds proxies, or returns that they are too many: `Large` is `never` if it finds all. */
@@ -58,24 +56,40 @@ type Finder<Large extends string> = {
   findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | Large
 }
 
-/** Finds and renders answers for one name of the provider's service. */
-export function createAnswerFinder<Large extends string>(reader: Finder<Large>, provider: string) {
+/** Renders what was found for queries, masked where it has to be. */
+export function createAnswerRenderer(provider: string) {
   const writers = createWriters(provider)
+  return {
+    endpoints({ output, addressBits }: Asked, rows: readonly EndpointRow[]): Rendered {
+      return renderAnswer(writers.txt(output), addressBits === 16 ? rows.map(maskEndpoint) : rows)
+    },
+    records({ filter, output, addressBits }: Asked, { rows, ...foundIn }: Found): Rendered {
+      const writer = writers.records(filter, output, rows.length, foundIn)
+      return renderAnswer(writer, addressBits === 16 ? rows.map(maskRow) : rows)
+    },
+  }
+}
+export type AnswerRenderer = ReturnType<typeof createAnswerRenderer>
+type Asked = Pick<Query, 'filter' | 'output' | 'addressBits'>
 
+export const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? null : answer)
+
+/** Finds and renders answers for one name of the provider's service. */
+export function createAnswerFinder<Large extends string>(
+  reader: Finder<Large>,
+  provider: string,
+  render = createAnswerRenderer(provider),
+) {
   /** The answer to a query, perhaps without records, or what the reader returns for large ones. */
-  return ({ filter, output, addressBits }: Omit<Query, 'id'>, nowMs: number): Rendered | Large => {
-    const isMasked = addressBits === 16
+  return (query: Asked, nowMs: number): Rendered | Large => {
+    const { filter, output, addressBits } = query
     const options = { nowMs, addressBits }
     if (output.kind === 'txt') {
-      const found = reader.findEndpoints(filter, options)
-      if (typeof found === 'string') return found
-      return renderAnswer(writers.txt(output), isMasked ? found.map(maskEndpoint) : found)
+      const rows = reader.findEndpoints(filter, options)
+      return typeof rows === 'string' ? rows : render.endpoints(query, rows)
     }
     const found = reader.find(filter, options)
-    if (typeof found === 'string') return found
-    const { rows } = found
-    const writer = writers.json(filter, output, rows.length, found)
-    return renderAnswer(writer, isMasked ? rows.map(maskRow) : rows)
+    return typeof found === 'string' ? found : render.records(query, found)
   }
 }
 

@@ -98,7 +98,10 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
         const { atMs, instants } = decision
         sent = { caller, ip, nowMs, instants }
         const end = (answer: Answer | AnswerStream | null): Awaitable<T> => {
-          if (answer === null) return fail(notFound())
+          if (answer === null) {
+            const error = cache.notFound(query, nowMs)
+            return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
+          }
           const replied = reply({ kind: 'answered', ...known, query, answer })
           return replied instanceof Promise ? replied.catch(fail) : replied
         }
@@ -164,8 +167,6 @@ async function giveBack(access: Access, { caller, ip, nowMs, instants }: Sent) {
  */
 const isGivenBack = ({ status, code }: ApiError): boolean =>
   status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
-
-const notFound = (): ApiError => new ApiError('PROXIES_NOT_FOUND', 'no proxies match the filters')
 
 /** What `work` returns, or the `ApiError` that it throws. */
 function attempt<T>(work: () => T): T | ApiError {

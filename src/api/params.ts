@@ -8,15 +8,21 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { nearest } from '../lib/did-you-mean.ts'
 import type { Pair } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
-import { COUNTRY_MODES, DEFAULT_AGE_MAX_SECONDS, type Filter, fold } from '../proxies/filter.ts'
+import {
+  COUNTRY_MODES,
+  DEFAULT_AGE_MAX_SECONDS,
+  type Filter,
+  fold,
+  SORTS,
+} from '../proxies/filter.ts'
 import { ANONS, LANGS, parseAddress, SERVICES, type Service, TYPES } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'
-import { memberNames, type Output } from './render.ts'
+import { memberNames, OUTPUT_KINDS, type Output } from './render.ts'
 
 /** The parameters of a query string, typed. */
 export type Params = { filter: Filter; output: Output }
 
-const GETS = ['txt', 'json', 'txt.file', 'json.file'] as const
+const GETS = [...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]
 const INTEGER_MAX = 999_999_999_999_999
 
 /** A parameter's schema: `pattern` checks it, `accepts` says in an error what it should be. */
@@ -36,7 +42,7 @@ const listMatching = (item: string, accepts: string): Parameter =>
 const listOf = (values: readonly string[]): Parameter =>
   listMatching(anyOf(values), values.join(', '))
 
-/** The parameters of spec 4.1 in its order, by the output they apply to. */
+/** The parameters of spec 4.1 in its order, and ours (contract F1), by the output they apply to. */
 function parametersOf(provider: string) {
   const services = SERVICES.map(service => (service === 'provider' ? provider : service))
   const filters = {
@@ -51,27 +57,23 @@ function parametersOf(provider: string) {
     cm: oneOf(COUNTRY_MODES),
     city: listMatching('[^,\\u0000-\\u001f\\u007f]{1,200}', 'city names'),
     port: integer(1, 65535),
-    ip: parameter('^[0-9.]{7,15}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),
+    ip: parameter('^[0-9.]{7,15}:[1-9][0-9]{0,4}$', 'an IPv4 address with a port, a.b.c.d:port'),
     service: listOf(services),
+    sort: oneOf(SORTS),
     count: integer(0, INTEGER_MAX),
     lang: oneOf(LANGS),
     get: oneOf(GETS),
   }
   const txt = { type_prefix: flag }
-  const json = {
-    fields: listOf(memberNames(provider)),
-    split_ip: flag,
-    format: oneOf(['array', 'object']),
-    wrap: flag,
-    pretty: flag,
-  }
-  return { filters, txt, json }
+  const record = { fields: listOf(memberNames(provider)), split_ip: flag }
+  const json = { format: oneOf(['array', 'object']), wrap: flag, pretty: flag }
+  return { filters, txt, record, json }
 }
 
 /** Names and accepted values of all parameters but `key`, for the documentation. */
 export function describeParameters(provider: string): { name: string; accepts: string }[] {
-  const { filters, txt, json } = parametersOf(provider)
-  return Object.entries({ ...filters, ...txt, ...json }).map(([name, { accepts }]) => ({
+  const { filters, txt, record, json } = parametersOf(provider)
+  return Object.entries({ ...filters, ...txt, ...record, ...json }).map(([name, { accepts }]) => ({
     name,
     accepts,
   }))
@@ -89,8 +91,8 @@ type Values = { [name: string]: string }
  * It throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
  */
 export function createParamsParser(provider: string): ParamsParser {
-  const { filters, txt, json } = parametersOf(provider)
-  const known: { [name: string]: Parameter } = { ...filters, ...txt, ...json }
+  const { filters, txt, record, json } = parametersOf(provider)
+  const known: { [name: string]: Parameter } = { ...filters, ...txt, ...record, ...json }
   const members = memberNames(provider)
   const compile = (schema: TObject): TypeCheck<TObject> => TypeCompiler.Compile(schema)
   const optional = (schemas: { [name: string]: Parameter }): TObject =>
@@ -98,16 +100,20 @@ export function createParamsParser(provider: string): ParamsParser {
       Object.fromEntries(Object.entries(schemas).map(([name, s]) => [name, Type.Optional(s)])),
       { additionalProperties: false },
     )
-  const modes = {
-    txt: { own: { ...filters, ...txt }, check: compile(optional({ ...filters, ...txt })) },
-    json: { own: { ...filters, ...json }, check: compile(optional({ ...filters, ...json })) },
+  const modeOf = (own: { [name: string]: Parameter }) => ({ own, check: compile(optional(own)) })
+  const records = modeOf({ ...filters, ...record })
+  const modes: { [K in Output['kind']]: ReturnType<typeof modeOf> } = {
+    txt: modeOf({ ...filters, ...txt }),
+    json: modeOf({ ...filters, ...record, ...json }),
+    csv: records,
+    ndjson: records,
   }
 
   return function parseParams(given, key = '') {
-    const pairs = given.filter(({ name, value }) => name !== 'key' && value !== '')
-    for (const { name } of pairs) refuseUnknown(name, key, known)
-    const isJson = pairs.some(({ name, value }) => name === 'get' && value?.startsWith('json'))
-    const { own, check } = isJson ? modes.json : modes.txt
+    const named = given.filter(({ name }) => name !== 'key')
+    for (const { name } of named) refuseUnknown(name, key, known)
+    const pairs = named.filter(({ value }) => value !== '')
+    const { own, check } = modes[kindOf(pairs.find(({ name }) => name === 'get')?.value)]
     const values = collect(pairs, own, provider)
     if (!check.Check(values)) {
       const wrong = check.Errors(values).First()?.path.slice(1) ?? ''
@@ -116,6 +122,10 @@ export function createParamsParser(provider: string): ParamsParser {
     return { filter: toFilter(values, own, provider), output: toOutput(values, members) }
   }
 }
+
+/** The kind of output that a value of `get` asks for; a bad value is refused later. */
+const kindOf = (get: string | null | undefined): Output['kind'] =>
+  OUTPUT_KINDS.find(kind => kind === get?.replace(/\.file$/, '')) ?? 'txt'
 
 function refuseUnknown(name: string | null, key: string, known: object): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
@@ -212,17 +222,17 @@ function toFilter(values: Values, own: { [name: string]: Parameter }, provider: 
     port: toInteger('port', values, own),
     address,
     services: SERVICES.filter(wanted),
+    sort: SORTS.find(sort => sort === values.sort) ?? null,
     count: toInteger('count', values, own) || null,
   }
 }
 
 /** `members`: of a record, in their order. */
 function toOutput(values: Values, members: readonly string[]): Output {
-  const [kind, file] = (values.get ?? 'txt').split('.')
   const fields = chosen(members, values.fields)
-  return {
-    kind: kind === 'json' ? 'json' : 'txt',
-    isDownload: file !== undefined,
+  const output: Output = {
+    kind: kindOf(values.get),
+    isDownload: values.get?.endsWith('.file') ?? false,
     hasTypePrefix: values.type_prefix === '1',
     fields: fields.length === 0 ? null : fields,
     splitIp: values.split_ip === '1',
@@ -230,4 +240,8 @@ function toOutput(values: Values, members: readonly string[]): Output {
     wrap: values.wrap === '1',
     pretty: values.pretty !== '0',
   }
+  if (fields.join() === 'port' && !output.splitIp) {
+    throw invalid('fields=port shows nothing without split_ip=1; give that too, or more fields')
+  }
+  return output
 }

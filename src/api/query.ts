@@ -10,8 +10,16 @@ import type { Filter } from '../proxies/filter.ts'
 import { createParamsParser, type Params } from './params.ts'
 import type { Output } from './render.ts'
 
-/** Queries with the same `id` have the same answer. `addressBits`: see `proxies/mask.ts`. */
-export type Query = { id: string; filter: Filter; output: Output; addressBits: 32 | 16 }
+/** Queries with the same `id` have the same answer. */
+export type Query = {
+  id: string
+  filter: Filter
+  output: Output
+  /** See `proxies/mask.ts`. */
+  addressBits: 32 | 16
+  /** Whether it was the kind of key that set `filter.worksMin`. */
+  isWorksSet: boolean
+}
 
 /** Most query strings in memory, and their longest; longer ones are parsed each time. */
 const PARSED_MAX = 10_000
@@ -54,5 +62,7 @@ function entitledQuery({ filter: asked, output }: Params, entitlements: Entitlem
     worksMin: asked.worksMin ?? worksDefault,
     count: countMax === null ? asked.count : Math.min(asked.count ?? countMax, countMax),
   }
-  return { id: JSON.stringify([addressBits, filter, output]), filter, output, addressBits }
+  const id = JSON.stringify([addressBits, filter, output])
+  const isWorksSet = asked.worksMin === null && worksDefault !== null
+  return { id, filter, output, addressBits, isWorksSet }
 }

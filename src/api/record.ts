@@ -1,27 +1,28 @@
 /**
- * Owns one record of JSON (spec 2.1): its members, how they are written from a row, and the texts that
- * are kept with rows in memory. Knows nothing of the document around it.
+ * Owns one record of JSON, NDJSON and CSV: its form around its members (`members.ts`), and the texts
+ * that are kept with rows in memory. Knows nothing of the document around it.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'
-import { formatTimecheck } from '../lib/time.ts'
-import { ANONS, cityIn, type Lang, SERVICES, type Service, TYPES } from '../proxies/proxy.ts'
+import { cityIn, type Lang } from '../proxies/proxy.ts'
+import type { CityNames, Found, Row } from '../proxies/row.ts'
 import {
-  AT,
-  type CityNames,
-  countryText,
-  type EndpointRow,
-  type Found,
-  ipBits,
-  ipText,
-  portOf,
-  type Row,
-  UNKNOWN,
-  UNKNOWN_PING,
-} from '../proxies/row.ts'
+  addressOf,
+  type CityTexts,
+  CSV_FORM,
+  csvText,
+  type Form,
+  JSON_FORM,
+  type Member,
+  type Part,
+  type View,
+} from './members.ts'
+
+/** What `get` names, each also as a download (spec 4.1, contract F2). */
+export const OUTPUT_KINDS = ['txt', 'json', 'csv', 'ndjson'] as const
 
 /** How an answer is written. */
 export type Output = {
-  kind: 'txt' | 'json'
+  kind: (typeof OUTPUT_KINDS)[number]
   isDownload: boolean
   hasTypePrefix: boolean
   /** `null`: all members. */
@@ -32,115 +33,26 @@ export type Output = {
   pretty: boolean
 }
 
-/** The options that change how a record looks. */
-type View = { lang: Lang; splitIp: boolean }
-/** JSON text of the name of a city by its id in a row. */
-type CityTexts = (id: number) => string
-/** Writes a part of a record. */
-type Part = (row: Row, cityTexts: CityTexts) => string
-/**
- * One member of a record. `part` makes what writes its value as JSON text behind `before`, which
- * is its name and what stands between it and the member before. `isShown` false leaves it out.
- */
-type Member = {
-  name: string
-  isShown?: (view: View) => boolean
-  part: (before: string, view: View) => Part
+/** The texts of cities by id, for each list, language and form. */
+const knownCityTexts = new WeakMap<CityNames, Map<Form, { [L in Lang]: string[] }>>()
+
+function textsOf(cityNames: CityNames, form: Form, lang: Lang): string[] {
+  const byForm = knownCityTexts.get(cityNames) ?? new Map<Form, { [L in Lang]: string[] }>()
+  knownCityTexts.set(cityNames, byForm)
+  const byLang = byForm.get(form) ?? { ru: [], en: [] }
+  byForm.set(form, byLang)
+  return byLang[lang]
 }
-
-/** A member whose column has few values: what is written for each of them is kept. */
-function ofFew(column: FewColumn, json: (value: number) => string): Member['part'] {
-  return before => {
-    const texts: string[] = []
-    return row => {
-      const value = row[AT[column]]
-      const known = texts[value + 1] // the least value is `UNKNOWN`, -1
-      if (known !== undefined) return known
-      const text = before + json(value)
-      texts[value + 1] = text
-      return text
-    }
-  }
-}
-type FewColumn = 'type' | 'anon' | 'works' | 'services' | 'country'
-
-/** Text that needs no escaping, as a JSON string. */
-const plain = (text: string): string => `"${text}"`
-const service = (name: string, which: Service): Member => {
-  const bit = 1 << SERVICES.indexOf(which)
-  return { name, part: ofFew('services', bits => (bits & bit ? 'true' : 'false')) }
-}
-
-const ipOf = (row: EndpointRow): string => ipText(ipBits(row[AT.id]))
-/** `a.b.c.d:port` */
-export const addressOf = (row: EndpointRow): string => `${ipOf(row)}:${portOf(row[AT.id])}`
-const ipOutOf = (row: Row): string => {
-  const ipOut = row[AT.ipOut]
-  return typeof ipOut === 'number' ? ipText(ipOut) : ipOut
-}
-
-/** `.532`, `.5` or nothing: the thousandths of a number by themselves. */
-const THOUSANDTHS = Array.from({ length: 1000 }, (_, n) => String(n / 1000).slice(1))
-
-/** Milliseconds as seconds, as JSON writes the number. */
-function pingText(ms: number): string {
-  if (ms === UNKNOWN_PING) return 'null'
-  const seconds = Math.floor(ms / 1000)
-  return `${seconds}${THOUSANDTHS[ms - seconds * 1000]}`
-}
-
-/** The members of a record in the order of spec 2.1. */
-export const membersOf = (provider: string): Member[] => [
-  {
-    name: 'ip',
-    part: (before, { splitIp }) =>
-      splitIp ? row => `${before}"${ipOf(row)}"` : row => `${before}"${addressOf(row)}"`,
-  },
-  {
-    name: 'port',
-    isShown: ({ splitIp }) => splitIp,
-    part: before => row => `${before}"${portOf(row[AT.id])}"`,
-  },
-  { name: 'ip_out', part: before => row => `${before}"${ipOutOf(row)}"` },
-  { name: 'type', part: ofFew('type', type => plain(TYPES[type] ?? 'http')) },
-  { name: 'anon', part: ofFew('anon', anon => plain(ANONS[anon - 1] ?? '')) },
-  {
-    name: 'speed',
-    part: before => row => `${before}${row[AT.speed] === UNKNOWN ? 'null' : row[AT.speed]}`,
-  },
-  { name: 'ping', part: before => row => before + pingText(row[AT.pingMs]) },
-  {
-    name: 'timecheck',
-    part: before => row => `${before}"${formatTimecheck(row[AT.checkedAt])}"`,
-  },
-  { name: 'country', part: ofFew('country', country => plain(countryText(country))) },
-  { name: 'city', part: before => (row, cityTexts) => before + cityTexts(row[AT.city]) },
-  { name: 'works', part: ofFew('works', works => (works === UNKNOWN ? '""' : `"${works}"`)) },
-  service('smtp', 'smtp'),
-  service('telegram', 'telegram'),
-  service('avito', 'avito'),
-  service('google', 'google'),
-  service(provider, 'provider'),
-]
-
-/** The JSON texts of cities by id, for each list and language. */
-const knownCityTexts = new WeakMap<CityNames, { [L in Lang]: string[] }>()
 
 /** Converts the name of a city once, because there are few of them, and rows are many. */
-function cityTextsOf(cityNames: CityNames, lang: Lang): CityTexts {
-  const known = knownCityTexts.get(cityNames) ?? { ru: [], en: [] }
-  knownCityTexts.set(cityNames, known)
-  const texts = known[lang]
+function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
+  const texts = textsOf(cityNames, form, lang)
   return id => {
-    const text = texts[id] ?? toByteText(JSON.stringify(cityIn(lang, cityNames(id))))
+    const text = texts[id] ?? toByteText(form.text(cityIn(lang, cityNames(id))))
     texts[id] = text
     return text
   }
 }
-
-/** Names of all record members, in order; `provider` is what the provider's service is called. */
-export const memberNames = (provider: string): string[] =>
-  membersOf(provider).map(({ name }) => name)
 
 /**
  * Text whose characters are the bytes of `text` in UTF-8. All text of writers is such byte text:
@@ -172,12 +84,12 @@ export function createRecordWriters(members: readonly Member[]) {
   let keptText = 0
 
   function writerOf(lang: Lang, output: Output): RecordWriter {
-    const { splitIp, pretty, shape, wrap, fields } = output
-    const view = JSON.stringify([lang, splitIp, pretty, shape, wrap, fields])
+    const { kind, splitIp, pretty, shape, wrap, fields } = output
+    const view = JSON.stringify([lang, kind, splitIp, pretty, shape, wrap, fields])
     const known = writers.get(view)
     if (known !== undefined) return known
     const fresh = {
-      write: createRecordWriter(members, lang, output),
+      write: (CREATE_WRITER[kind] ?? createJsonWriter)(members, lang, output),
       texts: new WeakMap<Row, string>(),
     }
     writers.set(view, fresh)
@@ -201,7 +113,7 @@ export function createRecordWriters(members: readonly Member[]) {
   /** What writes the rows of `list` in the view that an output describes. */
   return (lang: Lang, output: Output, list: FoundIn): ((row: Row) => string) => {
     const writer = writerOf(lang, output)
-    const cityTexts = cityTextsOf(list.cityNames, lang)
+    const cityTexts = cityTextsOf(list.cityNames, formOf(output), lang)
     return list.areKept
       ? row => writeKept(writer, row, cityTexts)
       : row => writer.write(row, cityTexts)
@@ -219,15 +131,26 @@ export const indentOf =
 /** The depth of a record. */
 export const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
 
-/** Writes records as `JSON.stringify` would, at their place in the document. */
-function createRecordWriter(members: readonly Member[], lang: Lang, output: Output): Part {
-  const { fields, splitIp, pretty, shape } = output
-  const view = { lang, splitIp }
-  const indent = indentOf(output)
-  const depth = depthOf(output)
+const formOf = ({ kind }: Output): Form => (kind === 'csv' ? CSV_FORM : JSON_FORM)
+
+/** The members that a record shows, in their order. */
+function shownOf(members: readonly Member[], lang: Lang, output: Output) {
+  const { fields, splitIp } = output
+  const view: View = { lang, splitIp, form: formOf(output) }
   const shown = members.filter(
     ({ name, isShown = () => true }) => isShown(view) && (fields?.includes(name) ?? true),
   )
+  return { view, shown }
+}
+
+type CreateWriter = (members: readonly Member[], lang: Lang, output: Output) => Part
+
+/** Writes records as `JSON.stringify` would, at their place in the document. */
+const createJsonWriter: CreateWriter = (members, lang, output) => {
+  const { pretty, shape } = output
+  const indent = indentOf(output)
+  const depth = depthOf(output)
+  const { view, shown } = shownOf(members, lang, output)
   const colon = pretty ? ': ' : ':'
   const parts = shown.map(({ name, part }, i) => {
     const nameText = toByteText(JSON.stringify(name))
@@ -240,4 +163,33 @@ function createRecordWriter(members: readonly Member[], lang: Lang, output: Outp
     for (const part of parts) text += part(row, cityTexts)
     return text + close
   }
+}
+
+/** Writes records as lines of compact JSON. */
+const createNdjsonWriter: CreateWriter = (members, lang, output) => {
+  const compact: Output = { ...output, shape: 'array', wrap: false, pretty: false }
+  const write = createJsonWriter(members, lang, compact)
+  return (row, cityTexts) => `${write(row, cityTexts)}\n`
+}
+
+/** Writes records as lines of CSV. A line of nothing would be none: its empty field has quotes. */
+const createCsvWriter: CreateWriter = (members, lang, output) => {
+  const { view, shown } = shownOf(members, lang, output)
+  const parts = shown.map(({ part }, i) => part(i === 0 ? '' : ',', view))
+  return (row, cityTexts) => {
+    let text = ''
+    for (const part of parts) text += part(row, cityTexts)
+    return text === '' ? '""\r\n' : `${text}\r\n`
+  }
+}
+
+const CREATE_WRITER: { [K in Output['kind']]?: CreateWriter } = {
+  csv: createCsvWriter,
+  ndjson: createNdjsonWriter,
+}
+
+/** The header of CSV: the names of the members that its records show. */
+export function csvHeader(members: readonly Member[], output: Output): string {
+  const { shown } = shownOf(members, 'ru', output)
+  return `${toByteText(shown.map(({ name }) => csvText(name)).join(','))}\r\n`
 }

@@ -1,23 +1,24 @@
 /**
  * Owns the written form of an answer (spec 2.1, 2.2, 4.1; contract A5–A7): rows and output options
- * to text. One record of JSON is in `record.ts`. Knows nothing of HTTP headers or of how the rows were
+ * to text. One record is in `record.ts`. Knows nothing of HTTP headers or of how the rows were
  * found.
  */
 import type { Filter } from '../proxies/filter.ts'
 import { addressText, TYPES } from '../proxies/proxy.ts'
 import { AT, type EndpointRow, type Row } from '../proxies/row.ts'
+import { addressOf, membersOf } from './members.ts'
 import {
-  addressOf,
   createRecordWriters,
+  csvHeader,
   depthOf,
   type FoundIn,
   indentOf,
-  membersOf,
   type Output,
   toByteText,
 } from './record.ts'
 
-export { encodeByteText, memberNames, type Output } from './record.ts'
+export { memberNames } from './members.ts'
+export { encodeByteText, OUTPUT_KINDS, type Output } from './record.ts'
 
 type Value = string | number | boolean | null
 
@@ -38,6 +39,7 @@ export function describeFilter(filter: Filter, provider: string): { [name: strin
     port: filter.port,
     ip: filter.address && addressText(filter.address),
     service: list(services),
+    sort: filter.sort,
     count: filter.count,
     lang: filter.lang,
   }
@@ -57,9 +59,10 @@ export type Writer<R extends EndpointRow> = {
 
 /** Creates writers for one name of the provider's service. */
 export function createWriters(provider: string) {
-  const recordWriter = createRecordWriters(membersOf(provider))
+  const members = membersOf(provider)
+  const recordWriter = createRecordWriters(members)
 
-  /** The writer of an answer of `count` records. */
+  /** The writer of a JSON document of `count` records. */
   function json(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
     const indent = indentOf(output)
     const depth = depthOf(output)
@@ -80,6 +83,14 @@ export function createWriters(provider: string) {
     return { ...list, head: [before, after], tail: `${list.tail}${indent(0)}}` }
   }
 
+  /** The writer of an answer of `count` whole records. */
+  function records(filter: Filter, output: Output, count: number, foundIn: FoundIn): Writer<Row> {
+    if (output.kind === 'json') return json(filter, output, count, foundIn)
+    const head = output.kind === 'csv' ? csvHeader(members, output) : ''
+    const record = recordWriter(filter.lang, output, foundIn)
+    return { head: [head], record, separator: '', tail: '' }
+  }
+
   const txt = ({ hasTypePrefix }: Output): Writer<EndpointRow> => ({
     head: [''],
     record: hasTypePrefix
@@ -89,7 +100,7 @@ export function createWriters(provider: string) {
     tail: '',
   })
 
-  return { json, txt }
+  return { records, txt }
 }
 
 /** The whole answer as byte text, in two chunks when the envelope's time goes between them. */

@@ -3,6 +3,8 @@
  * SQLite's implementation, a worker thread, is in `sqlite/proxies/stream.ts`.
  */
 import type { Share } from '../access/entitlements.ts'
+import type { Matches } from '../proxies/draw.ts'
+import type { ProxyType } from '../proxies/proxy.ts'
 import type { Rendered, Totals } from './answer.ts'
 import type { Query } from './query.ts'
 
@@ -36,4 +38,8 @@ export interface AnswerStreamer {
     needsTotals: boolean,
     share: Share,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
+  /** All matches of a query, whatever its order and `count`. */
+  matches(query: Query, nowMs: number, share: Share): Promise<Matches>
+  /** Whether any proxy of the list has one of these types. */
+  hasType(types: readonly ProxyType[]): Promise<boolean>
 }

@@ -60,6 +60,7 @@ const EVERYTHING: Filter = {
   port: null,
   address: null,
   services: [],
+  sort: null,
   count: null,
 }
 

@@ -1,6 +1,6 @@
 /** Owns the header fields of responses (contract A8). Constant ones are created once. */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import type { Output } from '../api/render.ts'
+import { OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Encoding } from './compression.ts'
 
 export type HeaderFields = { [name: string]: string }
@@ -8,6 +8,8 @@ export type HeaderFields = { [name: string]: string }
 export const CONTENT_TYPES = {
   txt: 'text/plain; charset=utf-8',
   json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  ndjson: 'application/x-ndjson',
 } as const
 
 /** The header fields of every response. */
@@ -43,12 +45,11 @@ function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): By
   }
 }
 
-const bothKinds = (isDownload: boolean) => ({
-  txt: fieldsOf({ kind: 'txt', isDownload }),
-  json: fieldsOf({ kind: 'json', isDownload }),
-})
-const INLINE = bothKinds(false)
-const DOWNLOAD = bothKinds(true)
+type ByKind = { [K in Output['kind']]: ByCoding }
+const allKinds = (isDownload: boolean): ByKind =>
+  Object.fromEntries(OUTPUT_KINDS.map(kind => [kind, fieldsOf({ kind, isDownload })])) as ByKind
+const INLINE = allKinds(false)
+const DOWNLOAD = allKinds(true)
 
 /** The fields of a body in one coding. The object is shared: do not change it. */
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>

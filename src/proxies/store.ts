@@ -4,7 +4,7 @@
  */
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
-import type { IncomingProxy } from './proxy.ts'
+import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
 
 export type FindOptions = {
@@ -16,7 +16,16 @@ export type FindOptions = {
   addressBits: 32 | 16
 }
 
-/** Finds proxies: freshest check first, then lowest ping, then address; at most `filter.count`. */
+/** What no proxy of a list has. */
+export type Lacking = 'country' | 'city' | 'port'
+
+/** What a list has nothing of, however old: `newestSeconds` is its newest check, `null` if it is empty. */
+export type Lacks = { newestSeconds: number | null; lacking: readonly Lacking[] }
+
+/**
+ * Finds proxies, at most `filter.count`, in the order of `filter.sort`: by default freshest check first,
+ * then lowest ping, then address; `random` finds others each time.
+ */
 export interface ProxyReader {
   /** A string that changes whenever the list does. */
   version(): string
@@ -24,6 +33,15 @@ export interface ProxyReader {
   find(filter: Filter, options: FindOptions): Found | 'too-large'
   /** The same for bare addresses, which is cheaper. */
   findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
+  /**
+   * The proxies with these ids, in this order; `null` if any of them is not there any more, or does not
+   * match any more. They are looked up one by one: for a page of them.
+   */
+  findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null
+  /** What the list has nothing of that a filter asks for; it takes microseconds. */
+  lacks(filter: Filter): Lacks
+  /** Whether any proxy has one of these types; `null` when finding out would make others wait. */
+  hasType(types: readonly ProxyType[]): boolean | null
   isEmpty(): boolean
 }
 

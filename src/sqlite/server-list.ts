@@ -135,6 +135,24 @@ export type ServerList = ProxyReader & {
   close(): void
 }
 
+/** What finds proxies in a supervised list, without making other requests wait. */
+function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyReader, 'version'> {
+  return {
+    find: (filter, options) =>
+      use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
+    findEndpoints: (filter, options) =>
+      use(
+        ({ proxies }) =>
+          proxies.endpoints.findQuickly(filter, options, proxies.version()) ?? 'too-large',
+      ),
+    findByIds: (filter, options, ids) =>
+      use(({ proxies }) => proxies.findByIds(filter, options, ids)),
+    lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
+    hasType: types => use(({ proxies }) => proxies.hasType(types)),
+    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+  }
+}
+
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
@@ -165,14 +183,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
         verify()
         return versionText(generation(), proxies.version())
       }),
-    find: (filter, options) =>
-      use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
-    findEndpoints: (filter, options) =>
-      use(
-        ({ proxies }) =>
-          proxies.endpoints.findQuickly(filter, options, proxies.version()) ?? 'too-large',
-      ),
-    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    ...createFinder(use),
     tick() {
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
@@ -232,6 +243,9 @@ export function openMemoryList() {
     streamer: null,
     version: () => String(proxies.version()),
     ...list.finder,
+    findByIds: proxies.findByIds,
+    lacks: proxies.lacks,
+    hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
     tick() {},
     close: list.close,

@@ -122,6 +122,11 @@ const refuses = (query: string, ...contains: (string | RegExp)[]): Step => ({
   contains,
 })
 const finds = (query: string): Step => ({ query, status: 404, code: 'PROXIES_NOT_FOUND' })
+/** A step that finds nothing, and says why. */
+const lacks = (query: string, why: string): Step => ({
+  ...finds(query),
+  contains: [`"message":"no proxies match the filters${why}"`],
+})
 const one = (name: string, ...steps: Step[]): Scenario => ({ name, steps })
 
 const FILTERS: readonly Scenario[] = [
@@ -167,6 +172,7 @@ const FILTERS: readonly Scenario[] = [
   one('4.1 city in Russian or English', lists('city=berlin,ПАРИЖ', DE1, FR), {
     ...lists('city=k%C3%96ln,мышкин', DE2, RU),
   }),
+  one('A4 city: accents make no difference', lists('city=koln,МЫШКИН,bérlin', DE1, DE2, RU)),
   one('A4 lang=en matches the name it shows', finds('city=Берлин&lang=en'), {
     ...lists('city=Berlin,Мышкин&lang=en', DE1, RU),
   }),
@@ -193,7 +199,100 @@ const FILTERS: readonly Scenario[] = [
   ),
 ]
 
+/** Contract F1; rows that say nothing are last, and ties are in the order of A4. */
+const SORTS: readonly Scenario[] = [
+  one('F1 sort=checked is the order of A4', lists('sort=checked&count=3', DE1, FR, UNKNOWN)),
+  one('F1 sort=ping: the lowest first, unknown last, ties in the order of A4', {
+    ...lists('sort=ping', FR, DE1, RU, UNKNOWN, DE2, DE3),
+  }),
+  one('F1 sort=speed: the highest first', lists('sort=speed', DE1, RU, FR, UNKNOWN, DE2, DE3)),
+  one('F1 sort=works: the highest first', lists('sort=works', DE2, DE3, DE1, FR, RU, UNKNOWN)),
+  one('F1 count cuts after ordering', lists('sort=works&count=2', DE2, DE3), {
+    ...lists('sort=ping&time=601&count=1', OLD),
+  }),
+  one('F1 sort and filters', lists('sort=speed&country=fr,ru', RU, FR)),
+  one('F1 the plan bounds count after ordering', {
+    ...lists('sort=works', DE2, DE3),
+    key: KEYS.few,
+  }),
+  one('F1 sort=random gives each proxy once', {
+    query: 'sort=random',
+    status: 200,
+    contains: [DE1, FR, UNKNOWN, DE2, DE3, RU].map(address => `${address}\n`),
+    forbidden: [/(?:.*\n){7}/, String(OLD)],
+  }),
+  one('F1 sort=random with count gives as many', {
+    query: 'sort=random&count=2&get=csv&fields=type',
+    status: 200,
+    contains: [/^type\r\n(?:(?:http|https|socks4|socks5)\r\n){2}$/],
+  }),
+  one('F1 sort=random of one is that one', lists('sort=random&count=1&type=socks5', DE1)),
+  one('F1 sort stands in the filters of the envelope when it is given', {
+    query: 'get=json&wrap=1&pretty=0&fields=ip&sort=ping&count=1',
+    status: 200,
+    contains: ['"filters":{"time":600,"sort":"ping","count":1,"lang":"ru"},'],
+  }),
+  one('F1 other words are refused', {
+    ...refuses('sort=age', 'sort must be checked or ping or speed or works or random'),
+  }),
+]
+
+const REASONS: readonly Scenario[] = [
+  one('A2 a 404 says that the newest check is older than time', {
+    ...lacks('time=5', ': the newest check is 10 s old, and time allows 5 s'),
+  }),
+  one('A2 a 404 says what no proxy of the list has', {
+    ...lacks('country=zz', ': no proxy in the list has the given country'),
+  }),
+  one('A2 a 404 says so of a city', {
+    ...lacks('city=Rome,Ослo', ': no proxy in the list has the given city'),
+  }),
+  one('A2 a 404 says so of a port', {
+    ...lacks('port=1', ': no proxy in the list has the given port'),
+  }),
+  one('A2 a 404 names all that no proxy has', {
+    ...lacks(
+      'port=1&city=x&country=zz&time=5000',
+      ': no proxy in the list has the given country, city or port',
+    ),
+  }),
+  one('A2 a 404 gives no reason where it is not one thing', lacks('country=fr&port=1080', ''), {
+    ...lacks('works=100', ''),
+  }),
+  one('A2 an excluded country is not missing', lacks('country=zz&cm=except&works=100', '')),
+  one(
+    'A2 a 404 says that works=90 was set for demo',
+    {
+      ...lacks('type=socks4', '; without works, the demo key gets works=90'),
+      key: 'demo',
+      headers: { 'X-Forwarded-For': '198.18.9.1' },
+    },
+    {
+      ...lacks('type=http&works=100', ''),
+      key: 'demo',
+      headers: { 'X-Forwarded-For': '198.18.9.1' },
+    },
+  ),
+]
+
 const BAD_VALUES: readonly Scenario[] = [
+  one('A3 an unknown name is refused with an empty value too', {
+    ...refuses('contry=', "unknown parameter 'contry'; did you mean 'country'?"),
+  }),
+  one('A3 also the name of a property of every object', {
+    ...refuses('toString=', "unknown parameter 'toString'"),
+  }),
+  one(
+    'A3 ip: leading zeros are refused in the port as in the octets',
+    refuses('ip=192.0.2.1:01080', 'a.b.c.d:port'),
+    refuses('ip=192.0.02.1:1080', 'a.b.c.d:port'),
+  ),
+  one(
+    'F2 fields that leave nothing to show are refused',
+    ...['json', 'csv', 'ndjson'].map(get =>
+      refuses(`get=${get}&fields=port`, 'fields=port shows nothing without split_ip=1'),
+    ),
+  ),
   one('A3 names the parameter and what it accepts', {
     ...refuses('works=101', 'works must be an integer from 0 to 100'),
   }),
@@ -642,6 +741,38 @@ const OUTPUT: readonly Scenario[] = [
     ]),
   ),
   one(
+    'F2 csv and ndjson, inline and as a download',
+    ...['csv', 'csv.file'].map(get => ({
+      query: `get=${get}&count=2&fields=ip,ping,city,smtp&split_ip=1`,
+      status: 200,
+      body: 'ip,ping,city,smtp\r\n192.0.2.1,0.532,Берлин,true\r\n192.0.2.2,0.1,Париж,false\r\n',
+      answerHeaders: {
+        'content-type': 'text/csv; charset=utf-8; header=present',
+        'content-disposition': get === 'csv' ? null : 'attachment; filename="proxies.csv"',
+      },
+    })),
+    ...['ndjson', 'ndjson.file'].map(get => ({
+      query: `get=${get}&count=2&fields=ip,speed,city&lang=en`,
+      status: 200,
+      body:
+        '{"ip":"192.0.2.1:1080","speed":500000,"city":"Berlin"}\n' +
+        '{"ip":"192.0.2.2:8080","speed":100,"city":"Paris"}\n',
+      answerHeaders: {
+        'content-type': 'application/x-ndjson',
+        'content-disposition': get === 'ndjson' ? null : 'attachment; filename="proxies.ndjson"',
+      },
+    })),
+    {
+      query: 'get=csv&ip=203.0.113.4:4145',
+      status: 200,
+      body:
+        'ip,ip_out,type,anon,speed,ping,timecheck,country,city,works,smtp,telegram,avito,google,the service\r\n' +
+        '203.0.113.4:4145,,socks4,,,,2026-11-20 13:59:30,,,,false,false,false,false,false\r\n',
+    },
+    { query: 'get=csv&country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
+    { ...lists('get=txt&count=1', DE1) },
+  ),
+  one(
     'A8 headers of every answer',
     ...[
       { status: 200 },
@@ -720,6 +851,8 @@ const ROUTES: readonly Scenario[] = [
 
 export const SCENARIOS: readonly Scenario[] = [
   ...FILTERS,
+  ...SORTS,
+  ...REASONS,
   ...BAD_VALUES,
   ...ACCESS,
   ...LIMITS,

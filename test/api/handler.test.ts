@@ -147,6 +147,63 @@ describe('compression (A8)', () => {
   })
 })
 
+describe('more proxies than are found at once (F1, F2)', () => {
+  const COUNT = 2_500
+  const LONG = Array.from({ length: COUNT }, (_, i) => ({
+    ip: `10.${i % 5}.${i >> 8}.${i & 255}:3128`,
+    type: 'http',
+    ping: i % 9 === 0 ? undefined : ((i * 7919) % 400) / 1000,
+    works: i % 101,
+    age: i % 60,
+  }))
+  const dir = seededDirectory(LONG)
+  let long: Service
+  beforeAll(async () => {
+    long = await startService(dir)
+  })
+  const text = async (query: string, key: string = KEYS.free): Promise<string> =>
+    (await ask({ query, key, status: 200 }, long)).text
+
+  test('csv and ndjson are streamed whole', async () => {
+    const csv = (await text('get=csv&fields=ip,ping')).split('\r\n')
+    expect([csv[0], csv.length, csv.at(-1)]).toEqual(['ip,ping', COUNT + 2, ''])
+    const lines = (await text('get=ndjson.file&fields=ip,ping')).trimEnd().split('\n')
+    const records = lines.map(line => JSON.parse(line))
+    const rows = records.map(({ ip, ping }) => `${ip},${ping ?? ''}`)
+    expect(rows).toEqual(csv.slice(1, -1))
+  })
+
+  test('the lowest ping comes first, in a stream and in the first hundred of it', async () => {
+    const all = (await text('sort=ping&get=csv&fields=ip,ping')).trimEnd().split('\r\n').slice(1)
+    const pings = all.map(line => Number(line.split(',')[1] || Infinity))
+    expect(pings).toEqual(pings.toSorted((a, b) => a - b))
+    expect(new Set(all).size).toBe(COUNT)
+    const first = (await text('sort=ping&count=100')).trimEnd().split('\n')
+    expect(first).toEqual(all.slice(0, 100).map(line => line.split(',')[0] ?? ''))
+  })
+
+  test('sort=random draws others for each request, of the list as it is', async () => {
+    const drawn = await Promise.all(
+      Array.from({ length: 40 }, (_, n) => text(`sort=random&count=${1 + (n % 2) * 99}`)),
+    )
+    expect(new Set(drawn).size).toBeGreaterThan(30)
+    const many = (await text('sort=random')).trimEnd().split('\n')
+    expect(new Set(many).size).toBe(COUNT)
+    const masked = (await text('sort=random&works=0', 'demo')).trimEnd().split('\n')
+    expect(masked.toSorted()).toEqual([0, 1, 2, 3, 4].map(n => `10.${n}.0.0:3128`))
+    const list = openList(dir)
+    const changed = list.begin('replace')
+    await changed.commit()
+    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }])
+    list.close()
+    await new Promise(resolve => setImmediate(resolve)) // changes are read once in a turn
+    for (const query of ['sort=random&count=1', 'sort=random', 'sort=ping&count=100']) {
+      expect(await text(query)).toBe('192.0.2.1:80\n')
+    }
+    expect((await ask({ query: 'type=https', status: 404 }, long)).text).toContain('the given type')
+  })
+})
+
 describe('--errors text (A9)', () => {
   test('the body is the message alone; status and headers stay', async () => {
     const older = await startService(seededDirectory(), { errors: 'text' })

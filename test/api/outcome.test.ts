@@ -15,6 +15,7 @@ import { StoreError } from '../../src/lib/errors.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, type Limits, T0, UNLIMITED } from '../support/fixtures.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 const PROVIDER = 'the service'
@@ -211,10 +212,31 @@ const FAILURES: readonly Failing[] = [
     known: GIVEN_BACK,
   },
   {
+    what: 'the list, for a draw',
+    queryString: 'sort=random',
+    exchange: fail => whole => ({ reader: { ...whole.reader, find: fail } }),
+    known: COUNTED,
+  },
+  {
+    what: 'the streamer, for a draw',
+    queryString: 'sort=random&count=1',
+    exchange: fail => whole => ({
+      reader: { ...whole.reader, find: () => 'too-large' },
+      streamer: { ...NO_STREAMER, stream: async () => fail(), matches: async () => fail() },
+    }),
+    known: COUNTED,
+  },
+  {
+    what: 'the list, for what it lacks',
+    queryString: 'port=1',
+    exchange: fail => whole => ({ reader: { ...whole.reader, lacks: fail } }),
+    known: COUNTED,
+  },
+  {
     what: 'the streamer',
     exchange: fail => whole => ({
       reader: { ...whole.reader, findEndpoints: () => 'too-large' },
-      streamer: { stream: async () => fail() },
+      streamer: { ...NO_STREAMER, stream: async () => fail() },
     }),
     known: GIVEN_BACK,
   },
@@ -267,7 +289,7 @@ describe('a stream', () => {
     }
     const world = createWorld(limits, whole => ({
       reader: { ...whole.reader, findEndpoints: () => 'too-large' },
-      streamer: { stream: async () => stream },
+      streamer: { ...NO_STREAMER, stream: async () => stream },
       ...exchange(whole),
     }))
     return { ...world, ends, stream }
@@ -334,6 +356,7 @@ describe('what an admitted request uses', () => {
     const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
       reader: { ...reader, findEndpoints: () => 'too-large' },
       streamer: {
+        ...NO_STREAMER,
         stream: async () => {
           throw new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
         },

@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { createParamsParser, describeParameters } from '../../src/api/params.ts'
 import { describeFilter, type Output } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
-import { type Filter, fold } from '../../src/proxies/filter.ts'
+import { type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { anyQuery } from './query-strings.ts'
@@ -60,9 +60,9 @@ const SERVICE_LIST =
   'service must be a comma-separated list of smtp, telegram, avito, google, the service'
 
 describe('the parameters', () => {
-  test('are those of spec 4.1, in its order', () => {
+  test('are those of spec 4.1, in its order, and sort', () => {
     const names = 'type anon ping speed time works country country_mode cm city port ip service'
-    const rest = 'count lang get type_prefix fields split_ip format wrap pretty'
+    const rest = 'sort count lang get type_prefix fields split_ip format wrap pretty'
     const all = describeParameters(PROVIDER).map(({ name }) => name)
     expect(all).toEqual([...names.split(' '), ...rest.split(' ')])
   })
@@ -73,7 +73,7 @@ describe('the parameters', () => {
     }
   })
 
-  test.each([...describeParameters(PROVIDER), { name: 'nonsense' }])(
+  test.each(describeParameters(PROVIDER))(
     'an empty $name is as if it were left out',
     ({ name }) => {
       for (const query of [`${name}=`, name, `get=json&${name}=`, `${name}=&${name}=`]) {
@@ -143,6 +143,10 @@ describe('cities', () => {
     ['city=%C3%85', { cities: ['å'] }],
     [`city=${'x'.repeat(200)}`, { cities: ['x'.repeat(200)] }],
   ])
+  test('that differ only in accents are one city', () => {
+    expect(parse('city=Zürich,zurich,Орёл,ОРЕЛ').filter.cities).toHaveLength(2)
+    expect(parse('city=Йорк,Иорк').filter.cities).toHaveLength(2)
+  })
   test('that differ only in case or composition are one city', () => {
     const composed = encodeURIComponent('Zürich')
     const decomposed = encodeURIComponent('ZU\u0308RICH')
@@ -228,6 +232,7 @@ describe('ip', () => {
     ...['1.2.3.4:8o', '1.2.3.4:%2B80', '+1.2.3.4:80', '1.2.3.4:80+', '1.2.3.4:80%0A', 'host:80'],
     ...['[::1]:80', '::1:80', '%3A%3Affff:1.2.3.4:80', '1.2.3.4:80,1.2.3.5:80', '0x1.2.3.4:80'],
     ...['http://1.2.3.4:80', '1.2.3.4:-80', '1.2.3.4:8e1', '1.2.3.4%20:80'],
+    ...['1.2.3.4:080', '1.2.3.4:00080', '1.2.3.04:80', '1.2.3.4:080&ip='], // leading zeros
   ]
   areRefused(refused.map(text => [`ip=${text}`, message] as const))
   areRefused([['ip=1.2.3.4:80&ip=1.2.3.4:80', 'ip may be given only once']])
@@ -322,14 +327,22 @@ describe('lang, get and flags', () => {
     ['get=json&wrap=0', { kind: 'json' }],
     ['get=json&pretty=1', { kind: 'json' }],
     ['get=json.file&pretty=0', { kind: 'json', isDownload: true, pretty: false }],
+    ['get=csv', { kind: 'csv' }],
+    ['get=ndjson', { kind: 'ndjson' }],
+    ['get=csv.file&fields=ip,type', { kind: 'csv', isDownload: true, fields: ['ip', 'type'] }],
+    ['get=ndjson.file&split_ip=1', { kind: 'ndjson', isDownload: true, splitIp: true }],
   ])
-  const GET = 'get must be txt or json or txt.file or json.file'
+  const GET =
+    'get must be txt or json or csv or ndjson or txt.file or json.file or csv.file or ndjson.file'
   areRefused([
     ['lang=de', 'lang must be ru or en'],
     ['lang=EN', 'lang must be ru or en'],
     ['lang=ru,en', 'lang must be ru or en'],
     ['lang=ru&lang=ru', 'lang may be given only once'],
-    ['get=csv', GET],
+    ['get=xml', GET],
+    ['get=CSV', GET],
+    ['get=csv.gz', GET],
+    ['get=.file', GET],
     ['get=JSON', GET],
     ['get=jsonx', GET],
     ['get=json.file.file', GET],
@@ -367,6 +380,42 @@ describe('fields', () => {
     ['get=json&fields=ip,city_en', message],
     ['get=json&fields=ip%20port', message],
     ['get=json.file&fields=*', message],
+    ['get=csv&fields=nope', message],
+    ['get=ndjson&fields=nope', message],
+  ])
+
+  describe('that leave nothing to show are refused', () => {
+    const nothing = 'fields=port shows nothing without split_ip=1; give that too, or more fields'
+    areRefused(
+      ['json', 'csv', 'ndjson', 'json.file', 'csv.file', 'ndjson.file'].flatMap(get => [
+        [`get=${get}&fields=port`, nothing] as const,
+        [`fields=PORT,,port&split_ip=0&get=${get}`, nothing] as const,
+      ]),
+    )
+    outputsAre([
+      ['get=json&fields=port&split_ip=1', { kind: 'json', fields: ['port'], splitIp: true }],
+      ['get=csv&fields=port,type', { kind: 'csv', fields: ['port', 'type'] }],
+      ['fields=port', {}], // of another output
+    ])
+  })
+})
+
+describe('sort', () => {
+  filtersAre([
+    ['sort=', {}],
+    ['sort=checked', { sort: 'checked' }],
+    ['sort=ping', { sort: 'ping' }],
+    ['sort=speed', { sort: 'speed' }],
+    ['sort=works', { sort: 'works' }],
+    ['sort=random&count=1', { sort: 'random', count: 1 }],
+  ])
+  const message = 'sort must be checked or ping or speed or works or random'
+  areRefused([
+    ['sort=Ping', message],
+    ['sort=ping,speed', message],
+    ['sort=-ping', message],
+    ['sort=toString', message],
+    ['sort=ping&sort=ping', 'sort may be given only once'],
   ])
 })
 
@@ -382,6 +431,8 @@ describe('parameters of the other output mode are ignored whatever their value',
     ['get=json&type_prefix=1', { kind: 'json' }],
     ['type_prefix=nonsense&get=json', { kind: 'json' }],
     ['get=json.file&type_prefix=%ff&type_prefix=2', { kind: 'json', isDownload: true }],
+    ['get=csv&type_prefix=x&format=x&wrap=%ff&pretty=0&pretty=1', { kind: 'csv' }],
+    ['get=ndjson&wrap=1&format=object&pretty=0', { kind: 'ndjson' }],
   ])
 })
 
@@ -440,6 +491,23 @@ describe('an unknown parameter', () => {
   })
 })
 
+describe('an unknown parameter is refused with an empty value too', () => {
+  areRefused([
+    ['contry=', "unknown parameter 'contry'; did you mean 'country'?"],
+    ['contry', "unknown parameter 'contry'; did you mean 'country'?"],
+    ['contry=&contry=', "unknown parameter 'contry'; did you mean 'country'?"],
+    ['toString=', "unknown parameter 'toString'"],
+    ['valueOf', "unknown parameter 'valueOf'"],
+    ['constructor=', "unknown parameter 'construct…'"],
+    ['__proto__=', "unknown parameter '__proto__'"],
+    ['get=json&__proto__', "unknown parameter '__proto__'"],
+    ['hasOwnProperty=', "unknown parameter 'hasOwnPro…'"],
+    ['=', 'unknown parameter'],
+    ['%20=', 'unknown parameter'],
+    ['%ff=', 'parameter names must be valid UTF-8 in percent-encoding'],
+  ])
+})
+
 describe('percent sequences that are not UTF-8', () => {
   const bad = ['%', '%z', '%zz', '%a', '%ff', '%c3', '%c3%28', '%ed%a0%80', '%f8%88%80%80%80']
   test.each(bad)('%s is refused in a value and in a name', sequence => {
@@ -472,6 +540,7 @@ const goodQuery = fc
       port: fc.integer({ min: 1, max: 65_535 }).map(String),
       ip: fc.tuple(fc.ipV4(), fc.integer({ min: 1, max: 65_535 })).map(pair => pair.join(':')),
       service: fc.subarray(['smtp', 'telegram', 'avito', 'google', 'the_service']).map(String),
+      sort: fc.constantFrom(...SORTS),
       count: fc.nat().map(String),
       lang: fc.constantFrom('ru', 'en'),
     },
@@ -509,6 +578,7 @@ function outOfBounds(filter: Filter): string[] {
       filter.address === null ||
       (/^\d+\.\d+\.\d+\.\d+$/.test(filter.address.ip) && isPort(filter.address.port)),
     services: isSubset(filter.services, SERVICES),
+    sort: filter.sort === null || SORTS.includes(filter.sort),
     count: isWithin(filter.count, 1, most),
   }
   return Object.entries(checks).flatMap(([member, isGood]) => (isGood ? [] : [member]))

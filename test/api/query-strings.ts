@@ -7,8 +7,19 @@ const NAMES = ['key', ...describeParameters('the service').map(({ name }) => nam
 const VALUES = [
   ...[...TYPES, ...ANONS, 'smtp', 'google', 'the service', 'the_service', 'the+service', 'de'],
   ...['include', 'except', 'ru', 'en', 'txt', 'json', 'txt.file', 'json.file', 'array', 'object'],
+  ...['csv', 'ndjson', 'csv.file', 'port', 'ping', 'works', 'random', 'checked'],
   ...['0', '1', '5', '90', '101', '600', '65535', '65536', '999999999999999', '0x10', '1e3', '-1'],
-  ...['1.2.3.4:80', '999.2.3.4:80', 'Berlin', 'Москва', 'ZU\u0308RICH', 'İstanbul', 'ΣΑΣ', ''],
+  ...[
+    '1.2.3.4:80',
+    '1.2.3.4:080',
+    '999.2.3.4:80',
+    'Berlin',
+    'Москва',
+    'ZU\u0308RICH',
+    'İstanbul',
+    'ΣΑΣ',
+    '',
+  ],
 ]
 const GARBAGE = ['%', '%zz', '%ff', '%c3%28', '%00', '%0A', '%2C', '%20', '+', '=', '&', ',', '#']
 

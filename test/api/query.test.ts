@@ -7,10 +7,10 @@ import fc from 'fast-check'
 import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
 import { createParamsParser } from '../../src/api/params.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
-import type { Output } from '../../src/api/render.ts'
+import { OUTPUT_KINDS, type Output } from '../../src/api/render.ts'
 import { createCredentialReader, keyOf } from '../../src/http/credentials.ts'
 import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
-import { type Filter, fold } from '../../src/proxies/filter.ts'
+import { type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
@@ -56,9 +56,10 @@ const anyMeaning: fc.Arbitrary<Meaning> = fc.record(
     port: anyPort,
     ip: fc.tuple(fc.ipV4(), anyPort).map(pair => pair.join(':')),
     service: someOf('smtp', 'telegram', 'avito', 'google', PROVIDER),
+    sort: word(...SORTS),
     count: upTo(BIG),
     lang: word('ru', 'en'),
-    get: word('txt', 'json', 'txt.file', 'json.file'),
+    get: word(...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)),
     type_prefix: word('0', '1'),
     fields: someOf('ip', 'port', 'ping', 'works', 'google', PROVIDER),
     split_ip: word('0', '1'),
@@ -69,9 +70,12 @@ const anyMeaning: fc.Arbitrary<Meaning> = fc.record(
   { requiredKeys: [] },
 )
 
-/** The modes agree, or only one of them is given. */
-const isConsistent = ({ cm, country_mode: mode }: Meaning): boolean =>
-  cm === undefined || mode === undefined || cm === mode
+/** The modes agree, or only one of them is given; and a record shows something. */
+const isConsistent = ({ cm, country_mode: mode, ...meaning }: Meaning): boolean =>
+  (cm === undefined || mode === undefined || cm === mode) &&
+  (String(meaning.fields) !== 'port' ||
+    meaning.split_ip === '1' ||
+    String(meaning.get ?? 'txt').startsWith('txt'))
 
 /** Random choices, the same for the same seed. */
 function chanceOf(seed: number) {
@@ -159,6 +163,7 @@ function filterOf(meaning: Meaning): Filter {
     port: numberIn(meaning.port),
     address: ip === undefined ? null : { ip: host, port: Number(port) },
     services: SERVICES.filter(name => service.includes(name === 'provider' ? PROVIDER : name)),
+    sort: SORTS.find(sort => sort === meaning.sort) ?? null,
     count: numberIn(meaning.count) || null,
   }
 }
@@ -168,14 +173,16 @@ function outputOf(meaning: Meaning): Output {
   const [kind, file] = String(meaning.get ?? 'txt').split('.')
   const isDownload = file === 'file'
   if (kind === 'txt') return { ...TXT, isDownload, hasTypePrefix: meaning.type_prefix === '1' }
+  const isJson = kind === 'json'
   const fields = listIn(['ip', 'port', 'ping', 'works', 'google', PROVIDER], meaning.fields)
   return {
-    ...{ kind: 'json', isDownload, hasTypePrefix: false },
+    kind: OUTPUT_KINDS.find(name => name === kind) ?? 'txt',
+    ...{ isDownload, hasTypePrefix: false },
     fields: fields.length > 0 ? fields : null,
     splitIp: meaning.split_ip === '1',
-    shape: meaning.format === 'object' ? 'object' : 'array',
-    wrap: meaning.wrap === '1',
-    pretty: meaning.pretty !== '0',
+    shape: isJson && meaning.format === 'object' ? 'object' : 'array',
+    wrap: isJson && meaning.wrap === '1',
+    pretty: !isJson || meaning.pretty !== '0',
   }
 }
 

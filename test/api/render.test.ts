@@ -8,7 +8,7 @@ import { createParamsParser } from '../../src/api/params.ts'
 import { describeFilter, memberNames, type Output } from '../../src/api/render.ts'
 import { canonicalIp } from '../../src/lib/ip.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
-import type { Filter } from '../../src/proxies/filter.ts'
+import { type Filter, SORTS } from '../../src/proxies/filter.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { ANONS, LANGS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { golden, NO_FILTER, T0 } from '../support/fixtures.ts'
@@ -130,6 +130,7 @@ const FULL_FILTER: Filter = {
   port: 8080,
   address: { ip: '185.162.7.9', port: 8080 },
   services: ['telegram', 'provider'],
+  sort: 'ping',
   count: 50,
 }
 
@@ -160,6 +161,71 @@ describe('golden: JSON', () => {
       expect(actual).toBe(golden(`output-${name}.json`, actual))
     })
   }
+})
+
+const GOLDEN_RECORDS: readonly (readonly [name: string, Options])[] = [
+  ['all.csv', {}],
+  ['split.csv', { output: { splitIp: true } }],
+  ['english.csv', { filter: { lang: 'en' } }],
+  ['masked.csv', { isMasked: true }],
+  ['fields.csv', { output: { fields: ['city', 'works', 'ip'] } }],
+  ['one-field.csv', { output: { fields: ['city'] } }],
+  ['none.csv', { proxies: [] }],
+  ['provider-renamed.csv', { provider: 'acme mail', output: { fields: ['ip', 'acme mail'] } }],
+  ['all.ndjson', {}],
+  ['split.ndjson', { output: { splitIp: true } }],
+  ['english.ndjson', { filter: { lang: 'en' } }],
+  ['masked.ndjson', { isMasked: true }],
+  ['fields.ndjson', { output: { fields: ['works', 'country', 'ip'] } }],
+]
+
+describe('golden: CSV and NDJSON', () => {
+  for (const [name, options] of GOLDEN_RECORDS) {
+    test(name, () => {
+      const kind = name.endsWith('.csv') ? 'csv' : 'ndjson'
+      const actual = renderJson({ ...options, output: { ...options.output, kind } })
+      expect(actual).toBe(golden(`output-${name}`, actual))
+    })
+  }
+})
+
+describe('CSV', () => {
+  const csv = (options: Options = {}): string =>
+    renderJson({ ...options, output: { ...options.output, kind: 'csv' } })
+  test('has a header line, and CRLF at the end of every line (RFC 4180)', () => {
+    const lines = csv().split('\r\n')
+    expect(lines[0]).toBe(UNSPLIT.join(','))
+    expect(lines).toHaveLength(1 + PROXIES.length + 1)
+    expect(lines.at(-1)).toBe('')
+    expect(csv()).not.toMatch(/[^\r]\n/)
+  })
+  test('quotes what needs it, and nothing else', () => {
+    const cities = ['a "b" c', 'a, b', 'a\nb', 'a\rb', "l'Aquila", 'São Tomé']
+    const written = cities.map(city =>
+      csv({ proxies: [{ ...berlin, city }], output: { fields: ['city'] } }).slice(6, -2),
+    )
+    const quoted = ['"a ""b"" c"', '"a, b"', '"a\nb"', '"a\rb"']
+    expect(written).toEqual([...quoted, "l'Aquila", 'São Tomé'])
+  })
+  test('a record of one empty field is no empty line', () => {
+    const text = csv({ proxies: [unknown, berlin], output: { fields: ['city'] } })
+    expect(text).toBe('city\r\n""\r\nБерлин\r\n')
+  })
+  test('leaves unknown values empty', () => {
+    const [, line] = csv({ proxies: [unknown] }).split('\r\n')
+    const empty = '10.0.0.1:3128,,https,,,,2026-11-20 13:50:00,,,,false,false,false,false,false'
+    expect(line).toBe(empty)
+  })
+})
+
+describe('NDJSON', () => {
+  test('is the records of JSON, one a line, whatever format, wrap and pretty', () => {
+    const records: unknown[] = JSON.parse(renderJson())
+    const lines = records.map(record => `${JSON.stringify(record)}\n`).join('')
+    for (const output of [{}, { wrap: true, pretty: false }, { shape: 'object' } as const]) {
+      expect(renderJson({ output: { ...output, kind: 'ndjson' } })).toBe(lines)
+    }
+  })
 })
 
 describe('text', () => {
@@ -349,6 +415,7 @@ const FILTERS: readonly (readonly [what: string, Partial<Filter>, expected: Json
     { services: ['smtp', 'provider'] },
     { time: 600, service: 'smtp,the service', lang: 'ru' },
   ],
+  ['sort', { sort: 'checked' }, { time: 600, sort: 'checked', lang: 'ru' }],
   ['count', { count: 1 }, { time: 600, count: 1, lang: 'ru' }],
 ]
 
@@ -362,7 +429,7 @@ describe('filters of the envelope', () => {
   test('stand in the order of spec 4.1', () => {
     expect(Object.keys(describeFilter(FULL_FILTER, PROVIDER))).toEqual([
       ...['type', 'anon', 'ping', 'speed', 'time', 'works', 'country', 'country_mode', 'city'],
-      ...['port', 'ip', 'service', 'count', 'lang'],
+      ...['port', 'ip', 'service', 'sort', 'count', 'lang'],
     ])
   })
   test('can be sent back as a query', () => {
@@ -404,6 +471,7 @@ const someFilter = (): fc.Arbitrary<Filter> =>
       port: maybe(port),
       address: maybe(fc.record({ ip: ipv4, port })),
       services: subset(SERVICES),
+      sort: maybe(fc.constantFrom(...SORTS)),
       count: maybe(fc.integer({ min: 1, max: BIG })),
     })
     .map(filter => (filter.countries.length > 0 ? filter : { ...filter, countryMode: 'include' }))

@@ -17,6 +17,7 @@ import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'
 import { fillList, T0, type TestRow } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, SHARE, temp } from '../support/limits.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -39,8 +40,12 @@ type Select = 'findAll' | 'findQuickly'
 /** A reader of a list, all of it or as the server reads; `onFind` is called at every find. */
 function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyReader {
   const { endpoints, finder, findQuickly, version } = proxies
+  const { findByIds, lacks, hasType } = proxies
   const isQuick = select === 'findQuickly'
   return {
+    findByIds,
+    lacks,
+    hasType,
     version: () => String(version()),
     isEmpty: proxies.isEmpty,
     find(filter, options) {
@@ -100,10 +105,13 @@ function listOf(rows: readonly TestRow[]): List {
   return list
 }
 
+/** The older one is the better one in every order but that of age. */
 const OLD_AND_YOUNG: readonly TestRow[] = [
-  { ip: '10.1.0.1:80', type: 'http', age: 100 },
-  { ip: '10.2.0.2:80', type: 'socks5', age: 300 },
+  { ip: '10.1.0.1:80', type: 'http', age: 100, ping: 2, speed: 10, works: 50 },
+  { ip: '10.2.0.2:80', type: 'socks5', age: 300, ping: 1, speed: 20, works: 99 },
 ]
+
+const MANY = Array.from({ length: 250 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' }))
 
 /** Asks at `first` and at `again`, in seconds; says whether the first answer was used again. */
 async function isReused(text: string, first: number, again: number): Promise<boolean> {
@@ -112,34 +120,59 @@ async function isReused(text: string, first: number, again: number): Promise<boo
   const query = queryOf(text)
   const before = await cache.find(query, T0 + first * 1000)
   const after = await cache.find(query, T0 + again * 1000)
-  expect(before === after || cache.finds() === 2).toBe(true)
+  const isDrawn = query.filter.sort === 'random'
+  expect(before === after || isDrawn || cache.finds() === 2).toBe(true)
   list.close()
   return cache.finds() === 1
 }
 
+const REUSES: readonly (readonly [text: string, first: number, again: number, is: boolean])[] = [
+  ['', 0, 0, true],
+  ['', 0, 300, true], // the older row is 600 s old
+  ['', 0, 300.999, true],
+  ['', 0, 301, false],
+  ['time=900', 0, 600, true],
+  ['time=900', 0, 601, false],
+  ['time=0', 0, 1e6, true], // nothing matches, and nothing will
+  ['count=1', 0, 500, true], // the younger row alone counts
+  ['count=1', 0, 501, false],
+  ['type=http', 0, 500, true],
+  ['type=socks5', 0, 301, false],
+  ['type=socks4', 0, 1e6, true],
+  ['', 10, 9.999, false], // what was too old may be young enough
+  ['', 10.9, 10, true], // the same second
+  ['', 10.9, 9, false],
+  ['type=socks4', 10, 9, false],
+  ['get=json', 0, 300, true],
+  ['get=json&wrap=1', 0, 300, true],
+  ['get=json&wrap=1', 0, 301, false],
+  ['get=csv', 0, 300, true],
+  ['get=csv', 0, 301, false],
+  ['get=ndjson', 0, 300, true],
+  ['get=ndjson', 0, 301, false],
+  // A row in it ages out, and another enters, though it was older when the answer was made.
+  ...['ping', 'speed', 'works'].flatMap(
+    sort =>
+      [
+        [`sort=${sort}&count=1`, 0, 300, true],
+        [`sort=${sort}&count=1`, 0, 301, false],
+        [`sort=${sort}`, 0, 300, true],
+        [`sort=${sort}`, 0, 301, false],
+        [`sort=${sort}&count=1&type=http`, 0, 500, true],
+        [`sort=${sort}&type=socks4`, 0, 1e6, true],
+        [`sort=${sort}&count=1`, 10, 9, false],
+      ] as const,
+  ),
+  ['sort=checked&count=1', 0, 500, true], // a row outside it ages out: nothing changes
+  // What a draw is made from is used again, whatever has aged out, for every count and form.
+  ['sort=random', 0, 301, true],
+  ['sort=random&count=1', 0, 501, true],
+  ['sort=random&get=json', 0, 1e6, true],
+  ['sort=random', 10, 9, false],
+]
+
 describe('an answer is used again', () => {
-  const CASES: readonly (readonly [text: string, first: number, again: number, is: boolean])[] = [
-    ['', 0, 0, true],
-    ['', 0, 300, true], // the older row is 600 s old
-    ['', 0, 300.999, true],
-    ['', 0, 301, false],
-    ['time=900', 0, 600, true],
-    ['time=900', 0, 601, false],
-    ['time=0', 0, 1e6, true], // nothing matches, and nothing will
-    ['count=1', 0, 500, true], // the younger row alone counts
-    ['count=1', 0, 501, false],
-    ['type=http', 0, 500, true],
-    ['type=socks5', 0, 301, false],
-    ['type=socks4', 0, 1e6, true],
-    ['', 10, 9.999, false], // what was too old may be young enough
-    ['', 10.9, 10, true], // the same second
-    ['', 10.9, 9, false],
-    ['type=socks4', 10, 9, false],
-    ['get=json', 0, 300, true],
-    ['get=json&wrap=1', 0, 300, true],
-    ['get=json&wrap=1', 0, 301, false],
-  ]
-  test.each(CASES)('to %p: asked %p s and then %p s after T0: %p', async (text, a, b, is) => {
+  test.each(REUSES)('to %p: asked %p s and then %p s after T0: %p', async (text, a, b, is) => {
     expect(await isReused(text, a, b)).toBe(is)
   })
 
@@ -184,6 +217,32 @@ describe('an answer is used again', () => {
     expect(await at(501)).toBeNull()
     expect(await at(500)).toBe('10.1.0.1:80\n')
     expect(await at(300)).toBe('10.1.0.1:80\n10.2.0.2:80\n')
+  })
+})
+
+describe('a draw', () => {
+  test('uses again not the answer, but what it is made from', async () => {
+    const list = listOf(MANY)
+    const cache = cacheOver(list, 2 ** 20)
+    const drawn = new Set<string | null>()
+    for (const text of ['count=3', 'count=3&get=csv', 'count=9&get=json', 'type_prefix=1']) {
+      for (let n = 0; n < 5; n += 1) {
+        drawn.add(textOf(await cache.find(queryOf(`sort=random&${text}`), T0), T0))
+      }
+    }
+    expect([drawn.size, cache.finds()]).toEqual([20, 1])
+    list.close()
+  })
+
+  test('after a row has aged out is without it', async () => {
+    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
+    const at = async (seconds: number, text = 'sort=random') =>
+      textOf(await cache.find(queryOf(text), T0 + seconds * 1000), T0)
+    expect((await at(300))?.split('\n').sort().join(' ')).toBe(' 10.1.0.1:80 10.2.0.2:80')
+    expect(await at(301)).toBe('10.1.0.1:80\n')
+    expect(await at(500, 'sort=random&count=1&get=ndjson&fields=ip')).toBe('{"ip":"10.1.0.1:80"}\n')
+    expect(await at(501)).toBeNull()
+    expect(cache.finds()).toBe(1)
   })
 })
 
@@ -272,7 +331,11 @@ describe('an answer is dropped when the list changes', () => {
 })
 
 describe('the bound', () => {
-  const MANY = Array.from({ length: 250 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' }))
+  test('of 0 keeps no matches to draw from', async () => {
+    const cache = cacheOver(listOf(MANY), 0)
+    for (let n = 0; n < 3; n += 1) await cache.find(queryOf('sort=random&count=1'), T0)
+    expect(cache.finds()).toBe(3)
+  })
 
   /** How often the list is asked when each of these is asked twice, one round after the other. */
   async function findsOf(bytesMax: number, queries: readonly string[]): Promise<number> {
@@ -376,6 +439,7 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
     findEndpoints: tooLarge,
   }
   const streamer: AnswerStreamer = {
+    ...NO_STREAMER,
     stream(query, nowMs, needsTotals, share) {
       streamed.push(needsTotals)
       return stream(query, nowMs, needsTotals, share)
@@ -494,9 +558,11 @@ const PARAMETERS: readonly string[] = [
   ...['city=k%C3%B6ln', 'port=80', 'ip=10.1.0.0:80', 'ip=10.2.0.1:80', 'service=smtp'],
   ...['count=1', 'count=2', 'count=5', 'lang=en', 'type_prefix=1', 'fields=ip,timecheck'],
   ...['split_ip=1', 'format=object', 'wrap=1', 'pretty=0', 'get=json', 'get=txt.file'],
+  ...['get=csv', 'get=ndjson', 'sort=ping', 'sort=speed', 'sort=works', 'sort=random'],
 ]
+const FORMS = ['', 'get=json', 'get=csv', 'get=ndjson', 'sort=ping', 'sort=works', 'sort=random']
 const someQuery = fc
-  .tuple(fc.subarray([...PARAMETERS], { maxLength: 5 }), fc.constantFrom('', 'get=json'))
+  .tuple(fc.subarray([...PARAMETERS], { maxLength: 5 }), fc.constantFrom(...FORMS))
   .map(([parameters, get]) => {
     const named = new Map([...parameters, get].map(text => [text.split('=')[0], text]))
     return [...named.values()].join('&')
@@ -580,6 +646,28 @@ async function checkCompressed(
   }
 }
 
+/** Each draw has as many records as it should, each once, and all of them match now. */
+async function expectDrawn(
+  query: Query,
+  nowMs: number,
+  [fresh, ...cached]: readonly [Cache, ...Cache[]],
+): Promise<void> {
+  const { filter, output } = query
+  const bare = { ...output, fields: ['ip'], splitIp: false, wrap: false, shape: 'array' } as const
+  const drawn = { ...query, id: `${query.id} bare`, output: bare }
+  const all = { ...drawn, id: '', filter: { ...filter, sort: null, count: null } }
+  const addresses = async (cache: Cache, asked: Query): Promise<string[]> =>
+    textOf(await cache.find(asked, nowMs), nowMs)?.match(/\d+\.\d+\.\d+\.\d+:\d+/g) ?? []
+  const matching = await addresses(fresh, all)
+  for (const cache of [fresh, ...cached, ...cached]) {
+    const found = await addresses(cache, drawn)
+    expect(found).toHaveLength(Math.min(filter.count ?? matching.length, matching.length))
+    expect(new Set(found).size).toBe(found.length)
+    expect(matching).toEqual(expect.arrayContaining(found))
+    expect((await cache.find(query, nowMs))?.records ?? 0).toBe(found.length)
+  }
+}
+
 /**
  * A list, and two caches beside an uncached twin; imports go through the list `importing`. The
  * caches read as the server does, the twin all of the list.
@@ -591,6 +679,7 @@ function createWorld(list: List, importing: List, queries: readonly Query[]) {
   let nowMs = T0
 
   async function ask(query: Query, encoding: Encoding | null): Promise<void> {
+    if (query.filter.sort === 'random') return expectDrawn(query, nowMs, [fresh, large, tiny])
     const expected = shownOf(await fresh.find(query, nowMs), nowMs)
     for (const cache of [large, tiny]) {
       const answer = await cache.find(query, nowMs)

@@ -22,6 +22,22 @@ export const LISTS: readonly Transcript[] = [
   listed(['get=json&fields=ip,type&pretty=0&port=1080'], {
     stdout: '[{"ip":"192.0.2.2:1080","type":"socks5"}]',
   }),
+  listed(['get=csv&fields=ip,type'], {
+    stdout: 'ip,type\r\n192.0.2.1:8080,http\r\n192.0.2.2:1080,socks5\r\n',
+  }),
+  listed(['get=csv.file&fields=ip,port&split_ip=1&port=1080'], {
+    stdout: 'ip,port\r\n192.0.2.2,1080\r\n',
+  }),
+  listed(['get=ndjson&fields=ip,type'], {
+    stdout: '{"ip":"192.0.2.1:8080","type":"http"}\n{"ip":"192.0.2.2:1080","type":"socks5"}\n',
+  }),
+  listed(['sort=works'], { stdout: BOTH }),
+  listed(['sort=random&port=1080'], { stdout: '192.0.2.2:1080\n' }),
+  listed(['get=csv&fields=port'], {
+    exitCode: 2,
+    stderr: /fields=port shows nothing without split_ip=1/,
+  }),
+  listed(['contry='], { exitCode: 2, stderr: /'contry'; did you mean 'country'\?/ }),
   listed(['country=de'], { exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' }),
   listed(['contry=de'], { exitCode: 2, stderr: /'contry'; did you mean 'country'\?/ }),
   listed(['works=101'], {

@@ -235,15 +235,18 @@ describe('data directories', () => {
   })
 })
 
-describe('what is listed as JSON can be imported and listed again, byte for byte', () => {
+describe('what is listed as records can be imported and listed again, byte for byte', () => {
   const shapes = ['', '&format=object', '&wrap=1', '&wrap=1&format=object']
-  const forms = shapes.flatMap(shape => ['', '&pretty=0'].map(pretty => shape + pretty))
-  test.each(forms.flatMap(form => [form, `${form}&split_ip=1`]))('get=json%s', async form => {
+  const documents = shapes.flatMap(shape =>
+    ['', '&pretty=0'].map(pretty => `json${shape}${pretty}`),
+  )
+  const forms = [...documents, 'csv', 'ndjson', 'csv.file&sort=ping', 'ndjson.file&sort=works']
+  test.each(forms.flatMap(form => [form, `${form}&split_ip=1`]))('get=%s', async form => {
     const cwd = directoryOf()
     const list = openList(join(cwd, 'data'))
     fillList(list, MIXED)
     list.close()
-    const query = `get=json&time=999999999999999${form}`
+    const query = `time=999999999999999&get=${form}`
     const first = await take(cwd, { args: ['list', query], stdout: /Омск/ })
     const copy = ['--data', 'copy']
     const imported = counts({ read: 4, added: 4 })

@@ -14,6 +14,7 @@ import { type Answer, ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -445,10 +446,15 @@ const MISTAKES: readonly Mistake[] = [
     exchange: ({ proxies }) => ({ proxies: { ...proxies, findEndpoints: failing } }),
   },
   {
+    part: 'proxies.lacks',
+    exchange: ({ proxies }) => ({ proxies: { ...proxies, lacks: failing } }),
+    path: `${ASK}&port=1`,
+  },
+  {
     part: 'streamer.stream',
     exchange: ({ proxies }) => ({
       proxies: { ...proxies, findEndpoints: () => 'too-large' },
-      streamer: { stream: failing },
+      streamer: { ...NO_STREAMER, stream: failing },
     }),
   },
 ]
@@ -548,7 +554,10 @@ describe('a failure while an error body is made', () => {
     Object.defineProperty(limit, 'name', { get: failing })
     const admitted = { kind: 'admitted', limits: [limit], atMs: T0 } as const
     const service = await serviceWith(({ usage }) => ({
-      usage: { ...usage, admit: batch => batch.map(() => ({ ...admitted, limits: [limit] })) },
+      usage: {
+        ...usage,
+        admit: batch => batch.map(() => ({ ...admitted, limits: [limit], instants: [] })),
+      },
     }))
     const { status, text } = await service.request(ASK)
     expect([status, text]).toEqual([500, 'internal error\n'])
@@ -562,7 +571,7 @@ test('“too many long answers” is said once, whatever the number of requests'
   const service = await serviceWith(
     ({ proxies }) => ({
       proxies: { ...proxies, findEndpoints: () => 'too-large' },
-      streamer: { stream: () => Promise.reject(busy) },
+      streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
     }),
     {},
     { onRepeated: topic => void topics.push(topic) },

@@ -174,7 +174,7 @@ describe('a file longer than its head', () => {
 const EVERYTHING: Omit<Filter, 'lang'> = {
   ...{ types: [], anons: [], pingMaxMs: null, speedMin: null, ageMaxSeconds: BIG, worksMin: null },
   ...{ countries: [], countryMode: 'include' as const, cities: ['{"data":['] },
-  ...{ port: null, address: null, services: [], count: null },
+  ...{ port: null, address: null, services: [], sort: null, count: null },
 }
 const AS_JSON = { kind: 'json', isDownload: false, hasTypePrefix: false, fields: null } as const
 

@@ -25,6 +25,7 @@ export const NO_FILTER: Filter = {
   port: null,
   address: null,
   services: [],
+  sort: null,
   count: null,
 }
 

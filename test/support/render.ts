@@ -22,12 +22,12 @@ export function createRenderer(provider: string) {
     const { rows, cityNames } = foundOf(proxies)
     const txt = () => renderChunks(writers.txt(output), isMasked ? rows.map(maskEndpoint) : rows)
     const shown = isMasked ? rows.map(maskRow) : rows
-    const json = (areKept: boolean) =>
-      renderChunks(writers.json(filter, output, rows.length, { cityNames, areKept }), shown)
-    const chunks = output.kind === 'json' ? json(false) : txt()
-    if (output.kind === 'json') {
+    const records = (areKept: boolean) =>
+      renderChunks(writers.records(filter, output, rows.length, { cityNames, areKept }), shown)
+    const chunks = output.kind === 'txt' ? txt() : records(false)
+    if (output.kind !== 'txt') {
       // The same rows again, whose text is kept the first time.
-      for (const _ of [1, 2]) expect(json(true)).toEqual(chunks)
+      for (const _ of [1, 2]) expect(records(true)).toEqual(chunks)
     }
     return decoder.decode(encodeByteText(chunks.join(formatInstant(nowMs))))
   }

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import migration from '../proxies/migrations/3-checksum.sql' with { type: 'text' }
-import { ROW_COLUMNS } from '../proxies/reader.ts'
+import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 
 /** All arithmetic stays below 2^63, where SQLite would continue in floating point. */
 const PRIME = 2 ** 31 - 1

@@ -4,7 +4,7 @@
  * pages many times as soon as the table is larger than its cache.
  */
 import { AT, type Row } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from './reader.ts'
+import { ROW_COLUMNS } from './select/reader.ts'
 
 /**
  * Bits of the position of a row in its batch: 2^17 rows take 14 MB. With 2^18, imports take 60 MB

@@ -14,7 +14,7 @@ import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/che
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
-import { ROW_COLUMNS } from './reader.ts'
+import { ROW_COLUMNS } from './select/reader.ts'
 
 /** How long an import waits for something short, such as a new file stamp, before it says so. */
 const SHORT_WAIT_MS = 500

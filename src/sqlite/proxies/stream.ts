@@ -4,12 +4,15 @@
  * is rendered in advance, so a stream uses the memory of two or three chunks.
  */
 import { type Later, timerLater } from '../../access/auth-throttle.ts'
+import type { Share } from '../../access/entitlements.ts'
 import type { Rendered, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Query } from '../../api/query.ts'
 import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
+import type { Matches } from '../../proxies/draw.ts'
+import type { ProxyType } from '../../proxies/proxy.ts'
 import { toStoreError } from '../errors.ts'
 import { createSlots, type Slot } from '../streaming/slots.ts'
 import type { Owner } from '../streaming/turns.ts'
@@ -35,12 +38,18 @@ export type ToWorker =
       /** Whose turn it has to be, also for the chunks. */
       owner: Owner
     }
+  /** Requests all matches of a query, to draw from. */
+  | { kind: 'match'; id: number; query: Query; nowMs: number; owner: Owner }
+  /** Asks whether any row has one of these types. */
+  | { kind: 'find-type'; id: number; types: readonly ProxyType[] }
   /** Requests the next chunk of a stream, or ends it. */
   | { kind: 'pull' | 'cancel'; id: number }
 
 export type FromWorker =
   /** A whole answer that took long to find. */
   | { kind: 'rendered'; id: number; rendered: Rendered }
+  | { kind: 'matched'; id: number; matches: Matches }
+  | { kind: 'type'; id: number; isThere: boolean }
   /** A stream begins; `totals` if they were needed. */
   | { kind: 'begun'; id: number; totals: Totals | null }
   /** The stream would keep the WAL from being emptied. */
@@ -60,6 +69,9 @@ const WAIT_MS_MAX = 20_000
 
 type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 type Request = Exclude<ToWorker, { kind: 'setup' }>
+/** A query for the worker, which gets an id when it is sent. */
+type Task = WithoutId<Extract<Request, { kind: 'find' | 'match' | 'find-type' }>>
+type WithoutId<M> = M extends unknown ? Omit<M, 'id'> : never
 
 /**
  * Exchanges messages with the worker, which is started when it is first needed: one reply for each
@@ -247,24 +259,45 @@ export function createStreamer(
   const parts = { exchange, verified, later }
   let lastId = 0
 
+  /** Works in a slot of `share`. */
+  async function inSlot<T>(share: Share, work: (slot: Slot, owner: Owner) => Promise<T>) {
+    const { id, isTrial } = share
+    const slot = await (isTrial ? acquireTrial : acquirePlan)(share)
+    try {
+      return await work(slot, { id, isTrial })
+    } catch (error) {
+      slot.release()
+      throw error
+    }
+  }
+
+  /** Sends a query to the worker. */
+  function ask(message: Task): Promise<FromWorker> {
+    const id = ++lastId
+    return verified(id, exchange.send({ ...message, id }))
+  }
+
   return {
-    async stream(query, nowMs, needsTotals, share) {
-      const { id: ownerId, isTrial } = share
-      const slot = await (isTrial ? acquireTrial : acquirePlan)(share)
-      try {
-        const id = ++lastId
-        const owner = { id: ownerId, isTrial }
-        const message = { kind: 'find', id, query, nowMs, needsTotals, owner } as const
-        const reply = await verified(id, exchange.send(message))
+    stream: (query, nowMs, needsTotals, share) =>
+      inSlot(share, async (slot, owner) => {
+        const reply = await ask({ kind: 'find', query, nowMs, needsTotals, owner })
         if (reply.kind === 'begun') return createStream(reply, slot, parts)
         slot.release()
         if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
         if (reply.kind === 'refused') return refuse('older long answers must end first')
         throw new Error(`the stream worker sent ${reply.kind}`)
-      } catch (error) {
+      }),
+    matches: (query, nowMs, share) =>
+      inSlot(share, async (slot, owner) => {
+        const reply = await ask({ kind: 'match', query, nowMs, owner })
         slot.release()
-        throw error
-      }
+        if (reply.kind === 'matched') return reply.matches
+        throw new Error(`the stream worker sent ${reply.kind}`)
+      }),
+    async hasType(types) {
+      const reply = await ask({ kind: 'find-type', types })
+      if (reply.kind === 'type') return reply.isThere
+      throw new Error(`the stream worker sent ${reply.kind}`)
     },
     close: exchange.close,
   }

@@ -3,16 +3,17 @@
  * between those who asked. Each answer reads through a connection of its own: one snapshot of the
  * list from first row to last.
  */
-import { createAnswerFinder, type Rendered, renderAnswer, type Totals } from '../../api/answer.ts'
+import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch, systemClock } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
-import { AT, type EndpointRow, subnetOf } from '../../proxies/row.ts'
+import type { EndpointRow } from '../../proxies/row.ts'
 import { emptyWal, walBytes } from '../integrity/file-stamp.ts'
 import { type Connection, createPool } from '../streaming/connections.ts'
 import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
-import { QUICK_RECORDS_MAX } from './quick-select.ts'
+import { QUICK_RECORDS_MAX } from './select/quick-select.ts'
+import type { LongAnswer } from './select/select.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
 
 declare const self: Worker
@@ -21,6 +22,8 @@ declare const self: Worker
 const CHUNK_BYTES = 256 * 1024
 
 type Find = Extract<ToWorker, { kind: 'find' }>
+type Match = Extract<ToWorker, { kind: 'match' }>
+type FindType = Extract<ToWorker, { kind: 'find-type' }>
 /** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
 type Stream = {
   owner: Owner
@@ -91,17 +94,6 @@ function createStream<R extends EndpointRow>(
   }
 }
 
-function* totalsOf(pages: Iterable<readonly EndpointRow[]>): Generator<void, Totals> {
-  let records = 0
-  const subnets = new Set<number>()
-  for (const page of pages) {
-    records += page.length
-    for (const row of page) subnets.add(subnetOf(row[AT.id]))
-    yield
-  }
-  return { records, subnets: [...subnets] }
-}
-
 /** The first rows: all that there are, or more than are rendered at once. */
 function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
   let rows: readonly R[] = []
@@ -162,6 +154,39 @@ function* masked(
   return createAnswerFinder<never>(found, provider)(query, nowMs)
 }
 
+/** What is found without a stream. */
+function createLookUps(
+  pool: ReturnType<typeof createPool>,
+  empty: (connection: Connection) => void,
+) {
+  /** Works with a connection that no stream keeps, on one snapshot. */
+  function* briefly(work: (store: Connection['store']) => Work): Work {
+    const connection = pool.take()
+    try {
+      empty(connection)
+      connection.db.run('begin')
+      yield* work(connection.store)
+    } finally {
+      pool.give(connection)
+    }
+  }
+
+  return {
+    /** Reads all matches of a filter, for the main thread to draw from. */
+    match: ({ id, query: { filter, addressBits }, nowMs }: Match): Work =>
+      briefly(function* (store) {
+        const matches = yield* store.matches(filter, { nowMs, addressBits })
+        const { ids, types, agesSeconds } = matches
+        reply({ kind: 'matched', id, matches }, [ids.buffer, types.buffer, agesSeconds.buffer])
+      }),
+
+    findType: ({ id, types }: FindType): Work =>
+      briefly(function* (store) {
+        reply({ kind: 'type', id, isThere: store.hasType(types, true) === true })
+      }),
+  }
+}
+
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const pool = createPool(file)
@@ -171,10 +196,10 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
   function* begin<R extends EndpointRow>(
     connection: Connection,
     message: Find,
-    pages: Generator<readonly R[]>,
+    { pages, totals: findTotals }: LongAnswer<R>,
     writerFor: (count: number) => Writer<R>,
   ): Generator<void, 'done' | 'begun'> {
-    const { id, query, nowMs, needsTotals } = message
+    const { id, needsTotals } = message
     const first = yield* firstRows(pages)
     if (first.length <= QUICK_RECORDS_MAX) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
@@ -184,8 +209,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
       reply({ kind: 'refused', id })
       return 'done'
     }
-    const { store } = connection
-    const totals = needsTotals ? yield* totalsOf(store.endpoints.pages(query.filter, nowMs)) : null
+    const totals = needsTotals ? yield* findTotals() : null
     const writer = writerFor(totals?.records ?? first.length)
     const close = (): void => pool.give(connection)
     streams.set(id, createStream(message, chain(first, pages), writer, close))
@@ -203,11 +227,11 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
       return 'done'
     }
     return output.kind === 'txt'
-      ? yield* begin(connection, message, store.endpoints.pages(filter, nowMs), () =>
+      ? yield* begin(connection, message, store.endpoints.open(filter, nowMs), () =>
           writers.txt(output),
         )
-      : yield* begin(connection, message, store.records.pages(filter, nowMs), count =>
-          writers.json(filter, output, count, { cityNames: store.cityNames, areKept: false }),
+      : yield* begin(connection, message, store.records.open(filter, nowMs), count =>
+          writers.records(filter, output, count, { cityNames: store.cityNames, areKept: false }),
         )
   }
 
@@ -222,7 +246,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     }
   }
 
-  return { find, endOld }
+  return { find, endOld, ...createLookUps(pool, empty) }
 }
 
 /** Sends the next chunk of a stream. */
@@ -256,6 +280,8 @@ function* workFor(message: Request): Work {
   try {
     if (worker === null) throw new Error('the worker was not set up')
     if (message.kind === 'find') yield* worker.find(message)
+    else if (message.kind === 'match') yield* worker.match(message)
+    else if (message.kind === 'find-type') yield* worker.findType(message)
     else if (message.kind === 'pull') yield* pull(message.id)
     else end(message.id)
   } catch (error) {
@@ -270,7 +296,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
     worker = createWorker(data)
     return
   }
-  const owner = data.kind === 'find' ? data.owner : streams.get(data.id)?.owner
+  const owner = 'owner' in data ? data.owner : streams.get(data.id)?.owner
   turns.add(owner ?? NOBODY, data.id, workFor(data))
   if (!isWorking) setImmediate(workOn)
   isWorking = true

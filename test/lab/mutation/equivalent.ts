@@ -166,10 +166,10 @@ export const EQUIVALENT: readonly Equivalent[] = [
     source: 'src/api/params.ts',
     why: 'parseAddress refuses what the pattern lets through',
     lines: [
-      "ip: parameter('[0-9.]{7,15}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),",
-      "ip: parameter('^[0-9.]{7,150}:[0-9]{1,5}$', 'an IPv4 address with a port, a.b.c.d:port'),",
-      "ip: parameter('^[0-9.]{7,15}:[0-9]{1,50}$', 'an IPv4 address with a port, a.b.c.d:port'),",
-      "ip: parameter('^[0-9.]{7,15}:[0-9]{1,5}', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('[0-9.]{7,15}:[1-9][0-9]{0,4}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,150}:[1-9][0-9]{0,4}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,15}:[1-9][0-9]{0,40}$', 'an IPv4 address with a port, a.b.c.d:port'),",
+      "ip: parameter('^[0-9.]{7,15}:[1-9][0-9]{0,4}', 'an IPv4 address with a port, a.b.c.d:port'),",
     ],
   },
   {
@@ -178,7 +178,6 @@ export const EQUIVALENT: readonly Equivalent[] = [
     lines: [
       "function single(name: string, [text = 'x', ...more]: readonly string[]): string {",
       'const { min = (-1), max = INTEGER_MAX } = own[name] ?? {}',
-      "const [kind, file] = (values.get ?? '').split('.')",
     ],
   },
   {

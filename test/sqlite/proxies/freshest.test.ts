@@ -8,8 +8,8 @@ import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
 import type { Query } from '../../../src/api/query.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { createFreshest } from '../../../src/sqlite/proxies/freshest.ts'
-import { createReader } from '../../../src/sqlite/proxies/reader.ts'
+import { createFreshest } from '../../../src/sqlite/proxies/select/freshest.ts'
+import { createReader } from '../../../src/sqlite/proxies/select/reader.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -42,6 +42,9 @@ const IN_SQL = 4
 /** `n` rows of which every tenth is in France and every hundredth of socks5, one a second. */
 const rowsOf = (n: number, subnet = 1): TestRow[] =>
   Array.from({ length: n }, (_, i) => ({
+    ping: i % 7 === 0 ? undefined : (i % 13) / 1000,
+    speed: i % 3,
+    works: i % 5 === 0 ? undefined : i % 90,
     ip: `10.${subnet}.${i >> 8}.${i & 255}:80`,
     type: i % 100 === 99 ? 'socks5' : 'http',
     country: i % 10 === 9 ? 'FR' : 'DE',
@@ -82,6 +85,11 @@ function warmUp({ find }: ReturnType<typeof watched>, filter: Partial<Filter>, v
   for (let n = 0; n < IN_SQL; n += 1) expect(find(filter, 1, version)).toBeNull()
 }
 
+/** Lets rows of a branch be read into memory, page by page. */
+function warmUpAll({ find }: ReturnType<typeof watched>, filter: Partial<Filter>): void {
+  for (let n = 0; n < IN_SQL + 5; n += 1) find({ ...filter, ageMaxSeconds: 86_400 }, 1)
+}
+
 const SOCKS5: Partial<Filter> = { types: ['socks5'] }
 
 describe('rows in memory', () => {
@@ -111,6 +119,23 @@ describe('rows in memory', () => {
     expect(steps.map(([found]) => found?.length ?? null)).toEqual([null, null, 50])
     expect(world.find(SOCKS5, 100)).toEqual(world.full(SOCKS5, 100))
     expect(world.read()).toBe(0)
+  })
+
+  test('are found in another order once all that are young enough are in memory', () => {
+    const world = watched(list)
+    for (const sort of ['ping', 'speed', 'works'] as const) {
+      warmUpAll(world, { sort })
+      const near = { sort, ageMaxSeconds: 300 }
+      expect(world.find(near, 20)).toEqual(world.full(near, 20))
+      expect(world.find({ ...near, ...SOCKS5 }, 9)).toEqual(world.full({ ...near, ...SOCKS5 }, 9))
+      const two: Partial<Filter> = { ...near, countries: ['DE', 'FR'] }
+      warmUpAll(world, two)
+      expect(world.find(two, 20)).toEqual(world.full(two, 20))
+    }
+    const short = watched(list, 1500)
+    warmUpAll(short, { sort: 'ping' })
+    expect(short.find({ sort: 'ping' }, 1)).toBeNull()
+    expect(short.find({ sort: 'ping', ageMaxSeconds: 140 }, 5)).toHaveLength(5)
   })
 
   test('are no more than may be read of a branch', () => {
@@ -174,6 +199,9 @@ describe('the server’s selects', () => {
     { countries: ['DE', 'FR'] },
     { countries: ['FR'] },
     { port: 80 },
+    { sort: 'ping' },
+    { sort: 'speed', countries: ['DE', 'FR'] },
+    { sort: 'works', port: 80 },
   ]
 
   test('find the list as it is, or as it was in this turn', async () => {

@@ -818,7 +818,7 @@ const someExport = (): fc.Arbitrary<Export> =>
   fc.record({
     lang: fc.constantFrom(...LANGS),
     output: fc.record({
-      kind: fc.constant('json'),
+      kind: fc.constantFrom('json', 'csv', 'ndjson'),
       isDownload: fc.boolean(),
       hasTypePrefix: fc.boolean(),
       fields: fc.constant(null),

@@ -6,8 +6,8 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { createMarks, PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
-import { createReader, ROW_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
+import { createMarks, PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/select/pages.ts'
+import { createReader, ROW_COLUMNS } from '../../../src/sqlite/proxies/select/reader.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
 import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
 import { cleanUp } from '../../support/temporary.ts'
@@ -85,7 +85,7 @@ test('a page is larger than what a quick select finds', () => {
     type: 'http',
   }))
   const { proxies } = listOf(rows)
-  const [first, second] = [...proxies.endpoints.pages(NO_FILTER, T0)]
+  const [first, second] = [...proxies.endpoints.open(NO_FILTER, T0).pages]
   expect([first?.length, second?.length]).toEqual([PAGE_ROWS, 1])
 })
 

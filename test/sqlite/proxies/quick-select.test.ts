@@ -5,9 +5,12 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import type { Bound } from '../../../src/sqlite/proxies/filter-sql.ts'
-import { createQuickSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/quick-select.ts'
-import { createReader, ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
+import type { Bound } from '../../../src/sqlite/proxies/select/filter-sql.ts'
+import {
+  createQuickSelect,
+  QUICK_RECORDS_MAX,
+} from '../../../src/sqlite/proxies/select/quick-select.ts'
+import { createReader, ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/select/reader.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
@@ -158,7 +161,7 @@ function watched(rows: readonly BranchRow[]) {
   return {
     list,
     run,
-    find({ most, ...filter }: Branches): number[] | null {
+    find({ most, ...filter }: Branches & Pick<Partial<Filter>, 'sort'>): number[] | null {
       run.length = 0
       const search = reader.search({ ...NO_FILTER, ...filter }, AT_T0)
       const found = select(search, most, ENDPOINT_COLUMNS, 1)
@@ -183,6 +186,34 @@ function expectBounded({ run, entriesOf }: ReturnType<typeof watched>, branches:
     else expect(entriesOf(values)).toBeLessThanOrEqual(FEW)
   }
 }
+
+describe('a select in another order', () => {
+  const rows = Array.from({ length: 3 * FEW }, (_, n) => ({
+    n: n + 1,
+    age: n,
+    pingMs: 100 - n,
+    country: n % 3 === 0 ? 'FR' : 'DE',
+    type: n % 2 === 0 ? 'http' : 'socks5',
+  }))
+  const world = watched(rows)
+  const find = (countries: string[], ageMaxSeconds: number, most = 3) =>
+    world.find({ countries, ageMaxSeconds, most, types: [], pingMaxMs: null, sort: 'ping' })
+
+  test('finds what no select by age would find first', () => {
+    expect(find(['FR'], 18)).toEqual([19, 16, 13])
+    expect(find(['DE'], 9)).toEqual([9, 8, 6])
+    expect(find(['DE', 'FR'], 9, 4)).toEqual([10, 9, 8, 7])
+    expect(find(['FR'], 30, 99)).toEqual([19, 16, 13, 10, 7, 4, 1])
+  })
+
+  test('gives up where a branch has more entries than it may read', () => {
+    expect(find(['DE'], 30)).toBeNull()
+    expect(find(['DE', 'FR'], 30)).toBeNull()
+    expect(find(['DE'], 10)?.length).toBe(3) // seven entries: as many as it may read
+    expect(find(['DE'], 11)).toBeNull()
+    expect(world.run).toEqual([])
+  })
+})
 
 describe('several branches', () => {
   test('are read together, without sorting, each from its index', () => {

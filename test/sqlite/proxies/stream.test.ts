@@ -4,21 +4,24 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { createQueryReader } from '../../../src/api/query.ts'
+import { createQueryReader, type Query } from '../../../src/api/query.ts'
 import type { AnswerStream, Sent } from '../../../src/api/streaming.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
+import { addressText } from '../../../src/proxies/proxy.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
 import { walBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
 import { createStreamer, type StreamLimits, WAL_BOUND } from '../../../src/sqlite/proxies/stream.ts'
 import { openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../../support/fixtures.ts'
 import { SHARE } from '../../support/limits.ts'
+import { endpointOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const PROVIDER = 'the service'
+const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 const ENTITLEMENTS = {
   ...({ countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const),
 }
@@ -30,6 +33,9 @@ const ROWS = Array.from({ length: 5_000 }, (_, n) => ({
   city: ['Кёльн', 'São "Paulo"', undefined][n % 3],
   city_en: ['Cologne', undefined][n % 2],
   age: n % 7,
+  ping: n % 5 === 0 ? undefined : (n % 50) / 1000,
+  speed: n % 3 === 0 ? undefined : (n % 11) * 100,
+  works: n % 4 === 0 ? undefined : n % 101,
 }))
 
 type Options = { limits?: Partial<StreamLimits>; walBound?: typeof WAL_BOUND; verify?: () => void }
@@ -55,6 +61,8 @@ function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options
       return walBytes(file)
     },
     ask: (query = QUERY, share = SHARE) => streamer.stream(query, T0, true, share),
+    matches: (query: Query) => streamer.matches(query, T0, SHARE),
+    hasType: streamer.hasType,
     finder: list.finder,
     closeList: list.close,
     [Symbol.dispose](): void {
@@ -86,6 +94,16 @@ test.each([
   'get=json&format=object&split_ip=1',
   'get=json&fields=ip,city&count=4000',
   'type_prefix=1',
+  'get=csv',
+  'get=csv&split_ip=1&fields=ip,port,city&lang=en',
+  'get=ndjson',
+  'get=ndjson&fields=city,works&count=1001',
+  ...['checked', 'ping', 'speed', 'works'].flatMap(sort => [
+    `sort=${sort}`,
+    `sort=${sort}&get=json&wrap=1`,
+    `sort=${sort}&get=csv&count=1001&ping=40`,
+    `sort=${sort}&get=ndjson&count=4000`,
+  ]),
 ])('a stream holds what is rendered whole, and has its totals: %s', async text => {
   using streamer = streamerOf()
   const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
@@ -97,6 +115,62 @@ test.each([
   expect(Buffer.from(body).equals(bodyOf(answer, T0))).toBeTrue()
   expect(await sent.promise).toEqual({
     ...{ records: answer.records, bytes: body.length, isTruncated: false },
+  })
+})
+
+describe('a stream in random order', () => {
+  const asked = ['', 'get=json&wrap=1', 'get=csv&fields=ip', 'get=ndjson&count=1500&time=4']
+
+  test.each(asked)('holds each proxy once, and its totals are of itself: %s', async text => {
+    using streamer = streamerOf()
+    const query = createQueryReader(PROVIDER)(`sort=random&${text}`, 'k', ENTITLEMENTS)
+    const { filter } = query
+    const rows = streamer.finder.findEndpoints({ ...filter, count: null }, AT_T0)
+    const matching = new Set(rows.map(row => addressText(endpointOf(row))))
+    const bodies: string[][] = []
+    for (const _ of [1, 2]) {
+      const stream = await streamOf(streamer.ask(query))
+      const body = await new Response(stream.open(() => {})).text()
+      const addresses = body.match(/\d+\.\d+\.\d+\.\d+:\d+/g) ?? []
+      const networks = new Set(addresses.map(address => /^\d+\.\d+/.exec(address)?.[0]))
+      expect(new Set(addresses).size).toBe(filter.count ?? matching.size)
+      expect(addresses.every(address => matching.has(address))).toBe(true)
+      expect(stream.totals?.records).toBe(addresses.length)
+      expect(stream.totals?.subnets).toHaveLength(networks.size)
+      bodies.push(addresses)
+    }
+    expect(bodies[0]).not.toEqual(bodies[1])
+  })
+})
+
+describe('what the worker looks up', () => {
+  test('is all matches of a query, whatever its order and count', async () => {
+    using streamer = streamerOf()
+    const query = createQueryReader(PROVIDER)('time=3&count=2&sort=ping', 'k', ENTITLEMENTS)
+    const { ids, types, agesSeconds, newestSeconds } = await streamer.matches(query)
+    const filter = { ...query.filter, sort: null, count: null }
+    const rows = streamer.finder.findEndpoints(filter, AT_T0)
+    expect(rows.length).toBeGreaterThan(1000)
+    const read = Array.from(ids, (id, n) => [id, newestSeconds - (agesSeconds[n] ?? 0), types[n]])
+    expect(read).toEqual(rows.map(([id, checkedAt, , type]) => [id, checkedAt, type]))
+    const masked = await streamer.matches({ ...query, addressBits: 16 })
+    expect(masked.ids).toHaveLength(3)
+  })
+
+  test('is whether a type is there', async () => {
+    using streamer = streamerOf()
+    expect(await streamer.hasType(['http'])).toBe(true)
+    expect(await streamer.hasType(['https', 'socks5'])).toBe(false)
+    expect(await streamer.hasType(['https', 'http'])).toBe(true)
+  })
+
+  test('fails as a stream does, when the list is lost', async () => {
+    using streamer = streamerOf()
+    streamer.closeList()
+    rmSync(streamer.file)
+    const both = await Promise.allSettled([streamer.matches(QUERY), streamer.hasType(['http'])])
+    const reasons = both.map(result => result.status === 'rejected' && result.reason)
+    for (const reason of reasons) expect(reason).toBeInstanceOf(StoreError)
   })
 })
 

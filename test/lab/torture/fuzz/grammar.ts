@@ -33,11 +33,20 @@ function some(
     .map(([name, accepted]) => `${spelled(random, name)}=${pick(random, accepted)}`)
 }
 
+const { GOOD_TXT, GOOD_RECORDS, GOOD_JSON } = values
+const { fields: _fields, split_ip: _splitIp, ...ONLY_JSON } = GOOD_JSON
+/** What `get` may say, the parameters that go with it, and those that it ignores. */
+const FORMS = [
+  { gets: [null, null, 'txt', 'txt.file', ''], own: GOOD_TXT, ignored: GOOD_JSON },
+  { gets: ['json', 'json.file', '%6Ason'], own: GOOD_JSON, ignored: GOOD_TXT },
+  { gets: ['csv', 'csv.file', 'cs%76'], own: GOOD_RECORDS, ignored: { ...GOOD_TXT, ...ONLY_JSON } },
+  { gets: ['ndjson', 'ndjson.file'], own: GOOD_RECORDS, ignored: { ...GOOD_TXT, ...ONLY_JSON } },
+] as const
+
 /** A valid query, and the names of the parameters that its output mode uses. */
 function goodQuery(random: Random): { pieces: string[]; names: string[] } {
-  const isJson = chance(random, 0.5)
-  const own = isJson ? values.GOOD_JSON : values.GOOD_TXT
-  const ignored = isJson ? values.GOOD_TXT : values.GOOD_JSON
+  const form = pick(random, FORMS)
+  const { own, ignored } = form
   const pieces = [
     ...some(random, values.GOOD_FILTERS, 0.15),
     ...some(random, own, 0.3),
@@ -45,8 +54,8 @@ function goodQuery(random: Random): { pieces: string[]; names: string[] } {
       .filter(() => chance(random, 0.1))
       .map(name => `${name}=${pick(random, values.HOSTILE.slice(0, -4)).replace(/[&#]/g, '')}`),
   ]
-  if (isJson) pieces.push(`get=${pick(random, ['json', 'json.file', '%6Ason'])}`)
-  else if (chance(random, 0.5)) pieces.push(`get=${pick(random, ['txt', 'txt.file', ''])}`)
+  const get = pick(random, form.gets)
+  if (get !== null) pieces.push(`get=${get}`)
   const mode = pick(random, values.GOOD_MODES)
   if (chance(random, 0.2)) pieces.push(`${pick(random, ['cm', 'country_mode'])}=${mode}`)
   if (chance(random, 0.05)) pieces.push(`type=${pick(random, ['http', 'socks4'])}`)

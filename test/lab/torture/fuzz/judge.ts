@@ -40,6 +40,11 @@ const ALWAYS = {
 }
 const JSON_TYPE = 'application/json; charset=utf-8'
 const TXT_TYPE = 'text/plain; charset=utf-8'
+const CSV_TYPE = 'text/csv; charset=utf-8; header=present'
+const NDJSON_TYPE = 'application/x-ndjson'
+const TXT_LINES = /^(?:[\w:/.]+\n)*$/
+/** A header and at least one record; no value of the list needs quotes but an empty one. */
+const CSV_LINES = /^[\w ,]+\r\n(?:[^"\r\n]+\r\n|""\r\n)+$/
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,3})?Z$/
 const CONTEXT: { [member: string]: readonly string[] } = {
   retry_after: [...STATUSES].filter(([, status]) => status === 429).map(([code]) => code),
@@ -89,7 +94,10 @@ function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null
   if (status !== 200) return errorShape(answer, text)
   const type = headers.get('content-type')
   if (type === JSON_TYPE) JSON.parse(text)
-  else if (type !== TXT_TYPE || !/^(?:[\w:/.]+\n)*$/.test(text)) return 'a text that is not a list'
+  else if (type === NDJSON_TYPE) for (const line of text.trimEnd().split('\n')) JSON.parse(line)
+  else if (!(type === CSV_TYPE ? CSV_LINES : TXT_LINES).test(text))
+    return 'a text that is not a list'
+  else if (type !== TXT_TYPE && type !== CSV_TYPE) return `content type ${type}`
   return null
 }
 

@@ -10,7 +10,7 @@ const INTEGERS = ['0', '1', '30', '999', '000123', '999999999999999', '%30', '']
 const MODES = ['include', 'except', '%65xcept']
 const FLAGS = ['1', '0', '%31', '']
 
-/** Accepted values of the filters, of TXT's own parameter and of JSON's. */
+/** Accepted values of the filters, of TXT's own parameter, and of those of records and of JSON. */
 export const GOOD_FILTERS: Values = {
   type: ['http', 'socks5', 'HTTP,Socks4', 'http%2Chttps', ',,http,', '%73ocks5', '%20http,+https'],
   anon: ['elite', 'anonymous,elite', 'transparent,,', 'ELITE'],
@@ -30,14 +30,18 @@ export const GOOD_FILTERS: Values = {
     'avito,avito',
     'The%20Service',
   ],
+  sort: ['checked', 'ping', 'speed', 'works', 'random', '%72andom', ''],
   count: ['', '0', '1', '3', '30', '999999999999999'],
   lang: ['ru', 'en', ''],
 }
 export const GOOD_MODES = MODES
 export const GOOD_TXT: Values = { type_prefix: FLAGS }
-export const GOOD_JSON: Values = {
+export const GOOD_RECORDS: Values = {
   fields: ['ip', 'ip,port', 'IP,type,works', 'the_service,smtp', 'timecheck,ping,speed,city', ','],
   split_ip: FLAGS,
+}
+export const GOOD_JSON: Values = {
+  ...GOOD_RECORDS,
   format: ['array', 'object', ''],
   wrap: FLAGS,
   pretty: FLAGS,
@@ -92,12 +96,15 @@ export const BAD: Values = {
     '1.2.3:80',
     '%5B::1%5D:80',
     '1.2.3.4:65536',
+    '1.2.3.4:080',
+    '01.2.3.4:80',
     ...BROKEN,
   ],
   service: [...NO_LIST, 'the', 'the__service', ...BROKEN],
+  sort: [...NO_WORD, 'Ping', 'ping,speed', '-ping', 'toString'],
   count: NO_INTEGERS,
   lang: NO_WORD,
-  get: [...NO_WORD, 'xml', 'TXT', 'json.', 'json.file.gz', 'jsonp', 'csv'],
+  get: [...NO_WORD, 'xml', 'TXT', 'json.', 'json.file.gz', 'jsonp', 'CSV', 'csv.gz'],
   type_prefix: [...NO_WORD, '10'],
   fields: ['ip_', 'password', 'ip;port', '*', 'key', ...BROKEN],
   split_ip: NO_WORD,

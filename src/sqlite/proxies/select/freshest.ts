@@ -4,11 +4,11 @@
  * new filters for what is freshest, and a thousand rows are looked at to find a hundred: in memory
  * that takes a tenth of the time that it takes in SQL.
  */
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { AT, type Row } from '../../proxies/row.ts'
-import type { Condition, Search } from './filter-sql.ts'
+import { createBoundedMap } from '../../../lib/bounded-map.ts'
+import { AT, type Row } from '../../../proxies/row.ts'
+import type { Condition, Path, Search } from './filter-sql.ts'
 import { readPages } from './pages.ts'
-import { inOrder, type Reader, ROW_COLUMNS } from './reader.ts'
+import { COMPARE, type Reader, ROW_COLUMNS } from './reader.ts'
 
 /** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
 const BRANCH_ROWS_MAX = 8_192
@@ -99,6 +99,7 @@ const wholeBranch = (index: string, branch: Condition): Search => ({
   since: { sql: 'checked_at >= ?', values: [Number.MIN_SAFE_INTEGER] },
   all: [],
   rest: [],
+  order: 'checked',
   createMatcher: () => () => true,
 })
 
@@ -125,22 +126,31 @@ export function createFreshest(read: Reader, dataVersion: () => number, scanMax:
     return branch.isWhole ? found : null
   }
 
-  function findInAll({ path, since, createMatcher }: Search, most: number, version: number) {
-    const { index } = path
-    if (index === null || path.branches.length === 0) return null
-    const selected = path.branches.map(branch => branches.get(index, branch, version))
+  /** The branches of a search, once they are selected often enough. */
+  function selectedOf({ index, branches: values }: Path, version: number): Branch[] | null {
+    if (index === null || values.length === 0) return null
+    const selected = values.map(value => branches.get(index, value, version))
     for (const branch of selected) branch.selects += 1
-    if (selected.some(({ selects }) => selects <= SELECTS_IN_SQL)) return null
+    return selected.some(({ selects }) => selects <= SELECTS_IN_SQL) ? null : selected
+  }
+
+  function findInAll(search: Search, most: number, version: number): Row[] | null {
+    const { path, since, order, createMatcher } = search
+    const selected = selectedOf(path, version)
+    if (selected === null) return null
     branches.allowPages(PAGES_MAX)
     const matches = createMatcher()
-    const found: Row[] = []
+    // In another order than theirs, the last row of a branch may be the first match.
+    const mostOfEach = order === 'checked' ? most : Infinity
+    const parts: Row[][] = []
     for (const branch of selected) {
-      const part = findIn(branch, matches, Number(since.values[0]), most)
+      const part = findIn(branch, matches, Number(since.values[0]), mostOfEach)
       if (part === null) return null
-      if (selected.length === 1) return part
-      found.push(...part)
+      parts.push(part)
     }
-    return found.sort(inOrder).slice(0, most)
+    const [first, ...others] = parts
+    if (first && others.length === 0 && order === 'checked') return first
+    return parts.flat().sort(COMPARE[order]).slice(0, most)
   }
 
   return {

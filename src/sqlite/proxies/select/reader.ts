@@ -3,11 +3,11 @@
  * of prepared statements.
  */
 import type { Database, Statement } from 'bun:sqlite'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import type { Filter } from '../../proxies/filter.ts'
-import type { EndpointRow, Row } from '../../proxies/row.ts'
-import type { FindOptions } from '../../proxies/store.ts'
-import { createCities } from './cities.ts'
+import { createBoundedMap } from '../../../lib/bounded-map.ts'
+import type { Filter, Sort } from '../../../proxies/filter.ts'
+import { AT, type EndpointRow, type Row } from '../../../proxies/row.ts'
+import type { FindOptions } from '../../../proxies/store.ts'
+import { createCities } from '../cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 
 /** Prepared statements in memory; each takes about 11 KB. */
@@ -35,13 +35,38 @@ export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
 
 export type Columns = readonly string[]
 
-/** The order of answers. */
+/** The order of indexes, and of answers that are not asked for in another one (contract A4). */
 export const ORDER = 'checked_at desc, ping_ms, id'
+
+/** An order by what rows hold, best first; `checked` is `ORDER`. */
+export type RowOrder = Exclude<Sort, 'random'>
+type Compare<R> = (a: R, b: R) => number
+
 /** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
-export const inOrder = (
+export const inOrder: Compare<EndpointRow> = (
   [idA, checkA, pingA]: EndpointRow,
   [idB, checkB, pingB]: EndpointRow,
 ): number => checkB - checkA || pingA - pingB || idA - idB
+
+/** Each order in SQL; ties are in `ORDER`. What is unknown is stored as a value that comes last. */
+const ORDERS: { [O in RowOrder]: string } = {
+  checked: ORDER,
+  ping: 'ping_ms, checked_at desc, id',
+  speed: `speed desc, ${ORDER}`,
+  works: `works desc, ${ORDER}`,
+}
+
+/** Compares rows as each order of SQL does. */
+export const COMPARE: { [O in RowOrder]: Compare<Row> } = {
+  checked: inOrder,
+  ping: (a, b) => a[AT.pingMs] - b[AT.pingMs] || inOrder(a, b),
+  speed: (a, b) => b[AT.speed] - a[AT.speed] || inOrder(a, b),
+  works: (a, b) => b[AT.works] - a[AT.works] || inOrder(a, b),
+}
+
+/** The columns that a select in an order needs at least: SQLite sorts branches by what it selects. */
+export const columnsFor = (order: RowOrder, columns: Columns): Columns =>
+  order === 'speed' || order === 'works' ? ROW_COLUMNS : columns
 
 export const joined = (conditions: readonly Condition[]): string =>
   conditions.map(({ sql }) => sql).join(' and ') || 'true'
@@ -51,21 +76,22 @@ export const indexedBy = (index: string | null): string =>
   index === null ? '' : `indexed by ${index}`
 
 /**
- * Every row that matches the conditions of a branch, in order. SQLite reads several branches
- * together, row by row, each in the order of its index, and stops at the limit; so the branches
- * must not overlap, and `columns` must hold those of `ORDER`.
+ * Every row that matches the conditions of a branch, in order. In `ORDER`, SQLite reads several branches
+ * together, row by row, each in the order of its index, and stops at the limit; in another one it reads
+ * all of them. The branches must not overlap, and `columns` must hold those of the order.
  */
 export const fullSql = (
   columns: Columns,
   branches: readonly (readonly Condition[])[],
   index: string | null = null,
+  order: RowOrder = 'checked',
 ): string =>
   `${branches
     .map(
       branch =>
-        `select ${columns.join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}`,
+        `select ${columnsFor(order, columns).join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}`,
     )
-    .join(' union all ')} order by ${ORDER} limit ?`
+    .join(' union all ')} order by ${ORDERS[order]} limit ?`
 
 /** Runs statements, one prepared statement for each combination of filters present. */
 export function createReader(db: Database) {
@@ -83,14 +109,18 @@ export function createReader(db: Database) {
     return statement
   }
 
+  /** The ids of the cities that a filter names. */
+  function cityIds(filter: Filter): number[] {
+    if (filter.cities.length > 0) cities.refresh()
+    return cities.idsMatching(filter.cities, filter.lang)
+  }
+
   return {
     cityNames: cities.nameOf,
+    cityIds,
     /** A filter, compiled to SQL. */
-    search(filter: Filter, { addressBits, nowMs }: FindOptions): Search {
-      if (filter.cities.length > 0) cities.refresh()
-      const cityIds = cities.idsMatching(filter.cities, filter.lang)
-      return searchOf(filter, addressBits, cityIds, nowMs)
-    },
+    search: (filter: Filter, { addressBits, nowMs }: FindOptions): Search =>
+      searchOf(filter, addressBits, cityIds(filter), nowMs),
     all: <R extends EndpointRow>(sql: string, values: readonly Bound[]): R[] =>
       prepared(sql).values(...values) as unknown as R[], // values() is untyped
     /** The first number of the first row. */

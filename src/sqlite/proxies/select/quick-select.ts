@@ -2,8 +2,8 @@
  * Owns quick selects: those that read a bounded part of an index, and give up where that is not
  * enough. So no request makes others wait for more than some milliseconds.
  */
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import type { EndpointRow } from '../../proxies/row.ts'
+import { createBoundedMap } from '../../../lib/bounded-map.ts'
+import type { EndpointRow } from '../../../proxies/row.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import {
   type Columns,
@@ -14,6 +14,7 @@ import {
   ORDER,
   type Reader,
   ROW_COLUMNS,
+  type RowOrder,
   valuesOf,
 } from './reader.ts'
 
@@ -64,19 +65,18 @@ function createHorizons(read: Reader, scanMax: number) {
   }
 }
 
-/** Selects that read a bounded part of the list. */
-export function createQuickSelect(read: Reader, scanMax: number) {
-  const horizonOf = createHorizons(read, scanMax)
-
-  /** Up to `most` rows of each branch, together in order. */
+/** The two ways to read branches. */
+function createBranchSelects(read: Reader, scanMax: number) {
+  /** Up to `most` rows of all branches, in order. */
   function selectAll<R extends EndpointRow>(
     columns: Columns,
     index: string | null,
     branches: readonly (readonly Condition[])[],
     most: number,
+    order: RowOrder = 'checked',
   ): R[] {
     const values = branches.flatMap(valuesOf)
-    return read.all<R>(fullSql(columns, branches, index), [...values, most])
+    return read.all<R>(fullSql(columns, branches, index, order), [...values, most])
   }
 
   /** Up to `most` matches among the first entries of a branch; `null` when there are fewer. */
@@ -92,16 +92,22 @@ export function createQuickSelect(read: Reader, scanMax: number) {
     return found.length === most ? found : null
   }
 
-  /** Up to `most` matches of all branches, in order; `null` if it would have to read too much. */
-  return function selectQuickly<R extends EndpointRow>(
+  return { selectAll, selectFirst }
+}
+
+/** Selects that read a bounded part of the list. */
+export function createQuickSelect(read: Reader, scanMax: number) {
+  const horizonOf = createHorizons(read, scanMax)
+  const { selectAll, selectFirst } = createBranchSelects(read, scanMax)
+
+  /** Up to `most` matches in the order of the index; `horizons`: of each branch. */
+  function selectInOrder<R extends EndpointRow>(
     { path: { index, branches }, since, rest }: Search,
     most: number,
     columns: Columns,
-    version: number,
+    horizons: readonly number[],
   ): R[] | null {
-    if (branches.length === 0) return []
     const oldest = Number(since.values[0])
-    const horizons = branches.map(branch => horizonOf(index, branch, version))
     const horizon = Math.max(...horizons)
     const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
     const near = branches.map(branch => [branch, nearest, ...rest])
@@ -120,5 +126,23 @@ export function createQuickSelect(read: Reader, scanMax: number) {
       parts.push(...part)
     }
     return parts.sort(inOrder).slice(0, most)
+  }
+
+  /** Up to `most` matches of all branches, in order; `null` if it would have to read too much. */
+  return function selectQuickly<R extends EndpointRow>(
+    search: Search,
+    most: number,
+    columns: Columns,
+    version: number,
+  ): R[] | null {
+    const { path, since, rest, order } = search
+    const { index, branches } = path
+    if (branches.length === 0) return []
+    const horizons = branches.map(branch => horizonOf(index, branch, version))
+    if (order === 'checked') return selectInOrder<R>(search, most, columns, horizons)
+    // Any row may come first: all of each branch has to be read.
+    const whole = branches.map(branch => [branch, since, ...rest])
+    const isNear = Math.max(...horizons) < Number(since.values[0])
+    return isNear ? selectAll<R>(columns, index, whole, most, order) : null
   }
 }

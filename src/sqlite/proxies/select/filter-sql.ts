@@ -3,11 +3,11 @@
  * the answer. What the filters mean is in the contract, A4.
  */
 
-import { toSeconds } from '../../lib/time.ts'
-import type { Filter } from '../../proxies/filter.ts'
-import { createMatcher } from '../../proxies/matcher.ts'
-import { ANONS, servicesToBits, TYPES } from '../../proxies/proxy.ts'
-import { countryToNumber, idOf, type Row } from '../../proxies/row.ts'
+import { toSeconds } from '../../../lib/time.ts'
+import type { Filter, Sort } from '../../../proxies/filter.ts'
+import { createMatcher } from '../../../proxies/matcher.ts'
+import { ANONS, servicesToBits, TYPES } from '../../../proxies/proxy.ts'
+import { countryToNumber, idOf, type Row } from '../../../proxies/row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }
@@ -23,6 +23,8 @@ export type Search = {
   /** All other conditions, and those of them that the path has not decided yet. */
   all: readonly Condition[]
   rest: readonly Condition[]
+  /** The order of the rows; a random one is made of rows that are in order. */
+  order: Exclude<Sort, 'random'>
   /** Creates what decides of a row in memory whether all other conditions hold. */
   createMatcher: () => (row: Row) => boolean
 }
@@ -121,6 +123,7 @@ export function searchOf(
     since: { sql: 'checked_at >= ?', values: [toSeconds(nowMs) - filter.ageMaxSeconds] },
     rest: all.filter(condition => condition !== decided),
     all,
+    order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,
     createMatcher: () => createMatcher(filter, addressBits, cityIds),
   }
 }

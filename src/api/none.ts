@@ -1,0 +1,90 @@
+/**
+ * Owns saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
+ * is looked up once for each version of it, and a long scan happens in the streamer.
+ */
+import { createBoundedMap } from '../lib/bounded-map.ts'
+import { toSeconds } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { ProxyType } from '../proxies/proxy.ts'
+import type { Lacks, ProxyReader } from '../proxies/store.ts'
+import { ApiError } from './errors.ts'
+import type { Query } from './query.ts'
+import type { AnswerStreamer } from './streaming.ts'
+
+/** Queries whose lacks are in memory. */
+const LACKS_MAX = 1_000
+
+/** `a`, `a or b`, `a, b or c` */
+const anyOf = (names: readonly string[]): string =>
+  [names.slice(0, -1).join(', '), ...names.slice(-1)].filter(part => part !== '').join(' or ')
+
+/** The 404 of a query. `lacking`: what no proxy of the list has. */
+function notFound(
+  { filter, isWorksSet }: Query,
+  nowMs: number,
+  { newestSeconds, lacking }: { newestSeconds: number | null; lacking: readonly string[] },
+): ApiError {
+  const error = (why: string) =>
+    new ApiError('PROXIES_NOT_FOUND', `no proxies match the filters${why}`)
+  if (newestSeconds === null) return error(': the list is empty')
+  const newestAge = toSeconds(nowMs) - newestSeconds
+  const { ageMaxSeconds } = filter
+  if (newestAge > ageMaxSeconds) {
+    return error(`: the newest check is ${newestAge} s old, and time allows ${ageMaxSeconds} s`)
+  }
+  if (lacking.length > 0) return error(`: no proxy in the list has the given ${anyOf(lacking)}`)
+  if (!isWorksSet) return error('')
+  return error(`; without works, the demo key gets works=${filter.worksMin}`)
+}
+
+/** Creates what says why there is nothing; for a promise of it the list is scanned. */
+export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | null) {
+  const known = createBoundedMap<string, Lacks>(LACKS_MAX)
+  const types = new Map<string, Awaitable<boolean>>()
+  let knownVersion = ''
+
+  function forgetOld(): void {
+    const version = reader.version()
+    if (version === knownVersion) return
+    known.clear()
+    types.clear()
+    knownVersion = version
+  }
+
+  function lacksOf({ id, filter }: Query): Lacks {
+    const lacks = known.get(id) ?? reader.lacks(filter)
+    known.set(id, lacks)
+    return lacks
+  }
+
+  /** Whether any proxy has one of these types; what a newer list has is not kept. */
+  function hasType(asked: readonly ProxyType[]): Awaitable<boolean> {
+    const name = asked.join()
+    const decided = types.get(name) ?? reader.hasType(asked) ?? scanFor(asked)
+    types.set(name, decided)
+    return decided
+  }
+
+  /** True also where it is not known: when the scan fails, or the list changes meanwhile. */
+  async function scanFor(asked: readonly ProxyType[]): Promise<boolean> {
+    const version = reader.version()
+    const isThere = await streamer?.hasType(asked).catch(() => {
+      types.delete(asked.join()) // the next one tries again
+      return true
+    })
+    return isThere !== false || version !== reader.version()
+  }
+
+  /** The error for a query that no proxy matches. */
+  return (query: Query, nowMs: number): Awaitable<ApiError> => {
+    forgetOld()
+    const lacks = lacksOf(query)
+    const end = (isThere: boolean): ApiError =>
+      notFound(query, nowMs, {
+        ...lacks,
+        lacking: isThere ? lacks.lacking : ['type', ...lacks.lacking],
+      })
+    const isThere = query.filter.types.length === 0 || hasType(query.filter.types)
+    return isThere instanceof Promise ? isThere.then(end) : end(isThere)
+  }
+}

@@ -1,0 +1,81 @@
+/** Holds drawing at random: no position twice, all of them as likely, and which matches are young enough. */
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { countFirst, countSince, draw, drawFrom, matchAt } from '../../src/proxies/draw.ts'
+import { randomOf } from '../support/random.ts'
+
+const sizes = fc.record({ size: fc.nat({ max: 300 }), count: fc.nat({ max: 400 }) })
+
+describe('a draw', () => {
+  test('has as many different positions as are asked for, or all there are', () => {
+    fc.assert(
+      fc.property(sizes, fc.nat(), ({ size, count }, seed) => {
+        const drawn = draw(size, count, randomOf(seed, 'draw'))
+        expect(drawn.length).toBe(Math.min(size, count))
+        expect(new Set(drawn).size).toBe(drawn.length)
+        for (const at of drawn) expect(at).toBeLessThan(size)
+      }),
+    )
+  })
+
+  test.each([0, 1 - 2 ** -53])('is right where chance always says %p', chance => {
+    for (const size of [1, 2, 7, 1_000_003]) {
+      const drawn = [...draw(size, 5, () => chance)]
+      expect(new Set(drawn).size).toBe(Math.min(size, 5))
+      expect(Math.max(...drawn)).toBeLessThan(size)
+    }
+  })
+
+  test('gives every choice in every order as often as another', () => {
+    const random = randomOf(7, 'uniform')
+    const ROUNDS = 60_000
+    const seen = new Map<string, number>()
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const choice = draw(5, 3, random).join()
+      seen.set(choice, (seen.get(choice) ?? 0) + 1)
+    }
+    expect(seen.size).toBe(5 * 4 * 3)
+    const expected = ROUNDS / 60
+    const chiSquare = [...seen.values()].reduce((sum, n) => sum + (n - expected) ** 2 / expected, 0)
+    expect(chiSquare).toBeLessThan(98.3) // 59 degrees of freedom: a thousandth of uniform draws
+  })
+
+  test('of one among a million reaches the first and the last tenth', () => {
+    const random = randomOf(3, 'wide')
+    const drawn = Array.from({ length: 200 }, () => draw(1_000_000, 1, random)[0] ?? -1)
+    expect(Math.min(...drawn)).toBeLessThan(100_000)
+    expect(Math.max(...drawn)).toBeGreaterThanOrEqual(900_000)
+  })
+
+  test('of items leaves them as they are', () => {
+    const items = ['a', 'b', 'c']
+    expect(drawFrom(items, null).sort()).toEqual(items)
+    expect(drawFrom(items, 2)).toHaveLength(2)
+    expect(drawFrom([], 2)).toEqual([])
+    expect(items).toEqual(['a', 'b', 'c'])
+  })
+})
+
+describe('what is young enough', () => {
+  test('is counted as by looking at each', () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 30 })), fc.nat({ max: 32 }), (ages, most) => {
+        const inOrder = ages.toSorted((a, b) => a - b)
+        const expected = ages.filter(age => age <= most).length
+        expect(countFirst(inOrder.length, at => (inOrder[at] ?? 0) <= most)).toBe(expected)
+      }),
+    )
+  })
+
+  test('is the first of the matches, to the second', () => {
+    const matches = {
+      ids: new Float64Array([7, 8, 9]),
+      types: new Uint8Array([0, 3, 1]),
+      agesSeconds: new Uint32Array([0, 10, 10]),
+      newestSeconds: 1000,
+    }
+    const counted = [989, 990, 991, 1000, 1001].map(since => countSince(matches, since))
+    expect(counted).toEqual([3, 3, 1, 1, 0])
+    expect(matchAt(matches, 1)).toEqual([8, 990, 0, 3])
+  })
+})
