@@ -9,7 +9,7 @@ import { stopwatch } from '../lib/clock.ts'
 
 /** Milliseconds that may be spent at once, and the part of the time that may be spent for long. */
 type Bounds = { msMax: number; part: number }
-const KEY: Bounds = { msMax: 10, part: 0.7 }
+const KEY: Bounds = { msMax: 15, part: 0.6 }
 const TRIAL: Bounds = { msMax: 10, part: 0.1 }
 
 /** Keys whose budget is in memory; that of another is full. */

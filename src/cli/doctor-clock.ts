@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subject } from '../access/rate-limit.ts'
 import { ACCESS_FILE, countAfter, PROXY_FILE, subjectsAhead } from '../app.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 
 /** Clocks of servers may differ by so much; an import accepts checks that are so far ahead. */
@@ -40,11 +41,23 @@ function listProblems(rows: number): string[] {
   ]
 }
 
-/** What in `dir` lies in the future, with the command that mends it. */
-export function futureProblems(dir: string, nowMs: number): string[] {
-  const has = (file: string): boolean => existsSync(join(dir, file))
-  return [
-    ...(has(ACCESS_FILE) ? usageProblems(subjectsAhead(dir, nowMs + AHEAD_OF_USAGE_MS)) : []),
-    ...(has(PROXY_FILE) ? listProblems(countAfter(dir, nowMs + AHEAD_OF_LIST_MS)) : []),
-  ]
+/** What `find` finds; nothing in a database that cannot be read, which other checks report. */
+function problemsIn(file: string, find: () => string[]): string[] {
+  if (!existsSync(file)) return []
+  try {
+    return find()
+  } catch (error) {
+    if (error instanceof StoreError || error instanceof CommandError) return []
+    throw error
+  }
 }
+
+/** What in `dir` lies in the future, with the command that mends it. */
+export const futureProblems = (dir: string, nowMs: number): string[] => [
+  ...problemsIn(join(dir, ACCESS_FILE), () =>
+    usageProblems(subjectsAhead(dir, nowMs + AHEAD_OF_USAGE_MS)),
+  ),
+  ...problemsIn(join(dir, PROXY_FILE), () =>
+    listProblems(countAfter(dir, nowMs + AHEAD_OF_LIST_MS)),
+  ),
+]

@@ -11,37 +11,21 @@ import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-sta
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
 
-/** The file in `dir`, as it is used while it is in its place. */
-const openFile = (dir: string, mode: OpenMode = {}) => ({
-  ...openRegistry(dir, { isServer: true, ...mode }),
-  fingerprint: fingerprintOf(join(dir, ACCESS_FILE)),
-})
-type Opened = ReturnType<typeof openFile>
-
-/** How the usage of the open file is reached. */
-type Reach = {
-  use: <T>(work: (opened: Opened) => T) => T
-  write: <T>(work: (usage: Opened['usage']) => T) => T
-  tryWith: (work: (opened: Opened) => void) => void
-  probeOnce: () => unknown
-}
-
-/** The usage of whichever file is open. */
-const createServerUsage = ({ use, write, tryWith, probeOnce }: Reach): UsageStore => ({
-  admit: batch => write(store => store.admit(batch)),
-  giveBack: batch => write(store => store.giveBack(batch)),
-  consume: batch => write(store => store.consume(batch)),
-  peek: batch => use(registry => registry.usage.peek(batch)),
-  reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
-  note: answer => tryWith(registry => registry.usage.note(answer)),
-  flush: () => write(store => store.flush()),
-  history: (...range) => use(registry => registry.usage.history(...range)),
-  prune: nowMs => use(registry => registry.usage.prune(nowMs)),
-  probe() {
-    const failure = probeOnce()
+/** Tries to write, once for all probes of a turn, because that may wait; throws what that throws. */
+function createProbe(write: () => void): () => void {
+  const failureOnce = oncePerTurn((): unknown => {
+    try {
+      write()
+      return null
+    } catch (failure) {
+      return failure
+    }
+  })
+  return () => {
+    const failure = failureOnce()
     if (failure !== null) throw failure
-  },
-})
+  }
+}
 
 /**
  * Keys, plans and usage in `dir`; `tick` is to be called every second.
@@ -49,7 +33,11 @@ const createServerUsage = ({ use, write, tryWith, probeOnce }: Reach): UsageStor
  */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mode?: OpenMode) => openFile(dir, mode)
+  const open = (mode: OpenMode = {}) => ({
+    ...openRegistry(dir, { isServer: true, ...mode }),
+    fingerprint: fingerprintOf(file),
+  })
+  type Opened = ReturnType<typeof open>
   const supervised = supervise(open(), {
     file,
     reopen: () => open({ mustExist: true }),
@@ -82,17 +70,20 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       requireInPlace(file, fingerprint)
       return result
     })
-  /** The failure of a trial write, or `null`; one for all probes of a turn, because it may wait. */
-  const probeOnce = oncePerTurn((): unknown => {
-    try {
-      write(usage => usage.probe())
-      return null
-    } catch (failure) {
-      return failure
-    }
-  })
+  const probe = createProbe(() => write(usage => usage.probe()))
   const keys: KeyReader = { find: key => use(registry => registry.keys.find(key)) }
-  const usage = createServerUsage({ use, write, tryWith, probeOnce })
+  const usage: UsageStore = {
+    admit: batch => write(store => store.admit(batch)),
+    giveBack: batch => write(store => store.giveBack(batch)),
+    consume: batch => write(store => store.consume(batch)),
+    peek: batch => use(registry => registry.usage.peek(batch)),
+    reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
+    note: answer => tryWith(registry => registry.usage.note(answer)),
+    flush: () => write(store => store.flush()),
+    history: (...range) => use(registry => registry.usage.history(...range)),
+    prune: nowMs => use(registry => registry.usage.prune(nowMs)),
+    probe,
+  }
   return {
     keys,
     usage,

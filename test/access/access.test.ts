@@ -210,6 +210,78 @@ describe('consumption', () => {
   })
 })
 
+describe('a request that is given back', () => {
+  /** Access on a store that can be locked, with timers that are run by hand. */
+  function createWorld() {
+    const { usage, read, close } = openUsage()
+    const timers: (() => void)[] = []
+    let isLocked = false
+    const access = createAccess(
+      { find: () => null },
+      {
+        ...usage,
+        giveBack(batch) {
+          if (isLocked) throw new Error('locked')
+          return usage.giveBack(batch)
+        },
+      },
+      run => {
+        timers.push(run)
+        return () => {}
+      },
+    )
+    return {
+      access,
+      read,
+      timers,
+      close,
+      setLocked: (on: boolean) => {
+        isLocked = on
+      },
+      async admit(nowMs: number): Promise<readonly number[]> {
+        const decision = await access.admit(FIVE, IP, nowMs)
+        return decision.kind === 'admitted' ? decision.instants : []
+      },
+    }
+  }
+
+  test('while the store fails is owed, and given back a second later, once', async () => {
+    const { access, read, timers, setLocked, admit, close } = createWorld()
+    const instants = await admit(T0)
+    setLocked(true)
+    expect(await access.giveBack(FIVE, IP, instants).catch(String)).toContain('locked')
+    timers.shift()?.()
+    await null
+    expect(timers).toHaveLength(1) // and so on, every second
+    setLocked(false)
+    timers.shift()?.()
+    await null
+    expect(read(K1)).toMatchObject({ admissions: [], requests: 0 })
+    await admit(T0 + 1)
+    expect([read(K1).requests, timers.length]).toEqual([1, 0])
+    close()
+  })
+
+  test('while the store fails is given back before the next admission', async () => {
+    const { access, read, setLocked, admit, close } = createWorld()
+    const instants = await admit(T0)
+    setLocked(true)
+    await access.giveBack(FIVE, IP, instants).catch(() => {})
+    setLocked(false)
+    await admit(T0 + 1)
+    expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
+    close()
+  })
+
+  test('of one turn is given back in one batch, several of a key too', async () => {
+    const { access, read, admit, close } = createWorld()
+    const sent = [await admit(T0), await admit(T0), await admit(T0 + 1)]
+    await Promise.all(sent.slice(0, 2).map(instants => access.giveBack(FIVE, IP, instants)))
+    expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
+    close()
+  })
+})
+
 test('the status of limits before any request shows everything unused, and uses nothing', async () => {
   const { access, close } = openUsage()
   const both = regular({ ...burst(2, 5), daily: 3 })

@@ -543,6 +543,18 @@ const LIMITS: readonly Scenario[] = [
     ],
   },
   {
+    name: 'B6 an answer with more networks than the quota can ever hold says so',
+    key: KEYS.subnets,
+    steps: [
+      {
+        query: 'time=99999',
+        status: 429,
+        code: 'SUBNET_LIMIT_REACHED',
+        contains: ['this answer has 4 /16 subnets, and the plan allows 2 a day: narrow the filter'],
+      },
+    ],
+  },
+  {
     name: 'B2 caller networks a day',
     key: KEYS.clients,
     steps: [

@@ -95,7 +95,7 @@ test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
 
 test.each([
   `insert into batches values (9, '[["key","id",1,1')`,
-  `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]')`,
+  `insert into snapshot values (9, 9, '[["kex","id",1,[1]]]', '[]')`,
 ])('usage that cannot be read is found: %s', async sql => {
   const dir = healthy()
   const { db, close } = openRegistry(dir)
