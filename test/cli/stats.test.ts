@@ -22,7 +22,7 @@ async function usedDirectory() {
     { ip: '192.0.2.1:80', type: 'http', country: 'DE', age: 30, works: 100 },
     { ip: '192.0.2.2:80', type: 'http', country: 'DE', age: 301 },
     { ip: '198.51.100.1:80', type: 'socks5', country: 'FR', age: 3601 },
-    { ip: '203.0.113.1:80', type: 'socks4', age: 8 * 24 * HOUR },
+    { ip: '203.0.113.1:80', type: 'socks4', age: 6 * 24 * HOUR },
   ])
   const plans = { once: { burst: { requests: 1, seconds: 1 } } }
   const keys = ['busy', 'idle', 'never'].map(key => ({ key, plan: 'once', label: `label ${key}` }))
@@ -80,8 +80,8 @@ describe('stats', () => {
           { seconds: 600, count: 1 },
           { seconds: 3600, count: 0 },
           { seconds: 86_400, count: 1 },
-          { seconds: 604_800, count: 0 },
-          { seconds: null, count: 1 },
+          { seconds: 604_800, count: 1 },
+          { seconds: null, count: 0 },
         ],
       },
     })
@@ -99,7 +99,7 @@ describe('stats', () => {
       'List: 4 proxies, the newest check 30 s ago\n',
       `  http    2  ${'█'.repeat(40)}\n`,
       `  unknown  1  ${'█'.repeat(20)}\n`,
-      `  older             1  ${'█'.repeat(40)}\n`,
+      `  up to a week      1  ${'█'.repeat(40)}\n`,
     ]) {
       expect(stdout).toContain(line)
     }
