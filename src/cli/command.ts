@@ -76,10 +76,9 @@ export function table(header: readonly string[], rows: readonly (readonly string
 }
 
 /** Lowers the priority of this process: a server on the same machine comes first. */
-export function yieldToServer(to: 'below normal' | 'lowest' = 'below normal'): void {
-  const { PRIORITY_BELOW_NORMAL, PRIORITY_LOW } = constants.priority
+export function yieldToServer(): void {
   try {
-    setPriority(to === 'lowest' ? PRIORITY_LOW : PRIORITY_BELOW_NORMAL)
+    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   } catch {
     // Where the system does not allow it, the priority stays.
   }

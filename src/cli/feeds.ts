@@ -106,7 +106,7 @@ const fetchCommand = command({
   async run({ settings, clock }) {
     const feeds = feedsOf(settings)
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
-    yieldToServer('lowest') // a server runs several of these
+    yieldToServer()
     const kept = 'feeds that were not imported yet left the list as it was'
     const states = await interruptible(kept, signal =>
       withFeeds(settings.data, async store => {

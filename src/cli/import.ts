@@ -12,8 +12,8 @@ import { openGeoip } from './geoip.ts'
 import { createProgress } from './progress.ts'
 import { interruptible } from './signals.ts'
 
-/** Rejected rows that are reported one by one; the rest is counted. */
-const NAMED_REJECTIONS = 20
+/** Rejected rows, and ignored fields, that are reported one by one; the rest is counted. */
+const NAMED_MAX = 20
 /** Rows between two updates of the progress bar. */
 const PROGRESS_STEP = 4096
 const STDIN = '-'
@@ -51,6 +51,7 @@ function createObserver(totalBytes: number) {
     say(sentence)
   }
   let rejected = 0
+  let ignored = 0
   const observer: ImportObserver & { say: typeof tell; close(): void } = {
     say: tell,
     progress(rows, bytes) {
@@ -58,17 +59,19 @@ function createObserver(totalBytes: number) {
     },
     rejected(file, line, field, reason) {
       rejected += 1
-      if (rejected <= NAMED_REJECTIONS) tell(`${file}:${line}: ${field} ${reason}`)
+      if (rejected <= NAMED_MAX) tell(`${file}:${line}: ${field} ${reason}`)
     },
     ignored(file, line, member) {
+      ignored += 1
+      if (ignored > NAMED_MAX) return
       const field = IS_NAME.test(member) ? `unknown field '${member}'` : 'an unknown field'
       tell(`${file}:${line}: note: ${field} is ignored everywhere`)
     },
     empty: file => tell(`${file}: note: no row was found`),
     close() {
       progress.clear()
-      const unnamed = rejected - NAMED_REJECTIONS
-      if (unnamed > 0) say(`… and ${unnamed} more rejected rows`)
+      if (ignored > NAMED_MAX) say(`… and ${ignored - NAMED_MAX} more ignored fields`)
+      if (rejected > NAMED_MAX) say(`… and ${rejected - NAMED_MAX} more rejected rows`)
     },
   }
   return observer

@@ -82,12 +82,14 @@ function createTranslators(names: Names, { provider, type }: RowDefaults) {
     const known = translators.get(key)
     if (known) return known
     const translator = createTranslator(members, names, provider, type)
-    if (translators.size < TRANSLATORS_MAX) translators.set(key, translator)
+    const isUsual = key.length < MEMBERS_LENGTH_MAX && translators.size < TRANSLATORS_MAX
+    if (isUsual) translators.set(key, translator)
     return translator
   }
 }
-/** Rows of a file have few different lists of members; a file of nothing else must not fill memory. */
+/** Rows of a file have few different lists of members; one that has many must not fill memory. */
 const TRANSLATORS_MAX = 1000
+const MEMBERS_LENGTH_MAX = 4096
 
 /** Reads rows, under whatever names, and passes on the good ones. */
 function createRowReader(

@@ -27,31 +27,35 @@ function hasMoved(db: Database): boolean {
 export function lockPlace(file: string, waitMs: number): Release | null {
   const path = `${file}.lock`
   for (;;) {
-    const db = tryLock(path, waitMs)
-    if (db === null) return null
-    if (!hasMoved(db)) {
+    const { db, failure } = tryLock(path, waitMs)
+    // The process that had the lock removed the file: this lock is on nothing that others see, and
+    // SQLite may have failed because of that.
+    if (db !== null && hasMoved(db)) {
+      db.close()
+      continue
+    }
+    if (db !== null && failure === null) {
       giveToOwner(path)
       return () => {
         rmSync(path, { force: true })
         db.close()
       }
     }
-    // The process that had the lock removed the file: this lock is on nothing that others see.
-    db.close()
+    db?.close()
+    if (codeOf(failure).startsWith('SQLITE_BUSY')) return null
+    throw new CommandError(explain(path, failure))
   }
 }
 
-/** A connection that has locked the file at `path`, `null` when another process has. */
-function tryLock(path: string, waitMs: number): Database | null {
+/** Opens the file at `path` and locks it; says what failed. */
+function tryLock(path: string, waitMs: number): { db: Database | null; failure: unknown } {
   let db: Database | null = null
   try {
     db = new Database(path, { create: true, readwrite: true, strict: true })
     db.run(`pragma busy_timeout = ${waitMs}`)
     db.run('begin exclusive')
-    return db
-  } catch (error) {
-    db?.close()
-    if (codeOf(error).startsWith('SQLITE_BUSY')) return null
-    throw new CommandError(explain(path, error))
+    return { db, failure: null }
+  } catch (failure) {
+    return { db, failure }
   }
 }

@@ -279,6 +279,20 @@ export const FOUND: readonly Transcript[] = [
     ],
   },
   {
+    name: 'the first 20 ignored fields are named, the rest is counted',
+    files: {
+      'a.csv': `ip,type,${Array.from({ length: 25 }, (_, i) => `c${i}`).join(',')}\n192.0.2.1:80,http${',x'.repeat(25)}\n`,
+    },
+    steps: [
+      {
+        args: ['import', 'a.csv', '--json'],
+        stdout: counts({ read: 1, added: 1 }),
+        stderr:
+          /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
+      },
+    ],
+  },
+  {
     name: '--type SOCKS5 is taken in any case',
     files: { 'a.txt': BARE },
     steps: [

@@ -23,8 +23,8 @@ export const hasAddress = (text: string): boolean =>
 export function entryToRow(entry: string): RawRow {
   const [, type, rest = ''] = ENTRY.exec(entry) ?? []
   const isPlain = rest.indexOf(':') === rest.lastIndexOf(':') && !/\s/.test(rest)
-  const row = isPlain ? { ip: rest } : noted(rest)
-  return type === undefined ? row : { type, ...row }
+  if (isPlain) return type === undefined ? { ip: rest } : { type, ip: rest } // as nearly all are
+  return type === undefined ? noted(rest) : { type, ...noted(rest) }
 }
 
 /** The row of an address with notes. */

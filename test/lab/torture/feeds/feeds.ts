@@ -19,7 +19,7 @@ import { faultsOf } from './faults.ts'
 const ROWS = 100_000
 const FEED_ROWS = 20_000
 const KEYS = 2_000
-const STEADY = { ratePerSecond: 1_000, connections: 16 }
+const STEADY = { ratePerSecond: 500, connections: 16 }
 /** Longer than the time after which a slow feed is given up. */
 const SECONDS = 90
 const CHECK_EVERY_MS = 250
@@ -27,7 +27,7 @@ const CHECK_EVERY_MS = 250
 const LONGEST_MS = 300_000
 /** A request that is quick alone stays so (contract B9). */
 const P99_MS_MAX = 50
-/** On a busy machine it is slow alone, too. */
+/** On a busy machine a server without feeds is slow, too. */
 const P99_FACTOR_MAX = 3
 const STOP_MS_MAX = 2_000
 const SECRET = 'SECRET0123456789'
@@ -70,10 +70,13 @@ function growing() {
 async function prepare(run: Run) {
   const dir = run.directory('files')
   const data = run.directory('data')
+  const control = run.directory('control')
   const file = join(dir, 'rows.ndjson')
   await writeRows(file, { rows: ROWS, nowMs: Date.now() })
-  await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', data])
-  addCustomers(data, KEYS)
+  for (const place of [data, control]) {
+    await succeed([run.binary, 'import', file, '--format', 'ndjson', '--data', place])
+    addCustomers(place, KEYS)
+  }
   const faults = await faultsOf(linesOf(1_000))
   const next = growing()
   const source = await startFeedServer({
@@ -86,7 +89,7 @@ async function prepare(run: Run) {
   )
   writeFileSync(feedsFile, lines.join(''))
   const bad = Object.keys(faults).length
-  return { data, feedsFile, targetsFile: writeTargets(dir, KEYS).repeated, bad }
+  return { data, control, feedsFile, targetsFile: writeTargets(dir, KEYS).repeated, bad }
 }
 
 const isNamed = ({ error }: Shown): boolean => error !== null
@@ -102,16 +105,18 @@ async function statesAfter(run: Run, data: string, bad: number): Promise<Shown[]
 }
 
 async function failing(run: Run): Promise<Finding[]> {
-  const { data, feedsFile, targetsFile, bad } = await prepare(run)
+  const { data, control, feedsFile, targetsFile, bad } = await prepare(run)
   const measure = (port: number, seconds: number): Promise<OpenLoopResult> => {
     const input: OpenLoopInput = { port, targetsFile, seconds, ...STEADY }
     return startScript<OpenLoopResult>('support/open-loop.ts', input, seconds + 60).result
   }
-  const alone = await startServe(run.binary, { data })
-  const before = await measure(alone.port, Math.max(5, scaled(20, run)))
-  await alone.stop()
+  const without = await startServe(run.binary, { data: control })
   const server = await startServe(run.binary, { data, more: ['--feeds', feedsFile] })
-  const beside = await measure(server.port, scaled(SECONDS, run))
+  const [beside, alone] = await Promise.all([
+    measure(server.port, scaled(SECONDS, run)),
+    measure(without.port, scaled(SECONDS, run)),
+  ])
+  await without.stop()
   const states = await statesAfter(run, data, bad)
   const startMs = performance.now()
   const exitCode = await server.stop()
@@ -123,10 +128,10 @@ async function failing(run: Run): Promise<Finding[]> {
     ...taken(states, bad, rowsIn(data)),
     {
       promise: 'Requests do not notice feeds',
-      figure: `p99 ${shown(before.p99Ms)} ms alone, ${shown(beside.p99Ms)} ms beside ${bad + 1} feeds; ${beside.errors} errors`,
-      bound: `≤ ${P99_MS_MAX} ms, or ${P99_FACTOR_MAX} times that alone; 0`,
+      figure: `p99 ${shown(beside.p99Ms)} ms with ${bad + 1} feeds, ${shown(alone.p99Ms)} ms of a server without at the same time; ${beside.errors} errors`,
+      bound: `≤ ${P99_MS_MAX} ms, or ${P99_FACTOR_MAX} times that without; 0`,
       holds:
-        beside.p99Ms <= Math.max(P99_MS_MAX, P99_FACTOR_MAX * before.p99Ms) && beside.errors === 0,
+        beside.p99Ms <= Math.max(P99_MS_MAX, P99_FACTOR_MAX * alone.p99Ms) && beside.errors === 0,
     },
     {
       promise: 'A server with feeds under way stops at once',
