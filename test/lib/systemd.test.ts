@@ -36,6 +36,10 @@ describe('the unit file', () => {
     expect(stopMs).toBeGreaterThan(parseDuration(SETTINGS.grace.fallback ?? '') ?? Infinity)
   })
 
+  test('is started again for as long as it takes: a full disk may last', () => {
+    expect([unitValue('Restart'), unitValue('StartLimitIntervalSec')]).toEqual(['always', '0'])
+  })
+
   test('does not turn off compiling to machine code', () => {
     expect(UNIT).not.toMatch(/^(?:MemoryDenyWriteExecute|LimitAS|LimitDATA|LimitRSS)=/m)
   })
@@ -60,6 +64,19 @@ function installedUnit(): string {
   return file
 }
 
+/** The units for backups that README.md shows, in files under their names. */
+function backupUnits(): string[] {
+  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+  const dir = temporaryDirectory()
+  return [...readme.matchAll(/```ini\n# \/etc\/systemd\/system\/(\S+)\n(.*?)```/gs)].map(
+    ([, name = '', text = '']) => {
+      const file = join(dir, name)
+      writeFileSync(file, text)
+      return file
+    },
+  )
+}
+
 async function analyze(...args: string[]) {
   const child = Bun.spawn(['systemd-analyze', ...args], {
     env: { PATH: process.env.PATH, SYSTEMD_COLORS: '0', LC_ALL: 'C' },
@@ -72,6 +89,12 @@ async function analyze(...args: string[]) {
 
 const isHere = Bun.which('systemd-analyze') !== null
 describe(`systemd-analyze${isHere ? '' : ' (skipped: there is none on this machine)'}`, () => {
+  test.skipIf(!isHere)('verify reports nothing about the README’s backups', async () => {
+    const units = backupUnits()
+    expect(units).toHaveLength(2)
+    expect(await analyze('verify', ...units)).toEqual({ exitCode: 0, stdout: '', stderr: '' })
+  })
+
   test.skipIf(!isHere)('verify reports nothing', async () => {
     expect(await analyze('verify', installedUnit())).toEqual({
       exitCode: 0,
