@@ -136,8 +136,10 @@ async function serve(serving: Serving): Promise<void> {
 /** Reports failures of background work to the operator. */
 const reportTo =
   (log: Log) =>
-  (failure: unknown): void =>
-    log.say(`background work failed: ${messageOf(failure)}`)
+  (failure: unknown): void => {
+    const sentence = `background work failed: ${messageOf(failure)}`
+    log.sayRepeated(sentence, sentence)
+  }
 
 /** Starts what runs in the background. */
 async function startJobs(serving: Serving): Promise<Job[]> {

@@ -107,6 +107,11 @@ describe('the client address', () => {
     expect(address(null, 'junk')).toBe(LOCAL_CLIENT)
   })
 
+  test('of a closed connection is unknown, whatever the header says', () => {
+    expect(address('', '203.0.113.9')).toBe('unknown')
+    expect(createClientIp(undefined)('', null)).toBe('unknown')
+  })
+
   test('a header of thousands of hops ends at a hop that it names', () => {
     const hops = Array.from({ length: 5000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`)
     const client = address('10.0.0.1', ['203.0.113.9', ...hops].join(','))
