@@ -78,20 +78,22 @@ export { completeRestore, type Restored, restore } from './sqlite/backup/restore
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
 export { sqliteVersion } from './sqlite/database.ts'
 export { openServerFeeds } from './sqlite/feeds/store.ts'
+export {
+  countAfter,
+  listProblems,
+  registryProblems,
+  subjectsAhead,
+  tallyList,
+} from './sqlite/findings.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
-  countAfter,
   FEEDS_FILE,
   listFeeds,
-  listProblems,
   PROXY_FILE,
   readList,
   readRegistry,
-  registryProblems,
-  subjectsAhead,
-  tallyList,
   withFeeds,
   withList,
   withListToReplace,

@@ -17,7 +17,7 @@ import {
   type Rendered,
 } from './answer.ts'
 import { createDraws } from './cache/draws.ts'
-import { createCacheEntries } from './cache/entries.ts'
+import { type CacheEntries, createCacheEntries } from './cache/entries.ts'
 import { createNotFound } from './none.ts'
 import type { Query } from './query.ts'
 import { createSelectBudgets } from './select-budget.ts'
@@ -37,30 +37,13 @@ type Finding = Awaitable<Answer | AnswerStream | null>
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
-/**
- * Creates an empty cache, which finds what it does not hold through `reader` and `streamer`;
- * `isRepeated` says which answers are stored.
- */
-export function createResponseCache(
-  { reader, streamer, provider, bytesMax }: CacheParts,
-  isRepeated = createDoorkeeper(),
-) {
-  const render = createAnswerRenderer(provider)
-  const findNow = createAnswerFinder(reader, provider, render)
-  const entries = createCacheEntries(bytesMax)
-  const budgets = createSelectBudgets()
-  /** Whether a select for `share` may take time of the main thread; else the streamer does it. */
-  const hasTime = (share: Share): boolean => streamer === null || budgets.hasTime(share)
-  const { spend } = budgets
-  const draw = createDraws({
-    ...{ reader, streamer, entries, render, isRepeated, stream, hasTime, spend },
-  })
-
+/** Returns what stores answers in the cache. */
+function createStore(entries: CacheEntries, isRepeated: (id: string) => boolean) {
   /**
    * Stores an answer of the list's `version` for as long as it is right, unless this is the first
    * time that its query is asked: many queries are never asked again.
    */
-  function store(
+  return function store(
     { id, filter }: Query,
     nowMs: number,
     listVersion: string,
@@ -76,6 +59,27 @@ export function createResponseCache(
     })
     return content
   }
+}
+
+/**
+ * Creates an empty cache, which finds what it does not hold through `reader` and `streamer`;
+ * `isRepeated` says which answers are stored.
+ */
+export function createResponseCache(
+  { reader, streamer, provider, bytesMax }: CacheParts,
+  isRepeated = createDoorkeeper(),
+) {
+  const render = createAnswerRenderer(provider)
+  const findNow = createAnswerFinder(reader, provider, render)
+  const entries = createCacheEntries(bytesMax)
+  const store = createStore(entries, isRepeated)
+  const budgets = createSelectBudgets()
+  /** Whether a select for `share` may take time of the main thread; else the streamer does it. */
+  const hasTime = (share: Share): boolean => streamer === null || budgets.hasTime(share)
+  const { spend } = budgets
+  const draw = createDraws({
+    ...{ reader, streamer, entries, render, isRepeated, stream, hasTime, spend },
+  })
 
   async function stream(query: Query, nowMs: number, needsTotals: boolean, share: Share) {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')

@@ -24,8 +24,9 @@ import {
   removeStamp,
   watchFile,
 } from './integrity/file-stamp.ts'
-import { createStreamer, WAL_BOUND } from './proxies/stream.ts'
+import { createStreamer } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
+import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
 
 type Say = (sentence: string) => void

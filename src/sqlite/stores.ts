@@ -5,12 +5,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Subject } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { SECOND_MS, toSeconds } from '../lib/time.ts'
+import { toSeconds } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/breakdown.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
@@ -24,8 +23,6 @@ import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { explain, isDamage, isStoreFailure } from './errors.ts'
 import { FEEDS_FILE, openFeeds } from './feeds/store.ts'
 import { lockPlace } from './file-lock.ts'
-import { checkRegistry } from './integrity/check.ts'
-import { checkInWorker } from './integrity/check-in-worker.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
 import { beginImport } from './proxies/import.ts'
 import {
@@ -34,7 +31,6 @@ import {
   createListStore,
   openListFile,
   readBreakdown,
-  type Tally,
 } from './proxies/store.ts'
 
 export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
@@ -254,59 +250,5 @@ export async function withResource<R extends { close(): void }, T>(
     }
   } catch (error) {
     throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
-  }
-}
-
-/** The problems of keys, plans and usage in `dir`; none when they are intact. */
-export function registryProblems(dir: string): string[] {
-  const { db, close } = openRegistry(dir, { isReader: true })
-  try {
-    return checkRegistry(db)
-  } finally {
-    close()
-  }
-}
-
-/** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
-export async function listProblems(dir: string, signal: AbortSignal): Promise<readonly string[]> {
-  const list = openList(dir, { isReader: true })
-  try {
-    const isCopy = list.db.filename !== list.file
-    return isCopy ? checkOpenList(list.db) : await checkInWorker(list.file, signal)
-  } finally {
-    list.close() // last: it keeps the stamp
-  }
-}
-
-/** The number of proxies in `dir`, and of those checked since `sinceMs`. */
-export function tallyList(dir: string, sinceMs: number): Tally {
-  const { proxies, close } = openList(dir, { isReader: true })
-  try {
-    return proxies.tally(sinceMs)
-  } finally {
-    close()
-  }
-}
-
-/**
- * Keys and client addresses in `dir` whose last admission lies after `nowMs`, because a clock was
- * ahead (contract B10).
- */
-export function subjectsAhead(dir: string, nowMs: number): Subject[] {
-  const { usage, close } = openRegistry(dir, { isReader: true })
-  try {
-    return usage.after(nowMs)
-  } finally {
-    close()
-  }
-}
-
-/** The number of proxies in `dir` that were checked after `sinceMs`. */
-export function countAfter(dir: string, sinceMs: number): number {
-  const { proxies, close } = openList(dir, { isReader: true })
-  try {
-    return proxies.tally(sinceMs + SECOND_MS).recent
-  } finally {
-    close()
   }
 }

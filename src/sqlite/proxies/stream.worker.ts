@@ -4,36 +4,23 @@
  * list from first row to last.
  */
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
-import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
-import { stopwatch, systemClock } from '../../lib/clock.ts'
-import { formatInstant } from '../../lib/time.ts'
+import { createWriters, type Writer } from '../../api/render.ts'
+import { systemClock } from '../../lib/clock.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
 import { emptyWal, walBytes } from '../integrity/file-stamp.ts'
+import { chain, createStream, firstRows, type Stream } from '../streaming/chunks.ts'
 import { type Connection, createPool } from '../streaming/connections.ts'
+import type { FromWorker, StreamSetup, ToWorker, WalBound } from '../streaming/exchange.ts'
 import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
 import { QUICK_RECORDS_MAX } from './select/quick-select.ts'
 import type { LongAnswer } from './select/select.ts'
-import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
 
 declare const self: Worker
-
-/** A chunk of a stream is about this long. */
-const CHUNK_BYTES = 256 * 1024
 
 type Find = Extract<ToWorker, { kind: 'find' }>
 type Match = Extract<ToWorker, { kind: 'match' }>
 type FindType = Extract<ToWorker, { kind: 'find-type' }>
-/** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
-type Stream = {
-  owner: Owner
-  next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
-  records: () => number
-  /** How long ago it began, in milliseconds. */
-  ageMs: () => number
-  close: () => void
-}
-
 type Request = Exclude<ToWorker, { kind: 'setup' }>
 /** The owner of a stream that has ended. */
 const NOBODY: Owner = { id: '', isTrial: false }
@@ -41,70 +28,6 @@ const NOBODY: Owner = { id: '', isTrial: false }
 const streams = new Map<number, Stream>()
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
-
-/** Yields the page that was read already, then the rest. */
-function* chain<T>(first: T, rest: Iterable<T>): Generator<T> {
-  yield first
-  yield* rest
-}
-
-/** Renders pages of rows chunk by chunk. */
-function createStream<R extends EndpointRow>(
-  { nowMs, owner }: Find,
-  pages: Iterator<readonly R[]>,
-  { head, record, separator, tail }: Writer<R>,
-  close: () => void,
-): Stream {
-  let page: readonly R[] = []
-  let at = 0
-  let text = head.join(formatInstant(nowMs))
-  let before = ''
-  let records = 0
-  let isOver = false
-  let isClosed = false
-  return {
-    owner,
-    *next() {
-      if (isOver) return null
-      while (!isOver && text.length < CHUNK_BYTES) {
-        const row = page[at++]
-        if (row !== undefined) {
-          text += before + record(row)
-          before = separator
-          records += 1
-          continue
-        }
-        const { done, value } = pages.next()
-        if (done) isOver = true
-        else page = value
-        at = 0
-        yield
-        if (isClosed) throw new Error('the stream has ended already')
-      }
-      const chunk = encodeByteText(isOver ? text + tail : text)
-      text = ''
-      return chunk
-    },
-    records: () => records,
-    ageMs: stopwatch(),
-    close() {
-      isClosed = true
-      close()
-    },
-  }
-}
-
-/** The first rows: all that there are, or more than are rendered at once. */
-function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
-  let rows: readonly R[] = []
-  while (rows.length <= QUICK_RECORDS_MAX) {
-    const { done, value } = pages.next()
-    if (done) break
-    rows = rows.length === 0 ? value : rows.concat(value)
-    yield
-  }
-  return rows
-}
 
 /** Keeps the WAL of the list within its bound, as far as it grows because of streams. */
 function boundWal(
@@ -182,6 +105,7 @@ function createLookUps(
 
     findType: ({ id, types }: FindType): Work =>
       briefly(function* (store) {
+        yield
         reply({ kind: 'type', id, isThere: store.hasType(types, true) === true })
       }),
   }
