@@ -18,9 +18,9 @@ import {
 } from './answer.ts'
 import { createDraws } from './cache/draws.ts'
 import { type CacheEntries, createCacheEntries } from './cache/entries.ts'
-import { createNotFound } from './none.ts'
+import { createNotFound } from './cache/not-found.ts'
+import { createSelectBudgets } from './cache/select-budget.ts'
 import type { Query } from './query.ts'
-import { createSelectBudgets } from './select-budget.ts'
 import type { AnswerStream, AnswerStreamer } from './streaming.ts'
 
 export type CacheParts = {

@@ -30,6 +30,8 @@ export type Command<N extends SettingName = SettingName> = {
    * changes are one step; or by itself, after it has cleaned up.
    */
   endsAtSignal?: 'at once' | 'by itself'
+  /** What a command that a signal has ended says; by default that nothing was changed. */
+  kept?: string
   /** @throws CommandError for anything the operator should know; resolves when done. */
   run(context: Context<N>): Promise<void> | void
 }

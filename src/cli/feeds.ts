@@ -15,7 +15,6 @@ import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table, yieldToServer } from './command.ts'
 import { importFeed } from './feed-import.ts'
 import { geoipStamp } from './geoip.ts'
-import { interruptible } from './signals.ts'
 
 function readFeedsFile(file: string): string {
   try {
@@ -103,25 +102,24 @@ const fetchCommand = command({
   summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
   settings: ['data', 'feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'],
   example: 'proxylist fetch --feed https://example.com/list.csv',
-  async run({ settings, clock }) {
+  endsAtSignal: 'by itself',
+  kept: 'feeds that were not imported yet left the list as it was',
+  async run({ settings, clock, signal }) {
     const feeds = feedsOf(settings)
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
     yieldToServer()
-    const kept = 'feeds that were not imported yet left the list as it was'
-    const states = await interruptible(kept, signal =>
-      withFeeds(settings.data, async store => {
-        const context = contextOf(settings, store, clock, signal)
-        const fetched: FeedState[] = []
-        for (const feed of feeds) {
-          const before = store.find(feed.id)
-          const isLate = before === null || isDue(before.nextTryAt, feed.everyMs, clock())
-          const after = settings.due && !isLate ? before : await fetchFeed(feed, context)
-          if (after === null) say(`feed ${feed.shown} is being fetched by another process`)
-          else fetched.push(after)
-        }
-        return fetched
-      }),
-    )
+    const states = await withFeeds(settings.data, async store => {
+      const context = contextOf(settings, store, clock, signal)
+      const fetched: FeedState[] = []
+      for (const feed of feeds) {
+        const before = store.find(feed.id)
+        const isLate = before === null || isDue(before.nextTryAt, feed.everyMs, clock())
+        const after = settings.due && !isLate ? before : await fetchFeed(feed, context)
+        if (after === null) say(`feed ${feed.shown} is being fetched by another process`)
+        else fetched.push(after)
+      }
+      return fetched
+    })
     await printStates(states, settings.json)
     const failed = states.filter(({ error }) => error !== '').length
     if (failed > 0) throw new CommandError(`${failed} of ${feeds.length} feeds failed`)

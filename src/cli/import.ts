@@ -10,7 +10,6 @@ import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
 import { openGeoip } from './geoip.ts'
 import { createProgress } from './progress.ts'
-import { interruptible } from './signals.ts'
 
 /** Rejected rows, and ignored fields, that are reported one by one; the rest is counted. */
 const NAMED_MAX = 20
@@ -102,7 +101,9 @@ export const importCommand = command({
     ...(['strict', 'geoip', 'json', 'providerService'] as const),
   ],
   example: 'proxylist import proxies.csv --type http',
-  async run({ settings, args: files, clock }) {
+  endsAtSignal: 'by itself',
+  kept: 'nothing was imported, the list is as it was',
+  async run({ settings, args: files, clock, signal }) {
     const { data, format, type, replace, strict, json, providerService: provider } = settings
     checkMapping(settings.map, provider)
     const place = openGeoip(settings.geoip)
@@ -111,7 +112,7 @@ export const importCommand = command({
     const observer = createObserver(sources.reduce((sum, { size }) => sum + size, 0))
     const onWait = (): void =>
       observer.say('another import has locked the list; waiting for its end')
-    const importInto = async (list: Pick<ProxyWriter, 'begin'>, signal: AbortSignal) => {
+    const importInto = async (list: Pick<ProxyWriter, 'begin'>) => {
       const importTx = list.begin(replace ? 'replace' : 'merge', onWait)
       const options = {
         ...{ format, strict, signal, mapping: settings.map },
@@ -132,17 +133,11 @@ export const importCommand = command({
         observer.close()
       }
     }
-    const summary = await interruptible('nothing was imported, the list is as it was', signal =>
-      replace
-        ? withListToReplace(
-            data,
-            clock,
-            list => importInto(list, signal),
-            { onDamage: observer.say, onWait },
-            signal,
-          )
-        : withList(data, clock, list => importInto(list, signal)),
-    )
+    const summary = replace
+      ? await withListToReplace(
+          ...([data, clock, importInto, { onDamage: observer.say, onWait }, signal] as const),
+        )
+      : await withList(data, clock, importInto)
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)

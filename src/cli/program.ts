@@ -142,7 +142,7 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
     if (command.settings.includes('data')) prepareDirectory(settings.data)
     const work = (signal: AbortSignal) => command.run({ settings, args, clock, signal })
     const run = command.endsAtSignal === 'by itself' ? interruptible : abandonable
-    await run('nothing was changed', work)
+    await run(command.kept ?? 'nothing was changed', work)
   }
   try {
     await createProgram(start).parseAsync(toOptions(argv), { from: 'user' })

@@ -43,7 +43,7 @@ export function lockPlace(file: string, waitMs: number): Release | null {
     }
     db?.close()
     if (codeOf(failure).startsWith('SQLITE_BUSY')) return null
-    throw new CommandError(explain(path, failure))
+    throw new CommandError(explain(file, failure))
   }
 }
 

@@ -1,6 +1,6 @@
-/** How much of the main thread selects may take (src/api/select-budget.ts, contract B9). */
+/** How much of the main thread selects may take (src/api/cache/select-budget.ts, contract B9). */
 import { expect, test } from 'bun:test'
-import { createSelectBudgets } from '../../src/api/select-budget.ts'
+import { createSelectBudgets } from '../../src/api/cache/select-budget.ts'
 
 const key = (id: string) => ({ id, isTrial: false, downloads: 4 })
 const address = (id: string) => ({ id, isTrial: true, downloads: 1 })

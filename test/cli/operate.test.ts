@@ -35,7 +35,13 @@ setDefaultTimeout(60_000)
 /** What to type after the name of a command, where that is needed. */
 const TYPED: { readonly [command: string]: readonly string[] } = {
   import: ['a.txt'],
+  'keys show': ['k3x9m2ab'],
+  'keys set': ['k3x9m2ab'],
+  'keys rotate': ['k3x9m2ab'],
+  'keys reset': ['k3x9m2ab'],
   'keys revoke': ['k3x9m2ab'],
+  'keys remove': ['k3x9m2ab'],
+  'keys import': ['a.txt'],
   'plans set': ['small'],
   'plans remove': ['small'],
   backup: ['b.tar'],

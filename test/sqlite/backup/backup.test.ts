@@ -53,7 +53,7 @@ describe('a backup', () => {
     await take(cwd, {
       args: ['backup', 'a.tar', '--data', dir],
       stderr:
-        /^a\.tar: \d+ kB with access\.db \(1 keys, 3 plans\) and proxies\.db \(2 proxies\)\n$/,
+        /^a\.tar: \d+ kB with access\.db \(1 keys, 5 plans\) and proxies\.db \(2 proxies\)\n$/,
     })
     const { stdout } = await take(cwd, {
       args: ['backup', 'b.tar', '--json', '--data', dir],
@@ -61,7 +61,7 @@ describe('a backup', () => {
     })
     const { size: bytes } = statSync(join(cwd, 'b.tar'))
     const files = [ACCESS_FILE, PROXY_FILE]
-    const counts = { keys: 1, plans: 3, proxies: 2 }
+    const counts = { keys: 1, plans: 5, proxies: 2 }
     expect(JSON.parse(stdout)).toEqual({ file: 'b.tar', files, bytes, ...counts })
   })
 

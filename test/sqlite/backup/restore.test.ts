@@ -57,7 +57,7 @@ describe('restore', () => {
     await take(cwd, {
       args: ['restore', 'backup.tar'],
       stderr:
-        './data: restored access.db (1 keys, 3 plans) and proxies.db (1 proxies) from backup.tar\n',
+        './data: restored access.db (1 keys, 5 plans) and proxies.db (1 proxies) from backup.tar\n',
     })
     expect(readdirSync(join(cwd, 'data')).sort()).toEqual([ACCESS_FILE, PROXY_FILE])
     const modes = ['data', `data/${PROXY_FILE}`, `data/${ACCESS_FILE}`].map(path =>
@@ -87,7 +87,7 @@ describe('restore', () => {
     const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', shell], { cwd })
     expect(exitCode).toBe(0)
     expect(stderr.toString()).toMatch(/^stdout: \d+ kB with access\.db \(.*\)\n$/)
-    const counts = { keys: 1, plans: 3, proxies: 1 }
+    const counts = { keys: 1, plans: 5, proxies: 1 }
     const files = [ACCESS_FILE, PROXY_FILE]
     const restored = { file: '(stdin)', data: to, files, previous: null, ...counts }
     expect(JSON.parse(stdout.toString())).toEqual(restored)
@@ -172,7 +172,7 @@ describe('restore', () => {
     await take(cwd, { args: ['backup', 'backup.tar', '--data', keys], stderr: /./ })
     await take(cwd, {
       args: ['restore', 'backup.tar', '--force'],
-      stderr: /^\.\/data: restored access\.db \(1 keys, 3 plans\) from backup\.tar\n/,
+      stderr: /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/,
     })
     await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
     expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')

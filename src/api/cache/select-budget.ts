@@ -3,9 +3,9 @@
  * uses up its budget, and so do all client addresses of `demo` and `temp_` keys together; the worker
  * then finds their answers, in turns, and those of others do not wait for them.
  */
-import type { Share } from '../access/entitlements.ts'
-import { createBoundedMap } from '../lib/bounded-map.ts'
-import { stopwatch } from '../lib/clock.ts'
+import type { Share } from '../../access/entitlements.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { stopwatch } from '../../lib/clock.ts'
 
 /** Milliseconds that may be spent at once, and the part of the time that may be spent for long. */
 type Bounds = { msMax: number; part: number }
