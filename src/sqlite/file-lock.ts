@@ -41,8 +41,10 @@ export function lockPlace(file: string, waitMs: number): Release | null {
         db.close()
       }
     }
+    const isBusy = codeOf(failure).startsWith('SQLITE_BUSY')
+    if (!isBusy) rmSync(path, { force: true }) // nobody has a lock that cannot be written
     db?.close()
-    if (codeOf(failure).startsWith('SQLITE_BUSY')) return null
+    if (isBusy) return null
     throw new CommandError(explain(file, failure))
   }
 }
