@@ -189,10 +189,10 @@ test('the command prints a table or JSON, and its exit status tells whether all 
   )
   chmodSync(dir, 0o755)
   const bad = await proxylist(['doctor', '--data', dir, '--json'])
-  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 7 checks found something\n' })
+  expect(bad).toMatchObject({ exitCode: 1, stderr: 'proxylist: 1 of 8 checks found something\n' })
   const { ok, checks } = JSON.parse(bad.stdout)
   expect(ok).toBeFalse()
-  expect(checks).toHaveLength(7)
+  expect(checks).toHaveLength(8)
   expect(checks[1]).toEqual({
     check: 'permissions',
     ok: false,

@@ -41,7 +41,16 @@ function copyCustomers(from: string, to: string): void {
   const db = new Database(files(to).access)
   db.run('attach ? as other', [files(from).access])
   for (const table of ['plans', 'keys']) {
-    db.run(`insert or replace into main.${table} select * from other.${table}`)
+    const columnsOf = (schema: string): string[] =>
+      db
+        .query<{ name: string }, [string, string]>('select name from pragma_table_info(?, ?)')
+        .all(table, schema)
+        .map(({ name }) => name)
+    const earlier = new Set(columnsOf('main'))
+    const columns = columnsOf('other').filter(name => earlier.has(name))
+    db.run(
+      `insert or replace into main.${table} (${columns}) select ${columns} from other.${table}`,
+    )
   }
   db.close(true)
 }
@@ -61,7 +70,7 @@ export function createBuild(options: BuildOptions) {
     await importFile(await rowsFile(), made)
     if (customersOf === null) addCustomers(made, keys)
     else {
-      await run(['keys', 'list', '--data', made]) // creates access.db
+      await run(['keys', 'add', '--data', made]) // creates access.db
       copyCustomers(await customersOf(), made)
     }
     return made
