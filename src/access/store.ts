@@ -38,8 +38,8 @@ export interface UsageStore {
   ): Awaitable<void>
   /** Counts what an answer adds to the use of its key, in memory: `flush` writes it. */
   note(use: AnswerUse): void
-  /** Makes what was noted durable; to be called every second. */
-  flush(): Awaitable<void>
+  /** Makes what was noted durable: all of it, or that of some keys when called every second. */
+  flush(keys: 'some' | 'all'): Awaitable<void>
   /** The use of keys, `demo` among them, from one UTC day to another; both included. */
   history(ids: readonly string[], fromDay: number, toDay: number): Awaitable<readonly KeyUse[]>
   /** Removes a slice of what no limit counts any more; returns whether more may remain. */

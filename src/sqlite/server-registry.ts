@@ -79,7 +79,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     peek: batch => use(registry => registry.usage.peek(batch)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
     note: answer => tryWith(registry => registry.usage.note(answer)),
-    flush: () => write(store => store.flush()),
+    flush: keys => write(store => store.flush(keys)),
     history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
     probe,
@@ -90,12 +90,12 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       supervised.tick()
-      tryWith(() => write(store => store.flush()))
+      tryWith(() => write(store => store.flush('some')))
       tryWith(({ db }) => checkpointer.tick(db))
     },
     close(): void {
       checkpointer.close()
-      tryWith(() => write(store => store.flush()))
+      tryWith(() => write(store => store.flush('all')))
       supervised.close()
     },
   }

@@ -115,6 +115,11 @@ function addUse(known: UsedKey, [, , atMs, records, refused]: UseEntry): void {
 /** The use of keys in so many chunks; none at first. */
 export function createHistory(chunks: number) {
   let byChunk = Array.from({ length: chunks }, () => new Map<string, UsedKey>())
+  /** No key has an earlier day: looking at all of them takes milliseconds. */
+  let firstDay = Number.POSITIVE_INFINITY
+  const noteDay = (day: number): void => {
+    if (day < firstDay) firstDay = day
+  }
 
   /**
    * The key of a subject, added when it is not known; `null` when its chunk is included already, and
@@ -141,18 +146,23 @@ export function createHistory(chunks: number) {
         if (subject !== null && kind === 'key') subject.used = used
       }
       addRequests(used, atMs, 1)
+      noteDay(utcDay(atMs))
       used.lastMs = atMs
     },
 
     /** Takes an admission that is given back out again. */
     giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
       const known = find(kind, id, isIncluded)
-      if (known) addRequests(known, atMs, -1)
+      if (known === null) return
+      addRequests(known, atMs, -1)
+      noteDay(utcDay(atMs))
     },
 
     use(entry: UseEntry, isIncluded = never): void {
       const known = find('key', entry[1], isIncluded)
-      if (known) addUse(known, entry)
+      if (known === null) return
+      addUse(known, entry)
+      noteDay(utcDay(entry[2]))
     },
 
     /** Forgets a day, and the key when no day is left. */
@@ -172,12 +182,20 @@ export function createHistory(chunks: number) {
     },
 
     /** Keys with days before `day`, at most so many, and those days. */
-    before: (day: number, keysMax: number): Unmoved[] => daysBefore(byChunk, day, keysMax),
+    before(day: number, keysMax: number): Unmoved[] {
+      if (firstDay >= day) return []
+      const found = daysBefore(byChunk, day, keysMax)
+      if (found.length === 0) firstDay = day
+      return found
+    },
 
     /** The text of a chunk, and adding what such a text holds. */
     save: (chunk: number): string => saveKeys(byChunk[chunk]?.values() ?? []),
     load(chunk: number, text: string): void {
-      for (const known of loadKeys(text)) byChunk[chunk]?.set(known.id, known)
+      for (const known of loadKeys(text)) {
+        byChunk[chunk]?.set(known.id, known)
+        for (const { day } of known.days) noteDay(day)
+      }
     },
 
     clear(): void {

@@ -19,6 +19,13 @@ import type { UseEntry } from './history.ts'
 /** Keys whose days are moved at a time: requests wait for it. */
 const MOVE_SLICE = 200
 
+/**
+ * Keys that a flush of some writes at least, and of how many such flushes one writes its part: writing
+ * all of thousands of keys every second would make requests wait, and the log long.
+ */
+const FLUSH_MIN = 100
+const FLUSH_CALLS = 30
+
 /** What answers added to the use of keys and is not written yet. */
 function createNotes() {
   /** Of each key a note for each day, the latest last. */
@@ -36,18 +43,19 @@ function createNotes() {
       if (notes) notes.push(note)
       else byKey.set(keyId, [note])
     },
-    entries: (): UseEntry[] =>
-      [...byKey.values()]
-        .flat()
-        .map(({ keyId, nowMs, records, refused }) => [
-          ...(['use', keyId, nowMs, records, refused] as const),
-        ]),
+    /** The keys that were noted first, at most so many. */
+    first: (most: number): string[] => [...byKey.keys().take(most)],
+    count: (): number => byKey.size,
+    entriesOf: (id: string): UseEntry[] =>
+      (byKey.get(id) ?? []).map(({ keyId, nowMs, records, refused }) => [
+        ...(['use', keyId, nowMs, records, refused] as const),
+      ]),
     of: (id: string): DayUse[] =>
       (byKey.get(id) ?? []).map(({ records, refused, nowMs }) => ({
         ...unusedDay(utcDay(nowMs)),
         ...{ records, refused },
       })),
-    clear: (): void => byKey.clear(),
+    forget: (id: string): boolean => byKey.delete(id),
   }
 }
 
@@ -72,12 +80,14 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
   return {
     note: noted.add,
 
-    /** Writes what was noted, in a transaction of its own. */
-    flush(inTransaction: (work: () => void) => void): void {
-      const entries = noted.entries()
-      if (entries.length === 0) return
-      inTransaction(() => entries.forEach(admissions.append))
-      noted.clear()
+    /** Writes what was noted of `keys`, in a transaction of its own. */
+    flush(keys: 'some' | 'all', inTransaction: (work: () => void) => void): void {
+      const count = noted.count()
+      if (count === 0) return
+      const most = keys === 'all' ? count : Math.max(FLUSH_MIN, Math.ceil(count / FLUSH_CALLS))
+      const ids = noted.first(most)
+      inTransaction(() => ids.flatMap(noted.entriesOf).forEach(admissions.append))
+      ids.forEach(noted.forget)
     },
 
     history: (ids: readonly string[], fromDay: number, toDay: number): KeyUse[] =>

@@ -175,7 +175,7 @@ export function createUsageStore(
         )
       }),
     note: keyUse.note,
-    flush: () => keyUse.flush(inTransaction),
+    flush: keys => keyUse.flush(keys, inTransaction),
     history: keyUse.history,
     reset: ({ kind, id }, part, nowMs) =>
       inTransaction(() => {

@@ -115,9 +115,9 @@ describe('records and refusals', () => {
     note(one, 0, 1)
     const noted = [{ ...unusedDay(TODAY), records: 7, refused: 1 }]
     expect([daysOf(one), daysOf(two)]).toEqual([noted, []])
-    one.usage.flush()
+    one.usage.flush('all')
     expect([daysOf(one), daysOf(two)]).toEqual([noted, noted])
-    one.usage.flush() // once
+    one.usage.flush('all') // once
     expect(daysOf(two)).toEqual(noted)
     for (const each of [one, two]) each.close()
   })
@@ -127,9 +127,9 @@ describe('records and refusals', () => {
     const [one, two] = [openUsage(dir), openUsage(dir)]
     note(one, 3, 2)
     one.db.run('pragma query_only = on')
-    expect(() => one.usage.flush()).toThrow(/readonly/)
+    expect(() => one.usage.flush('all')).toThrow(/readonly/)
     one.db.run('pragma query_only = off')
-    one.usage.flush()
+    one.usage.flush('all')
     expect(daysOf(two)).toEqual([{ ...unusedDay(TODAY), records: 3, refused: 2 }])
     for (const each of [one, two]) each.close()
   })
@@ -139,7 +139,7 @@ describe('records and refusals', () => {
     const once = regular({ daily: 1 })
     usage.admit(once, IP, T0)
     note(usage, 0, 1, T0 + 400 * DAY_MS)
-    usage.usage.flush()
+    usage.usage.flush('all')
     usage.prune(T0 + 400 * DAY_MS)
     expect(usage.admit(once, IP, T0 + MINUTE_MS).kind).toBe('refused')
     usage.close()
@@ -147,7 +147,7 @@ describe('records and refusals', () => {
 
   test('make no row while there are none', () => {
     const usage = openUsage()
-    usage.usage.flush()
+    usage.usage.flush('all')
     expect(usage.countRows('batches')).toBe(0)
     usage.close()
   })
@@ -182,7 +182,7 @@ describe('days that are over', () => {
     addIds(one, 'k1')
     for (let n = 0; n < 5; n += 1) (n % 2 ? one : two).admit(FREE, IP, T0 + n)
     one.usage.note({ keyId: 'k1', records: 9, refused: 4, nowMs: T0 })
-    one.usage.flush()
+    one.usage.flush('all')
     one.admit(FREE, IP, T0 + DAY_MS)
     const expected = [
       dayWith(TODAY, NOON, 5, { records: 9, refused: 4 }),
@@ -206,7 +206,7 @@ describe('days that are over', () => {
     usage.admit(FREE, IP, T0 + DAY_MS)
     usage.prune(T0 + DAY_MS)
     usage.usage.note({ keyId: 'k1', records: 5, refused: 0, nowMs: T0 }) // a long answer that ended
-    usage.usage.flush()
+    usage.usage.flush('all')
     usage.prune(T0 + DAY_MS)
     expect(daysOf(usage)[0]).toEqual(dayWith(TODAY, NOON, 1, { records: 5 }))
     usage.close()
@@ -348,15 +348,15 @@ function play(steps: readonly Step[]) {
       model.note(`k${key}`, nowMs, more)
     },
     prune: (_, its) => its.prune(nowMs),
-    flush: (_, its) => its.usage.flush(),
+    flush: (_, its) => its.usage.flush('all'),
     restart({ server }, its) {
-      its.usage.flush()
+      its.usage.flush('all')
       its.close()
       servers[server] = openUsage(dir, options)
     },
   }
   for (const step of steps) takers[step.kind](step, serverOf(step.server))
-  for (const { usage } of servers) usage.flush()
+  for (const { usage } of servers) usage.flush('all')
   const [first, last] = [utcDay(nowMs) - HISTORY_DAYS + 1, utcDay(nowMs)]
   const found = servers.map(({ usage }) =>
     usage.history(IDS, first, last).map(({ days }) => comparable(days)),
