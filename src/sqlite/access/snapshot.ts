@@ -73,12 +73,12 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
   let batchesToRemoval = removeMax
   let round: Round | null = null
 
-  /** Writes a chunk; returns its size. */
+  /** Writes a chunk; returns the size of its usage. Its history costs less, and is not counted. */
   function save(chunk: number): number {
     const [usage, used] = [subjects.save(chunk), history.save(chunk)]
     writeChunk.run(chunk, content.lastId, usage, used)
     throughs[chunk] = content.lastId
-    return usage.length + used.length
+    return usage.length
   }
 
   /** Removes batches that all chunks include, but the last one; returns whether more remain. */
