@@ -19,7 +19,7 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
 import { isStoreFailure } from '../errors.ts'
-import { createHistory, type LogEntry, type Unmoved } from './history.ts'
+import { createHistory, type LogEntry, type Over, type Unmoved } from './history.ts'
 import { type Content, createSnapshotWriter, DEFAULTS, type SnapshotOptions } from './snapshot.ts'
 import { createSubjects, type IsIncluded } from './subjects.ts'
 
@@ -32,12 +32,11 @@ function requireInstant(atMs: number): void {
 
 /** Applies an entry to what its chunks do not include yet. */
 function applyEntry({ subjects, history }: Content, entry: LogEntry, isIncluded?: IsIncluded) {
-  if (entry[0] === 'use') return history.use(entry, isIncluded)
-  if (entry[0] === 'moved') return history.moved(entry, isIncluded)
+  if (entry[0] === 'use' || entry[0] === 'moved') return history.apply(entry, isIncluded)
   if (entry[0] === 'reset') return subjects.reset(entry, isIncluded)
   if (entry.length === 3) {
     subjects.giveBack(entry, isIncluded)
-    return history.giveBack(entry, isIncluded)
+    return history.apply(entry, isIncluded)
   }
   history.admit(subjects.apply(entry, isIncluded), entry, isIncluded)
 }
@@ -58,7 +57,9 @@ function createContent(db: Database, chunks: number) {
   )
   const content: Content = {
     subjects: createSubjects(chunks),
-    history: createHistory(chunks),
+    history: createHistory(chunks, cause => {
+      throw damaged(db, cause)
+    }),
     lastId: 0,
     latestMs: 0,
     logChars: 0,
@@ -186,7 +187,10 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
     /** What of the use of a key is not in table `days`. */
     useOf: (id: string): Unmoved | null => content.history.read(id),
-    unmoved: (day: number, keysMax: number): Unmoved[] => content.history.before(day, keysMax),
+    unmoved: (day: number, keysMax: number): Over => content.history.before(day, keysMax),
+
+    /** Reads what is read only when it is needed. @throws StoreError when it is damaged. */
+    readHistory: content.history.readAll,
 
     /** Subjects with an admission that lies after `timeMs`. */
     after: (timeMs: number): Subject[] => content.subjects.after(timeMs),

@@ -5,7 +5,6 @@
  */
 import { type DayUse, utcHour } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
-import type { Subject } from '../../access/rate-limit.ts'
 import { utcDay } from '../../lib/time.ts'
 import {
   chunkOf,
@@ -90,20 +89,6 @@ const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
   days: some.map(toDayUse),
 })
 
-function daysBefore(
-  chunks: readonly ReadonlyMap<string, UsedKey>[],
-  day: number,
-  keysMax: number,
-): Unmoved[] {
-  const found: Unmoved[] = []
-  for (const known of chunks.flatMap(keys => [...keys.values()])) {
-    if (found.length === keysMax) break
-    const days = known.days.filter(each => each.day < day)
-    if (days.length > 0) found.push(toUnmoved(known, days))
-  }
-  return found
-}
-
 export type History = ReturnType<typeof createHistory>
 
 function addUse(known: UsedKey, [, , atMs, records, refused]: UseEntry): void {
@@ -112,94 +97,189 @@ function addUse(known: UsedKey, [, , atMs, records, refused]: UseEntry): void {
   day.refused += refused
 }
 
-/** The use of keys in so many chunks; none at first. */
-export function createHistory(chunks: number) {
-  let byChunk = Array.from({ length: chunks }, () => new Map<string, UsedKey>())
-  /** No key has an earlier day: looking at all of them takes milliseconds. */
-  let firstDay = Number.POSITIVE_INFINITY
-  const noteDay = (day: number): void => {
-    if (day < firstDay) firstDay = day
-  }
+/**
+ * A chunk. Until something reads it, its content is the `text` of the snapshot and the entries of the
+ * log since then: admissions do not need it, and a start would take twice as long.
+ */
+type Chunk = { text: string | null; waiting: LogEntry[]; keys: Map<string, UsedKey> }
+const emptyChunk = (): Chunk => ({ text: null, waiting: [], keys: new Map() })
 
-  /**
-   * The key of a subject, added when it is not known; `null` when its chunk is included already, and
-   * for an address of a temporary key, which is counted itself.
-   */
-  function find(kind: Subject['kind'], subjectId: string, isIncluded: IsIncluded): UsedKey | null {
-    if (kind === 'temp') return null
-    const id = kind === 'demo' ? DEMO_KEY : subjectId
-    const chunk = chunkOf(id, chunks)
-    if (isIncluded(chunk)) return null
-    const keys = byChunk[chunk]
-    const known = keys?.get(id) ?? { id, lastMs: 0, days: [], isForgotten: false }
-    keys?.set(id, known)
-    return known
-  }
+/** Chunks that are read for their days that are over, at a time: requests wait for it. */
+const READ_SLICE = 8
 
+/** The key with an id, added if there is none. */
+function keyIn({ keys }: Chunk, id: string): UsedKey {
+  const known = keys.get(id) ?? { id, lastMs: 0, days: [], isForgotten: false }
+  keys.set(id, known)
+  return known
+}
+
+/** Forgets a day, and the key when no day is left. */
+function forgetDay({ keys }: Chunk, [, id, , day]: MovedEntry): void {
+  const known = keys.get(id)
+  if (known === undefined) return
+  known.days = known.days.filter(each => each.day !== day)
+  if (known.days.length > 0) return
+  known.isForgotten = true
+  keys.delete(id)
+}
+
+function addAdmission(used: UsedKey, atMs: number): void {
+  addRequests(used, atMs, 1)
+  used.lastMs = atMs
+}
+
+/** The name under which an entry counts. */
+const idOf = ([kind, id]: LogEntry): string => (kind === 'demo' ? DEMO_KEY : id)
+
+/** Applies an entry to its chunk, which has been read. */
+function applyTo(chunk: Chunk, entry: LogEntry): void {
+  if (entry[0] === 'moved') return forgetDay(chunk, entry)
+  if (entry[0] === 'reset') return
+  const known = keyIn(chunk, idOf(entry))
+  if (entry[0] === 'use') addUse(known, entry)
+  else if (entry.length === 3) addRequests(known, entry[2], -1)
+  else addAdmission(known, entry[2])
+}
+
+/** The chunks; `onDamage` is called with the failure to read one, and throws. */
+function createChunks(count: number, onDamage: (cause: unknown) => never) {
+  let chunks = Array.from({ length: count }, emptyChunk)
+  const at = (index: number): Chunk => chunks[index] ?? emptyChunk()
   return {
-    /** Counts an admission of `subject`; `null`: one that its chunk includes already. */
-    admit(subject: KnownSubject | null, [kind, id, atMs]: Entry, isIncluded = never): void {
-      let used = subject?.used ?? null
-      if (used === null || used.isForgotten) {
-        used = find(kind, id, isIncluded)
-        if (used === null) return
-        if (subject !== null && kind === 'key') subject.used = used
+    at,
+
+    /** A chunk that has been read. */
+    read(index: number): Chunk {
+      const chunk = at(index)
+      const { text, waiting } = chunk
+      if (text === null) return chunk
+      try {
+        for (const known of loadKeys(text)) chunk.keys.set(known.id, known)
+      } catch (cause) {
+        chunk.keys.clear()
+        onDamage(cause)
       }
-      addRequests(used, atMs, 1)
-      noteDay(utcDay(atMs))
-      used.lastMs = atMs
+      chunk.text = null
+      chunk.waiting = []
+      for (const entry of waiting) applyTo(chunk, entry)
+      return chunk
     },
 
-    /** Takes an admission that is given back out again. */
-    giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
-      const known = find(kind, id, isIncluded)
-      if (known === null) return
-      addRequests(known, atMs, -1)
-      noteDay(utcDay(atMs))
-    },
-
-    use(entry: UseEntry, isIncluded = never): void {
-      const known = find('key', entry[1], isIncluded)
-      if (known === null) return
-      addUse(known, entry)
-      noteDay(utcDay(entry[2]))
-    },
-
-    /** Forgets a day, and the key when no day is left. */
-    moved([, id, , day]: MovedEntry, isIncluded = never): void {
-      const chunk = chunkOf(id, chunks)
-      const known = byChunk[chunk]?.get(id)
-      if (known === undefined || isIncluded(chunk)) return
-      known.days = known.days.filter(each => each.day !== day)
-      if (known.days.length > 0) return
-      known.isForgotten = true
-      byChunk[chunk]?.delete(id)
-    },
-
-    read(id: string): Unmoved | null {
-      const known = byChunk[chunkOf(id, chunks)]?.get(id)
-      return known ? toUnmoved(known) : null
-    },
-
-    /** Keys with days before `day`, at most so many, and those days. */
-    before(day: number, keysMax: number): Unmoved[] {
-      if (firstDay >= day) return []
-      const found = daysBefore(byChunk, day, keysMax)
-      if (found.length === 0) firstDay = day
-      return found
-    },
-
-    /** The text of a chunk, and adding what such a text holds. */
-    save: (chunk: number): string => saveKeys(byChunk[chunk]?.values() ?? []),
-    load(chunk: number, text: string): void {
-      for (const known of loadKeys(text)) {
-        byChunk[chunk]?.set(known.id, known)
-        for (const { day } of known.days) noteDay(day)
-      }
+    load(index: number, text: string): void {
+      chunks[index] = { ...emptyChunk(), text }
     },
 
     clear(): void {
-      byChunk = byChunk.map(() => new Map<string, UsedKey>())
+      chunks = chunks.map(emptyChunk)
+    },
+  }
+}
+
+/** Keys with days that are over, and those days; `mayRemain`: there may be more. */
+export type Over = { found: Unmoved[]; mayRemain: boolean }
+
+/** Returns a function that finds the days before a day, chunk by chunk. */
+function createSearch(count: number, { at, read }: ReturnType<typeof createChunks>) {
+  let searchedDay = 0
+  let next = 0
+
+  /** Adds what is found in a chunk; returns whether that is all. */
+  function addFrom(keys: ReadonlyMap<string, UsedKey>, found: Unmoved[], keysMax: number): boolean {
+    for (const known of keys.values()) {
+      if (found.length === keysMax) return false
+      const days = known.days.filter(({ day }) => day < searchedDay)
+      if (days.length > 0) found.push(toUnmoved(known, days))
+    }
+    return true
+  }
+
+  return {
+    restart(): void {
+      next = 0
+    },
+    /** The next keys with days before `day`, at most so many; they are to be moved at once. */
+    find(day: number, keysMax: number): Over {
+      if (day !== searchedDay) next = 0
+      searchedDay = day
+      const found: Unmoved[] = []
+      let reads = 0
+      while (next < count && reads < READ_SLICE) {
+        if (at(next).text !== null) reads += 1
+        if (!addFrom(read(next).keys, found, keysMax)) break
+        next += 1
+      }
+      return { found, mayRemain: next < count }
+    },
+  }
+}
+
+/**
+ * The use of keys in so many chunks; none at first. `onDamage` is called with the failure to read a
+ * chunk, and throws.
+ */
+export function createHistory(count: number, onDamage: (cause: unknown) => never) {
+  const chunks = createChunks(count, onDamage)
+  const search = createSearch(count, chunks)
+
+  /** Applies an entry to its chunk, later if that was not read yet. */
+  function apply(entry: LogEntry, isIncluded: IsIncluded): void {
+    const index = chunkOf(idOf(entry), count)
+    if (isIncluded(index)) return
+    const chunk = chunks.at(index)
+    if (chunk.text === null) applyTo(chunk, entry)
+    else chunk.waiting.push(entry)
+  }
+
+  /** The key of a subject; `null` when its chunk includes the entry, or was not read yet. */
+  function usedOf(subject: KnownSubject, entry: Entry, isIncluded: IsIncluded): UsedKey | null {
+    if (isIncluded(subject.chunk)) return null
+    const chunk = chunks.at(subject.chunk)
+    if (chunk.text === null) return keyIn(chunk, entry[1])
+    chunk.waiting.push(entry)
+    return null
+  }
+
+  return {
+    /**
+     * Counts an admission of `subject`; `null`: one that its chunk includes already. Addresses of
+     * temporary keys are counted by the keys.
+     */
+    admit(subject: KnownSubject | null, entry: Entry, isIncluded = never): void {
+      if (entry[0] === 'temp') return
+      if (entry[0] === 'demo' || subject === null) return apply(entry, isIncluded)
+      let { used } = subject
+      if (used === null || used.isForgotten) {
+        used = usedOf(subject, entry, isIncluded)
+        subject.used = used
+      }
+      if (used !== null) addAdmission(used, entry[2])
+    },
+
+    /** Applies any other entry to what its chunk does not include yet. */
+    apply(entry: GivenBack | UseEntry | MovedEntry, isIncluded = never): void {
+      if (entry[0] !== 'temp') apply(entry, isIncluded)
+    },
+
+    read(id: string): Unmoved | null {
+      const known = chunks.read(chunkOf(id, count)).keys.get(id)
+      return known ? toUnmoved(known) : null
+    },
+
+    before: search.find,
+
+    /** The text of a chunk, and adding what such a text holds. */
+    save: (index: number): string => saveKeys(chunks.read(index).keys.values()),
+    load: chunks.load,
+
+    /** Reads all chunks. @throws what `onDamage` throws. */
+    readAll(): void {
+      for (let index = 0; index < count; index += 1) chunks.read(index)
+    },
+
+    clear(): void {
+      chunks.clear()
+      search.restart()
     },
   }
 }

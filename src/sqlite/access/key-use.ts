@@ -95,14 +95,14 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
 
     /** Moves a slice of the days before that of `timeMs`; returns whether more may remain. */
     moveDays(timeMs: number): boolean {
-      const found = admissions.unmoved(utcDay(timeMs), MOVE_SLICE)
+      const { found, mayRemain } = admissions.unmoved(utcDay(timeMs), MOVE_SLICE)
       for (const { id, lastMs, days: over } of found) {
         for (const use of over) {
           days.add(id, use, lastMs)
           admissions.append(['moved', id, timeMs, use.day])
         }
       }
-      return found.length === MOVE_SLICE
+      return mayRemain
     },
 
     removeBefore: days.removeBefore,

@@ -87,6 +87,8 @@ export const checkRegistry = (db: Database): string[] =>
   onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
     const problems = structureProblems(db, 'integrity_check')
-    createAdmissionLog(db).catchUp() // throws where it cannot be read
+    const admissions = createAdmissionLog(db)
+    admissions.catchUp() // throws where it cannot be read
+    admissions.readHistory()
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
