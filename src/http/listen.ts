@@ -88,6 +88,9 @@ function show(where: Listen): string {
   return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 }
 
+/** How long a server has its socket and does not listen yet, in milliseconds; more than enough. */
+const STARTING_MS = 50
+
 /**
  * Removes the socket that a killed server left.
  * @throws CommandError when it is no socket, or when a server may still use it.
@@ -97,7 +100,12 @@ async function removeStaleSocket(path: string): Promise<void> {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
   if (!found) return
   if (!found.isSocket()) throw cannotListen(where, 'there is a file that is not a socket')
-  const failure = await failureOfConnecting(path)
+  let failure = await failureOfConnecting(path)
+  if (failure === 'ECONNREFUSED') {
+    // A server that is just starting refuses, too, for some microseconds.
+    await Bun.sleep(STARTING_MS)
+    failure = await failureOfConnecting(path)
+  }
   if (failure === null) throw cannotListen(where, IN_USE)
   if (failure === 'ENOENT') return
   // Only this says that no process has it open: a server may be busy, or not for this user.
@@ -106,7 +114,12 @@ async function removeStaleSocket(path: string): Promise<void> {
   }
   // Another server may have replaced it since then. A socket that is moved still works.
   const aside = `${path}.${process.pid}`
-  renameSync(path, aside)
+  try {
+    renameSync(path, aside)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return // another one has removed it
+    throw cannotListen(where, messageOf(error))
+  }
   const moved = lstatSync(aside, { bigint: true })
   const isStale = moved.ino === found.ino && moved.mtimeNs === found.mtimeNs
   if (!isStale) linkSync(aside, path)
