@@ -89,6 +89,7 @@ export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
+  changeRegistry,
   FEEDS_FILE,
   listFeeds,
   PROXY_FILE,

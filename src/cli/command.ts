@@ -42,6 +42,7 @@ export const command = <N extends SettingName>(definition: Command<N>): Command 
 
 /** Writes data to stdout and waits until it is written; a closed stdout is no failure. */
 export const print = async (data: string | Uint8Array): Promise<void> => {
+  if (data.length === 0) return // Bun would truncate a file that stdout is
   await Bun.write(Bun.stdout, data).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
   })
@@ -52,8 +53,8 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
   const out = Bun.stdout.writer()
   return async chunk => {
     try {
-      out.write(chunk)
-      await orAborted(Promise.resolve(out.flush()), signal)
+      // Either may be a promise that fails when stdout is closed.
+      await orAborted(Promise.all([out.write(chunk), out.flush()]), signal)
     } catch (error) {
       signal.throwIfAborted()
       throw new CommandError(`cannot write to stdout: ${reasonOf(error)}`)

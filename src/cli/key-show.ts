@@ -6,7 +6,7 @@ import { TEMP_PLAN } from '../access/plan.ts'
 import { UNUSED, type UsagePart } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { type KeyFacts, keyReport } from '../api/key-report.ts'
-import { readRegistry, withRegistry } from '../app.ts'
+import { changeRegistry, readRegistry } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 import { columns, counted } from './chart.ts'
@@ -115,7 +115,7 @@ export const resetKey = command({
   async run({ settings: { data, window, day, address }, args: [id = ''], clock }) {
     const part = window === day ? 'all' : window ? 'window' : 'day'
     const nowMs = clock()
-    await withRegistry(data, async registry => {
+    await changeRegistry(data, async registry => {
       const subject = await subjectOf(registry, id, address, nowMs)
       await registry.usage.reset(subject, part, nowMs)
     })

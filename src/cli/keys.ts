@@ -3,7 +3,7 @@ import { isatty } from 'node:tty'
 import { keyState, newKey } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/store.ts'
-import { readRegistry, withRegistry } from '../app.ts'
+import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { Expected, type Expiry, readKey } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
@@ -162,7 +162,7 @@ const revokeKey = command({
   settings: ['data'],
   example: 'proxylist keys revoke k3x9m2ab',
   async run({ settings: { data }, args: [id = ''], clock }) {
-    const known = await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
+    const known = await changeRegistry(data, ({ keys }) => keys.revoke(id, clock()))
     if (!known) throw unknownKey()
     say(`key ${id} is revoked`)
   },
@@ -184,7 +184,7 @@ const setKey = command({
     if (Object.keys(changes).length === 0) {
       throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
     }
-    const key = await withRegistry(data, async registry => {
+    const key = await changeRegistry(data, async registry => {
       const find = async () => (await registry.keys.list(nowMs)).find(each => each.id === id)
       const known = await find()
       if (known === undefined) throw unknownKey()
@@ -211,7 +211,7 @@ const rotateKey = command({
     const nowMs = clock()
     const untilMs = nowMs + overlap
     if (overlap >= FOREVER) throw new CommandError('--overlap must be less than 100 years', 2)
-    const key = await withRegistry(data, async ({ keys }) => {
+    const key = await changeRegistry(data, async ({ keys }) => {
       const known = (await keys.list(nowMs)).find(each => each.id === id)
       if (known === undefined) throw unknownKey()
       const state = keyState(known, nowMs)
@@ -240,7 +240,7 @@ const removeKey = command({
   settings: ['data'],
   example: 'proxylist keys remove k3x9m2ab',
   async run({ settings: { data }, args: [id = ''] }) {
-    const removal = await withRegistry(data, ({ keys }) => keys.remove(id))
+    const removal = await changeRegistry(data, ({ keys }) => keys.remove(id))
     if (removal === 'unknown') throw unknownKey()
     if (removal === 'not-revoked') {
       throw new CommandError(`key ${id} is not revoked; first: proxylist keys revoke ${id}`)

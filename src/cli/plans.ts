@@ -1,7 +1,7 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
 import { TEMP_PREFIX } from '../access/key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import { readRegistry, withRegistry } from '../app.ts'
+import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, print, printJson, say, table } from './command.ts'
@@ -104,7 +104,7 @@ const removePlan = command({
     if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
       throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
     }
-    const removal = await withRegistry(data, ({ plans }) => plans.remove(name))
+    const removal = await changeRegistry(data, ({ plans }) => plans.remove(name))
     if (removal.kind === 'in-use') {
       const keys = `${removal.keys}, revoked ones included`
       throw new CommandError(`plan ${name} is used by keys (${keys}); it stays`)

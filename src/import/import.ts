@@ -66,6 +66,8 @@ async function* until(
       const { value, done } = await promise
       if (done) return
       count(value.length)
+      // A file is read without a turn of the event loop, and signals come in one.
+      await new Promise<void>(resume => setImmediate(resume))
       yield value
     }
   } finally {

@@ -220,6 +220,12 @@ export function readRegistry<T>(dir: string, work: (registry: Registry) => Await
   return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader: true }), work)
 }
 
+/** The same for a command that changes what is there. @throws CommandError when there is nothing. */
+export function changeRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
+  requireData(dir, ACCESS_FILE)
+  return withRegistry(dir, work)
+}
+
 /** Works with the states of the feeds in `dir`, as `withList` does with the list. */
 export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<T>): Promise<T> =>
   withResource(join(dir, FEEDS_FILE), () => openFeeds(dir), work)

@@ -36,7 +36,7 @@ setDefaultTimeout(60_000)
 const TYPED: { readonly [command: string]: readonly string[] } = {
   import: ['a.txt'],
   'keys show': ['k3x9m2ab'],
-  'keys set': ['k3x9m2ab'],
+  'keys set': ['k3x9m2ab', '--label', 'a'],
   'keys rotate': ['k3x9m2ab'],
   'keys reset': ['k3x9m2ab'],
   'keys revoke': ['k3x9m2ab'],
@@ -76,13 +76,15 @@ describe('a file as --data is named in one sentence', () => {
   })
 })
 
-describe('a command that only reads makes nothing, and names what is missing', () => {
+describe('a command that only reads or changes makes nothing, and names what is missing', () => {
   const READERS = [
     ['list', PROXY_FILE, 'fill it with: proxylist import FILE'],
     ['keys list', ACCESS_FILE, 'create a key with: proxylist keys add'],
     ['plans list', ACCESS_FILE, 'create a key with: proxylist keys add'],
   ] as const
-  test.each([...READERS.map(([name]) => name), 'backup'])('%s: a mistyped --data', async name => {
+  const CHANGERS = ['set', 'rotate', 'reset', 'revoke', 'remove'].map(word => `keys ${word}`)
+  const names = [...READERS.map(([name]) => name), 'backup', ...CHANGERS, 'plans remove']
+  test.each(names)('%s: a mistyped --data', async name => {
     const cwd = directoryOf(FILES)
     await take(cwd, {
       args: [...lineOf(name), '--data', 'dta'],
@@ -271,3 +273,12 @@ if (disk !== null) {
     await take(cwd, { args: ['list', '--data', data], stdout: '192.0.2.1:80\n' })
   })
 }
+
+test('keys export of no keys leaves a file that it is appended to as it is', async () => {
+  const cwd = directoryOf({ 'all.ndjson': 'old\n' })
+  await take(cwd, { args: ['plans', 'set', 'gold'], stderr: /gold/ })
+  const file = openSync(join(cwd, 'all.ndjson'), 'a')
+  const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], { cwd, stdout: file })
+  closeSync(file)
+  expect([exitCode, readFileSync(join(cwd, 'all.ndjson'), 'utf8')]).toEqual([0, 'old\n'])
+})

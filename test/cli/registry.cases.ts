@@ -149,6 +149,7 @@ export const KEYS: readonly Transcript[] = [
   {
     name: 'keys revoke of an id there is not',
     steps: [
+      { args: ['plans', 'set', 'gold'], stderr: /^plan gold: / },
       {
         args: ['keys', 'revoke', 'nobody00'],
         exitCode: 1,
