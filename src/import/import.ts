@@ -46,6 +46,9 @@ export type ImportObserver = {
 
 type Totals = { read: number; rejected: number }
 
+/** Bytes between two turns of the event loop: importing them takes some 20 ms. */
+const TURN_BYTES = 1024 * 1024
+
 /** The same bytes, counted, until `signal` is aborted: also while none come. */
 async function* until(
   bytes: AsyncIterable<Uint8Array>,
@@ -53,6 +56,7 @@ async function* until(
   signal: AbortSignal | undefined,
 ): AsyncIterable<Uint8Array> {
   const iterator = bytes[Symbol.asyncIterator]()
+  let bytesOfTurn = 0
   // Promise.race with one promise for all chunks would keep all of them in memory.
   let giveUp = (_reason: unknown): void => {}
   const abort = (): void => giveUp(signal?.reason)
@@ -66,8 +70,12 @@ async function* until(
       const { value, done } = await promise
       if (done) return
       count(value.length)
+      bytesOfTurn += value.length
       // A file is read without a turn of the event loop, and signals come in one.
-      await new Promise<void>(resume => setImmediate(resume))
+      if (bytesOfTurn >= TURN_BYTES) {
+        await new Promise<void>(resume => setImmediate(resume))
+        bytesOfTurn = 0
+      }
       yield value
     }
   } finally {

@@ -473,8 +473,8 @@ describe('property', () => {
 test('a signal ends the reading of a file, whose chunks are all there at once', async () => {
   const controller = new AbortController()
   setImmediate(() => setImmediate(() => controller.abort(new Error('interrupted'))))
-  const rows = 'http://192.0.2.1:80\n'.repeat(50_000)
-  const reading = imported([sourceOf('a.txt', rows, 64)], { signal: controller.signal })
+  const rows = 'http://192.0.2.1:80\n'.repeat(300_000)
+  const reading = imported([sourceOf('a.txt', rows, 65_536)], { signal: controller.signal })
   expect(reading).rejects.toThrow('interrupted')
   await reading.catch(() => {})
 })
