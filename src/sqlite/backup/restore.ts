@@ -47,7 +47,7 @@ export type RestoreOptions = {
   progress: (bytes: number) => void
 }
 
-/** What was restored, and the folder that holds the data that was there before, if there was any. */
+/** What was restored, and the folder with the data from before; `null` when there was none. */
 export type Restored = { files: string[]; previous: string | null } & Counts
 
 const DATA_FILES = PARTS.map(({ name }) => name)
