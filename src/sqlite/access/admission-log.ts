@@ -19,9 +19,10 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
 import { isStoreFailure } from '../errors.ts'
-import { createHistory, type LogEntry, type Over, type Unmoved } from './history.ts'
+import { createHistory, type LogEntry, type Over } from './history.ts'
 import { type Content, createSnapshotWriter, DEFAULTS, type SnapshotOptions } from './snapshot.ts'
-import { createSubjects, type IsIncluded } from './subjects.ts'
+import { createSubjects, type IsIncluded, never, type ResetEntry, resetUsage } from './subjects.ts'
+import type { Unmoved } from './used-keys.ts'
 
 type BatchRow = [id: number, admissions: string]
 type ChunkRow = [chunk: number, through: number, usage: string, history: string]
@@ -31,14 +32,27 @@ function requireInstant(atMs: number): void {
 }
 
 /** Applies an entry to what its chunks do not include yet. */
-function applyEntry({ subjects, history }: Content, entry: LogEntry, isIncluded?: IsIncluded) {
-  if (entry[0] === 'use' || entry[0] === 'moved') return history.apply(entry, isIncluded)
-  if (entry[0] === 'reset') return subjects.reset(entry, isIncluded)
+function applyEntry(content: Content, entry: LogEntry, isIncluded?: IsIncluded): void {
+  const { subjects, history } = content
+  if (entry[0] === 'use') return history.use(entry, isIncluded)
+  if (entry[0] === 'moved') return history.move(entry, isIncluded)
+  if (entry[0] === 'reset') return applyReset(content, entry, isIncluded)
   if (entry.length === 3) {
     subjects.giveBack(entry, isIncluded)
-    return history.apply(entry, isIncluded)
+    return history.giveBack(entry, isIncluded)
   }
-  history.admit(subjects.apply(entry, isIncluded), entry, isIncluded)
+  const subject = subjects.apply(entry, isIncluded)
+  if (subject !== null) history.admit(subject, entry[2])
+  if (entry[0] === 'demo') history.admitDemo(entry[2], isIncluded)
+}
+
+/** Gives subjects a fresh start; their admissions until then stay in the history. */
+function applyReset({ subjects, history }: Content, entry: ResetEntry, isIncluded = never): void {
+  for (const subject of subjects.ofReset(entry)) {
+    if (isIncluded(subject.chunk)) continue
+    history.settle(subject)
+    resetUsage(subject, entry)
+  }
 }
 
 /** The latest admission of a batch; 0 when it has none. */
@@ -55,9 +69,10 @@ function createContent(db: Database, chunks: number) {
   const selectChunks = db.prepare<ChunkRow, []>(
     'select chunk, through, usage, history from snapshot',
   )
+  const subjects = createSubjects(chunks)
   const content: Content = {
-    subjects: createSubjects(chunks),
-    history: createHistory(chunks, cause => {
+    subjects,
+    history: createHistory(chunks, subjects, cause => {
       throw damaged(db, cause)
     }),
     lastId: 0,
@@ -184,6 +199,9 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     giveBack: ({ kind, id }: Subject, atMs: number): void => append([kind, id, atMs]),
 
     append,
+
+    /** The subject of a key, if it has one. */
+    subjectOf: content.subjects.key,
 
     /** What of the use of a key is not in table `days`. */
     useOf: (id: string): Unmoved | null => content.history.read(id),

@@ -14,7 +14,9 @@ import {
 import { utcDay } from '../../lib/time.ts'
 import type { createAdmissionLog } from './admission-log.ts'
 import { createDayTable } from './days.ts'
-import type { UseEntry } from './history.ts'
+
+import type { Noted } from './subjects.ts'
+import type { UseEntry } from './used-keys.ts'
 
 /** Keys whose days are moved at a time: requests wait for it. */
 const MOVE_SLICE = 200
@@ -26,51 +28,84 @@ const MOVE_SLICE = 200
 const FLUSH_MIN = 100
 const FLUSH_CALLS = 30
 
-/** What answers added to the use of keys and is not written yet. */
-function createNotes() {
-  /** Of each key a note for each day, the latest last. */
-  const byKey = new Map<string, AnswerUse[]>()
+/**
+ * What answers added to the use of keys and is not written yet. It is counted with the subject of a
+ * key, which `subjectOf` finds, so that it costs no look-up of its own.
+ */
+function createNotes(subjectOf: (id: string) => Noted | null) {
+  /** Those that count something, the one that was noted first at the start. */
+  let pending: Noted[] = []
+  /** Of those that are no subject, such as `demo`. */
+  const others = new Map<string, Noted>()
+
+  function notedOf(id: string): Noted {
+    const known = subjectOf(id) ?? others.get(id)
+    if (known) return known
+    const added = { id, records: 0, refused: 0, notedMs: 0 }
+    others.set(id, added)
+    return added
+  }
+
   return {
     add({ keyId, records, refused, nowMs }: AnswerUse): void {
-      const notes = byKey.get(keyId)
-      const last = notes?.at(-1)
-      if (last && utcDay(last.nowMs) === utcDay(nowMs)) {
-        last.records += records
-        last.refused += refused
-        return
+      if (records + refused === 0) return
+      const noted = notedOf(keyId)
+      if (isEmpty(noted)) pending.push(noted)
+      else if (utcDay(noted.notedMs) !== utcDay(nowMs)) {
+        pending.push(countsOf(noted))
+        clear(noted)
       }
-      const note = { keyId, records, refused, nowMs }
-      if (notes) notes.push(note)
-      else byKey.set(keyId, [note])
+      noted.records += records
+      noted.refused += refused
+      noted.notedMs = nowMs
     },
-    /** The keys that were noted first, at most so many. */
-    first: (most: number): string[] => [...byKey.keys().take(most)],
-    count: (): number => byKey.size,
-    entriesOf: (id: string): UseEntry[] =>
-      (byKey.get(id) ?? []).map(({ keyId, nowMs, records, refused }) => [
-        ...(['use', keyId, nowMs, records, refused] as const),
-      ]),
-    of: (id: string): DayUse[] =>
-      (byKey.get(id) ?? []).map(({ records, refused, nowMs }) => ({
-        ...unusedDay(utcDay(nowMs)),
-        ...{ records, refused },
-      })),
-    forget: (id: string): boolean => byKey.delete(id),
+    count: (): number => pending.length,
+    entries: (most: number): UseEntry[] =>
+      pending
+        .slice(0, most)
+        .map(({ id, notedMs, records, refused }) => ['use', id, notedMs, records, refused]),
+    /** Forgets the first ones, whose entries are written. */
+    forget(most: number): void {
+      for (const noted of pending.slice(0, most)) {
+        clear(noted)
+        others.delete(noted.id)
+      }
+      pending = pending.slice(most)
+    },
+    /** The days that are not written, by key. */
+    days: (): Map<string, DayUse[]> => {
+      const days = new Map<string, DayUse[]>()
+      for (const { id, records, refused, notedMs } of pending) {
+        const use = { ...unusedDay(utcDay(notedMs)), records, refused }
+        days.set(id, [...(days.get(id) ?? []), use])
+      }
+      return days
+    },
   }
+}
+
+const isEmpty = ({ records, refused }: Noted): boolean => records === 0 && refused === 0
+const countsOf = ({ id, records, refused, notedMs }: Noted): Noted => ({
+  ...{ id, records, refused, notedMs },
+})
+function clear(noted: Noted): void {
+  noted.records = 0
+  noted.refused = 0
 }
 
 /** The use of the keys of an open database, with the log of its admissions. */
 export function createKeyUse(db: Database, admissions: ReturnType<typeof createAdmissionLog>) {
   const days = createDayTable(db)
-  const noted = createNotes()
+  const noted = createNotes(admissions.subjectOf)
 
   const history = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
     const moved = days.read(ids, fromDay, toDay)
     const seen = days.lastSeen(ids)
+    const unwritten = noted.days()
     admissions.catchUp() // to the same commit: the transaction has begun to read
     return ids.map((id): KeyUse => {
       const unmoved = admissions.useOf(id)
-      const recent = [...(unmoved?.days ?? []), ...noted.of(id)]
+      const recent = [...(unmoved?.days ?? []), ...(unwritten.get(id) ?? [])]
       const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
       const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
       return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }
@@ -85,9 +120,8 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
       const count = noted.count()
       if (count === 0) return
       const most = keys === 'all' ? count : Math.max(FLUSH_MIN, Math.ceil(count / FLUSH_CALLS))
-      const ids = noted.first(most)
-      inTransaction(() => ids.flatMap(noted.entriesOf).forEach(admissions.append))
-      ids.forEach(noted.forget)
+      inTransaction(() => noted.entries(most).forEach(admissions.append))
+      noted.forget(most)
     },
 
     history: (ids: readonly string[], fromDay: number, toDay: number): KeyUse[] =>

@@ -133,9 +133,10 @@ export function createSnapshotWriter(db: Database, content: Content, options: Sn
       let chars = 0
       while (round.chunk < chunks && examined < examineMax && chars < chunkChars) {
         const { chunk } = round
-        examined += subjects.count(chunk)
-        const hasChanged = subjects.forget(chunk, timeMs, keepMs)
-        if (hasChanged || (throughs[chunk] ?? 0) < through) chars += save(chunk)
+        examined += subjects.inChunk(chunk).length
+        const forgotten = subjects.forget(chunk, timeMs, keepMs)
+        forgotten.forEach(history.settle)
+        if (forgotten.length > 0 || (throughs[chunk] ?? 0) < through) chars += save(chunk)
         round.chunk += 1
       }
       const mayRemain = round.chunk < chunks || removeIncluded()

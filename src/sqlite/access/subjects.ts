@@ -37,7 +37,7 @@ export type ResetEntry = readonly [
 
 /** Whether an entry counts for a chunk already, because the snapshot includes it. */
 export type IsIncluded = (chunk: number) => boolean
-const never: IsIncluded = () => false
+export const never: IsIncluded = () => false
 
 /** How long the usage of each kind of subject is kept after its last admission, in milliseconds. */
 export type KeepMs = { readonly [kind in Subject['kind']]: number }
@@ -64,27 +64,21 @@ function fromGaps(gaps: number[]): number[] {
   return gaps
 }
 
-/** The use of a key on a day, and of a key on days, as `history.ts` counts them. */
-export type UsedDay = {
-  readonly day: number
-  records: number
-  refused: number
-  readonly hours: number[]
-}
-export type UsedKey = {
-  readonly id: string
-  lastMs: number
-  days: UsedDay[]
-  /** It is not counted any more: the next admission begins another one. */
-  isForgotten: boolean
-}
+/** What answers added to the use of a key on one day, and when they last did (`key-use.ts`). */
+export type Noted = { readonly id: string; records: number; refused: number; notedMs: number }
 
-/** A subject. `used` is that of a key, kept here so that an admission finds both at once. */
-export type Known = Subject & {
-  readonly chunk: number
-  readonly usage: Usage
-  used: UsedKey | null
-}
+/**
+ * A subject. What each admission and each answer of a key changes is counted here, in an object that
+ * they have at hand: with thousands of keys it would cost about a microsecond elsewhere.
+ */
+export type Known = Subject &
+  Noted & {
+    readonly chunk: number
+    readonly usage: Usage
+    /** Admissions in the hour from `hourMs` on that the history (`history.ts`) does not have yet. */
+    requests: number
+    hourMs: number
+  }
 
 function toSaved({ kind, id, usage }: Known): Saved {
   const { admissions, requests, latestMs } = usage
@@ -104,8 +98,8 @@ export function chunkOf(id: string, chunks: number): number {
   return ((hash ^ (hash >>> 16)) >>> 0) % chunks
 }
 
-/** Gives a subject a fresh start at `atMs`. An instant that lies ahead counts no more, either. */
-function clearUsage(usage: Usage, part: UsagePart, atMs: number): void {
+/** Gives a subject a fresh start. An instant that lies ahead counts no more, either. */
+export function resetUsage({ usage }: Known, [, , atMs, , part]: ResetEntry): void {
   if (part !== 'window') usage.requests = 0
   if (part === 'day') return
   usage.admissions.length = 0
@@ -139,21 +133,42 @@ const after = (known: ReadonlyMap<string, Known>, timeMs: number): Subject[] =>
 
 export type Subjects = ReturnType<typeof createSubjects>
 
-/** The usage of subjects in so many chunks; none at first. */
-export function createSubjects(chunks: number) {
+/** Subjects by id and by chunk; none at first. */
+function createIndex(chunks: number) {
   const byId: { readonly [kind in Subject['kind']]: Map<string, Known> } = {
     key: new Map(),
     demo: new Map(),
     temp: new Map(),
   }
   let byChunk: Known[][] = Array.from({ length: chunks }, () => [])
+  return {
+    byId,
+    inChunk: (chunk: number): readonly Known[] => byChunk[chunk] ?? [],
 
-  function add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-    const known = { kind, id, chunk, usage, used: null }
-    byId[kind].set(id, known)
-    byChunk[chunk]?.push(known)
-    return known
+    add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
+      const counts = { requests: 0, hourMs: 0, records: 0, refused: 0, notedMs: 0 }
+      const known = { kind, id, chunk, usage, ...counts }
+      byId[kind].set(id, known)
+      byChunk[chunk]?.push(known)
+      return known
+    },
+
+    /** Keeps some subjects of a chunk only. */
+    keep(chunk: number, kept: Known[], removed: readonly Known[]): void {
+      for (const { kind, id } of removed) byId[kind].delete(id)
+      byChunk[chunk] = kept
+    },
+
+    clear(): void {
+      for (const known of Object.values(byId)) known.clear()
+      byChunk = byChunk.map(() => [])
+    },
   }
+}
+
+/** The usage of subjects in so many chunks; none at first. */
+export function createSubjects(chunks: number) {
+  const { byId, inChunk, add, keep, clear } = createIndex(chunks)
 
   return {
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id)?.usage ?? null,
@@ -177,42 +192,38 @@ export function createSubjects(chunks: number) {
       if (known && !isIncluded(known.chunk)) removeAdmission(known.usage, atMs)
     },
 
-    /** Gives subjects a fresh start. */
-    reset([, id, atMs, kind, part]: ResetEntry, isIncluded = never): void {
-      const all = byId[kind]
-      for (const known of id === '' ? all.values() : [all.get(id)]) {
-        if (known && !isIncluded(known.chunk)) clearUsage(known.usage, part, atMs)
-      }
-    },
+    /** The subjects of a reset. */
+    ofReset: ([, id, , kind]: ResetEntry): Known[] =>
+      (id === '' ? [...byId[kind].values()] : [byId[kind].get(id)]).filter(known => known != null),
 
     /** Subjects whose last admission lies after `timeMs`. */
     after: (timeMs: number): Subject[] =>
       Object.values(byId).flatMap(known => after(known, timeMs)),
 
     /** The text of a chunk, and adding what such a text holds. */
-    save: (chunk: number): string => JSON.stringify(byChunk[chunk]?.map(toSaved)),
+    save: (chunk: number): string => JSON.stringify(inChunk(chunk).map(toSaved)),
     load(chunk: number, text: string): void {
       for (const saved of JSON.parse(text) as Saved[]) {
         add(saved[0], saved[1], chunk, fromSaved(saved))
       }
     },
 
-    count: (chunk: number): number => byChunk[chunk]?.length ?? 0,
+    /** The subject of a key. */
+    key: (id: string): Known | null => byId.key.get(id) ?? null,
 
-    /** Forgets old subjects of a chunk; returns whether there were any. */
-    forget(chunk: number, timeMs: number, keepMs: KeepMs): boolean {
-      const isOld = ({ kind, usage }: Known): boolean => usage.latestMs < timeMs - keepMs[kind]
-      const all = byChunk[chunk] ?? []
-      const old = all.filter(isOld)
-      if (old.length === 0) return false
-      for (const { kind, id } of old) byId[kind].delete(id)
-      byChunk[chunk] = all.filter(known => !isOld(known))
-      return true
+    inChunk,
+
+    /** Forgets old subjects of a chunk; returns those. */
+    forget(chunk: number, timeMs: number, keepMs: KeepMs): readonly Known[] {
+      const [kept, old]: [Known[], Known[]] = [[], []]
+      for (const known of inChunk(chunk)) {
+        const isOld = known.usage.latestMs < timeMs - keepMs[known.kind]
+        ;(isOld ? old : kept).push(known)
+      }
+      if (old.length > 0) keep(chunk, kept, old)
+      return old
     },
 
-    clear(): void {
-      for (const known of Object.values(byId)) known.clear()
-      byChunk = byChunk.map(() => [])
-    },
+    clear,
   }
 }

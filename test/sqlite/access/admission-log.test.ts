@@ -181,8 +181,8 @@ describe('chunks', () => {
     const keepMs = { key: 2 * DAY_MS, demo: HOUR_MS, temp: HOUR_MS }
     const subjects = createSubjects(1)
     for (const hours of [0, 20]) subjects.apply(['key', 'a', T0 + hours * HOUR_MS, 1, 9])
-    expect(subjects.forget(0, T0 + 60 * HOUR_MS, keepMs)).toBe(false)
-    expect(subjects.forget(0, T0 + 69 * HOUR_MS, keepMs)).toBe(true)
+    expect(subjects.forget(0, T0 + 60 * HOUR_MS, keepMs)).toEqual([])
+    expect(subjects.forget(0, T0 + 69 * HOUR_MS, keepMs).map(({ id }) => id)).toEqual(['a'])
   })
 
   test('get keys and addresses evenly', () => {
@@ -194,7 +194,7 @@ describe('chunks', () => {
     ]) {
       const subjects = createSubjects(256)
       for (const n of many) subjects.apply(['demo', idOf(n), T0, 1, 1])
-      const counts = Array.from({ length: 256 }, (_, chunk) => subjects.count(chunk))
+      const counts = Array.from({ length: 256 }, (_, chunk) => subjects.inChunk(chunk).length)
       expect(Math.min(...counts)).toBeGreaterThan(50)
       expect(Math.max(...counts)).toBeLessThan(200)
     }
