@@ -62,20 +62,22 @@ export const keySubject = (id: string): Subject => ({ kind: 'key', id })
 
 type Regular = Extract<Caller, { kind: 'regular' }>
 
-/** The rules of regular keys, by caller, which is one object as long as its key is in memory. */
-const regularRules = new WeakMap<Regular, LimitRule>()
+/** The one rule of regular keys, by caller, which is one object as long as its key is in memory. */
+const regularRules = new WeakMap<Regular, readonly [LimitRule]>()
 
 /** The window of a plan under a name for the RateLimit header fields; `null` is no window. */
 const windowOf = ({ burst }: Plan, name: string): LimitRule['window'] =>
   burst && { name, limit: burst.requests, ms: burst.seconds * SECOND_MS }
 
-function regularRule(caller: Regular): LimitRule {
+function rulesOfRegular(caller: Regular): readonly [LimitRule] {
   const known = regularRules.get(caller)
   if (known) return known
   const { id, plan } = caller
-  const rule = { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
-  regularRules.set(caller, rule)
-  return rule
+  const rules = [
+    { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily },
+  ] as const
+  regularRules.set(caller, rules)
+  return rules
 }
 
 /**
@@ -83,7 +85,7 @@ function regularRule(caller: Regular): LimitRule {
  * key, those of `demo` by address.
  */
 export function limitRulesOf(caller: Caller, ip: string): readonly LimitRule[] {
-  if (caller.kind === 'regular') return [regularRule(caller)]
+  if (caller.kind === 'regular') return rulesOfRegular(caller)
   const { plan } = caller
   const id = clientBucket(ip)
   if (caller.kind === 'demo') {
@@ -121,7 +123,7 @@ export const shareOf = (caller: Caller, ip: string): Share => ({
 
 /** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
-  const rule = regularRule(caller)
+  const [rule] = rulesOfRegular(caller)
   return {
     subject: rule.subject,
     quotas: { served: caller.plan.subnets, callers: caller.plan.clients },

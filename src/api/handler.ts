@@ -43,20 +43,18 @@ const UNKNOWN: Known = { keyId: null, limits: [] }
 export type Handler = ReturnType<typeof createHandler>
 export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
 
-/** Where and when a request was admitted, see `Served`. */
-type At = {
+/** An admitted request, and the instants at which it counts. */
+type Sent = {
+  caller: Caller
   ip: string
   nowMs: number
-  atMs: number
-  /** Called with the status of the network quotas, if there are any. */
-  addLimits: (limits: readonly LimitStatus[]) => void
+  decision: Extract<Decision, { kind: 'admitted' }>
 }
-/** An admitted request, and the instants at which it counts. */
-type Sent = { caller: Caller; ip: string; nowMs: number; instants: readonly number[] }
+type Found = Answer | AnswerStream | null
 
 /** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache }: HandlerParts) {
-  const find = createFinder({ access, cache })
+  const consume = createConsumer(access)
 
   /**
    * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
@@ -92,24 +90,28 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
         return access.limits(caller, ip, nowMs).then(failWith).catch(fail)
       }
 
+      const end = (answer: Found): Awaitable<T> => {
+        if (answer === null) {
+          const error = cache.notFound(query, nowMs)
+          return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
+        }
+        const { keyId, limits } = known
+        const replied = reply({ kind: 'answered', keyId, limits, query, answer })
+        return replied instanceof Promise ? replied.catch(fail) : replied
+      }
       const answer = (decision: Decision): Awaitable<T> => {
-        known = { keyId: caller.id, limits: decision.limits }
+        const { limits } = decision
+        known = { keyId: caller.id, limits }
         if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
-        const { atMs, instants } = decision
-        sent = { caller, ip, nowMs, instants }
-        const end = (answer: Answer | AnswerStream | null): Awaitable<T> => {
-          if (answer === null) {
-            const error = cache.notFound(query, nowMs)
-            return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
-          }
-          const replied = reply({ kind: 'answered', ...known, query, answer })
-          return replied instanceof Promise ? replied.catch(fail) : replied
-        }
+        sent = { caller, ip, nowMs, decision }
+        const hasQuota = hasNetworkQuota(caller)
+        const finding = cache.find(query, nowMs, hasQuota, () => shareOf(caller, ip))
+        if (!hasQuota)
+          return finding instanceof Promise ? finding.then(end).catch(fail) : end(finding)
         const addLimits = (more: readonly LimitStatus[]): void => {
-          known = { keyId: caller.id, limits: [...decision.limits, ...more] }
+          known = { keyId: caller.id, limits: [...limits, ...more] }
         }
-        const found = find(query, caller, { ip, nowMs, atMs, addLimits })
-        return found instanceof Promise ? found.then(end).catch(fail) : end(found)
+        return consume(sent, finding, addLimits).then(end).catch(fail)
       }
       return access.admit(caller, ip, nowMs, answer, fail)
     } catch (thrown) {
@@ -118,18 +120,21 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
   }
 }
 
-/** Finds answers, and consumes the network quotas of their keys. */
-function createFinder({ access, cache }: Pick<HandlerParts, 'access' | 'cache'>) {
-  /** Consumes the network quotas. @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
-  async function consume(
-    caller: Caller,
-    finding: Awaitable<Answer | AnswerStream | null>,
-    { addLimits, ...at }: At,
-  ): Promise<Answer | AnswerStream | null> {
+/** Returns a function that consumes the network quotas of what was found, if anything was. */
+function createConsumer(access: Access) {
+  /**
+   * Calls `addLimits` with the status of the quotas.
+   * @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled.
+   */
+  return async function consume(
+    { caller, ip, nowMs, decision: { atMs } }: Sent,
+    finding: Awaitable<Found>,
+    addLimits: (limits: readonly LimitStatus[]) => void,
+  ): Promise<Found> {
     const found = await finding
     if (found === null) return null
     try {
-      const decision = await access.consume(caller, { ...at, subnets: subnetsOf(found) })
+      const decision = await access.consume(caller, { ip, nowMs, atMs, subnets: subnetsOf(found) })
       addLimits(decision.limits)
       if (decision.kind === 'refused') throw networkRefusal(decision)
       return found
@@ -138,23 +143,12 @@ function createFinder({ access, cache }: Pick<HandlerParts, 'access' | 'cache'>)
       throw thrown
     }
   }
-
-  /** Finds an answer that fits the network quotas of `caller`; `null` when no proxy matches. */
-  return function find(
-    query: Query,
-    caller: Caller,
-    at: At,
-  ): Awaitable<Answer | AnswerStream | null> {
-    const hasQuota = hasNetworkQuota(caller)
-    const finding = cache.find(query, at.nowMs, hasQuota, () => shareOf(caller, at.ip))
-    return hasQuota ? consume(caller, finding, at) : finding
-  }
 }
 
 /** Gives a request back; returns the status of its limits then, `null` when that has failed. */
-async function giveBack(access: Access, { caller, ip, nowMs, instants }: Sent) {
+async function giveBack(access: Access, { caller, ip, nowMs, decision }: Sent) {
   try {
-    await access.giveBack(caller, ip, instants)
+    await access.giveBack(caller, ip, decision.instants)
     return await access.limits(caller, ip, nowMs)
   } catch {
     return null // it is tried again

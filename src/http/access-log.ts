@@ -3,9 +3,10 @@
  * key, so it cannot leak one.
  */
 import type { Sent } from '../api/streaming.ts'
+import { stopwatch } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
-import type { Reply, StreamBody } from './reply.ts'
+import { lengthOf, type Reply, type StreamBody } from './reply.ts'
 
 /** One request that is over. */
 export type AccessEntry = Sent & {
@@ -36,24 +37,27 @@ export type Begun = {
   id: string
   path: string
   request: Request
+  isHead: boolean
   nowMs: number
-  /** Milliseconds since it arrived. */
-  elapsedMs: () => number
   /** The client's address, which is found once. */
   ip: () => string
+  /** When it began, as the log measures it, and what cancels its body if that is a stream. */
+  beganMs: number
+  cancel: (() => unknown) | null
 }
 
 const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
 
 /** The access log on `log`: call `begin`, then `whole` or `stream`, for every request. */
-export function createAccessLog(log: Log) {
-  /** Requests that are not done; of those whose body is a stream, what cancels it. */
-  const unfinished = new Map<Begun, (() => unknown) | null>()
+export function createAccessLog(log: Log, elapsedMs = stopwatch()) {
+  const unfinished = new Set<Begun>()
 
+  /** Writes the line of a request and forgets it; does nothing if that was done. */
   function write(begun: Begun, status: number | null, keyId: string | null, sent: Sent): void {
-    const { id, path, request, nowMs, elapsedMs, ip } = begun
+    if (!unfinished.delete(begun)) return
+    const { id, path, request, nowMs, ip, beganMs } = begun
     const { records, bytes, isTruncated } = sent
-    const ms = Math.round(elapsedMs() * 1000) / 1000
+    const ms = Math.round((elapsedMs() - beganMs) * 1000) / 1000
     const time = formatInstant(nowMs)
     const { method } = request
     const client = ip()
@@ -79,29 +83,27 @@ export function createAccessLog(log: Log) {
     begin(begun: Begun): void {
       if (!log.hasLines) return
       begun.ip()
-      unfinished.set(begun, null)
+      begun.beganMs = elapsedMs()
+      unfinished.add(begun)
     },
-    /** The reply is given to the connection as a whole: this many bytes of its body. */
-    whole(begun: Begun, { status, keyId, records }: Reply, bytes: number): void {
-      if (!unfinished.delete(begun)) return
+    /** The reply is given to the connection as a whole. */
+    whole(begun: Begun, { status, keyId, records, body }: Reply): void {
+      if (!log.hasLines) return
+      const bytes = begun.isHead ? 0 : lengthOf(body)
       write(begun, status, keyId, { records, bytes, isTruncated: false })
     },
     /** The body of the reply is sent from now on. */
     stream(begun: Begun, { status, keyId }: Reply, { sent, cancel }: StreamBody): void {
       if (!unfinished.has(begun)) return
-      unfinished.set(begun, cancel)
-      void sent.then(all => {
-        unfinished.delete(begun)
-        write(begun, status, keyId, all)
-      })
+      begun.cancel = cancel
+      void sent.then(all => write(begun, status, keyId, all))
     },
     /** Writes the lines of requests whose connections were closed before they were done. */
     async logUnfinished(): Promise<void> {
-      for (const [begun, cancel] of unfinished) {
-        if (cancel === null) write(begun, null, null, NOTHING)
-        else cancel()
+      for (const begun of unfinished) {
+        if (begun.cancel === null) write(begun, null, null, NOTHING)
+        else begun.cancel()
       }
-      unfinished.clear()
       await Promise.resolve() // streams end with a promise
     },
   }

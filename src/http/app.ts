@@ -8,16 +8,16 @@ import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
 import type { AnswerUse } from '../access/history.ts'
 import { ApiError, type ErrorCode, STATUS } from '../api/errors.ts'
-import { refused } from '../api/handler.ts'
+import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
-import { type Clock, stopwatch } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { type Cors, createCors } from './cors.ts'
-import { errorReply, lengthOf, plainText, type Reply, responseOf } from './reply.ts'
+import { errorReply, plainText, type Reply, responseOf } from './reply.ts'
 import {
   createRoutes,
   type End,
@@ -51,8 +51,8 @@ const UNKNOWN_PATH = '(unknown)'
 
 type Current = Incoming & Begun
 
-/** Returns a function that makes, for each request, the one that ends it; that never throws. */
-function createEnds(
+/** Returns the function that ends requests; it never throws. */
+function createEnd(
   { log, errors, throttle, note }: HttpParts,
   accessLog: ReturnType<typeof createAccessLog>,
   cors: Cors | null,
@@ -67,45 +67,47 @@ function createEnds(
   /** Counts what a request that is over has used of its key. */
   function noteUse({ status, keyId }: Reply, records: number, nowMs: number): void {
     const refused = status === 429 ? 1 : 0
-    if (keyId !== null && records + refused > 0) note({ keyId, records, refused, nowMs })
+    if (keyId !== null) note({ keyId, records, refused, nowMs })
   }
 
-  return (current: Current): End => {
-    const { request, isHead, ip, nowMs, id } = current
-    const respondWith = (reply: Reply): Response => {
-      const origin = cors === null ? null : cors.fields(request.headers.get('origin'))
-      return responseOf(reply, { requestId: id, isHead, nowMs, cors: origin })
+  function respondWith({ request, isHead, nowMs, id }: Current, reply: Reply): Response {
+    const origin = cors === null ? null : cors.fields(request.headers.get('origin'))
+    return responseOf(reply, { requestId: id, isHead, nowMs, cors: origin })
+  }
+
+  function send(current: Current, reply: Reply): Response {
+    const response = respondWith(current, reply)
+    const { body } = reply
+    const { nowMs } = current
+    if (body.kind === 'stream') {
+      accessLog.stream(current, reply, body)
+      void body.sent.then(({ records }) => noteUse(reply, records, nowMs))
+    } else {
+      accessLog.whole(current, reply)
+      noteUse(reply, reply.records, nowMs)
     }
-    const send = (reply: Reply): Response => {
-      const response = respondWith(reply)
-      const { body } = reply
-      if (body.kind === 'stream') {
-        accessLog.stream(current, reply, body)
-        void body.sent.then(({ records }) => noteUse(reply, records, nowMs))
-      } else {
-        accessLog.whole(current, reply, isHead ? 0 : lengthOf(body))
-        noteUse(reply, reply.records, nowMs)
-      }
-      return response
-    }
-    /** For a failure while a reply is made: nothing of it reaches the client. */
-    const giveUp = (thrown: unknown): Response => {
-      report(id, thrown)
-      accessLog.whole(current, INTERNAL, isHead ? 0 : lengthOf(INTERNAL.body))
-      return respondWith(INTERNAL)
-    }
-    return routed => {
-      try {
-        if (routed.kind === 'reply') return send(routed)
-        const { error, cause } = routed
-        if (error.status >= 500) report(id, cause)
-        const reply = errorReply(routed, errors, nowMs)
-        if (!WRONG_KEY.has(error.code)) return send(reply)
-        const delayed = throttle.failed(clientBucket(ip()), nowMs)
-        return delayed.then(() => send(reply)).catch(giveUp)
-      } catch (thrown) {
-        return giveUp(thrown)
-      }
+    return response
+  }
+
+  /** For a failure while a reply is made: nothing of it reaches the client. */
+  function giveUp(current: Current, thrown: unknown): Response {
+    report(current.id, thrown)
+    accessLog.whole(current, INTERNAL)
+    return respondWith(current, INTERNAL)
+  }
+
+  return (current: Current, routed: Reply | Refused): Awaitable<Response> => {
+    try {
+      if (routed.kind === 'reply') return send(current, routed)
+      const { id, ip, nowMs } = current
+      const { error, cause } = routed
+      if (error.status >= 500) report(id, cause)
+      const reply = errorReply(routed, errors, nowMs)
+      if (!WRONG_KEY.has(error.code)) return send(current, reply)
+      const delayed = throttle.failed(clientBucket(ip()), nowMs)
+      return delayed.then(() => send(current, reply)).catch(thrown => giveUp(current, thrown))
+    } catch (thrown) {
+      return giveUp(current, thrown)
     }
   }
 }
@@ -115,7 +117,7 @@ export function createHttpApp(parts: HttpParts) {
   const { clock, clientIp } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
   const accessLog = createAccessLog(parts.log)
-  const endOf = createEnds(parts, accessLog, cors)
+  const endWith = createEnd(parts, accessLog, cors)
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns what it ends with into a logged `Response`. */
@@ -125,7 +127,6 @@ export function createHttpApp(parts: HttpParts) {
     isHead: boolean,
     { request }: { request: Request },
   ): Awaitable<Response> {
-    const elapsedMs = stopwatch()
     const nowMs = clock()
     const id = nextId()
     let foundIp: string | null = null
@@ -133,9 +134,9 @@ export function createHttpApp(parts: HttpParts) {
       foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for'))
       return foundIp
     }
-    const current: Current = { request, isHead, ip, nowMs, id, path, elapsedMs }
+    const current = { request, isHead, ip, nowMs, id, path, beganMs: 0, cancel: null }
     accessLog.begin(current)
-    const end = endOf(current)
+    const end: End = routed => endWith(current, routed)
     try {
       const preflight = cors?.preflight(request) ?? null
       return preflight === null ? route(current, end) : end(preflight)

@@ -3,7 +3,7 @@
  * header fields of answers, and preflight requests, which carry no key and cost nothing.
  */
 import type { Origins } from '../config/parsers.ts'
-import type { HeaderFields } from './headers.ts'
+import { COMMON_HEADERS, type HeaderFields } from './headers.ts'
 import { METHODS, type Reply } from './reply.ts'
 
 /** The header fields that scripts may read, besides those that browsers always show. */
@@ -56,6 +56,7 @@ const PREFLIGHT: Reply = {
   kind: 'reply',
   status: 204,
   headers: {
+    ...COMMON_HEADERS,
     'access-control-allow-methods': METHODS.join(', '),
     'access-control-allow-headers': 'Authorization, *',
     'access-control-max-age': String(PREFLIGHT_SECONDS),

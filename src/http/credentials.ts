@@ -8,8 +8,11 @@ import { invalid } from '../api/params.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
-/** A request's key and its query string, which may still hold the key. */
-export type Credentials = { key: string; queryString: string }
+/**
+ * A request's key and its query string, which may still hold the key; `isStored`: they are in memory
+ * for the next request with this URL.
+ */
+export type Credentials = { key: string; queryString: string; isStored: boolean }
 
 /** Most URLs whose credentials are in memory, and their longest; longer ones are read each time. */
 const URLS_MAX = 30_000
@@ -37,8 +40,10 @@ export function createCredentialReader() {
      * are kept the second time.
      */
     remember(url: string, credentials: Credentials): void {
-      if (url.length > URL_LENGTH_MAX || known.has(url)) return
-      if (isRepeated(url)) known.set(url, credentials)
+      if (credentials.isStored || url.length > URL_LENGTH_MAX || known.has(url)) return
+      if (!isRepeated(url)) return
+      credentials.isStored = true
+      known.set(url, credentials)
     },
   }
 }
@@ -49,12 +54,15 @@ function readUrl(text: string): Credentials {
   if (match === null) return readBoth(text, null)
   const [whole, key = ''] = match
   const rest = `${text.slice(0, match.index)}&${text.slice(match.index + whole.length)}`
-  return MAY_HOLD_KEY.test(rest) ? readBoth(text, null) : { key, queryString: rest }
+  return MAY_HOLD_KEY.test(rest)
+    ? readBoth(text, null)
+    : { key, queryString: rest, isStored: false }
 }
 
 const readBoth = (queryString: string, authorization: string | null): Credentials => ({
   key: keyOf(splitQueryString(queryString), authorization),
   queryString,
+  isStored: false,
 })
 
 /**

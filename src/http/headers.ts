@@ -12,8 +12,8 @@ export const CONTENT_TYPES = {
   ndjson: 'application/x-ndjson',
 } as const
 
-/** The header fields of every response. */
-const COMMON: HeaderFields = {
+/** The header fields of every reply. */
+export const COMMON_HEADERS = {
   'cache-control': 'private, no-store',
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
@@ -34,7 +34,7 @@ type ByCoding = { [C in Coding]: HeaderFields }
 
 /** The fields of a body in each coding: content type, and the file name of a download. */
 function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
-  const own: HeaderFields = { 'content-type': CONTENT_TYPES[kind] }
+  const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES[kind] }
   if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
   const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
   return {
@@ -55,13 +55,13 @@ const DOWNLOAD = allKinds(true)
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
-/** All header fields of a response: the common ones, its own, and those of `limits`, if any. */
+/** All header fields of a response: those of its reply, and those of `limits`, if any. */
 export function completeHeaders(
   requestId: string,
   limits: readonly LimitStatus[],
-  own: HeaderFields,
+  reply: HeaderFields,
 ): HeaderFields {
-  const headers: HeaderFields = { ...COMMON, ...own, 'x-request-id': requestId }
+  const headers: HeaderFields = { ...reply, 'x-request-id': requestId }
   if (limits.length > 0) addRateLimit(headers, limits)
   return headers
 }

@@ -4,7 +4,13 @@ import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import type { Sent } from '../api/streaming.ts'
 import { formatHttpDate } from '../lib/time.ts'
-import { addCors, CONTENT_TYPES, completeHeaders, type HeaderFields } from './headers.ts'
+import {
+  addCors,
+  COMMON_HEADERS,
+  CONTENT_TYPES,
+  completeHeaders,
+  type HeaderFields,
+} from './headers.ts'
 
 export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
@@ -23,6 +29,7 @@ export type StreamBody = {
 export type Reply = {
   kind: 'reply'
   status: number
+  /** With `COMMON_HEADERS`. */
   headers: HeaderFields
   body: Body
   /** The public id of the key, `null` when no known key was given. */
@@ -47,7 +54,7 @@ export type ResponseParts = {
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
   status: 200,
-  headers: { 'content-type': CONTENT_TYPES.txt },
+  headers: { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES.txt },
   body: { kind: 'whole', content },
   keyId: null,
   limits: [],
@@ -62,7 +69,8 @@ export function errorReply(
 ): Reply {
   const { retryAfterSeconds } = error.context
   const isText = form === 'text'
-  const headers: HeaderFields = { 'content-type': CONTENT_TYPES[isText ? 'txt' : 'json'] }
+  const contentType = CONTENT_TYPES[isText ? 'txt' : 'json']
+  const headers: HeaderFields = { ...COMMON_HEADERS, 'content-type': contentType }
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
   if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')
   const content = isText ? `Error: ${error.message}` : errorBody(error, nowMs)

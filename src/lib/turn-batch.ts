@@ -88,9 +88,10 @@ const rethrow = (error: unknown): never => {
 
 /** Passes each result to the item that waits for it. */
 function deliver<Result>(results: readonly Result[], waiters: readonly Waiting<Result>[]): void {
-  for (const [i, waiter] of waiters.entries()) {
+  let i = 0
+  for (const waiter of waiters) {
     try {
-      waiter.resolve(waiter.then(results[i] as Result)) // one per item
+      waiter.resolve(waiter.then(results[i++] as Result)) // one per item
     } catch (error) {
       settleFailed(waiter, error)
     }

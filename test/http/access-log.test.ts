@@ -11,13 +11,24 @@ import { T0 } from '../support/fixtures.ts'
 function createWorld(hasLines = true) {
   const lines: string[] = []
   let looked = 0
+  let elapsedMs = 0
   const say = (): void => {}
-  const log = createAccessLog({
+  const sink = {
     ...{ hasLines, say, sayRepeated: say, close: async () => {} },
-    line: text => void lines.push(text),
-  })
+    line: (text: string) => void lines.push(text),
+  }
+  const accessLog = createAccessLog(sink, () => elapsedMs)
+  const log = {
+    ...accessLog,
+    /** Each request takes 1.23456 ms. */
+    begin(request: Parameters<typeof accessLog.begin>[0]): void {
+      elapsedMs = 0
+      accessLog.begin(request)
+      elapsedMs = 1.23456
+    },
+  }
   const begun = (id: string) => ({
-    ...{ id, path: '/api', nowMs: T0, elapsedMs: () => 1.23456 },
+    ...{ id, path: '/api', nowMs: T0, isHead: false, beganMs: 0, cancel: null },
     request: new Request('http://a/api?key=secret'),
     ip() {
       looked += 1
@@ -48,8 +59,8 @@ describe('the line of a request', () => {
     const one = begun('1')
     log.begin(one)
     expect(entries()).toEqual([])
-    log.whole(one, REPLY, 2)
-    log.whole(one, { ...REPLY, status: 500 }, 2)
+    log.whole(one, REPLY)
+    log.whole(one, { ...REPLY, status: 500 })
     await log.logUnfinished()
     expect(entries()).toEqual([
       { ...COMMON, id: '1', status: 200, key: 'abc', records: 7, bytes: 2 },
@@ -80,7 +91,7 @@ describe('the line of a request', () => {
     log.begin(waiting)
     log.stream(streaming, REPLY, body)
     await log.logUnfinished()
-    log.whole(waiting, REPLY, 2) // too late
+    log.whole(waiting, REPLY) // too late
     const cut = { ...COMMON, truncated: true }
     const found = entries().toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
     expect(found).toEqual([
@@ -99,7 +110,7 @@ describe('the line of a request', () => {
     const { log, begun, entries, looked } = createWorld(false)
     const one = begun('1')
     log.begin(one)
-    log.whole(one, REPLY, 2)
+    log.whole(one, REPLY)
     log.stream(one, REPLY, createBody().body)
     await log.logUnfinished()
     expect([entries(), looked()]).toEqual([[], 0])
