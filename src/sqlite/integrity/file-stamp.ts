@@ -79,12 +79,25 @@ const NEW_STAMP = 'update checksum set stamped_at = max(?, abs(stamped_at) + 1)'
  */
 export function stamp(db: Database, file: string, nowMs: number): void {
   db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
+  const stampedAt = createStampedAt(db)
+  let at = 0
+  const renew = db.transaction(() => {
+    db.run(NEW_STAMP, [nowMs - STAMP_AGE_MS])
+    at = stampedAt()
+  })
   // Another process that copies the WAL now changes the file, whatever time it gets here.
-  if (!succeeds(() => db.run(NEW_STAMP, [nowMs - STAMP_AGE_MS]))) return
+  if (!succeeds(renew.immediate)) return
   // Where this fails, the content of the WAL reaches the file another time.
   succeeds(() => db.run('pragma wal_checkpoint(truncate)'))
-  const at = createStampedAt(db)()
-  if (at > 0) setTime(file, at)
+  // Who has changed the list or its stamp since then sets the time, after copying that change.
+  if (stampedAt() === at) setTimeLast(file, at, stampedAt)
+}
+
+/** Sets the time of a stamp, or that of a newer one which was perhaps set just before. */
+function setTimeLast(file: string, at: number, stampedAt: () => number): void {
+  setTime(file, at)
+  const newest = stampedAt()
+  if (newest > at) setTime(file, newest)
 }
 
 /** Removes the stamp of a list that proved damaged. */
@@ -133,9 +146,7 @@ export function copyWal(db: Database, file: string, nowMs: number): void {
     const hasLock = succeeds(() => guard.run('begin immediate'))
     if (stampedAt() !== at) return
     if (hasLock) succeeds(() => db.run('pragma wal_checkpoint(passive)'))
-    setTime(file, at)
-    // Without the lock, another process may have set the time of a newer stamp just before.
-    if (stampedAt() > at) setTime(file, stampedAt())
+    setTimeLast(file, at, stampedAt)
   } finally {
     guard.close()
   }
@@ -198,27 +209,45 @@ export function requireInPlace(file: string, opened: Fingerprint | null): void {
   if (size < (opened?.size ?? 0)) throw new StoreError(`${file} was truncated`)
 }
 
+/** How often a file whose time is no stamp is examined, in case a process of ours is setting it. */
+const EXAMINE_MAX = 250
+const EXAMINE_EVERY_MS = 1
+const asleep = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+const pauseShortly = (): void => void Atomics.wait(asleep, 0, 0, EXAMINE_EVERY_MS)
+
 /**
  * Watches a list that is intact now. `verify` throws `StoreError` when its file was removed,
  * replaced, or changed by anything but this program; `isUnstamped` returns whether this program
- * has changed it and not stamped it yet.
+ * has changed it and not stamped it yet. When several processes of ours stamp the list at once, one
+ * may copy the WAL just after another has set the time, and sets it again: `verify` waits for that,
+ * with a `pause` between two looks, because the alternative is to refuse requests for a second.
  */
-export function watchFile(db: Database, file: string) {
+export function watchFile(db: Database, file: string, pause = pauseShortly) {
   const stampedAt = createStampedAt(db)
   let known = { fingerprint: fingerprintOf(file), stampedAt: stampedAt() }
   let isUnstamped = false
 
+  /** Whether the file is one that this program has written, as far as one look shows. */
+  function isOurs(fingerprint: Fingerprint): boolean {
+    const at = stampedAt()
+    const isStampedNow = fingerprint.modifiedMs === at
+    if (!isStampedNow && at === known.stampedAt) return false
+    if (isStampedNow) known = { fingerprint, stampedAt: at }
+    isUnstamped = !isStampedNow
+    return true
+  }
+
   return {
     verify(): void {
-      const fingerprint = requireSameFile(file, known.fingerprint)
-      if (isSameFile(fingerprint, known.fingerprint)) return
-      const at = stampedAt()
-      isUnstamped = fingerprint.modifiedMs !== at
-      if (!isUnstamped) known = { fingerprint, stampedAt: at }
-      else if (at === known.stampedAt) {
-        const isSmaller = fingerprint.size < (known.fingerprint?.size ?? 0)
-        throw new StoreError(`${file} was ${isSmaller ? 'truncated' : 'changed by something else'}`)
+      for (let n = 0; n < EXAMINE_MAX; n += 1) {
+        const fingerprint = requireSameFile(file, known.fingerprint)
+        if (isSameFile(fingerprint, known.fingerprint) || isOurs(fingerprint)) return
+        if (fingerprint.size < (known.fingerprint?.size ?? 0)) {
+          throw new StoreError(`${file} was truncated`)
+        }
+        pause()
       }
+      throw new StoreError(`${file} was changed by something else`)
     },
     isUnstamped: (): boolean => isUnstamped,
   }

@@ -32,6 +32,8 @@ export type OpenLoopResult = {
   answered: number
   /** Answers with another status than 200, lost connections, and requests without an answer. */
   errors: number
+  /** The errors in words, such as `3 × 503, 1 lost connections`; empty without any. */
+  what: string
   p50Ms: number
   p99Ms: number
   p999Ms: number
@@ -41,13 +43,20 @@ export type OpenLoopResult = {
 }
 
 /** The counts of a run; times in milliseconds. */
-type Tally = { latencies: number[]; dues: number[]; lates: number[]; wrong: number; lost: number }
+type Tally = {
+  latencies: number[]
+  dues: number[]
+  lates: number[]
+  /** Answers of other statuses than 200. */
+  wrong: Map<number, number>
+  lost: number
+}
 
 function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   const { port, ratePerSecond, seconds, connections } = input
   const targets = readFileSync(input.targetsFile, 'utf8').trimEnd().split('\n')
   const total = ratePerSecond * seconds
-  const tally: Tally = { latencies: [], dues: [], lates: [], wrong: 0, lost: 0 }
+  const tally: Tally = { latencies: [], dues: [], lates: [], wrong: new Map(), lost: 0 }
   const { promise, resolve } = Promise.withResolvers<OpenLoopResult>()
   const idle: Connection[] = []
   /** The request on its way over a connection: when it was due, and when the client turned to it. */
@@ -82,7 +91,7 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
       const request = underWay.get(connection)
       tally.latencies.push(nowMs - (request?.turnedMs ?? nowMs))
       tally.dues.push(nowMs - (request?.dueMs ?? nowMs))
-      if (status !== 200) tally.wrong += 1
+      if (status !== 200) tally.wrong.set(status, (tally.wrong.get(status) ?? 0) + 1)
       idle.push(connection)
       sendDue(nowMs)
     },
@@ -108,11 +117,22 @@ function run(input: OpenLoopInput): Promise<OpenLoopResult> {
   return promise
 }
 
-function summary({ latencies, dues, lates, wrong }: Tally, sent: number, total: number) {
+/** What went wrong, and how often. */
+const describe = ({ latencies, wrong, lost }: Tally, total: number): string =>
+  [
+    ...[...wrong].map(([status, times]) => `${times} × ${status}`),
+    ...(lost > 0 ? [`${lost} lost connections`] : []),
+    ...(total > latencies.length + lost ? [`${total - latencies.length - lost} unanswered`] : []),
+  ].join(', ')
+
+function summary(tally: Tally, sent: number, total: number): OpenLoopResult {
+  const { latencies, dues, lates, wrong } = tally
+  const wrongs = [...wrong.values()].reduce((all, times) => all + times, 0)
   return {
     sent,
     answered: latencies.length,
-    errors: wrong + total - latencies.length,
+    errors: wrongs + total - latencies.length,
+    what: describe(tally, total),
     p50Ms: percentile(latencies, 0.5),
     p99Ms: percentile(latencies, 0.99),
     p999Ms: percentile(latencies, 0.999),

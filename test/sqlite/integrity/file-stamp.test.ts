@@ -121,6 +121,36 @@ describe('the stamp, while another process writes,', () => {
   })
 })
 
+describe('the stamp, while another process stamps the list,', () => {
+  /** Calls `then` once, after the WAL was emptied into the file of a list. */
+  function afterCopy({ db }: List, then: () => void): void {
+    const run = db.run.bind(db)
+    db.run = (sql, ...rest) => {
+      const changes = run(sql, ...rest)
+      if (!sql.includes('wal_checkpoint')) return changes
+      db.run = run
+      then()
+      return changes
+    }
+  }
+
+  test('is not set before that process has copied the WAL: the file would change after it', () => {
+    const { dir, file, list } = listWith(ROWS)
+    const other = openList(dir)
+    let atCommit = 0
+    afterCopy(list, () => {
+      other.db.run('update checksum set stamped_at = stamped_at + 1000') // copied a moment later
+      atCommit = stampedAt(other)
+    })
+    list.settle()
+    expect(fingerprintOf(file)?.modifiedMs).not.toBe(atCommit)
+    other.settle()
+    expect(isStamped(list.db, file)).toBeTrue()
+    list.close()
+    other.close()
+  })
+})
+
 describe('the time of a stamp', () => {
   test('of a file that cannot be examined is a StoreError', () => {
     const loop = join(temporaryDirectory(), 'loop')
@@ -259,10 +289,24 @@ describe('watching a list', () => {
 
   test('finds a change of the file that none of ours has made', () => {
     const { file, list } = listWith(ROWS)
-    const watch = watchFile(list.db, file)
+    const watch = watchFile(list.db, file, () => {})
     watch.verify()
     utimesSync(file, T0 / 1000, T0 / 1000)
     expect(watch.verify).toThrow(new StoreError(`${file} was changed by something else`))
+    list.close()
+  })
+
+  test('waits for a process of ours that has copied the WAL and not set the time yet', () => {
+    const { file, list } = listWith(ROWS)
+    let pauses = 0
+    const watch = watchFile(list.db, file, () => {
+      pauses += 1
+      const stampMs = stampedAt(list)
+      if (pauses === 3) utimesSync(file, stampMs / 1000, stampMs / 1000)
+    })
+    utimesSync(file, T0 / 1000, T0 / 1000)
+    watch.verify()
+    expect([pauses, watch.isUnstamped()]).toEqual([3, false])
     list.close()
   })
 })

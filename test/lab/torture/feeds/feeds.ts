@@ -124,11 +124,13 @@ async function failing(run: Run): Promise<Finding[]> {
   const left = readdirSync(data).filter(name => name.endsWith('.tmp'))
   const text = server.written.stderr + JSON.stringify(states)
   for (const { source, error } of states.filter(isNamed)) run.say(`${source}: ${error}`)
+  const others = server.written.stderr.split('\n').filter(line => !/^(?:feed |$)/.test(line))
+  for (const line of others) run.say(`the server: ${line}`)
   return [
     ...taken(states, bad, rowsIn(data)),
     {
       promise: 'Requests do not notice feeds',
-      figure: `p99 ${shown(beside.p99Ms)} ms with ${bad + 1} feeds, ${shown(alone.p99Ms)} ms of a server without at the same time; ${beside.errors} errors`,
+      figure: `p99 ${shown(beside.p99Ms)} ms with ${bad + 1} feeds, ${shown(alone.p99Ms)} ms of a server without at the same time; ${beside.errors} errors${beside.what && ` (${beside.what})`}`,
       bound: `≤ ${P99_MS_MAX} ms, or ${P99_FACTOR_MAX} times that without; 0`,
       holds:
         beside.p99Ms <= Math.max(P99_MS_MAX, P99_FACTOR_MAX * alone.p99Ms) && beside.errors === 0,
