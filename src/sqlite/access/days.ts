@@ -3,11 +3,13 @@
  * not moved here yet, are in `history.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import { addDays, type DayUse } from '../../access/history.ts'
+import { addDays, type DayUse, HISTORY_DAYS } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 
 /** Days of keys that are removed at a time: requests wait for it. */
 const REMOVE_SLICE = 1_000
+/** The newest days with use, which are kept however old they are; today's use is not here yet. */
+const KEPT_DAYS = HISTORY_DAYS - 1
 
 type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
 
@@ -30,6 +32,16 @@ export function createDayTable(db: Database) {
   const remove = db.prepare<never, [day: number, most: number]>(
     `delete from days where (day, key_id) in
        (select day, key_id from days where day < ? limit ?)`,
+  )
+  // A seek for each day: \`distinct\` reads the rows of all keys.
+  const selectOldestKept = db.prepare<{ day: number | null }, [days: number]>(
+    `with recursive newest (day, nth) as (
+       select max(day), 1 from days
+       union all
+       select (select max(day) from days where day < newest.day), nth + 1 from newest
+       where day is not null and nth < ?
+     )
+     select min(day) as day from newest`,
   )
   const see = db.prepare<never, { id: string; ms: number }>(
     'update keys set last_seen = max(coalesce(last_seen, 0), $ms) where id = $id',
@@ -68,7 +80,13 @@ export function createDayTable(db: Database) {
       see.run({ id, ms: lastMs })
     },
 
-    /** Removes a slice of the days before `day`; returns whether more may remain. */
-    removeBefore: (day: number): boolean => remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE,
+    /**
+     * Removes a slice of the days before `day`, but none of the newest `KEPT_DAYS`: requests while the
+     * clock was ahead are one more day with use, not 90. Returns whether more may remain.
+     */
+    removeBefore(day: number): boolean {
+      const oldestKept = selectOldestKept.get(KEPT_DAYS)?.day ?? day
+      return remove.run(Math.min(day, oldestKept), REMOVE_SLICE).changes === REMOVE_SLICE
+    },
   }
 }

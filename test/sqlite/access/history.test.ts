@@ -252,6 +252,24 @@ describe('days long over', () => {
     usage.close()
   })
 
+  test('are not removed by requests while the clock is more than 90 days ahead', () => {
+    const usage = openUsage()
+    addIds(usage, 'k1')
+    for (let day = 0; day < HISTORY_DAYS; day += 1) {
+      usage.admit(FREE, IP, T0 + day * DAY_MS)
+      usage.prune(T0 + day * DAY_MS)
+    }
+    const real = (): number[] => daysOf(usage, 'k1', 200).map(({ day }) => day - TODAY)
+    const before = real()
+    for (const day of [400, 401]) {
+      usage.admit(FREE, IP, T0 + day * DAY_MS)
+      usage.prune(T0 + day * DAY_MS)
+    }
+    // Those that would have been removed soon in any case, one for each wrong day.
+    expect(real()).toEqual(before.slice(2))
+    usage.close()
+  })
+
   test('of a key that was removed are not kept', () => {
     const usage = openUsage()
     usage.admit(regular({}, 'gone'), IP, T0)
