@@ -16,6 +16,7 @@ import { serviceManager } from '../config/environment.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Feed } from '../import/feeds/feed.ts'
 import { keepFeeds } from '../jobs/feeds.ts'
+import { watchFeedsFile } from '../jobs/feeds-file.ts'
 import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, repeat } from '../jobs/runner.ts'
 import { keepSampleFresh } from '../jobs/sample-refresh.ts'
@@ -61,7 +62,7 @@ export const serveCommand = command({
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
     const feeds = feedsOf(settings)
-    if (settings.sample && feeds.length > 0) {
+    if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
     }
     openGeoip(settings.geoip) // one that cannot be used is noticed now
@@ -160,10 +161,10 @@ async function startJobs(serving: Serving): Promise<Job[]> {
   ]
 }
 
-/** Starts fetching the feeds, each attempt in a process of its own. */
+/** Starts fetching the feeds, each attempt in a process of its own, and watching their file. */
 async function startFeeds({ settings, feeds, clock, log }: Serving): Promise<Job[]> {
-  if (feeds.length === 0) return []
-  const { data, geoip, providerService } = settings
+  const { data, geoip, providerService, feeds: file } = settings
+  if (feeds.length === 0 && file === undefined) return []
   await withFeeds(data, store => store.keepOnly(feeds, clock()))
   const store = openServerFeeds(data)
   const texts = { data, providerService, geoip: linesOf(geoip) }
@@ -171,7 +172,17 @@ async function startFeeds({ settings, feeds, clock, log }: Serving): Promise<Job
     ...{ feeds, store, clock, say: log.say },
     run: (feed, isFirst) => startFetch(feed, { ...texts, due: isFirst ? '' : '1' }),
   })
-  return [job, { stop: store.close }]
+  const jobs = [job, { stop: store.close }]
+  if (file === undefined) return jobs
+  const tick = watchFeedsFile({
+    ...{ file, say: log.say, onFailure: reportTo(log) },
+    read: () => feedsOf(settings),
+    change(found) {
+      store.keepOnly(found, clock())
+      return job.change(found)
+    },
+  })
+  return [repeat(tick, TICK_EVERY_MS), ...jobs]
 }
 
 /** The longest a timer can run; a longer one would fire at once. */

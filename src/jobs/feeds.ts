@@ -3,7 +3,7 @@
  * (`run`), so that requests do not notice; its result is read from the store of feeds.
  */
 import { type Later, timerLater } from '../access/auth-throttle.ts'
-import type { Feed } from '../import/feeds/feed.ts'
+import { type Feed, feedLine } from '../import/feeds/feed.ts'
 import { delayMs, isDue } from '../import/feeds/schedule.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -48,50 +48,83 @@ export function reportOf(
   return before.rejected === 0 && after.rejected > 0 ? `feed ${shown}: ${rowsOf(after)}` : null
 }
 
-/** Runs up to `RUNNING_MAX` attempts at once; the others wait in order. */
+/** Returns a function that starts attempts, up to `RUNNING_MAX` at once; the others wait in order. */
 function createSlots() {
-  const running = new Set<Attempt>()
-  const waiting: (() => Attempt)[] = []
-  let isStopped = false
+  const waiting: (() => void)[] = []
+  let running = 0
 
   function startNext(): void {
-    while (!isStopped && running.size < RUNNING_MAX) {
+    while (running < RUNNING_MAX) {
       const start = waiting.shift()
       if (start === undefined) return
-      const attempt = start()
-      running.add(attempt)
-      void attempt.ended.then(() => {
-        running.delete(attempt)
-        startNext()
-      })
+      running += 1
+      start()
     }
   }
 
-  return {
-    /** Starts an attempt when there is a place; resolves to what `ended` resolves to. */
-    run(start: () => Attempt): Promise<string> {
-      const { promise, resolve } = Promise.withResolvers<string>()
-      waiting.push(() => {
-        const attempt = start()
-        void attempt.ended.then(resolve)
-        return attempt
+  /** An attempt that is started when there is a place; one that is killed before is not started. */
+  return function runInSlot(run: () => Attempt): Attempt {
+    const { promise, resolve } = Promise.withResolvers<string>()
+    let attempt: Attempt | null = null
+    const start = (): void => {
+      attempt = run()
+      void attempt.ended.then(failure => {
+        running -= 1
+        resolve(failure)
+        startNext()
       })
-      startNext()
-      return promise
+    }
+    waiting.push(start)
+    startNext()
+    return {
+      ended: promise,
+      kill() {
+        if (attempt !== null) return attempt.kill()
+        waiting.splice(waiting.indexOf(start), 1)
+        resolve('')
+      },
+    }
+  }
+}
+type RunInSlot = ReturnType<typeof createSlots>
+
+/** A feed that is fetched at its interval; `stop` resolves once no attempt is running. */
+type FeedJob = { feed: Feed; stop(): Promise<unknown> }
+
+/** The state of a feed in the store, and saying what the operator does not know of it yet. */
+function createReport(feed: Feed, { store, clock, say }: FeedsOptions) {
+  let reported: FeedState | null = null
+  return {
+    find(): FeedState | null {
+      try {
+        return store.find(feed.id)
+      } catch (error) {
+        say(`feed ${feed.shown}: its state cannot be read: ${messageOf(error)}`)
+        return null
+      }
     },
-    stop(): void {
-      isStopped = true
-      for (const { kill } of running) kill()
+    report(state: FeedState): void {
+      const sentence = reportOf(feed, reported, state, clock())
+      if (sentence !== null) say(sentence)
+      reported = state
     },
   }
 }
-type Slots = ReturnType<typeof createSlots>
 
-/** Fetches one feed now, then at its interval, until it is stopped. */
-function keepFeed(feed: Feed, slots: Slots, options: FeedsOptions): Job {
-  const { store, run, clock, say, later = timerLater } = options
-  /** The state that the operator knows of. */
-  let reported: FeedState | null = null
+/**
+ * Fetches one feed now, then at its interval, until it is stopped. `previous` are the attempts at the
+ * same source with other options: the first one waits for their end.
+ */
+function keepFeed(
+  feed: Feed,
+  runInSlot: RunInSlot,
+  options: FeedsOptions,
+  previous: Promise<unknown> | undefined,
+): FeedJob {
+  const { run, clock, say, later = timerLater } = options
+  const { find, report } = createReport(feed, options)
+  /** The attempt that is running or waits for a place. */
+  let current: Attempt | null = null
   let crashes = 0
   let isFirst = true
   let isStopped = false
@@ -110,24 +143,12 @@ function keepFeed(feed: Feed, slots: Slots, options: FeedsOptions): Job {
     wakeAfter(state.nextTryAt - nowMs)
   }
 
-  function find(): FeedState | null {
-    try {
-      return store.find(feed.id)
-    } catch (error) {
-      say(`feed ${feed.shown}: its state cannot be read: ${messageOf(error)}`)
-      return null
-    }
-  }
-
-  function report(state: FeedState): void {
-    const sentence = reportOf(feed, reported, state, clock())
-    if (sentence !== null) say(sentence)
-    reported = state
-  }
-
   async function attempt(): Promise<void> {
+    if (isStopped) return
     const attempts = find()?.attempts ?? 0
-    const failure = await slots.run(() => run(feed, isFirst))
+    current = runInSlot(() => run(feed, isFirst))
+    const failure = await current.ended
+    current = null
     isFirst = false
     if (!isStopped) settle(attempts, failure)
   }
@@ -145,23 +166,53 @@ function keepFeed(feed: Feed, slots: Slots, options: FeedsOptions): Job {
     wakeAfter(delayMs({ everyMs: feed.everyMs, failures: crashes, retryAfterMs: null }, 0))
   }
 
-  void attempt()
+  if (previous === undefined) void attempt()
+  else void previous.then(attempt)
   return {
-    stop() {
+    feed,
+    async stop() {
       isStopped = true
       cancel()
+      current?.kill()
+      await (current?.ended ?? previous)
     },
   }
 }
 
+/** How many feeds were added, given other options, and removed. */
+export type FeedChanges = { added: number; changed: number; removed: number }
+
 /** Fetches each feed now, then at its interval, until the job is stopped. */
-export function keepFeeds(options: FeedsOptions): Job {
-  const slots = createSlots()
-  const jobs = options.feeds.map(feed => keepFeed(feed, slots, options))
+export function keepFeeds(
+  options: FeedsOptions,
+): Job & { change(feeds: readonly Feed[]): FeedChanges } {
+  const runInSlot = createSlots()
+  const jobs = new Map<string, FeedJob>()
+
+  /** Removes the feeds that are not among these; fetches those that are new or changed now. */
+  function change(feeds: readonly Feed[]): FeedChanges {
+    const changes: FeedChanges = { added: 0, changed: 0, removed: 0 }
+    const ids = new Set(feeds.map(({ id }) => id))
+    for (const [id, { stop }] of jobs) {
+      if (ids.has(id)) continue
+      void stop()
+      jobs.delete(id)
+      changes.removed += 1
+    }
+    for (const feed of feeds) {
+      const job = jobs.get(feed.id)
+      if (job !== undefined && feedLine(job.feed) === feedLine(feed)) continue
+      jobs.set(feed.id, keepFeed(feed, runInSlot, options, job?.stop()))
+      changes[job === undefined ? 'added' : 'changed'] += 1
+    }
+    return changes
+  }
+
+  change(options.feeds)
   return {
+    change,
     stop() {
-      for (const job of jobs) job.stop()
-      slots.stop()
+      for (const { stop } of jobs.values()) void stop()
     },
   }
 }

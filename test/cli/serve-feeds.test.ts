@@ -6,6 +6,7 @@ import { reply, startFeedServer } from '../support/feed-server.ts'
 import { lines } from '../support/feeds.ts'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { launchServer } from '../support/launch.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { BINARY, createClock, program, proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -54,6 +55,34 @@ test('a failing feed is said once, without its secrets, which are nowhere in the
   expect([server.written.stderr, stdout, examined, ...files].join('')).not.toContain('SECRET')
 })
 
+test('a changed feeds file is read again without a restart; a broken one keeps the feeds', async () => {
+  const source = await startFeedServer({
+    '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
+    '/b': reply(200, {}, 'http://192.0.2.8:3128\n'),
+  })
+  const dir = dataDirectory()
+  const file = join(temporaryDirectory(), 'feeds.conf')
+  const sources = async (): Promise<string[]> => {
+    const { stdout } = await proxylist(['feeds', '--json', '--data', dir])
+    return (JSON.parse(stdout) as { source: string }[]).map(state => state.source)
+  }
+  writeFileSync(file, '# none yet\n')
+  const server = await start(dir, '--feeds', file)
+  writeFileSync(file, `${source.url}/a\n`)
+  await server.says(/feeds\.conf was read again: 1 added\n/)
+  await server.says(/\/a: 1 rows\n/)
+  expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
+  writeFileSync(file, `${source.url}/b evry=5m\n`)
+  await server.says(/feeds\.conf:1: unknown option 'evry'[^\n]*; the feeds stay as they were\n/)
+  expect(await sources()).toEqual([`${source.url}/a`])
+  writeFileSync(file, `${source.url}/b every=5m\n`)
+  await server.says(/feeds\.conf was read again: 1 added, 1 removed\n/)
+  await server.says(/\/b: 1 rows\n/)
+  expect(await sources()).toEqual([`${source.url}/b`])
+  expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
+  expect(await server.stop()).toBe(0)
+})
+
 test('SIGTERM ends a server at once while a feed hangs', async () => {
   const asked = Promise.withResolvers<void>()
   const closed = Promise.withResolvers<void>()
@@ -90,6 +119,18 @@ test('another proxylist is a feed like any other, its key in the header file', a
   await server.stop()
   await other.stop()
   expect(server.written.stderr + other.output()).not.toContain(KEY)
+})
+
+test('places are filled in that the rows of a feed do not bring', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n') })
+  const file = join(temporaryDirectory(), 'city.mmdb')
+  writeFileSync(file, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin', 'Берлин') }))
+  const server = await start(dataDirectory([]), '--feed', `${source.url}/a`, '--geoip', file)
+  await server.says(/: 1 rows\n/)
+  const record = '{"ip":"192.0.2.7:1080","country":"DE","city":"Берлин"}'
+  expect(await server.ask('&get=json&pretty=0&fields=ip,country,city')).toBe(`[${record}]`)
+  expect(await server.ask('&country=de&city=berlin&lang=en')).toBe('192.0.2.7:1080\n')
+  await server.stop()
 })
 
 test('two servers on one data directory serve what either fetches', async () => {
@@ -139,6 +180,7 @@ if (binary !== undefined) {
 describe('is refused with one sentence and status 2', () => {
   test.each([
     [['--sample', '--feed', 'a.txt'], '--sample serves the built-in list, which has no feeds'],
+    [['--sample', '--feeds', '/dev/null'], '--sample serves the built-in list, which has no feeds'],
   ])('%p', async (args, says) => {
     const { exitCode, stderr } = await proxylist(['serve', ...args, '--data', temporaryDirectory()])
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: `proxylist: ${says}\n` })

@@ -3,7 +3,6 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
 import type { FeedState } from '../../src/import/feeds/store.ts'
 import { type Attempt, keepFeeds } from '../../src/jobs/feeds.ts'
-import type { Job } from '../../src/jobs/runner.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 
@@ -55,9 +54,11 @@ function run(feed: Feed, isFirst: boolean): Attempt {
   }
 }
 
-const start = (text: string): Job =>
+const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
+
+const start = (text: string): ReturnType<typeof keepFeeds> =>
   keepFeeds({
-    feeds: parseFeeds(text, MINUTE_MS, '--feed'),
+    feeds: feedsIn(text),
     store: { find: id => states.get(id) ?? null },
     run,
     clock: () => nowMs,
@@ -78,6 +79,9 @@ async function finish(result: Partial<FeedState>): Promise<void> {
 }
 async function end(failure = ''): Promise<void> {
   running[0]?.end(failure)
+  await passTurns()
+}
+async function passTurns(): Promise<void> {
   for (let i = 0; i < 10; i++) await Promise.resolve()
 }
 /** Lets time pass; timers that are due run. */
@@ -162,6 +166,59 @@ describe('attempts', () => {
     await end('killed')
     expect(timers).toBeEmpty()
     expect(said).toEqual(['feed /a: 3 rows'])
+  })
+})
+
+describe('feeds that are changed while the server runs', () => {
+  const sources = (): string[] => running.map(({ feed, isKilled }) => `${feed.source} ${isKilled}`)
+
+  test('are fetched at once when they are new, and no more when they are removed', async () => {
+    const job = start('/a /b')
+    await finish({})
+    await finish({})
+    expect(job.change(feedsIn('/b /c'))).toEqual({ added: 1, changed: 0, removed: 1 })
+    expect(sources()).toEqual(['/c false'])
+    await finish({})
+    pass(MINUTE_MS)
+    expect(sources()).toEqual(['/b false', '/c false'])
+  })
+
+  test('are fetched at once, as at a start, when their options are others', async () => {
+    const job = start('/a')
+    await finish({})
+    expect(job.change(feedsIn('/a type=http'))).toEqual({ added: 0, changed: 1, removed: 0 })
+    await passTurns()
+    expect(running.map(({ feed, isFirst }) => [feed.type, isFirst])).toEqual([['http', true]])
+    await finish({ attempts: 2, nextTryAt: nowMs + MINUTE_MS })
+    expect(timers).toHaveLength(1)
+  })
+
+  test('do not hear of a change that is none', async () => {
+    const job = start('/a')
+    await finish({})
+    expect(job.change(feedsIn('/a'))).toEqual({ added: 0, changed: 0, removed: 0 })
+    expect(running).toBeEmpty()
+  })
+
+  test('end the attempt that is running before the next one begins', async () => {
+    const job = start('/a')
+    job.change(feedsIn('/a type=http'))
+    expect(sources()).toEqual(['/a true'])
+    await end()
+    expect(running.map(({ feed, isFirst }) => [feed.type, isFirst])).toEqual([['http', true]])
+    job.change([])
+    expect(sources()).toEqual(['/a true'])
+    await end()
+    expect([running.length, timers.length]).toEqual([0, 0])
+  })
+
+  test('are not fetched when they are removed while they wait for a place', async () => {
+    const job = start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
+    job.change(feedsIn('/1 /2 /3 /4 /5 /6 /7 /8 /10 type=http'))
+    await finish({})
+    expect(running.map(({ feed }) => [feed.source, feed.type]).at(-1)).toEqual(['/10', 'http'])
+    await finish({})
+    expect(running).toHaveLength(7)
   })
 })
 
