@@ -202,14 +202,18 @@ describe('the examples of the server that `make run` starts', () => {
   })
 })
 
+/** The id of the first customer's key in README.md. */
+const SHOWN_ID = 'wsu5jcyw'
+
 describe('the example of an own list', () => {
   const cwd = temporaryDirectory()
   const [, csv = ''] = /cat >my\.csv <<'END'\n(.*?)END\n/s.exec(README) ?? []
   writeFileSync(join(cwd, 'my.csv'), csv)
   /** A command's output on both streams, and what README.md shows of it, as `form` leaves it. */
-  async function expectShown(args: string, form: (text: string) => string): Promise<void> {
+  async function expectShown(args: string, form: (text: string) => string, id = ''): Promise<void> {
     const words = [...args.matchAll(/"([^"]*)"|(\S+)/g)].map(([, text, word]) => text ?? word ?? '')
-    const { stdout, stderr } = await proxylist(words, { cwd })
+    const typed = words.map(word => (word === SHOWN_ID ? id : word))
+    const { stdout, stderr } = await proxylist(typed, { cwd })
     const shown = shownBelow(`./proxylist ${args}`)
     expect(shown).not.toBeEmpty()
     expect(form(stderr + stdout)).toBe(form(shown))
@@ -217,10 +221,13 @@ describe('the example of an own list', () => {
   const withoutNumbers = (text: string): string => text.replace(/\d[\d,]*/g, 'N')
 
   test('shows what import says', () => expectShown('import my.csv', text => text))
+  const withoutKeys = (text: string): string =>
+    text
+      .replace(/^(key )?[a-z\d]{8}(?=[ :])/gm, '$1ID')
+      .replace(/\bpl_\w{32}\b/, 'KEY')
+      .replace(/\bpl_\w{5}…/g, 'PREFIX')
   test('shows what keys add says', () =>
-    expectShown('keys add --label "first customer"', text =>
-      text.replace(/^key \w{8} /m, 'key ID ').replace(/\bpl_\w{32}\b/, 'KEY'),
-    ))
+    expectShown('keys add --label "first customer"', withoutKeys))
   test('shows what serve says', () =>
     expect(shownBelow('./proxylist serve')).toBe(
       `listening on http://${SETTINGS.listen.fallback}\n`,
@@ -231,6 +238,19 @@ describe('the example of an own list', () => {
   test('shows what feeds says', () => expectShown('feeds', withoutTimes))
   test('shows what backup says', () => expectShown('backup backup.tar', withoutNumbers))
   test('shows what restore says', () => expectShown('restore backup.tar --force', withoutNumbers))
+
+  test('shows what plans and keys say', async () => {
+    // Keys of one instant are listed in the order of their ids, which are random.
+    const form = (text: string): string =>
+      withoutTimes(withoutKeys(text)).split('\n').sort().join('\n')
+    const list = ['keys', 'list', '--json']
+    const [{ id }] = JSON.parse((await proxylist(list, { cwd })).stdout) as [{ id: string }]
+    const commands = [...README.matchAll(/^\$ \.\/proxylist ((?:plans|keys) .*)$/gm)]
+      .map(([, command = '']) => command)
+      .filter(command => !/^keys (?:show|add --label)/.test(command))
+    expect(commands).toHaveLength(8)
+    for (const command of commands) await expectShown(command, form, id)
+  })
 
   test('shows the record that was imported', async () => {
     const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(README) ?? []
