@@ -33,7 +33,7 @@ export function createDayTable(db: Database) {
     `delete from days where (day, key_id) in
        (select day, key_id from days where day < ? limit ?)`,
   )
-  // A seek for each day: \`distinct\` reads the rows of all keys.
+  // A seek for each day: `distinct` reads the rows of all keys.
   const selectOldestKept = db.prepare<{ day: number | null }, [days: number]>(
     `with recursive newest (day, nth) as (
        select max(day), 1 from days

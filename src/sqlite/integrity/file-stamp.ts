@@ -89,7 +89,7 @@ export function stamp(db: Database, file: string, nowMs: number): void {
   if (!succeeds(renew.immediate)) return
   // Where this fails, the content of the WAL reaches the file another time.
   succeeds(() => db.run('pragma wal_checkpoint(truncate)'))
-  // Who has changed the list or its stamp since then sets the time, after copying that change.
+  // A process that has changed the list or its stamp since then sets the time, after its own copy.
   if (stampedAt() === at) setTimeLast(file, at, stampedAt)
 }
 
@@ -220,14 +220,14 @@ const pauseShortly = (): void => void Atomics.wait(asleep, 0, 0, EXAMINE_EVERY_M
  * replaced, or changed by anything but this program; `isUnstamped` returns whether this program
  * has changed it and not stamped it yet. When several processes of ours stamp the list at once, one
  * may copy the WAL just after another has set the time, and sets it again: `verify` waits for that,
- * with a `pause` between two looks, because the alternative is to refuse requests for a second.
+ * with a `pause` after each attempt, because the alternative is to refuse requests for a second.
  */
 export function watchFile(db: Database, file: string, pause = pauseShortly) {
   const stampedAt = createStampedAt(db)
   let known = { fingerprint: fingerprintOf(file), stampedAt: stampedAt() }
   let isUnstamped = false
 
-  /** Whether the file is one that this program has written, as far as one look shows. */
+  /** Whether only this program has written the file, as far as its time shows now. */
   function isOurs(fingerprint: Fingerprint): boolean {
     const at = stampedAt()
     const isStampedNow = fingerprint.modifiedMs === at
