@@ -139,7 +139,7 @@ describe('the stamp, while another process stamps the list,', () => {
     const other = openList(dir)
     let atCommit = 0
     afterCopy(list, () => {
-      other.db.run('update checksum set stamped_at = stamped_at + 1000') // copied a moment later
+      other.db.run('update checksum set stamped_at = stamped_at + 60000') // copied a moment later
       atCommit = stampedAt(other)
     })
     list.settle()
