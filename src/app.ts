@@ -79,7 +79,7 @@ export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory
 export { sqliteVersion } from './sqlite/database.ts'
 export { openServerFeeds } from './sqlite/feeds/store.ts'
 export {
-  countAfter,
+  leftovers,
   listProblems,
   registryProblems,
   subjectsAhead,

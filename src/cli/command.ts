@@ -5,7 +5,7 @@
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
+import { CommandError, codeOf, orAborted, reasonOf } from '../lib/errors.ts'
 
 export type Context<N extends SettingName> = {
   settings: Settings<N>
@@ -40,11 +40,17 @@ export type Command<N extends SettingName = SettingName> = {
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names
 
-/** Writes data to stdout and waits until it is written; a closed stdout is no failure. */
+const stdoutFailure = (error: unknown): CommandError =>
+  new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
+
+/**
+ * Writes data to stdout and waits until it is written; a closed stdout is no failure.
+ * @throws CommandError when it cannot be written.
+ */
 export const print = async (data: string | Uint8Array): Promise<void> => {
   if (data.length === 0) return // Bun would truncate a file that stdout is
   await Bun.write(Bun.stdout, data).catch((error: unknown) => {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
+    if (codeOf(error) !== 'EPIPE') throw stdoutFailure(error)
   })
 }
 
@@ -57,7 +63,7 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
       await orAborted(Promise.all([out.write(chunk), out.flush()]), signal)
     } catch (error) {
       signal.throwIfAborted()
-      throw new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
+      throw stdoutFailure(error)
     }
   }
 }

@@ -9,6 +9,7 @@ import {
   ACCESS_FILE,
   FEEDS_FILE,
   hasDirectory,
+  leftovers,
   listProblems,
   missingDirectory,
   ORIGINS,
@@ -23,7 +24,7 @@ import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
-import { futureProblems } from './doctor-clock.ts'
+import { AHEAD_OF_LIST_MS, futureProblems } from './doctor-clock.ts'
 import { sourceProblems } from './doctor-sources.ts'
 
 export type Finding = { check: string; ok: boolean; found: string }
@@ -92,12 +93,14 @@ const CHECKS: { [check: string]: Check } = {
   freshness: ({ dir, clock }) =>
     withFile(dir, PROXY_FILE, () => {
       const nowMs = clock()
-      const { rows, newest, recent } = tallyList(dir, nowMs - RECENT_MS)
-      if (newest === null) return wrong(`the list is empty; ${ORIGINS[PROXY_FILE]}`)
-      const age = counted(Math.max(0, Math.round(nowMs / SECOND_MS - newest)))
+      const untilMs = nowMs + AHEAD_OF_LIST_MS
+      const { rows, newest, recent } = tallyList(dir, nowMs - RECENT_MS, untilMs)
+      if (rows === 0) return wrong(`the list is empty; ${ORIGINS[PROXY_FILE]}`)
+      const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))
+      const last = newest === null ? 'none before' : `the newest ${counted(age)} s ago`
       const found =
         `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
-        `${RECENT_MS / SECOND_MS} s, the newest ${age} s ago`
+        `${RECENT_MS / SECOND_MS} s, ${last}`
       return { ok: recent > 0, found }
     }),
 
@@ -115,7 +118,8 @@ const CHECKS: { [check: string]: Check } = {
     const neededBytes = sizes.reduce((sum, size) => sum + size, SPARE_BYTES)
     const freeBytes = bavail * bsize
     const found = `${megabytes(freeBytes)} are free; an import may take ${megabytes(neededBytes)}`
-    return { ok: freeBytes >= neededBytes, found }
+    const left = leftovers(dir).map(name => `; a killed command left ${join(dir, name)}: remove it`)
+    return { ok: freeBytes >= neededBytes && left.length === 0, found: found + left.join('') }
   },
 }
 

@@ -2,13 +2,14 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subject } from '../access/rate-limit.ts'
-import { ACCESS_FILE, countAfter, PROXY_FILE, subjectsAhead } from '../app.ts'
+import { ACCESS_FILE, PROXY_FILE, subjectsAhead, tallyList } from '../app.ts'
+import { FUTURE_SECONDS_MAX } from '../import/row.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { MINUTE_MS } from '../lib/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 
 /** Clocks of servers may differ by so much; an import accepts checks that are so far ahead. */
 const AHEAD_OF_USAGE_MS = MINUTE_MS
-const AHEAD_OF_LIST_MS = 5 * MINUTE_MS
+export const AHEAD_OF_LIST_MS = FUTURE_SECONDS_MAX * SECOND_MS
 /** Keys that are named. */
 const NAMED_MAX = 5
 
@@ -36,8 +37,8 @@ function usageProblems(subjects: readonly Subject[]): string[] {
 function listProblems(rows: number): string[] {
   if (rows === 0) return []
   return [
-    `${rows.toLocaleString('en-US')} proxies were checked in the future, so that newer checks do ` +
-      'not replace them: proxylist import --replace FILE with the whole list',
+    `${rows.toLocaleString('en-US')} proxies were last checked in the future, and count as fresh ` +
+      'until then: import them again, or the whole list with: proxylist import --replace FILE',
   ]
 }
 
@@ -58,6 +59,6 @@ export const futureProblems = (dir: string, nowMs: number): string[] => [
     usageProblems(subjectsAhead(dir, nowMs + AHEAD_OF_USAGE_MS)),
   ),
   ...problemsIn(join(dir, PROXY_FILE), () =>
-    listProblems(countAfter(dir, nowMs + AHEAD_OF_LIST_MS)),
+    listProblems(tallyList(dir, nowMs, nowMs + AHEAD_OF_LIST_MS).ahead),
   ),
 ]

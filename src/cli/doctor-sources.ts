@@ -1,10 +1,11 @@
 /** Owns the examination of feeds and of databases of places: their files, and what failed last. */
-import { readFileSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { listFeeds } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { readSettings } from '../config/settings.ts'
-import { type Feed, parseHeaders } from '../import/feeds/feed.ts'
-import { messageOf } from '../lib/errors.ts'
+import type { Feed } from '../import/feeds/feed.ts'
+import { readHeaders } from '../import/feeds/source.ts'
+import { reasonOf } from '../lib/errors.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
 
@@ -14,7 +15,7 @@ function problemOf(work: () => unknown): string[] {
     work()
     return []
   } catch (error) {
-    return [messageOf(error)]
+    return [reasonOf(error)]
   }
 }
 
@@ -32,7 +33,7 @@ function openToOthers(file: string): string[] {
 function feedProblems({ kind, source, shown, headersFile }: Feed): string[] {
   const path = kind === 'path' ? problemOf(() => statSync(source)) : []
   if (headersFile === null) return path.map(reason => `feed ${shown}: ${reason}`)
-  const headers = problemOf(() => parseHeaders(readFileSync(headersFile, 'utf8'), headersFile))
+  const headers = problemOf(() => readHeaders(headersFile))
   return [...headers, ...openToOthers(headersFile)]
 }
 

@@ -10,7 +10,7 @@ import { isDue } from '../import/feeds/schedule.ts'
 import { BYTES_MAX } from '../import/feeds/source.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, unreadable } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table, yieldToServer } from './command.ts'
 import { importFeed } from './feed-import.ts'
@@ -20,7 +20,7 @@ function readFeedsFile(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch (error) {
-    throw new CommandError(`cannot read the feeds file ${file}: ${messageOf(error)}`, 2)
+    throw unreadable(`the feeds file ${file}`, error, 2)
   }
 }
 

@@ -8,7 +8,7 @@ import {
   type Placing,
   UnusableGeoip,
 } from '../import/geoip.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, unreadable } from '../lib/errors.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { type IncomingProxy, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import {
@@ -29,7 +29,7 @@ function openOne(file: string): PlaceReader {
       return work()
     } catch (error) {
       if (error instanceof UnusableGeoip) throw new CommandError(`${file} ${error.message}`)
-      throw new CommandError(`cannot read ${file}: ${messageOf(error)}`)
+      throw unreadable(file, error)
     }
   }
   const read = explained(() => openPlaces(readFileSync(file)))

@@ -1,10 +1,11 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
-import { createReadStream, type Stats, statSync } from 'node:fs'
+import { accessSync, constants, createReadStream, type Stats, statSync } from 'node:fs'
 import { withList, withListToReplace } from '../app.ts'
-import { checkMapping } from '../import/fields/columns.ts'
+import type { Settings } from '../config/settings.ts'
+import { checkMapping, isShowable } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'
 import { type ImportObserver, importSources, type Source } from '../import/import.ts'
-import { CommandError, reasonOf } from '../lib/errors.ts'
+import { CommandError, unreadable } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
@@ -15,25 +16,26 @@ import { createProgress } from './progress.ts'
 const NAMED_MAX = 20
 /** Rows between two updates of the progress bar. */
 const PROGRESS_STEP = 4096
-const STDIN = '-'
-/** A misspelled field is named; what may be a key or a row is not repeated. */
-const IS_NAME = /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u
+/** Stands for stdin. */
+export const STDIN = '-'
 
 /** @throws CommandError naming the file when it cannot be read. */
-export function statOf(file: string): Stats {
+function statOf(file: string): Stats {
   try {
     const found = statSync(file)
-    if (found.isDirectory()) throw new Error('it is a directory')
+    if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+    accessSync(file, constants.R_OK)
     return found
   } catch (error) {
-    throw new CommandError(`cannot read ${file}: ${reasonOf(error)}`)
+    throw unreadable(file, error)
   }
 }
 
 /** A source, and its size in bytes as far as it is known. */
 type SizedSource = Source & { size: number }
 
-function toSource(file: string): SizedSource {
+/** A file of the command line, or stdin. @throws CommandError when it cannot be read. */
+export function toSource(file: string): SizedSource {
   if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
   const found = statOf(file)
   // Bun waits for devices and pipes in a way that some of them, such as /dev/null, do not support.
@@ -63,7 +65,7 @@ function createObserver(totalBytes: number) {
     ignored(file, line, member) {
       ignored += 1
       if (ignored > NAMED_MAX) return
-      const field = IS_NAME.test(member) ? `unknown field '${member}'` : 'an unknown field'
+      const field = isShowable(member) ? `unknown field '${member}'` : 'an unknown field'
       tell(`${file}:${line}: note: ${field} is ignored everywhere`)
     },
     empty: file => tell(`${file}: note: no row was found`),
@@ -76,12 +78,14 @@ function createObserver(totalBytes: number) {
   return observer
 }
 
-/** Refuses to replace the list by one that is much smaller. */
-function approveSizes(sizes: ListSizes): void {
-  const problem = shrinkProblem(sizes)
+/** Refuses to replace the list by one that is much smaller, or empty, unless that is meant. */
+function approveSizes(sizes: ListSizes, { allowEmpty, allowShrink }: Allowed): void {
+  const isMeant = allowShrink || (allowEmpty && sizes.after === 0)
+  const problem = isMeant ? null : shrinkProblem(sizes)
   if (problem === null) return
   throw new CommandError(`this ${problem}; nothing was imported (--allow-shrink if that is meant)`)
 }
+type Allowed = Settings<'allowEmpty' | 'allowShrink'>
 
 export const importCommand = command({
   name: 'import',
@@ -123,7 +127,7 @@ export const importCommand = command({
       const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))
       try {
         const { read, rejected } = await importSources(sources, options, add, observer)
-        const approve = settings.allowShrink ? () => {} : approveSizes
+        const approve = (sizes: ListSizes): void => approveSizes(sizes, settings)
         const { added, updated, unchanged, removed } = await importTx.commit(approve)
         return { read, added, updated, unchanged, rejected, removed }
       } catch (error) {

@@ -8,7 +8,7 @@ import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem } from '../access/store.ts'
 import { readRegistry, withRegistry } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
 import { formatInstant, parseInstant } from '../lib/time.ts'
 import { command, print, say } from './command.ts'
 
@@ -197,7 +197,7 @@ async function textOfFile(file: string): Promise<string> {
     const bytes = await (file === '-' ? Bun.stdin : Bun.file(file)).bytes()
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch (error) {
-    throw new CommandError(`${file} cannot be read: ${messageOf(error)}`)
+    throw unreadable(file, error)
   }
 }
 

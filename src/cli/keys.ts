@@ -6,7 +6,7 @@ import type { Registry } from '../access/store.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { Expected, type Expiry, readKey } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
 import { DAY_MS, formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
@@ -48,7 +48,7 @@ async function keyFromStdin(): Promise<string> {
   try {
     return readKey(await lineOfStdin())
   } catch (error) {
-    if (!(error instanceof Expected)) throw new CommandError(`no key on stdin: ${messageOf(error)}`)
+    if (!(error instanceof Expected)) throw new CommandError(`no key on stdin: ${reasonOf(error)}`)
     throw new CommandError(`the key on stdin must be ${error.message}`, 2)
   }
 }
@@ -112,7 +112,7 @@ async function handOver(data: string, id: string, key: string, clock: Clock): Pr
     await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
   } catch (error) {
     await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
-    throw new CommandError(`the key could not be printed (${messageOf(error)}); it is revoked`)
+    throw new CommandError(`the key could not be printed (${reasonOf(error)}); it is revoked`)
   }
 }
 
@@ -228,7 +228,7 @@ const rotateKey = command({
     try {
       await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
     } catch (error) {
-      throw new CommandError(`the secret could not be printed (${messageOf(error)}); rotate again`)
+      throw new CommandError(`the secret could not be printed (${reasonOf(error)}); rotate again`)
     }
   },
 })

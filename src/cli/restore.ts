@@ -4,20 +4,8 @@ import { restore } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeContents } from './backup.ts'
 import { command, printJson, say } from './command.ts'
-import { statOf } from './import.ts'
+import { STDIN, toSource } from './import.ts'
 import { createProgress } from './progress.ts'
-
-/** Stands for stdin. */
-const STDIN = '-'
-
-/** The content of an archive and its size in bytes, 0 where that is not known. */
-function open(file: string): { bytes: AsyncIterable<Uint8Array>; size: number } {
-  if (file !== STDIN) return { size: statOf(file).size, bytes: Bun.file(file).stream() }
-  if (isatty(0)) {
-    throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
-  }
-  return { size: 0, bytes: Bun.stdin.stream() }
-}
 
 export const restoreCommand = command({
   name: 'restore',
@@ -27,8 +15,10 @@ export const restoreCommand = command({
   example: 'proxylist restore proxylist-2026-11-20.tar --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings: { data, force, json }, args: [file = ''], clock, signal }) {
-    const { bytes, size } = open(file)
-    const name = file === STDIN ? '(stdin)' : file
+    if (file === STDIN && isatty(0)) {
+      throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
+    }
+    const { name, bytes, size } = toSource(file)
     const progress = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
     const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
     try {

@@ -5,7 +5,7 @@
 import { CommandError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
-import { createNames, type Mapping, type Names } from './fields/columns.ts'
+import { createMappingCheck, createNames, type Mapping, type Names } from './fields/columns.ts'
 import { createTranslator, type Translator } from './fields/translate.ts'
 import { textOf, withLineFeeds } from './formats/encoding.ts'
 import { detectFormat, type Format, readRows } from './formats/formats.ts'
@@ -104,11 +104,12 @@ const MEMBERS_LENGTH_MAX = 4096
 /** Reads rows, under whatever names, and passes on the good ones. */
 function createRowReader(
   names: Names,
-  { defaults, strict }: ImportOptions,
+  { defaults, strict, mapping }: ImportOptions,
   add: (proxy: IncomingProxy) => void,
   observer: Omit<ImportObserver, 'progress'> & { progress(rows: number): void },
 ) {
   const translatorOf = createTranslators(names, defaults)
+  const mappingCheck = createMappingCheck(mapping)
   /** For rows of which nobody knows the unit of their ping. */
   const foreign: RowDefaults = { ...defaults, pingUnit: defaults.pingUnit ?? 'unknown' }
   const ignored = new Set<string>()
@@ -126,6 +127,7 @@ function createRowReader(
   function takeMembers(file: string, line: number, row: RawRow): void {
     members = []
     for (const member in row) members.push(member)
+    mappingCheck.saw(members)
     const translator = translatorOf(members)
     ;({ translate, isRecord } = translator)
     for (const member of translator.unknown) {
@@ -143,6 +145,7 @@ function createRowReader(
 
   return {
     totals,
+    checkMapping: mappingCheck.check,
     /** Where the reader of a file puts what it finds. */
     sinkOf: (file: string, format: Format): RowSink => ({
       row(line, row, listedAs) {
@@ -161,8 +164,8 @@ function createRowReader(
 
 /**
  * Reads all sources and passes every good row to `add`. Bad rows are reported and skipped.
- * @throws CommandError when a source is of no known format, when all of its rows are bad, or
- *   with `strict` at the first bad row. The caller then undoes what `add` did.
+ * @throws CommandError when a source is of no known format, when all of its rows are bad, when no row
+ *   has a column that is mapped, or with `strict` at the first bad row. The caller then undoes what `add` did.
  */
 export async function importSources(
   sources: readonly Source[],
@@ -215,5 +218,6 @@ export async function importSources(
     }
     observer.empty?.(name)
   }
+  rows.checkMapping()
   return totals
 }

@@ -44,14 +44,26 @@ export const messageOf = (thrown: unknown): string =>
 export const codeOf = (thrown: unknown): string =>
   thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
 
-/** The operating system's message for a failed call, such as `permission denied`; else `null`. */
+/** What codes of errors mean, where the system's own words would not help an operator. */
+const REASONS: { readonly [code: string]: string } = {
+  EISDIR: 'it is a directory, not a file',
+  ENOTDIR: 'a part of its path is a file',
+  ERR_ENCODING_INVALID_ENCODED_DATA: 'it is not text in UTF-8',
+}
+
+/** Why a call of the system failed, such as `permission denied`; `null` for any other failure. */
 export const systemReasonOf = (thrown: unknown): string | null =>
-  thrown instanceof Error && 'syscall' in thrown && 'errno' in thrown
+  REASONS[codeOf(thrown)] ??
+  (thrown instanceof Error && 'syscall' in thrown && 'errno' in thrown
     ? getSystemErrorMessage(Number(thrown.errno))
-    : null
+    : null)
 
 /** Why something failed, for the operator: without the names of system calls where possible. */
 export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? messageOf(thrown)
+
+/** The failure to read `what`, which names a file as the operator gave it. */
+export const unreadable = (what: string, thrown: unknown, exitCode?: ExitCode): CommandError =>
+  new CommandError(`cannot read ${what}: ${reasonOf(thrown)}`, exitCode)
 
 /** Settles as `promise` does, or rejects with the reason of `signal` once that is aborted. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

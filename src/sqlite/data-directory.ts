@@ -4,7 +4,7 @@
  */
 import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { CommandError, codeOf, reasonOf } from '../lib/errors.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
 import { walOf } from './database-files.ts'
 
 export const PROXY_FILE = 'proxies.db'
@@ -31,7 +31,6 @@ function obstacleOf(dir: string): string | null {
     accessSync(dir, constants.R_OK | constants.X_OK)
     return null
   } catch (error) {
-    if (codeOf(error) === 'ENOTDIR') return 'a part of its path is a file'
     const ofOther = owner === null ? '' : `; it belongs to user ${owner}, not ${process.getuid?.()}`
     return reasonOf(error) + ofOther
   }

@@ -64,18 +64,26 @@ export function removeFolder(dir: string): void {
   }
 }
 
+/** How the names of next states of a database begin; the id of the process follows. */
+export const freshStart = (name: string): string => `${name}.new-`
+
 /** The path, in the same folder, at which the next state of a database is created. */
 export function freshFile(file: string): string {
-  const start = `${basename(file)}.new-`
+  const start = freshStart(basename(file))
   removeLeftovers(dirname(file), start)
   return join(dirname(file), start + process.pid)
 }
 
-/** Removes what commands left that were killed: names that are `start` and the id of a process. */
+/** What killed commands left: names that are `start` and the id of a process that is not there. */
+export const leftoversOf = (dir: string, start: string): string[] =>
+  readdirSync(dir).filter(
+    name => name.startsWith(start) && !isAlive(Number.parseInt(name.slice(start.length), 10)),
+  )
+
+/** Removes what killed commands left. */
 export function removeLeftovers(dir: string, start: string): void {
-  for (const name of readdirSync(dir).filter(found => found.startsWith(start))) {
-    const pid = Number.parseInt(name.slice(start.length), 10)
-    if (!isAlive(pid)) rmSync(join(dir, name), { recursive: true, force: true })
+  for (const name of leftoversOf(dir, start)) {
+    rmSync(join(dir, name), { recursive: true, force: true })
   }
 }
 

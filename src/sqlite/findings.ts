@@ -3,11 +3,12 @@
  * here creates or changes a file.
  */
 import type { Subject } from '../access/rate-limit.ts'
-import { SECOND_MS } from '../lib/time.ts'
+import { RESTORE_PART } from './backup/restore.ts'
+import { freshStart, leftoversOf } from './database-files.ts'
 import { checkRegistry } from './integrity/check.ts'
 import { checkInWorker } from './integrity/check-in-worker.ts'
 import { checkOpenList, type Tally } from './proxies/store.ts'
-import { openList, openRegistry } from './stores.ts'
+import { openList, openRegistry, PROXY_FILE } from './stores.ts'
 
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */
 export function registryProblems(dir: string): string[] {
@@ -30,11 +31,11 @@ export async function listProblems(dir: string, signal: AbortSignal): Promise<re
   }
 }
 
-/** The number of proxies in `dir`, and of those checked since `sinceMs`. */
-export function tallyList(dir: string, sinceMs: number): Tally {
+/** The number of proxies in `dir`, and by when they were checked, see `Tally`. */
+export function tallyList(dir: string, sinceMs: number, untilMs: number): Tally {
   const { proxies, close } = openList(dir, { isReader: true })
   try {
-    return proxies.tally(sinceMs)
+    return proxies.tally(sinceMs, untilMs)
   } finally {
     close()
   }
@@ -53,12 +54,6 @@ export function subjectsAhead(dir: string, nowMs: number): Subject[] {
   }
 }
 
-/** The number of proxies in `dir` that were checked after `sinceMs`. */
-export function countAfter(dir: string, sinceMs: number): number {
-  const { proxies, close } = openList(dir, { isReader: true })
-  try {
-    return proxies.tally(sinceMs + SECOND_MS).recent
-  } finally {
-    close()
-  }
-}
+/** The names of what killed commands left in `dir`: copies of the data, or parts of them. */
+export const leftovers = (dir: string): string[] =>
+  [RESTORE_PART, freshStart(PROXY_FILE)].flatMap(start => leftoversOf(dir, start))

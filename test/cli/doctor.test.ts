@@ -1,12 +1,20 @@
 /** Holds what `doctor` examines, what it says of each thing that can be wrong, and its exit status. */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chmodSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  readFileSync,
+  rmdirSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { examine } from '../../src/cli/doctor-checks.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
-import { proxylist, ROOT } from '../support/program.ts'
+import { createClock, proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -137,6 +145,53 @@ describe('freshness', () => {
   })
 })
 
+test('rows with a last check in the future are not fresh, and importing them again mends them', async () => {
+  const now = T0 - 10_000
+  const dir = dataDirectory([
+    { ip: '192.0.2.1:80', type: 'http', age: -300 },
+    { ip: '192.0.2.2:80', type: 'http', age: 20 },
+  ])
+  for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
+  chmodSync(dir, 0o700)
+  const clock =
+    '1 proxies were last checked in the future, and count as fresh until then: ' +
+    'import them again, or the whole list with: proxylist import --replace FILE'
+  expect(await wrongIn(dir, {}, now)).toEqual({ clock })
+  const findings = await examine({ dir, env: {}, clock: () => now, signal: NEVER })
+  expect(findings.find(({ check }) => check === 'freshness')?.found).toBe(
+    '1 of 2 proxies were checked in the last 600 s, the newest 10 s ago',
+  )
+  expect(await wrongIn(dir, {}, T0 + 1_999_000)).toEqual({
+    freshness: '0 of 2 proxies were checked in the last 600 s, the newest 1,699 s ago',
+  })
+
+  const file = join(temporaryDirectory(), 'a.txt')
+  writeFileSync(file, 'http://192.0.2.1:80\n')
+  const { env, setClock } = createClock()
+  setClock(now)
+  expect((await proxylist(['import', file, '--data', dir], { env })).exitCode).toBe(0)
+  expect(await wrongIn(dir, {}, now)).toEqual({})
+})
+
+test('a list of nothing but rows in the future is not fresh', async () => {
+  const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', age: -300 }])
+  expect((await wrongIn(dir, {}, T0 - 10_000)).freshness).toBe(
+    '0 of 1 proxies were checked in the last 600 s, none before',
+  )
+})
+
+test('what a killed restore has left is named, that of a live one is not', async () => {
+  const dir = healthy()
+  const { pid } = Bun.spawnSync(['true'])
+  const left = [`restore.part-${pid}`, `${PROXY_FILE}.new-${pid}`]
+  for (const name of [...left, `restore.part-${process.pid}`]) mkdirSync(join(dir, name))
+  expect((await wrongIn(dir)).disk).toEndWith(
+    left.map(name => `; a killed command left ${join(dir, name)}: remove it`).join(''),
+  )
+  for (const name of left) rmdirSync(join(dir, name))
+  expect(await wrongIn(dir)).toEqual({})
+})
+
 describe('variables of the environment', () => {
   test.each([
     [{ PROXYLIST_LISTN: ':1' }, 'PROXYLIST_LISTN is not a setting; did you mean PROXYLIST_LISTEN?'],
@@ -154,10 +209,16 @@ describe('variables of the environment', () => {
 describe('feeds and places', () => {
   test.each([
     [{ PROXYLIST_FEED: 'a b replace' }, /^the feed b says replace/],
-    [{ PROXYLIST_FEED: '/none.txt' }, /^feed \/none.txt: ENOENT/],
-    [{ PROXYLIST_FEED: 'http://h/ headers=/none' }, /ENOENT.*\/none/],
-    [{ PROXYLIST_FEEDS: '/none.conf' }, /^cannot read the feeds file \/none.conf: ENOENT/],
-    [{ PROXYLIST_GEOIP: '/none.mmdb' }, /^cannot read \/none.mmdb: ENOENT/],
+    [{ PROXYLIST_FEED: '/none.txt' }, /^feed \/none.txt: no such file or directory$/],
+    [
+      { PROXYLIST_FEED: 'http://h/ headers=/none' },
+      /^cannot read the header file \/none: no such file or directory$/,
+    ],
+    [
+      { PROXYLIST_FEEDS: '/none.conf' },
+      /^cannot read the feeds file \/none.conf: no such file or directory$/,
+    ],
+    [{ PROXYLIST_GEOIP: '/none.mmdb' }, /^cannot read \/none.mmdb: no such file or directory$/],
     [
       { PROXYLIST_GEOIP: import.meta.path },
       /doctor.test.ts is not a database in the format of MaxMind/,

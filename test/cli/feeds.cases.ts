@@ -88,7 +88,7 @@ export const BAD_FEEDS: readonly Transcript[] = ['serve', 'fetch'].flatMap(comma
   bad(
     `${command} names a feeds file that it cannot read`,
     [command, '--feeds', 'none.conf'],
-    "cannot read the feeds file none.conf: ENOENT: no such file or directory, open 'none.conf'",
+    'cannot read the feeds file none.conf: no such file or directory',
   ),
   bad(
     `${command} shows no secret of a feed that it refuses`,

@@ -49,6 +49,7 @@ export const FORMATS: readonly Transcript[] = [
   ]
 })
 
+const LINES_100 = Array.from({ length: 100 }, (_, i) => `http://192.0.2.${i}:80\n`).join('')
 const BARE = '192.0.2.1:8080\n192.0.2.2:1080\n'
 const bad = (from: number, to: number): string =>
   Array.from({ length: to - from + 1 }, (_, i) => `nonsense-${from + i}\n`).join('')
@@ -200,6 +201,28 @@ export const GUARDS: readonly Transcript[] = [
     ],
   },
   {
+    name: '--allow-empty alone empties a list of 100 rows, but lets no list shrink that keeps a row',
+    files: { 'a.txt': LINES_100, 'b.txt': 'http://192.0.2.1:80\n', empty: '' },
+    steps: [
+      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 100, added: 100 }) },
+      {
+        args: ['import', 'b.txt', 'empty', '--replace', '--allow-empty'],
+        exitCode: 1,
+        stderr: /shrink the list from 100 rows to 1; nothing was imported \(--allow-shrink/,
+      },
+      {
+        args: ['import', 'empty', '--replace', '--allow-shrink'],
+        exitCode: 1,
+        stderr: /holds no row.*--allow-empty/,
+      },
+      {
+        args: ['import', 'empty', '--replace', '--allow-empty', '--json'],
+        stdout: counts({ removed: 100 }),
+        stderr: 'empty: note: no row was found\n',
+      },
+    ],
+  },
+  {
     name: '--allow-shrink says that it is meant',
     files: { 'a.txt': many(200), 'b.txt': many(1) },
     steps: [
@@ -214,6 +237,71 @@ export const GUARDS: readonly Transcript[] = [
 
 /** Lists as they are found: what the command line adds to `test/import/found-lists.test.ts`. */
 export const FOUND: readonly Transcript[] = [
+  ...(
+    [
+      ['a column that is not there', 'a.csv', 'Nope=country', "'Nope'; there are ip, type"],
+      ['a misspelled column', 'a.csv', 'typ=country', "'typ'; did you mean 'type'?"],
+      ['a number where a header has names', 'a.csv', '2=country', "'2'; there are ip, type"],
+      ['a number that is too high', 'a.txt', '9=country', "'9'; there are ip, port, type"],
+      ['a member that no record has', 'a.ndjson', 'where=country', "'where'; there are ip, type"],
+    ] as const
+  ).map(([what, file, map, says]) => ({
+    name: `--map with ${what} is refused`,
+    files: {
+      'a.csv': 'ip,type\n192.0.2.1:80,http\n',
+      'a.txt': '192.0.2.1,80,http\n192.0.2.2,80,http\n',
+      'a.ndjson': '{"ip":"192.0.2.1:80","type":"http"}\n',
+    },
+    steps: [
+      {
+        args: ['import', file, '--map', map],
+        exitCode: 1,
+        stderr: `proxylist: --map: no column or member is called ${says}; nothing was imported\n`,
+      },
+    ],
+  })),
+  {
+    name: '--map with a column that one of the files has is right, and so is a member of one record',
+    files: {
+      'a.csv': 'ip,kind\n192.0.2.1:80,http\n',
+      'b.csv': 'ip,type\n192.0.2.2:80,http\n',
+      'c.ndjson':
+        '{"ip":"192.0.2.3:80","type":"http"}\n{"ip":"192.0.2.4:80","type":"http","Land":"DE"}\n',
+      empty: '',
+    },
+    steps: [
+      {
+        args: [
+          'import',
+          'a.csv',
+          'b.csv',
+          'c.ndjson',
+          '--map',
+          'kind=type',
+          '--map',
+          'land=country',
+        ],
+        stderr: summary({ read: 4, added: 4 }),
+      },
+      { args: ['list', 'country=de'], stdout: '192.0.2.4:80\n' },
+      {
+        args: ['import', 'empty', '--map', 'kind=type', '--json'],
+        stdout: counts({}),
+        stderr: 'empty: note: no row was found\n',
+      },
+    ],
+  },
+  {
+    name: '--map by number wins over what the content of a column shows',
+    files: { 'a.txt': '192.0.2.1,80,http,US,DE\n192.0.2.2,80,http,US,DE\n' },
+    steps: [
+      {
+        args: ['import', 'a.txt', '--map', '4=-', '--map', '5=country', '--map', '1=ip'],
+        stderr: summary({ read: 2, added: 2 }),
+      },
+      { args: ['list', 'country=de&count=1'], stdout: '192.0.2.1:80\n' },
+    ],
+  },
   {
     name: '--map names columns and --ping-unit their unit; a map is repeatable, also in the environment',
     files: { 'a.csv': 'Where,Kind,Lag\n192.0.2.1:80,http,530\n' },

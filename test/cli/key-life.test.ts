@@ -338,8 +338,8 @@ describe('keys reset demo and temp, and doctor (B10)', () => {
       check: 'clock',
       ok: false,
       found:
-        '1 proxies were checked in the future, so that newer checks do not replace them: ' +
-        'proxylist import --replace FILE with the whole list',
+        '1 proxies were last checked in the future, and count as fresh until then: ' +
+        'import them again, or the whole list with: proxylist import --replace FILE',
     })
   })
 })
@@ -518,7 +518,10 @@ describe('keys import refuses a file', () => {
   test('import of a file there is not', async () => {
     const [code, stderr] = await fails(cli(dataDirectory())('keys import none.csv'))
     expect(code).toBe(1)
-    expect(stderr).toMatch(/^proxylist: none\.csv cannot be read: /)
+    expect(stderr).toMatch(/^proxylist: cannot read none\.csv: no such file or directory\n$/)
+    expect(await fails(cli(dataDirectory())('keys import /'))).toEqual([
+      ...[1, 'proxylist: cannot read /: it is a directory, not a file\n'],
+    ])
   })
 })
 

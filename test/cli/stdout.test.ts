@@ -81,6 +81,42 @@ describe('a closed stdout', () => {
   )
 })
 
+describe('a full stdout', () => {
+  const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory() }
+  const fills = [
+    'list',
+    'list get=json',
+    'keys list',
+    'keys export',
+    'keys list --json',
+    'backup -',
+  ]
+  test.each([...fills, 'plans list', 'stats', 'version', 'systemd-unit'])(
+    '%s says that it cannot be written',
+    async line => {
+      const stdout = { file: '/dev/full' }
+      const child = launch([...program(), ...line.split(' ')], { env, stdout })
+      expect({ exitCode: await child.ended, stderr: child.written.stderr }).toEqual({
+        exitCode: 1,
+        stderr: 'proxylist: cannot write to stdout: no space left on device\n',
+      })
+    },
+  )
+
+  test('keys add and keys rotate take back or replace what nobody could read', async () => {
+    const run = async (...args: string[]) => {
+      const child = launch([...program(), ...args], { env, stdout: { file: '/dev/full' } })
+      return [await child.ended, child.written.stderr.split('\n').at(-2)]
+    }
+    const reason = 'could not be printed (no space left on device)'
+    expect(await run('keys', 'add')).toEqual([1, `proxylist: the key ${reason}; it is revoked`])
+    const { stdout } = await proxylist(['keys', 'list', '--json'], { env })
+    const { id } = JSON.parse(stdout).find(({ state }: { state: string }) => state === 'active')
+    const said = `proxylist: the secret ${reason}; rotate again`
+    expect(await run('keys', 'rotate', id)).toEqual([1, said])
+  })
+})
+
 /** A server whose stdout is a pipe that the test reads. */
 async function startPiped() {
   const pipe = createPipe()

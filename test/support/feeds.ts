@@ -34,7 +34,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   function rowCount(): number {
     const list = openList(dir)
     try {
-      return list.proxies.tally(0).rows
+      return list.proxies.extent().rows
     } finally {
       list.close()
     }

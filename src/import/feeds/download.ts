@@ -3,7 +3,7 @@
  * The only file that sends requests. Knows nothing of what the bytes mean, or of schedules.
  */
 import { closeSync, openSync, unlinkSync, writeFileSync } from 'node:fs'
-import { messageOf } from '../../lib/errors.ts'
+import { codeOf, messageOf, systemReasonOf } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 
 export const REDIRECTS_MAX = 5
@@ -49,14 +49,26 @@ const FAILURES: { [code: string]: string } = {
   ECONNRESET: 'broke off the answer',
   FailedToOpenSocket: 'cannot be reached',
   ENOTFOUND: 'cannot be reached: its name is not known',
+  EPROTO: 'does not speak TLS at this port: is it an http:// URL?',
+  ...Object.fromEntries(
+    [
+      ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
+      ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT'],
+      'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+    ].map(code => [code, 'has a certificate of an authority that this system does not know']),
+  ),
+  CERT_HAS_EXPIRED: 'has a certificate that is expired',
+  CERT_NOT_YET_VALID: 'has a certificate that is not valid yet: is the clock right?',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'has a certificate of another name',
 }
 
 /** A failure of `fetch` as a sentence without the URL. */
 function toFailure(error: unknown, { signal }: Request): FetchFailure {
   if (error instanceof FetchFailure) return error
   if (signal.aborted) return new FetchFailure(messageOf(signal.reason))
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${code || 'the answer is broken'})`)
+  const code = codeOf(error)
+  const reason = systemReasonOf(error) ?? (code || 'the answer is broken')
+  return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${reason})`)
 }
 
 /** User and password of a URL as a header, and the URL without them. */
@@ -84,8 +96,11 @@ function headersOf(request: Request, more: readonly (readonly [string, string])[
 
 /** Where a redirect leads; `null` for any other answer. */
 function redirectOf(response: Response, from: URL): URL | null {
-  if (![301, 302, 303, 307, 308].includes(response.status)) return null
-  const to = URL.parse(response.headers.get('location') ?? '', from.href)
+  const { status, headers } = response
+  if (![301, 302, 303, 307, 308].includes(status)) return null
+  const location = headers.get('location') ?? ''
+  if (location === '') throw new FetchFailure(`redirects with status ${status}, but not to a URL`)
+  const to = URL.parse(location, from.href)
   const isHttp = to?.protocol === 'http:' || to?.protocol === 'https:'
   if (to === null || !isHttp) throw new FetchFailure('redirects to something that is no web page')
   return to

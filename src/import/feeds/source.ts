@@ -4,7 +4,7 @@
  */
 import { closeSync, createReadStream, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { messageOf } from '../../lib/errors.ts'
+import { CommandError, reasonOf, unreadable } from '../../lib/errors.ts'
 import type { Source } from '../import.ts'
 import { download, FetchFailure, tooLarge, type Validators } from './download.ts'
 import { type Feed, parseHeaders } from './feed.ts'
@@ -28,10 +28,6 @@ export type OpenContext = {
   /** Most bytes of a source, as it is sent and decompressed. */
   bytesMax: number
 }
-
-/** What the system says of a file that cannot be read, without its path. */
-const reasonOf = (error: unknown): string =>
-  messageOf(error).replace(/^(\w+): ([^,]+),.*$/s, (_, code, reason) => `${reason}, ${code}`)
 
 /** The files of a path: itself, or those in the directory, hidden ones left out, by name. */
 function filesOf(path: string): string[] {
@@ -66,13 +62,21 @@ function openPath({ source }: Feed, known: Validators | null, bytesMax: number):
   }
 }
 
-/** The headers of a feed. @throws FetchFailure when the file cannot be read. */
-function headersOf({ headersFile }: Feed): [name: string, value: string][] {
-  if (headersFile === null) return []
+/** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
+export function readHeaders(file: string): [name: string, value: string][] {
   try {
-    return parseHeaders(readFileSync(headersFile, 'utf8'), headersFile)
+    return parseHeaders(readFileSync(file, 'utf8'), file)
   } catch (error) {
-    throw new FetchFailure(`needs its header file: ${reasonOf(error)}`)
+    throw error instanceof CommandError ? error : unreadable(`the header file ${file}`, error)
+  }
+}
+
+/** The headers of a feed. @throws FetchFailure when its header file is not right. */
+function headersOf({ headersFile }: Feed): [name: string, value: string][] {
+  try {
+    return headersFile === null ? [] : readHeaders(headersFile)
+  } catch (error) {
+    throw new FetchFailure(reasonOf(error))
   }
 }
 

@@ -30,6 +30,43 @@ export function checkMapping(mapping: Mapping | undefined, provider: string): vo
   }
 }
 
+/** What may be shown of a name: what may be a key or a row is not. */
+export const isShowable = (name: string): boolean =>
+  /^(?!.*(?:pl_|temp_))[\p{L}\d_. -]{1,24}$/u.test(name)
+
+/** Most names that a message lists. */
+const LISTED_MAX = 20
+
+/**
+ * Finds out which names of a mapping no row has: `saw` is called with the members of rows.
+ * `check` @throws CommandError naming one of them.
+ */
+export function createMappingCheck(mapping: Mapping = new Map()) {
+  const unseen = new Set(mapping.keys())
+  const others = new Set<string>()
+  return {
+    saw(members: readonly string[]): void {
+      for (const name of unseen) {
+        const isIt = (member: string): boolean =>
+          normalise(member) === normalise(name) || member === columnName(Number(name))
+        if (members.some(isIt)) unseen.delete(name)
+      }
+      if (unseen.size === 0) return
+      for (const member of members) if (others.size < LISTED_MAX) others.add(member)
+    },
+    check(): void {
+      const [name] = unseen
+      if (name === undefined || others.size === 0) return
+      const shown = [...others].filter(isShowable)
+      const near = nearest(name, shown)
+      const hint = near === null ? `there are ${shown.join(', ')}` : `did you mean '${near}'?`
+      throw new CommandError(
+        `--map: no column or member is called '${name.slice(0, 40)}'; ${hint}; nothing was imported`,
+      )
+    },
+  }
+}
+
 /** A name as it is compared: `IP Address`, `ip_address` and `ipAddress` are one. */
 export const normalise = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '')
 

@@ -56,7 +56,7 @@ export function findTable(head: string, names: Names): Table | null {
   const samples = delimiters.map(delimiter => ({ delimiter, records: recordsOf(body, delimiter) }))
   return (
     best(samples.map(sample => withHeader(sample, names, skip))) ??
-    best(samples.map(sample => byContent(sample, skip)))
+    best(samples.map(sample => byContent(sample, names, skip)))
   )
 }
 
@@ -80,7 +80,7 @@ function withHeader({ delimiter, records }: Sample, names: Names, skip: number):
   const meaning = columns.filter(name => name !== '' && names.meaningsOf(name).length > 0).length
   if (!columns.some(names.isAddress)) {
     if (columns.length < 2 || !isRegular(rows, columns.length)) return null
-    const kinds = kindsOf(rows, columns.length)
+    const kinds = kindsOf(rows, columns.length, null)
     const at = kinds.indexOf('ip')
     if (at < 0) return null
     for (const [i, kind] of kinds.entries()) {
@@ -112,15 +112,15 @@ function refuseTwice(columns: readonly string[]): void {
 }
 
 /** A table without a header. */
-function byContent({ delimiter, records }: Sample, skip: number): Candidate | null {
+function byContent({ delimiter, records }: Sample, names: Names, skip: number): Candidate | null {
   const rows = records.filter(cells => !isComment(cells))
   const width = rows[0]?.length ?? 0
   if (width < 2 || !isRegular(rows, width)) return null
-  const kinds = kindsOf(rows, width)
-  if (!kinds.includes('ip')) return null
+  const kinds = kindsOf(rows, width, names)
   const columns = kinds.map((kind, i) =>
     kind === 'ip' ? addressName(kind, rows, i) : (kind ?? columnName(i + 1)),
   )
+  if (!columns.some(names.isAddress)) return null
   const known = kinds.filter(kind => kind !== null).length
   return { delimiter, columns, skip, hasHeader: false, known }
 }
@@ -142,19 +142,33 @@ const KINDS: readonly (readonly [member: string, matches: (cell: string) => bool
   ['ping', cell => /^[\d.]+ ?ms$/i.test(cell)],
 ]
 
-/** The member of each column, `null` where its content does not show it. */
-function kindsOf(rows: readonly Record[], width: number): (string | null)[] {
+/**
+ * The member of each column, `null` where its content does not show it. One that the operator has
+ * named by its number (`mapped`; `null` where a header names columns) has that number as its name.
+ */
+function kindsOf(rows: readonly Record[], width: number, mapped: Names | null): (string | null)[] {
   const kinds: (string | null)[] = []
   for (let at = 0; at < width; at++) {
+    const name = columnName(at + 1)
+    const isMapped = (mapped?.meaningsOf(name).length ?? 0) > 0
     const cells = rows.map(cells => cells[at] ?? '').filter(cell => cell !== '')
-    const isMostly = (matches: (cell: string) => boolean): boolean =>
-      cells.length > 0 && cells.filter(matches).length >= cells.length * SAMPLE_SHARE
-    const isPort = kinds.at(-1) === 'ip' && !kinds.includes('port')
-    const [kind] = KINDS.find(([, matches]) => isMostly(matches)) ?? []
-    if (isPort && isMostly(cell => parsePort(cell) !== null)) kinds.push('port')
-    else if (kind === undefined) kinds.push(null)
-    else if (!kinds.includes(kind)) kinds.push(kind)
-    else kinds.push(kind === 'ip' && !kinds.includes('ip_out') ? 'ip_out' : null)
+    const isAfterAddress = kinds.at(-1) === 'ip' || mapped?.isAddress(kinds.at(-1) ?? '') === true
+    kinds.push(isMapped ? name : kindOf(cells, kinds, isAfterAddress))
   }
   return kinds
+}
+
+/** The member of a column that has these cells, which is none of those `before` it. */
+function kindOf(
+  cells: readonly string[],
+  before: readonly (string | null)[],
+  isAfterAddress: boolean,
+): string | null {
+  const isMostly = (matches: (cell: string) => boolean): boolean =>
+    cells.length > 0 && cells.filter(matches).length >= cells.length * SAMPLE_SHARE
+  const isPort = isAfterAddress && !before.includes('port')
+  if (isPort && isMostly(cell => parsePort(cell) !== null)) return 'port'
+  const [kind = null] = KINDS.find(([, matches]) => isMostly(matches)) ?? []
+  if (kind === null || !before.includes(kind)) return kind
+  return kind === 'ip' && !before.includes('ip_out') ? 'ip_out' : null
 }

@@ -58,7 +58,7 @@ const ALL_FILES = DATA_FILES.flatMap(name => ['', ...WAL_ENDS].map(end => name +
 const BUSY_MS = 1_000
 
 /** Where an archive is extracted and verified; the id of the process follows. */
-const PART = 'restore.part-'
+export const RESTORE_PART = 'restore.part-'
 /** The same folder once the restore is decided: what is in it is to be moved into place. */
 const READY = 'restore.ready'
 /** An empty file in it with this end stands for a file that is to be removed. */
@@ -113,8 +113,8 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     if (isNew) mkdirSync(dir, { recursive: true, mode: 0o700 })
     if (!force) refuseExisting(dir)
     requireUnused(dir)
-    removeLeftovers(dir, PART)
-    scratch = createFolder(join(dir, `${PART}${process.pid}`))
+    removeLeftovers(dir, RESTORE_PART)
+    scratch = createFolder(join(dir, `${RESTORE_PART}${process.pid}`))
     const { files, counts } = await extractAndVerify(scratch, options)
     requireUnused(dir)
     if (!force) refuseExisting(dir)

@@ -8,6 +8,8 @@ import { BLOCK_BYTES, CHECKSUM_AT, createSum, NUMBER_FIELDS, SUMS, sumLine } fro
 /** The archive is not what it should be; the message continues a sentence: `is truncated`. */
 export class ArchiveError extends Error {}
 
+const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
+
 type Header = { name: string; kind: string; size: number }
 
 /** How compressed files begin. */
@@ -40,7 +42,7 @@ function readHeader(block: Buffer, isFirst: boolean): Header {
   if (!isChecksumRight(block)) {
     const [form] = COMPRESSED.find(([, start]) => start.every((byte, i) => block[i] === byte)) ?? []
     if (isFirst && form) throw new ArchiveError(`is compressed with ${form}; decompress it first`)
-    throw new ArchiveError(isFirst ? 'is not a tar archive' : 'is damaged')
+    throw new ArchiveError(isFirst ? NO_ARCHIVE : 'is damaged')
   }
   const prefix = textAt(block, 345, 155)
   const name = [...(prefix === '' ? [] : [prefix]), textAt(block, 0, 100)].join('/')
@@ -152,9 +154,11 @@ async function nextHeader(reader: Reader, isFirst: boolean): Promise<Header | nu
   const block = await reader.block()
   if (block.length < BLOCK_BYTES) {
     if (!isFirst) throw new ArchiveError('is truncated')
-    throw new ArchiveError(block.length === 0 ? 'is empty' : 'is not a tar archive')
+    throw new ArchiveError(block.length === 0 ? 'is empty' : NO_ARCHIVE)
   }
-  return block.every(byte => byte === 0) ? null : readHeader(block, isFirst)
+  if (block.some(byte => byte !== 0)) return readHeader(block, isFirst)
+  if (isFirst) throw new ArchiveError('is empty')
+  return null
 }
 
 /** The text of a short entry. */

@@ -89,8 +89,13 @@ export function checkListFile(
 /** The problems of an open list, see `checkList`. */
 export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCHEMA)
 
-/** Number of rows, the newest check in Unix seconds, and the rows checked recently. */
-export type Tally = { rows: number; newest: number | null; recent: number }
+/**
+ * The number of rows, and by when they were checked: `recent` from one instant to another, `ahead`
+ * later. `newest` is the last check that is not ahead, in Unix seconds.
+ */
+export type Tally = { rows: number; newest: number | null; recent: number; ahead: number }
+
+const NO_ROWS: Tally = { rows: 0, newest: null, recent: 0, ahead: 0 }
 
 type Counted = { value: number; count: number }
 
@@ -138,9 +143,10 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
   let seenVersion = othersVersion()
   let changes = 0
   const busyTimeout = db.prepare<{ timeout: number }, []>('pragma busy_timeout')
-  const tally = db.prepare<Tally, [number]>(
-    `select count(*) as rows, max(checked_at) as newest,
-       count(case when checked_at >= ? then 1 end) as recent from proxies`,
+  const tally = db.prepare<Tally, [number, number]>(
+    `select count(*) as rows, max(checked_at) filter (where checked_at <= ?2) as newest,
+       count(*) filter (where checked_at between ?1 and ?2) as recent,
+       count(*) filter (where checked_at > ?2) as ahead from proxies`,
   )
   const extent = db.prepare<{ rows: number; newest: number | null }, []>(
     'select rows, (select max(checked_at) from proxies) as newest from checksum',
@@ -164,9 +170,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
       changes += 1
     },
 
-    /** How many proxies there are, and how many were checked since `sinceMs`. */
-    tally: (sinceMs: number): Tally =>
-      tally.get(toSeconds(sinceMs)) ?? { rows: 0, newest: null, recent: 0 },
+    /** How many proxies there are, and when they were checked, see `Tally`. */
+    tally: (sinceMs: number, untilMs: number): Tally =>
+      tally.get(toSeconds(sinceMs), toSeconds(untilMs)) ?? NO_ROWS,
 
     isEmpty: (): boolean => any.get() === null,
 

@@ -3,7 +3,9 @@
  * they should not: the list then stays as it was, and the state says why.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX } from '../../../src/import/feeds/fetch.ts'
@@ -170,12 +172,19 @@ describe('redirects', () => {
     expect(other.asked[0]?.headers.has('authorization')).toBeFalse()
   })
 
+  test.each([301, 302, 303, 307, 308])('with %d but without Location are named', async status => {
+    const server = await startFeedServer({ '/a': reply(status) })
+    const { error } = await createFetcher().fetch(`${server.url}/a`)
+    expect(error).toBe(`redirects with status ${status}, but not to a URL`)
+    expect(server.asked).toHaveLength(1)
+  })
+
   test.each(['file:///etc/passwd', 'ftp://127.0.0.1/', ''])('to %p are refused', async location => {
     const server = await startFeedServer({ '/a': to(location) })
     const { error } = await createFetcher().fetch(`${server.url}/a`)
     expect(error).toBe(
       location === ''
-        ? 'redirects more than 5 times'
+        ? 'redirects with status 302, but not to a URL'
         : 'redirects to something that is no web page',
     )
   })
@@ -332,6 +341,18 @@ describe('a server that is slow', () => {
     const { error } = await createFetcher().fetch('http://127.0.0.1:1/a')
     expect(error).toBe('refuses connections')
   })
+
+  test('of an https:// URL whose port speaks no TLS is named', async () => {
+    const plain = createServer(socket =>
+      socket.on('error', () => {}).once('data', () => socket.end('HTTP/1.1 400 X\r\n\r\n')),
+    )
+    plain.listen(0, '127.0.0.1')
+    await once(plain, 'listening')
+    const { port } = plain.address() as AddressInfo // of a server on TCP
+    const { error } = await createFetcher().fetch(`https://127.0.0.1:${port}/a`)
+    plain.close()
+    expect(error).toBe('does not speak TLS at this port: is it an http:// URL?')
+  })
 })
 
 describe('an only feed that replaces', () => {
@@ -394,7 +415,7 @@ describe('a feed from a path', () => {
   })
 
   test.each([
-    ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory, ENOENT\)$/],
+    ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory\)$/],
     ['of no list', 'proxies.db', /is not text|is not UTF-8/],
   ])('%s is named', async (_, name, error) => {
     const fetcher = createFetcher()
@@ -410,11 +431,11 @@ describe('a feed from a path', () => {
     const file = join(fetcher.dir, 'headers')
     const line = `${server.url}/a headers=${file}`
     expect((await fetcher.fetch(line)).error).toBe(
-      'needs its header file: no such file or directory, ENOENT',
+      `cannot read the header file ${file}: no such file or directory`,
     )
     writeFileSync(file, 'SECRET\n')
     expect((await fetcher.fetch(line)).error).toBe(
-      `needs its header file: ${file}:1: must be a header such as Authorization: Bearer KEY`,
+      `${file}:1: must be a header such as Authorization: Bearer KEY`,
     )
     writeFileSync(file, 'Authorization: Bearer pl_1\n')
     chmodSync(file, 0o600)

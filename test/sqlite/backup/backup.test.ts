@@ -211,7 +211,7 @@ describe('a backup fails', () => {
   const long = `${'x'.repeat(255)}.tar`
   test.each([
     ['no/a.tar', 'no such file or directory'],
-    ['/dev/null/a.tar', 'not a directory'],
+    ['/dev/null/a.tar', 'a part of its path is a file'],
     [long, 'name too long'],
   ])('because there can be no FILE %s, without the code of the error', (file, reason) =>
     fails([file, '--data', dataDirectory()], `proxylist: cannot write ${file}: ${reason}\n`),

@@ -240,10 +240,18 @@ const songs = (file: string): void => {
   db.run('create table songs (title text)')
   db.close()
 }
+const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
 type Refusal = readonly [string, (cwd: string) => void | Promise<void>, string | RegExp]
 const REFUSALS: readonly Refusal[] = [
   ['an empty file', truncated(0), 'backup.tar is empty'],
-  ['cut in the first header', truncated(0.002), 'backup.tar is not a tar archive'],
+  ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), 'backup.tar is empty'],
+  ['/dev/null', shell('ln -sf /dev/null backup.tar'), 'backup.tar is empty'],
+  [
+    'a directory',
+    shell('rm backup.tar; mkdir backup.tar'),
+    'cannot read backup.tar: it is a directory, not a file',
+  ],
+  ['cut in the first header', truncated(0.002), `backup.tar ${NO_ARCHIVE}`],
   ['cut in the middle', truncated(0.3), /^backup\.tar is truncated in the middle of \w+\.db$/],
   ['cut near its end', truncated(0.97), 'backup.tar is truncated in the middle of proxies.db'],
   [
@@ -258,7 +266,7 @@ const REFUSALS: readonly Refusal[] = [
     shell('gzip backup.tar && mv backup.tar.gz backup.tar'),
     /^backup\.tar is compressed with gzip; decompress it first$/,
   ],
-  ['no archive', shell('seq 9999 > backup.tar'), 'backup.tar is not a tar archive'],
+  ['no archive', shell('seq 9999 > backup.tar'), `backup.tar ${NO_ARCHIVE}`],
   [
     'another archive',
     shell('echo x > songs.txt && tar -cf backup.tar songs.txt'),
