@@ -17,8 +17,10 @@ const STDOUT = '-'
 
 const number = (n: number): string => n.toLocaleString('en-US')
 
+type Contents = Pick<Backup & Restored, 'files' | 'keys' | 'plans' | 'proxies'>
+
 /** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
-export function describeContents({ files, keys, plans, proxies }: Backup | Restored): string {
+export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
     [ACCESS_FILE]: `${number(keys)} keys, ${number(plans)} plans`,
     [PROXY_FILE]: `${number(proxies)} proxies`,
@@ -33,7 +35,14 @@ function targetOf(file: string, json: boolean, signal: AbortSignal): BackupTarge
   if (isatty(1)) {
     throw new CommandError('- writes the archive to stdout, which is a terminal; use > FILE', 2)
   }
-  return { kind: 'stream', write: createStdoutWriter(signal) }
+  const write = createStdoutWriter(signal)
+  return {
+    kind: 'stream',
+    async write(chunk) {
+      if (await write(chunk)) return
+      throw new CommandError('stdout was closed before the archive was complete')
+    },
+  }
 }
 
 export const backupCommand = command({
@@ -52,9 +61,11 @@ export const backupCommand = command({
       const backup = await backUp({ ...order, progress: share => progress.update(share) })
       progress.clear()
       const size = `${number(Math.ceil(backup.bytes / 1000))} kB`
-      if (json) await printJson({ file, ...backup })
-      else {
-        say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
+      const { leavesOut, ...written } = backup
+      if (json) return await printJson({ file, ...written })
+      say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
+      for (const name of leavesOut) {
+        say(`${name} is not in it: after a restore, each feed is fetched in full once`)
       }
     } finally {
       progress.clear()

@@ -54,15 +54,20 @@ export const print = async (data: string | Uint8Array): Promise<void> => {
   })
 }
 
-/** Returns a function that writes chunks of any size to stdout, each when it has room for it. */
-export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => Promise<void> {
+/**
+ * Returns a function that writes chunks of any size to stdout, each when it has room for it; it
+ * returns false once stdout is closed.
+ */
+export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => Promise<boolean> {
   const out = Bun.stdout.writer()
   return async chunk => {
     try {
       // Either may be a promise that fails when stdout is closed.
       await orAborted(Promise.all([out.write(chunk), out.flush()]), signal)
+      return true
     } catch (error) {
       signal.throwIfAborted()
+      if (codeOf(error) === 'EPIPE') return false
       throw stdoutFailure(error)
     }
   }

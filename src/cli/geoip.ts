@@ -8,7 +8,7 @@ import {
   type Placing,
   UnusableGeoip,
 } from '../import/geoip.ts'
-import { CommandError, unreadable } from '../lib/errors.ts'
+import { CommandError, nextTurn, unreadable } from '../lib/errors.ts'
 import type { Filter } from '../proxies/filter.ts'
 import { type IncomingProxy, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import {
@@ -64,6 +64,9 @@ const EVERYTHING: Filter = {
   count: null,
 }
 
+/** Rows between two turns of the event loop. */
+const TURN_ROWS = 4096
+
 const NO_SERVICES = SERVICE_SETS[0] ?? new Set()
 
 /** A stored row as one to import, which says no more than its address, type, check and place. */
@@ -94,7 +97,9 @@ export const geoipCommand = command({
   summary: 'fill in the missing countries and cities of the list as it stands',
   settings: ['data', 'geoip', 'json'],
   example: 'proxylist geoip apply --geoip GeoLite2-City.mmdb',
-  async run({ settings: { data, geoip, json }, clock }) {
+  endsAtSignal: 'by itself',
+  kept: 'the list is as it was',
+  async run({ settings: { data, geoip, json }, clock, signal }) {
     if (geoip.length === 0) throw new CommandError('name a database with --geoip', 2)
     const place = openGeoip(geoip)
     yieldToServer()
@@ -103,7 +108,8 @@ export const geoipCommand = command({
       const importTx = list.begin('merge', () => say('another import has locked the list; waiting'))
       let filled = 0
       try {
-        for (const row of found.rows) {
+        for (const [at, row] of found.rows.entries()) {
+          if (at % TURN_ROWS === 0) await nextTurn(signal)
           const proxy = toIncoming(row, found.cityNames)
           const placed = place(proxy)
           const { country, city, cityEn } = placed
@@ -111,6 +117,7 @@ export const geoipCommand = command({
           importTx.add(placed)
           filled += 1
         }
+        await nextTurn(signal)
         if (filled > 0) await importTx.commit()
         return { rows: found.rows.length, filled }
       } catch (error) {

@@ -4,30 +4,36 @@
  */
 import Papa from 'papaparse'
 import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../access/key.ts'
-import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem } from '../access/store.ts'
 import { readRegistry, withRegistry } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
 import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
 import { formatInstant, parseInstant } from '../lib/time.ts'
 import { command, print, say } from './command.ts'
+import { planFlags } from './plans.ts'
 
 /** Problems that are shown; of further ones, only the number is. */
 const SHOWN_MAX = 20
 
-/** A key of a file, and the line it is on; or why there is none. */
-type Line = { line: number } & ({ kind: 'key'; key: StoredKey } | { kind: 'bad'; reason: string })
+/** A key of a file, and the limits of its plan as flags of `plans set`; none where they are not said. */
+type FileKey = { key: StoredKey; limits: readonly string[] }
+/** A key and the line it is on; or why there is none. */
+type Line = { line: number } & (({ kind: 'key' } & FileKey) | { kind: 'bad'; reason: string })
 
 // -----------------------------------------------------------------------------------------------
 // JSON lines
 
-const toLine = (key: StoredKey): string =>
+const planOf = ({ plan }: StoredKey): string => plan ?? TEMP_PLAN
+
+const toLine = (key: StoredKey, limits: readonly string[]): string =>
   `${JSON.stringify({
     id: key.id,
     hash: Buffer.from(key.hash).toString('hex'),
     prefix: key.prefix,
     label: key.label,
     plan: key.plan,
+    limits: limits.join(' '),
     created: formatInstant(key.createdAt),
     expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
     revoked: key.revokedAt === null ? null : formatInstant(key.revokedAt),
@@ -64,15 +70,19 @@ const matching =
   (text: string): string | null =>
     pattern.test(text) ? text : null
 
+/** Flags of `plans set`: they are shown as a command to type. */
+const readLimits = (text: string): string[] | null =>
+  /^(?:--[a-z]+ [a-z\d/]+(?: (?=-)|$))+$/.test(text) ? text.split(/ (?=--)/) : null
+
 const isObject = (value: unknown): value is { [name: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-function fromJson(text: string): StoredKey {
+function fromJson(text: string): FileKey {
   const value: unknown = JSON.parse(text)
   if (!isObject(value)) return fail('it is not a JSON object')
   const { old_secrets: old } = value
   if (!Array.isArray(old) || !old.every(isObject)) return fail('old_secrets must be an array')
-  return {
+  const key = {
     id: textOf(value, 'id', matching(/^[a-z0-9]{1,40}$/)),
     hash: textOf(value, 'hash', readHash),
     prefix: textOf(value, 'prefix', matching(/^.{0,8}$/u)),
@@ -86,6 +96,7 @@ function fromJson(text: string): StoredKey {
       expiresAt: textOf(secret, 'expires', parseInstant),
     })),
   }
+  return { key, limits: value.limits === undefined ? [] : textOf(value, 'limits', readLimits) }
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -103,10 +114,10 @@ function cell<T>(column: string, text: string, read: (text: string) => T): T {
   }
 }
 
-function fromCells({ key, label, plan, expires }: Cells, nowMs: number): StoredKey {
+function fromCells({ key, label, plan, expires }: Cells, nowMs: number): FileKey {
   const secret = cell('key', key, readKey)
   const end = expires === '' ? ({ kind: 'never' } as const) : cell('expires', expires, readExpiry)
-  return {
+  const made = {
     id: newKeyId(),
     hash: hashKey(secret),
     prefix: shownPrefix(secret),
@@ -117,6 +128,7 @@ function fromCells({ key, label, plan, expires }: Cells, nowMs: number): StoredK
     revokedAt: null,
     oldSecrets: [],
   }
+  return { key: made, limits: [] }
 }
 
 /** @throws CommandError for a header that is not understood. */
@@ -150,12 +162,12 @@ function readCsv(text: string, nowMs: number): Line[] {
 
 // -----------------------------------------------------------------------------------------------
 
-function lineOf(line: number, read: () => StoredKey): Line {
+function lineOf(line: number, read: () => FileKey): Line {
   try {
-    const key = read()
+    const { key, limits } = read()
     const isReserved = key.plan === DEMO_PLAN || key.plan === TEMP_PLAN
     const reason = `plan ${key.plan} is not for regular keys`
-    return isReserved ? { kind: 'bad', line, reason } : { kind: 'key', line, key }
+    return isReserved ? { kind: 'bad', line, reason } : { kind: 'key', line, key, limits }
   } catch (error) {
     // The message of another error would repeat what is in the file.
     const reason = error instanceof Expected ? error.message : 'it is not JSON'
@@ -174,17 +186,45 @@ const readJsonLines = (text: string): Line[] =>
 const readKeys = (text: string, nowMs: number): Line[] =>
   text.trimStart().startsWith('{') ? readJsonLines(text) : readCsv(text, nowMs)
 
-const REASONS: { [kind in LoadProblem['kind']]: (problem: LoadProblem, key: StoredKey) => string } =
-  {
-    'known-secret': problem =>
-      `this key exists already, with id ${problem.kind === 'known-secret' ? problem.id : ''}`,
-    'known-id': (_, { id }) => `there is another key with id ${id}`,
-    'unknown-plan': (_, { plan }) =>
-      `there is no plan '${plan}'; make it with: proxylist plans set ${plan}`,
-  }
+const REASONS: { [kind in LoadProblem['kind']]: (problem: LoadProblem, of: FileKey) => string } = {
+  'known-secret': problem =>
+    `this key exists already, with id ${problem.kind === 'known-secret' ? problem.id : ''}`,
+  'known-id': (_, { key }) => `there is another key with id ${key.id}`,
+  'unknown-plan': (_, { key: { plan }, limits }) =>
+    `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`,
+}
+
+const setCommand = (plan: string, limits: readonly string[]): string =>
+  ['proxylist plans set', plan, ...limits].join(' ')
+
+type Problem = { line: number; reason: string }
+type KeyLine = Extract<Line, { kind: 'key' }>
+
+/** What each plan that is there has other limits than where the keys come from; once a plan. */
+function planProblems(lines: readonly KeyLine[], plans: readonly Plan[]): Problem[] {
+  const seen = new Set<string>()
+  return lines.flatMap(({ line, key, limits }) => {
+    const plan = plans.find(({ name }) => name === planOf(key))
+    if (plan === undefined || seen.has(plan.name)) return []
+    const here = planFlags(plan)
+    const others = limits.filter(flag => !here.includes(flag))
+    if (others.length === 0) return []
+    seen.add(plan.name)
+    const reason =
+      `plan '${plan.name}' has other limits here; make them the same with: ` +
+      `${setCommand(plan.name, others)} (or remove "limits" from its lines to use those of here)`
+    return [{ line, reason }]
+  })
+}
+
+/** The first of the problems that say the same: many keys may be on a plan that is not there. */
+function eachOnce(problems: readonly Problem[]): Problem[] {
+  const seen = new Set<string>()
+  return problems.filter(({ reason }) => !seen.has(reason) && seen.add(reason))
+}
 
 /** Reports problems on stderr. @throws CommandError if there is any. */
-function refuse(file: string, problems: readonly { line: number; reason: string }[]): void {
+function refuse(file: string, problems: readonly Problem[]): void {
   if (problems.length === 0) return
   for (const { line, reason } of problems.slice(0, SHOWN_MAX)) say(`${file}:${line}: ${reason}`)
   if (problems.length > SHOWN_MAX) say(`… and ${problems.length - SHOWN_MAX} more`)
@@ -207,8 +247,12 @@ export const exportKeys = command({
   settings: ['data'],
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings: { data } }) {
-    const keys = await readRegistry(data, registry => registry.keys.dump())
-    await print(keys.map(toLine).join(''))
+    const { keys, plans } = await readRegistry(data, async registry => ({
+      keys: await registry.keys.dump(),
+      plans: await registry.plans.list(),
+    }))
+    const limits = new Map(plans.map(plan => [plan.name, planFlags(plan)]))
+    await print(keys.map(key => toLine(key, limits.get(planOf(key)) ?? [])).join(''))
   },
 })
 
@@ -226,14 +270,15 @@ export const importKeys = command({
       lines.filter(line => line.kind === 'bad'),
     )
     const keys = lines.filter(line => line.kind === 'key')
-    const problems = await withRegistry(data, registry =>
-      registry.keys.load(keys.map(({ key }) => key)),
-    )
+    const problems = await withRegistry(data, async registry => {
+      refuse(file, planProblems(keys, await registry.plans.list()))
+      return registry.keys.load(keys.map(({ key }) => key))
+    })
     const bad = problems.flatMap(problem => {
       const of = keys[problem.index]
-      return of ? [{ line: of.line, reason: REASONS[problem.kind](problem, of.key) }] : []
+      return of ? [{ line: of.line, reason: REASONS[problem.kind](problem, of) }] : []
     })
-    refuse(file, bad)
+    refuse(file, eachOnce(bad))
     say(`${keys.length} ${keys.length === 1 ? 'key is' : 'keys are'} imported`)
   },
 })

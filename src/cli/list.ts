@@ -1,12 +1,17 @@
 /** Owns `list`: prints the API's answer to a query, without key or limits. */
 
-import { bodyOf, createAnswerFinder } from '../api/answer.ts'
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
+import { createWriters, encodeByteText, type Writer } from '../api/render.ts'
 import { readList } from '../app.ts'
-import { CommandError } from '../lib/errors.ts'
+import { CommandError, nextTurn } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
-import { command, print } from './command.ts'
+import { formatInstant } from '../lib/time.ts'
+import type { EndpointRow } from '../proxies/row.ts'
+import { command, createStdoutWriter } from './command.ts'
+
+/** Records between two turns of the event loop; their text is written at once. */
+const CHUNK_RECORDS = 4096
 
 export const listCommand = command({
   name: 'list',
@@ -14,16 +19,51 @@ export const listCommand = command({
   arguments: '[query]',
   settings: ['data', 'providerService'],
   example: "proxylist list 'type=socks5&country=de&get=json'",
-  async run({ settings: { data, providerService }, args: [text = ''], clock }) {
-    const query = { ...parse(text.replace(/^\?/, ''), providerService), addressBits: 32 } as const
+  async run({ settings: { data, providerService }, args: [text = ''], clock, signal }) {
+    const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
-    const { answer } = await readList(data, clock, ({ finder }) =>
-      createAnswerFinder<never>(finder, providerService)(query, nowMs),
-    )
-    if (answer.records === 0) throw new CommandError('no proxies match the filters')
-    await print(bodyOf(answer, nowMs))
+    const writers = createWriters(providerService)
+    await readList(data, clock, async list => {
+      if (output.kind === 'txt') {
+        const rows = await collect(list.endpointPages(filter, nowMs), signal)
+        return write(writers.txt(output), rows, nowMs, signal)
+      }
+      const rows = await collect(list.pages(filter, nowMs), signal)
+      const foundIn = { cityNames: list.cityNames, areKept: false }
+      return write(writers.records(filter, output, rows.length, foundIn), rows, nowMs, signal)
+    })
   },
 })
+
+/** The rows of all pages. @throws CommandError when there are none, or the reason of `signal`. */
+async function collect<R>(pages: Iterable<readonly R[]>, signal: AbortSignal): Promise<R[]> {
+  const rows: R[] = []
+  for (const page of pages) {
+    for (const row of page) rows.push(row)
+    await nextTurn(signal)
+  }
+  if (rows.length === 0) throw new CommandError('no proxies match the filters')
+  return rows
+}
+
+/** Writes an answer to stdout chunk by chunk, until that is closed. */
+async function write<R extends EndpointRow>(
+  { head, record, separator, tail }: Writer<R>,
+  rows: readonly R[],
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const writeChunk = createStdoutWriter(signal)
+  let text = head.join(formatInstant(nowMs))
+  for (let at = 0; at < rows.length; at += CHUNK_RECORDS) {
+    const records = rows.slice(at, at + CHUNK_RECORDS).map(record)
+    text += (at === 0 ? '' : separator) + records.join(separator)
+    const isLast = at + CHUNK_RECORDS >= rows.length
+    if (!(await writeChunk(encodeByteText(isLast ? text + tail : text)))) return
+    await nextTurn(signal)
+    text = ''
+  }
+}
 
 function parse(text: string, provider: string) {
   try {

@@ -24,6 +24,14 @@ const describe = ({ name, burst, daily, subnets, clients, count, downloads, enab
 const inWords = (value: string | number | boolean): string =>
   typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
 
+/** The limits of a plan as flags of `plans set`, those that its keys can have. */
+export function planFlags(plan: Plan): string[] {
+  const { name, subnets, clients, ...limits } = describe(plan)
+  const isTrial = name === DEMO_PLAN || name === TEMP_PLAN
+  const all = Object.entries(isTrial ? limits : { ...limits, subnets, clients })
+  return all.map(([limit, value]) => `--${limit} ${inWords(value)}`)
+}
+
 const listPlans = command({
   name: 'plans list',
   summary: 'list the plans and their limits',

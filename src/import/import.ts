@@ -2,7 +2,7 @@
  * Owns an import from end to end: files in, proxies and rejected rows out. The caller stores the
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
-import { CommandError } from '../lib/errors.ts'
+import { CommandError, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import { createMappingCheck, createNames, type Mapping, type Names } from './fields/columns.ts'
@@ -68,14 +68,14 @@ async function* until(
       giveUp = reject
       iterator.next().then(resolve, reject)
       const { value, done } = await promise
-      if (done) return
-      count(value.length)
-      bytesOfTurn += value.length
-      // A file is read without a turn of the event loop, and signals come in one.
-      if (bytesOfTurn >= TURN_BYTES) {
-        await new Promise<void>(resume => setImmediate(resume))
+      bytesOfTurn += value?.length ?? 0
+      // A file is read without a turn of the event loop, and signals come in one: also before the end.
+      if (done || bytesOfTurn >= TURN_BYTES) {
+        await nextTurn(signal)
         bytesOfTurn = 0
       }
+      if (done) return
+      count(value.length)
       yield value
     }
   } finally {

@@ -65,6 +65,15 @@ export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? m
 export const unreadable = (what: string, thrown: unknown, exitCode?: ExitCode): CommandError =>
   new CommandError(`cannot read ${what}: ${reasonOf(thrown)}`, exitCode)
 
+/**
+ * Lets the event loop go on, in which signals come: long work calls it now and then.
+ * @throws the reason of `signal` once that is aborted.
+ */
+export async function nextTurn(signal?: AbortSignal): Promise<void> {
+  await new Promise<void>(resume => setImmediate(resume))
+  signal?.throwIfAborted()
+}
+
 /** Settles as `promise` does, or rejects with the reason of `signal` once that is aborted. */
 export async function orAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, reject } = Promise.withResolvers<never>()

@@ -2,6 +2,7 @@
  * Owns the two databases of a data directory as a command uses them: open, work, close. How a
  * server uses them is in `server-list.ts` and `server-registry.ts`.
  */
+import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -12,6 +13,7 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { toSeconds } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/breakdown.ts'
+import type { Filter } from '../proxies/filter.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
@@ -42,6 +44,16 @@ type ListMode = OpenMode & {
   file?: string
 }
 
+/** Reads pages on one snapshot: an import may commit between two of them. */
+function* onSnapshot<R>(db: Database, pages: Generator<R[]>): Generator<R[]> {
+  db.run('begin')
+  try {
+    yield* pages
+  } finally {
+    db.run('commit')
+  }
+}
+
 /** Opens the list of proxies in `dir`, or one in memory when `dir` is null. */
 export function openList(
   dir: string | null,
@@ -59,6 +71,13 @@ export function openList(
     file,
     proxies,
     finder: proxies.finder,
+    cityNames: proxies.cityNames,
+    /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
+    pages: (filter: Filter, nowMs: number) =>
+      onSnapshot(db, proxies.records.open(filter, nowMs).pages),
+    /** The same for bare addresses. */
+    endpointPages: (filter: Filter, nowMs: number) =>
+      onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, toSeconds(nowMs)),
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {

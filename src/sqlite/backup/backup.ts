@@ -19,6 +19,7 @@ import { CommandError, systemReasonOf } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { ACCESS_FILE, hasDirectory, missingDirectory, PROXY_FILE } from '../data-directory.ts'
 import { removeFolder } from '../database-files.ts'
+import { FEEDS_FILE } from '../feeds/store.ts'
 import { type Copy, copyDatabases, sizeOf } from './copy.ts'
 import type { Counts } from './counts.ts'
 import { type TarEntry, type WriteChunk, writeTar } from './tar.ts'
@@ -37,8 +38,11 @@ export type BackupOptions = {
   progress: (share: number) => void
 }
 
-/** What was written: the files of the data directory, and the size of the archive in bytes. */
-export type Backup = { files: string[]; bytes: number } & Counts
+/**
+ * What was written: the files of the data directory, and the size of the archive in bytes. `leavesOut`:
+ * what is there and is not part of a backup.
+ */
+export type Backup = { files: string[]; leavesOut: string[]; bytes: number } & Counts
 
 /** The files of a data directory, the irreplaceable one first. */
 export const PARTS = [
@@ -59,7 +63,9 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
       : await inScratch(join(tmpdir(), 'proxylist-backup-'), scratch =>
           writeArchive(scratch, names, to.write, options),
         )
-  return { files: names, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+  // With it, a restored list could look like what a feed brought after the list was copied.
+  const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
+  return { files: names, leavesOut, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
 }
 
 type Archive = { counts: Partial<Counts>; bytes: number }

@@ -24,6 +24,7 @@ import { openAccessFile } from '../access/store.ts'
 import { hasDirectory } from '../data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from '../database-files.ts'
 import { explain, isBusy, isStoreFailure } from '../errors.ts'
+import { FEEDS_FILE } from '../feeds/store.ts'
 import { checkRegistry } from '../integrity/check.ts'
 import { checkInWorker } from '../integrity/check-in-worker.ts'
 import type { ServerHolds } from '../migrate.ts'
@@ -51,8 +52,11 @@ export type RestoreOptions = {
 export type Restored = { files: string[]; previous: string | null } & Counts
 
 const DATA_FILES = PARTS.map(({ name }) => name)
+const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
 /** Every file of the data. */
-const ALL_FILES = DATA_FILES.flatMap(name => ['', ...WAL_ENDS].map(end => name + end))
+const ALL_FILES = DATA_FILES.flatMap(withWal)
+/** What is said of a list beside it: the states of feeds would say that a restored one is up to date. */
+const REPLACED_FILES = [...ALL_FILES, ...withWal(FEEDS_FILE)]
 
 /** How long to wait for a command that has the data open, in milliseconds. */
 const BUSY_MS = 1_000
@@ -241,7 +245,7 @@ async function verify(
  * Returns the folder that keeps the earlier data.
  */
 function decide(dir: string, scratch: string, files: readonly string[], nowMs: number) {
-  for (const name of ALL_FILES.filter(known => !files.some(file => file === known))) {
+  for (const name of REPLACED_FILES.filter(known => !files.some(file => file === known))) {
     writeFileSync(join(scratch, name + REMOVED), '')
   }
   syncDirectory(scratch)
@@ -258,7 +262,7 @@ function decide(dir: string, scratch: string, files: readonly string[], nowMs: n
 
 /** Links the data that is there into a new folder; returns it, `null` when there is no data. */
 function keepPrevious(dir: string, nowMs: number): string | null {
-  const found = ALL_FILES.filter(name => existsSync(join(dir, name)) && !name.endsWith('-shm'))
+  const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)) && !name.endsWith('-shm'))
   if (found.length === 0) return null
   const previous = createFolder(join(dir, BEFORE + formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')))
   for (const name of found) {

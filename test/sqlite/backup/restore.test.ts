@@ -70,6 +70,27 @@ describe('restore', () => {
     expect(JSON.parse(stdout)).toHaveLength(1)
   })
 
+  test('forgets what feeds have brought, so that each is imported into the restored list', async () => {
+    const cwd = temporaryDirectory()
+    writeFileSync(join(cwd, 'a.txt'), 'http://192.0.2.7:80\n')
+    renameSync(dataDirectory(OLD), join(cwd, 'data'))
+    await take(cwd, { args: ['backup', 'before.tar'], stderr: /^before\.tar: [^\n]+\n$/ })
+    const fetch = { args: ['fetch', '--feed', 'a.txt'], stdout: /^a\.txt .* 1 /m }
+    await take(cwd, fetch)
+    await take(cwd, {
+      args: ['backup', 'after.tar'],
+      stderr: /\nfeeds\.db is not in it: after a restore, each feed is fetched in full once\n$/,
+    })
+    expect(await listed(cwd)).toContain('192.0.2.7:80\n')
+    await take(cwd, { args: ['restore', 'before.tar', '--force'], stderr: /./ })
+    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
+    await take(cwd, { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' })
+    const kept = readdirSync(join(cwd, 'data')).find(name => name.startsWith('before-restore-'))
+    expect(readdirSync(join(cwd, 'data', kept ?? ''))).toContain('feeds.db')
+    await take(cwd, fetch)
+    expect(await listed(cwd)).toContain('192.0.2.7:80\n')
+  })
+
   test('is served at once: the list was verified', async () => {
     const cwd = await scene({ hasData: false })
     await take(cwd, { args: ['restore', 'backup.tar'], stderr: /./ })

@@ -1,0 +1,109 @@
+/**
+ * What becomes of a signal while a command works: it is seen between two steps of long work, and one
+ * that comes too late changes neither the outcome nor what is said of it.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from '../../src/cli/command.ts'
+import { geoipCommand } from '../../src/cli/geoip.ts'
+import { importCommand } from '../../src/cli/import.ts'
+import { listCommand } from '../../src/cli/list.ts'
+import { interruptible } from '../../src/cli/signals.ts'
+import { readSettings } from '../../src/config/settings.ts'
+import { importSources } from '../../src/import/import.ts'
+import type { Clock } from '../../src/lib/clock.ts'
+import { PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
+import { proxylist } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+type Flags = { [flag: string]: string | boolean }
+/** Runs a command in this process. */
+const run = async (
+  command: Command,
+  flags: Flags,
+  args: readonly string[],
+  { signal, clock = () => T0 }: { signal: AbortSignal; clock?: Clock },
+): Promise<void> =>
+  command.run({ settings: readSettings(command.settings, flags, {}), args, clock, signal })
+
+/** The rows of a list that another process sees. */
+function rowsIn(dir: string): number {
+  const db = new Database(join(dir, PROXY_FILE), { readonly: true })
+  try {
+    return db.query<{ rows: number }, []>('select count(*) as rows from proxies').get()?.rows ?? 0
+  } finally {
+    db.close()
+  }
+}
+
+const MANY = Array.from({ length: 5000 }, (_, i) => ({
+  ip: `10.0.${i >> 8}.${i & 255}:80`,
+  type: 'http',
+}))
+
+test('a signal during the last commit of an import comes too late: the list is replaced, which is said', async () => {
+  const dir = dataDirectory(MANY.slice(0, 3))
+  const file = join(temporaryDirectory(), 'a.txt')
+  writeFileSync(file, 'http://192.0.2.1:80\nhttp://192.0.2.2:80\n')
+  const controller = new AbortController()
+  /** The import reads the clock for the file stamp as soon as it has committed. */
+  const clock = (): number => {
+    if (rowsIn(dir) === 2) controller.abort(new Error('interrupted; nothing was imported'))
+    return T0
+  }
+  const { signal } = controller
+  await run(importCommand, { data: dir, replace: true }, [file], { signal, clock })
+  expect(signal.aborted).toBeTrue()
+  expect(rowsIn(dir)).toBe(2)
+})
+
+test('a command that is done when a signal is seen ends as usual', async () => {
+  const done = interruptible('nothing was changed', async signal => {
+    process.emit('SIGINT')
+    expect(signal.aborted).toBeTrue()
+    return 'done'
+  })
+  expect(await done).toBe('done')
+})
+
+test('a signal with the last bytes of an import is seen before the rows are committed', async () => {
+  const controller = new AbortController()
+  async function* bytes() {
+    yield new TextEncoder().encode('http://192.0.2.1:80\n')
+    setImmediate(() => controller.abort(new Error('interrupted')))
+  }
+  const options = {
+    ...({ format: 'auto', strict: false, signal: controller.signal } as const),
+    defaults: { type: undefined, nowMs: T0, provider: 'the service' },
+  }
+  const observer = { progress() {}, rejected() {}, ignored() {} }
+  const read = importSources([{ name: 'a', bytes: bytes() }], options, () => {}, observer)
+  expect(read).rejects.toThrow('interrupted')
+  await read.catch(() => {})
+})
+
+test('list sees a signal between two pages of a long list', async () => {
+  const controller = new AbortController()
+  setImmediate(() => controller.abort(new Error('interrupted')))
+  const listed = run(listCommand, { data: dataDirectory(MANY) }, ['get=json'], controller)
+  expect(listed).rejects.toThrow('interrupted')
+  await listed.catch(() => {})
+})
+
+test('geoip apply sees a signal between two rows, and the list stays as it was', async () => {
+  const dir = dataDirectory(MANY)
+  const file = join(temporaryDirectory(), 'a.mmdb')
+  writeFileSync(file, mmdb({ '10.0.0.0/8': cityRecord('DE', 'Berlin') }))
+  const controller = new AbortController()
+  setImmediate(() => controller.abort(new Error('interrupted')))
+  const applied = run(geoipCommand, { data: dir, geoip: file }, [], controller)
+  expect(applied).rejects.toThrow('interrupted')
+  await applied.catch(() => {})
+  expect((await proxylist(['list', 'country=de', '--data', dir])).exitCode).toBe(1)
+})
