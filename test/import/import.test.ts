@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Format } from '../../src/import/formats/formats.ts'
@@ -369,6 +370,24 @@ describe('an import', () => {
     const text = 'ip,type\n1.2.3.4:80,http\n1.2.3.5:80,ftp\n1.2.3.6:80,http\n'
     const outcome = imported([sourceOf('f', text)], { strict: true })
     await expect(outcome).rejects.toThrow('f:3: type must be one of')
+  })
+  test('says what the system says of a source that cannot be read, without code and path', async () => {
+    async function* unreadable(): AsyncIterable<Uint8Array> {
+      await readFile('/')
+      yield new Uint8Array()
+    }
+    async function* missing(): AsyncIterable<Uint8Array> {
+      await readFile('/no-such-file')
+      yield new Uint8Array()
+    }
+    for (const [bytes, reason] of [
+      [unreadable(), 'it is a directory, not a file'],
+      [missing(), 'no such file or directory'],
+    ] as const) {
+      await expect(imported([{ name: 'f', bytes }])).rejects.toThrow(
+        `f: cannot be read (${reason}); nothing was imported`,
+      )
+    }
   })
   test('passes on an error of the file system', async () => {
     async function* broken(): AsyncIterable<Uint8Array> {

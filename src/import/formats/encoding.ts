@@ -3,7 +3,7 @@
  * content. Files of other programs are refused here, with what to do about them.
  */
 import { Readable } from 'node:stream'
-import { CommandError, messageOf } from '../../lib/errors.ts'
+import { CommandError, reasonOf } from '../../lib/errors.ts'
 import { type Chunks, UnusableFile } from '../sink.ts'
 import { peek } from './head.ts'
 
@@ -65,7 +65,7 @@ async function* readable(bytes: Bytes): Bytes {
     yield* bytes
   } catch (error) {
     if (error instanceof UnusableFile || error instanceof CommandError) throw error
-    throw new UnusableFile(`cannot be read (${messageOf(error)})`)
+    throw new UnusableFile(`cannot be read (${reasonOf(error)})`)
   }
 }
 
