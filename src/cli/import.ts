@@ -1,10 +1,10 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
-import { accessSync, constants, createReadStream, type Stats, statSync } from 'node:fs'
+import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import { withList, withListToReplace } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping, isShowable } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'
-import { type ImportObserver, importSources, type Source } from '../import/import.ts'
+import { type ImportObserver, importSources, type Source, sourceOfFile } from '../import/import.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
@@ -38,9 +38,7 @@ type SizedSource = Source & { size: number }
 export function toSource(file: string): SizedSource {
   if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
   const found = statOf(file)
-  // Bun waits for devices and pipes in a way that some of them, such as /dev/null, do not support.
-  const bytes = found.isFile() ? Bun.file(file).stream() : createReadStream(file)
-  return { name: file, bytes, size: found.size }
+  return { ...sourceOfFile(file, found), size: found.size }
 }
 
 /** Reports to the operator; `close` reports how many rejections were not named. */

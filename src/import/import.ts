@@ -2,6 +2,7 @@
  * Owns an import from end to end: files in, proxies and rejected rows out. The caller stores the
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
+import { createReadStream, type Stats } from 'node:fs'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
@@ -15,6 +16,15 @@ import { type RowSink, UnusableFile } from './sink.ts'
 
 /** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
+
+/**
+ * A file of any kind. Bun waits for devices and pipes in a way that some of them, such as /dev/null,
+ * do not support.
+ */
+export const sourceOfFile = (file: string, found: Stats): Source => ({
+  name: file,
+  bytes: found.isFile() ? Bun.file(file).stream() : createReadStream(file),
+})
 
 export type ImportOptions = {
   format: Format | 'auto'

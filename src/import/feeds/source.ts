@@ -5,7 +5,7 @@
 import { closeSync, createReadStream, readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, reasonOf, unreadable } from '../../lib/errors.ts'
-import type { Source } from '../import.ts'
+import { type Source, sourceOfFile } from '../import.ts'
 import { download, FetchFailure, tooLarge, type Validators } from './download.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 
@@ -44,16 +44,16 @@ function openPath({ source }: Feed, known: Validators | null, bytesMax: number):
   try {
     const hasher = new Bun.CryptoHasher('sha256')
     let bytes = 0
-    const files = filesOf(source)
-    for (const file of files) {
-      const { size, mtimeMs, ino } = statSync(file)
+    const files = filesOf(source).map(file => ({ file, found: statSync(file) }))
+    for (const { file, found } of files) {
+      const { size, mtimeMs, ino } = found
       bytes += size
       hasher.update(`${file}\0${size}\0${mtimeMs}\0${ino}\0`)
     }
     if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
     const digest = hasher.digest('hex')
     if (digest === known?.digest) return { kind: 'unchanged' }
-    const sources = files.map(file => ({ name: file, bytes: Bun.file(file).stream() }))
+    const sources = files.map(({ file, found }) => sourceOfFile(file, found))
     const validators = { etag: '', lastModified: '', digest }
     return { kind: 'changed', sources, validators, close() {} }
   } catch (error) {

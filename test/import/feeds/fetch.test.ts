@@ -6,7 +6,7 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { FETCH_MS_MAX } from '../../../src/import/feeds/fetch.ts'
 import type { FeedState } from '../../../src/import/feeds/store.ts'
@@ -416,10 +416,11 @@ describe('a feed from a path', () => {
 
   test.each([
     ['that is missing', 'no-such-file', /^cannot be read \(no such file or directory\)$/],
+    ['that is a device', '/dev/null', /^holds no proxy$/],
     ['of no list', 'proxies.db', /is not text|is not UTF-8/],
   ])('%s is named', async (_, name, error) => {
     const fetcher = createFetcher()
-    const file = join(fetcher.dir, name)
+    const file = resolve(fetcher.dir, name)
     if (name === 'proxies.db') writeFileSync(join(fetcher.dir, 'x'), '\0\0')
     const state = await fetcher.fetch(name === 'proxies.db' ? join(fetcher.dir, 'x') : file)
     expect(state.error).toMatch(error)
