@@ -8,7 +8,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { limitRulesOf } from '../../../src/access/entitlements.ts'
+import { hasNetworkQuota, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import { admit, type Usage, type UsageTable } from '../../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../../src/lib/time.ts'
@@ -48,8 +48,8 @@ const anyPlan = fc.record({
     }),
   ),
   daily: fc.option(fc.integer({ min: 1, max: 8 })),
-  subnets: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 1 }),
-  clients: fc.option(fc.integer({ min: 1, max: 3 }), { freq: 1 }),
+  subnets: fc.option(fc.integer({ min: 1, max: 4 }), { freq: 2 }),
+  clients: fc.option(fc.integer({ min: 1, max: 3 }), { freq: 2 }),
 })
 const anyRequest = fc.record({
   who: fc.nat({ max: REGULAR + OTHERS.length - 1 }),
@@ -91,7 +91,7 @@ const anyMove = fc.record({
           minLength: 1,
           maxLength: 4,
         }),
-        fault: fc.option(fc.constantFrom(...FAULTS), { freq: 8 }),
+        fault: fc.option(fc.constantFrom(...FAULTS), { freq: 2 }),
       }),
     },
     { weight: 2, arbitrary: fc.constant('restart' as const) },
@@ -125,6 +125,9 @@ const placeOf = ({ from }: Asked): string => PLACES[from] ?? IP
 /** What was done, to see that the interesting things were. */
 type Seen = {
   refused: number
+  /** Answers within a quota of networks, and those over one. */
+  consumed: number
+  overQuota: number
   failed: number
   old: number
   chunks: number
@@ -284,7 +287,7 @@ function giveBack(
 
 async function consumeAsTheOracle(
   { access }: OpenUsage,
-  { oracle, callerOf }: TheRun,
+  { oracle, callerOf, seen }: TheRun,
   asked: Asked,
   atMs: number,
   nowMs: number,
@@ -293,6 +296,8 @@ async function consumeAsTheOracle(
   const [caller, ip] = [callerOf(asked), placeOf(asked)]
   const decision = await access.consume(caller, { ip, subnets, atMs, nowMs })
   const used = decision.kind === 'refused' ? decision.used : null
+  if (used !== null) seen.overQuota += 1
+  else if (hasNetworkQuota(caller)) seen.consumed += 1
   expect(used).toBe(oracle.consume(caller, ip, subnets, atMs))
 }
 
@@ -368,7 +373,7 @@ async function play(world: World, seen: Seen): Promise<void> {
 
 test('servers on one file decide as one oracle that keeps everything, whatever happens', async () => {
   const seen: Seen = {
-    ...{ refused: 0, failed: 0, old: 0, chunks: 0, removed: 0 },
+    ...{ refused: 0, consumed: 0, overQuota: 0, failed: 0, old: 0, chunks: 0, removed: 0 },
     ...{ givenBack: 0, notGivenBack: 0 },
   }
   const property = fc.asyncProperty(anyWorld, world => play(world, seen))
