@@ -46,7 +46,7 @@ export function createApp(
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
   const http = createHttpApp({
-    handle: createHandler({ access, readQuery: createQueryReader(provider), cache }),
+    handle: createHandler({ access, readQuery: createQueryReader(provider), cache, clock }),
     cache,
     probe() {
       proxies.version()

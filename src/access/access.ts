@@ -3,16 +3,24 @@
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
-import { SECOND_MS } from '../lib/time.ts'
+import { SECOND_MS, utcDay } from '../lib/time.ts'
 import { type Awaitable, createTurnBatch, type Settle } from '../lib/turn-batch.ts'
 import { type Later, timerLater } from './auth-throttle.ts'
-import { consumptionOf, hasNetworkQuota, limitRulesOf, type Served } from './entitlements.ts'
+import {
+  consumptionOf,
+  hasNetworkQuota,
+  keySubject,
+  limitRulesOf,
+  quotasOf,
+  type Served,
+} from './entitlements.ts'
 import type { Caller } from './key.ts'
-import type { Consumption, NetworkDecision } from './network-quota.ts'
+import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
 import {
   type Admission,
   type Admitted,
   type Decision,
+  instantOf,
   type LimitStatus,
   limitStatus,
   UNUSED,
@@ -21,7 +29,7 @@ import type { KeyReader, UsageStore } from './store.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
-type Usage = Pick<UsageStore, 'admit' | 'consume' | 'giveBack' | 'peek'>
+type Usage = Pick<UsageStore, 'admit' | 'consume' | 'countNetworks' | 'giveBack' | 'peek'>
 
 /**
  * Gives requests back in batches. Those that the store fails to take are kept, and given back before
@@ -77,7 +85,19 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   )
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[]) => usage.consume(batch))
 
+  /** The status of the caller's network quotas. */
+  async function networkLimits(caller: Caller, nowMs: number): Promise<LimitStatus[]> {
+    if (!hasNetworkQuota(caller)) return []
+    const subject = keySubject(caller.id)
+    const [used = UNUSED] = await usage.peek([subject])
+    const day = utcDay(instantOf(used, nowMs))
+    const [counts] = await usage.countNetworks([{ subject, day }])
+    return counts === undefined ? [] : quotaStatuses(quotasOf(caller.plan), counts, day, nowMs)
+  }
+
   return {
+    networkLimits,
+
     /** The owner of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
     authenticate(key: string, nowMs: number): Caller | null {
       const record = keys.find(key)
@@ -114,7 +134,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     async limits(caller: Caller, ip: string, nowMs: number): Promise<LimitStatus[]> {
       const rules = limitRulesOf(caller, ip)
       const usages = await usage.peek(rules.map(({ subject }) => subject))
-      return rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
+      const windows = rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
+      return [...windows, ...(await networkLimits(caller, nowMs))]
     },
   }
 }

@@ -121,12 +121,18 @@ export const shareOf = (caller: Caller, ip: string): Share => ({
   downloads: entitlementsOf(caller).downloads,
 })
 
+/** The network quotas of a plan. */
+export const quotasOf = ({ subnets, clients }: Plan): Consumption['quotas'] => ({
+  served: subnets,
+  callers: clients,
+})
+
 /** What an answer consumes of the network quotas of `caller`. */
 export function consumptionOf(caller: Regular, { ip, subnets, atMs, nowMs }: Served): Consumption {
   const [rule] = rulesOfRegular(caller)
   return {
     subject: rule.subject,
-    quotas: { served: caller.plan.subnets, callers: caller.plan.clients },
+    quotas: quotasOf(caller.plan),
     networks: { served: subnets.map(String), callers: [clientNetwork(ip)] },
     rule,
     atMs,

@@ -45,6 +45,9 @@ export type NetworkDecision =
       retryAfterSeconds: number
     }
 
+/** How many networks a day has, of the proxies served and of the callers. */
+export type NetworkCounts = { readonly [S in NetworkSet]: number }
+
 /** Reads and extends the sets of networks. `day` is a UTC day, see `utcDay`. */
 export interface NetworkTable {
   networks(subject: Subject, set: NetworkSet, day: number): ReadonlySet<string>
@@ -54,6 +57,31 @@ export interface NetworkTable {
 const SETS: readonly NetworkSet[] = ['served', 'callers']
 /** The names of their quotas, those of a plan's limits. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
+
+/** The status of a quota with so many networks `used` on a UTC day. */
+const statusOf = (
+  set: NetworkSet,
+  { quota, used, day }: { quota: number; used: number; day: number },
+  nowMs: number,
+): LimitStatus => ({
+  name: NAMES[set],
+  quota,
+  windowSeconds: DAY_MS / SECOND_MS,
+  remaining: Math.max(0, quota - used), // a stricter quota may be smaller than what was used before
+  resetSeconds: wholeSeconds((day + 1) * DAY_MS - nowMs),
+})
+
+/** The status of the quotas of a key on a UTC day; unlimited ones are left out. */
+export const quotaStatuses = (
+  quotas: Consumption['quotas'],
+  counts: NetworkCounts,
+  day: number,
+  nowMs: number,
+): LimitStatus[] =>
+  SETS.flatMap(set => {
+    const quota = quotas[set]
+    return quota === null ? [] : [statusOf(set, { quota, used: counts[set], day }, nowMs)]
+  })
 
 /** A quota of the day, the networks that were used before, and those that an answer adds. */
 type Addition = {
@@ -83,14 +111,9 @@ export function consume(
     additions.push({ set, quota, used, added })
   }
   const over = additions.find(({ quota, used, added }) => used.size + added.size > quota)
-  const limits = additions.map(({ set, quota, used, added }) => ({
-    name: NAMES[set],
-    quota,
-    windowSeconds: DAY_MS / SECOND_MS,
-    // A stricter quota may be smaller than what was used before.
-    remaining: Math.max(0, quota - used.size - (over ? 0 : added.size)),
-    resetSeconds: wholeSeconds(midnightMs),
-  }))
+  const limits = additions.map(({ set, quota, used, added }) =>
+    statusOf(set, { quota, used: used.size + (over ? 0 : added.size), day }, nowMs),
+  )
   if (over) {
     const { set, quota, used, added } = over
     const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)

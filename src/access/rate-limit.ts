@@ -71,6 +71,12 @@ export type GiveBack = (subject: Subject, atMs: number) => void
 /** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
+/**
+ * The instant at which a request counts: the later of the clock and the last admission, also one
+ * given back, so that a clock that steps back never admits more (contract B3).
+ */
+export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
+
 /** A rule applied to a request. */
 type Judgement = {
   rule: LimitRule
@@ -88,15 +94,11 @@ type Judgement = {
   waitMs: number
 }
 
-/**
- * Applies one rule. Time is the later of the clock and the last admission, also one given back, so
- * that a clock that steps back never admits more; waits are counted on the clock itself (contract
- * B3).
- */
+/** Applies one rule at its instant; waits are counted on the clock itself (contract B3). */
 function judge(rule: LimitRule, usage: Usage, nowMs: number): Judgement {
   const { window, daily } = rule
   const { admissions } = usage
-  const atMs = Math.max(nowMs, usage.latestMs)
+  const atMs = instantOf(usage, nowMs)
   const counted = window === null ? 0 : countWithin(admissions, atMs - window.ms, window.limit)
   const oldestMs = admissions[admissions.length - counted] ?? atMs
   const today = utcDay(atMs)

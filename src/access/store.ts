@@ -5,7 +5,7 @@
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
-import type { Consumption, NetworkDecision } from './network-quota.ts'
+import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
 import type { Plan } from './plan.ts'
 import type { Admission, Admitted, Decision, Subject, Usage, UsagePart } from './rate-limit.ts'
 
@@ -30,6 +30,10 @@ export interface UsageStore {
   consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
   /** What subjects have used; counts nothing. */
   peek(batch: readonly Subject[]): Awaitable<readonly Usage[]>
+  /** How many networks a subject has on a UTC day; counts nothing. */
+  countNetworks(
+    batch: readonly { subject: Subject; day: number }[],
+  ): Awaitable<readonly NetworkCounts[]>
   /** Gives a subject, or all of its kind when `id` is null, a fresh start (contract B10). */
   reset(
     subject: { kind: Subject['kind']; id: string | null },

@@ -11,6 +11,7 @@ import {
 } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
 import type { Decision, LimitStatus } from '../access/rate-limit.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Answer } from './answer.ts'
 import { ApiError, toApiError } from './errors.ts'
@@ -41,7 +42,12 @@ export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Ref
 const UNKNOWN: Known = { keyId: null, limits: [] }
 
 export type Handler = ReturnType<typeof createHandler>
-export type HandlerParts = { access: Access; readQuery: QueryReader; cache: ResponseCache }
+export type HandlerParts = {
+  access: Access
+  readQuery: QueryReader
+  cache: ResponseCache
+  clock: Clock
+}
 
 /** An admitted request, and the instants at which it counts. */
 type Sent = {
@@ -52,9 +58,19 @@ type Sent = {
 }
 type Found = Answer | AnswerStream | null
 
+/** How far a request has come. */
+type Progress = {
+  known: Known
+  /** The request if it was admitted and not given back. */
+  sent: Sent | null
+  /** The caller whose network quotas are missing in `known`. */
+  missing: Caller | null
+}
+
 /** Creates the handler of `/api`. */
-export function createHandler({ access, readQuery, cache }: HandlerParts) {
+export function createHandler({ access, readQuery, cache, clock }: HandlerParts) {
   const consume = createConsumer(access)
+  const limitsAfter = createLimitsAfter(access, clock)
 
   /**
    * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
@@ -65,26 +81,23 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
     { key, queryString, ip: findIp, nowMs }: ApiRequest,
     reply: (outcome: Outcome) => Awaitable<T>,
   ): Awaitable<T> {
-    let known = UNKNOWN
-    /** The request if it was admitted and not given back. */
-    let sent: Sent | null = null
+    const progress: Progress = { known: UNKNOWN, sent: null, missing: null }
     const fail = (cause: unknown): Awaitable<T> => {
-      const outcome = refused(cause, known)
-      if (sent === null || !isGivenBack(outcome.error)) return reply(outcome)
-      const back = giveBack(access, sent)
-      sent = null
-      return back.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
+      const outcome = refused(cause, progress.known)
+      const after = limitsAfter(progress, outcome.error, nowMs)
+      if (after === null) return reply(outcome)
+      return after.then(limits => reply(limits === null ? outcome : { ...outcome, limits }))
     }
     try {
       const caller = access.authenticate(key, nowMs)
       if (caller === null) return fail(invalidKey(key))
-      known = { keyId: caller.id, limits: [] }
+      progress.known = { keyId: caller.id, limits: [] }
       const ip = isCountedByAddress(caller) ? findIp() : ''
 
       const query = attempt(() => readQuery(queryString, key, entitlementsOf(caller)))
       if (query instanceof ApiError) {
         const failWith = (limits: readonly LimitStatus[]): Awaitable<T> => {
-          known = { keyId: caller.id, limits }
+          progress.known = { keyId: caller.id, limits }
           return fail(query)
         }
         return access.limits(caller, ip, nowMs).then(failWith).catch(fail)
@@ -95,23 +108,19 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
           const error = cache.notFound(query, nowMs)
           return error instanceof Promise ? error.then(fail).catch(fail) : fail(error)
         }
-        const { keyId, limits } = known
+        const { keyId, limits } = progress.known
         const replied = reply({ kind: 'answered', keyId, limits, query, answer })
         return replied instanceof Promise ? replied.catch(fail) : replied
       }
       const answer = (decision: Decision): Awaitable<T> => {
-        const { limits } = decision
-        known = { keyId: caller.id, limits }
-        if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
-        sent = { caller, ip, nowMs, decision }
+        progress.known = { keyId: caller.id, limits: decision.limits }
         const hasQuota = hasNetworkQuota(caller)
+        if (hasQuota) progress.missing = caller
+        if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
+        progress.sent = { caller, ip, nowMs, decision }
         const finding = cache.find(query, nowMs, hasQuota, () => shareOf(caller, ip))
-        if (!hasQuota)
-          return finding instanceof Promise ? finding.then(end).catch(fail) : end(finding)
-        const addLimits = (more: readonly LimitStatus[]): void => {
-          known = { keyId: caller.id, limits: [...limits, ...more] }
-        }
-        return consume(sent, finding, addLimits).then(end).catch(fail)
+        if (hasQuota) return consume(progress, progress.sent, finding).then(end).catch(fail)
+        return finding instanceof Promise ? finding.then(end).catch(fail) : end(finding)
       }
       return access.admit(caller, ip, nowMs, answer, fail)
     } catch (thrown) {
@@ -122,20 +131,18 @@ export function createHandler({ access, readQuery, cache }: HandlerParts) {
 
 /** Returns a function that consumes the network quotas of what was found, if anything was. */
 function createConsumer(access: Access) {
-  /**
-   * Calls `addLimits` with the status of the quotas.
-   * @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled.
-   */
+  /** @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
   return async function consume(
+    progress: Progress,
     { caller, ip, nowMs, decision: { atMs } }: Sent,
     finding: Awaitable<Found>,
-    addLimits: (limits: readonly LimitStatus[]) => void,
   ): Promise<Found> {
     const found = await finding
     if (found === null) return null
     try {
       const decision = await access.consume(caller, { ip, nowMs, atMs, subnets: subnetsOf(found) })
-      addLimits(decision.limits)
+      progress.known = withLimits(progress.known, decision.limits)
+      progress.missing = null
       if (decision.kind === 'refused') throw networkRefusal(decision)
       return found
     } catch (thrown) {
@@ -145,13 +152,37 @@ function createConsumer(access: Access) {
   }
 }
 
-/** Gives a request back; returns the status of its limits then, `null` when that has failed. */
-async function giveBack(access: Access, { caller, ip, nowMs, decision }: Sent) {
-  try {
+const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => ({
+  keyId,
+  limits: [...limits, ...more],
+})
+
+/** Returns a function that finds the limits of a request that is refused for an error. */
+function createLimitsAfter(access: Access, clock: Clock) {
+  /** Gives a request back; returns the status of its limits then. */
+  async function giveBack({ caller, ip, decision }: Sent): Promise<readonly LimitStatus[]> {
     await access.giveBack(caller, ip, decision.instants)
-    return await access.limits(caller, ip, nowMs)
-  } catch {
-    return null // it is tried again
+    return access.limits(caller, ip, clock()) // it may have waited long
+  }
+
+  /** `null`: they are known; a promise of `null`: the store fails, and what failed is tried again. */
+  return function limitsAfter(
+    progress: Progress,
+    error: ApiError,
+    nowMs: number,
+  ): Promise<readonly LimitStatus[] | null> | null {
+    const { sent, missing, known } = progress
+    progress.missing = null
+    if (sent !== null && isGivenBack(error)) {
+      progress.sent = null
+      return giveBack(sent).catch(() => null)
+    }
+    if (missing === null) return null
+    const networks = access.networkLimits(missing, nowMs)
+    return networks.then(
+      more => withLimits(known, more).limits,
+      () => null,
+    )
   }
 }
 

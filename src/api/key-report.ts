@@ -1,10 +1,11 @@
 /** Owns what a key's owner and its operator see of it (contract F3): state, limits, use of today. */
-import { limitRulesOf } from '../access/entitlements.ts'
+import { limitRulesOf, quotasOf } from '../access/entitlements.ts'
 import { type KeyUse, unusedDay } from '../access/history.ts'
 import { type Caller, keyState, type ListedKey } from '../access/key.ts'
+import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
-import { type LimitStatus, limitStatus, type Usage, wholeSeconds } from '../access/rate-limit.ts'
-import { DAY_MS, formatInstant, SECOND_MS, utcDay } from '../lib/time.ts'
+import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
+import { formatInstant, utcDay } from '../lib/time.ts'
 
 /** A key, its plan, what it has used of its limits, and its use over time. */
 export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
@@ -13,15 +14,8 @@ export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
 function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
   const caller: Caller = { kind: key.plan === null ? 'temp' : 'regular', id: key.id, plan }
   const rules = limitRulesOf(caller, '').filter(({ subject }) => subject.kind === 'key')
-  const networks = [
-    { name: 'subnets', quota: plan.subnets, count: key.subnetsToday },
-    { name: 'clients', quota: plan.clients, count: key.clientsToday },
-  ].flatMap(({ name, quota, count }) => {
-    if (quota === null) return []
-    const remaining = Math.max(0, quota - count)
-    const resetSeconds = wholeSeconds((utcDay(nowMs) + 1) * DAY_MS - nowMs)
-    return [{ name, quota, windowSeconds: DAY_MS / SECOND_MS, remaining, resetSeconds }]
-  })
+  const counts = { served: key.subnetsToday, callers: key.clientsToday }
+  const networks = quotaStatuses(quotasOf(plan), counts, utcDay(nowMs), nowMs)
   return [...rules.flatMap(rule => limitStatus(rule, used, nowMs)), ...networks]
 }
 

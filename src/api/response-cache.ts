@@ -6,7 +6,7 @@
  */
 import type { Share } from '../access/entitlements.ts'
 import { createDoorkeeper } from '../lib/bounded-map.ts'
-import { toSeconds } from '../lib/time.ts'
+import { ageClock } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import {
@@ -54,7 +54,7 @@ function createStore(entries: CacheEntries, isRepeated: (id: string) => boolean)
     entries.set(id, {
       content,
       listVersion,
-      fromSeconds: toSeconds(nowMs),
+      fromSeconds: ageClock(nowMs),
       toSeconds: oldestSeconds + filter.ageMaxSeconds,
     })
     return content
@@ -99,7 +99,7 @@ export function createResponseCache(
     shareOf: () => Share,
   ): Finding {
     const version = reader.version()
-    const entry = entries.lookUp(query.id, version, toSeconds(nowMs))
+    const entry = entries.lookUp(query.id, version, ageClock(nowMs))
     if (entry !== null) {
       const { content } = entry
       if (content === 'too-large') return stream(query, nowMs, needsSubnets, shareOf())

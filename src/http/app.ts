@@ -53,7 +53,7 @@ type Current = Incoming & Begun
 
 /** Returns the function that ends requests; it never throws. */
 function createEnd(
-  { log, errors, throttle, note }: HttpParts,
+  { clock, log, errors, throttle, note }: HttpParts,
   accessLog: ReturnType<typeof createAccessLog>,
   cors: Cors | null,
 ) {
@@ -70,9 +70,9 @@ function createEnd(
     if (keyId !== null) note({ keyId, records, refused, nowMs })
   }
 
-  function respondWith({ request, isHead, nowMs, id }: Current, reply: Reply): Response {
+  function respondWith({ request, isHead, id }: Current, reply: Reply): Response {
     const origin = cors === null ? null : cors.fields(request.headers.get('origin'))
-    return responseOf(reply, { requestId: id, isHead, nowMs, cors: origin })
+    return responseOf(reply, { requestId: id, isHead, clock, cors: origin })
   }
 
   function send(current: Current, reply: Reply): Response {
@@ -102,10 +102,11 @@ function createEnd(
       const { id, ip, nowMs } = current
       const { error, cause } = routed
       if (error.status >= 500) report(id, cause)
-      const reply = errorReply(routed, errors, nowMs)
-      if (!WRONG_KEY.has(error.code)) return send(current, reply)
+      // Its timestamp is that of the response: a refusal may come long after the request.
+      const refuse = (): Response => send(current, errorReply(routed, errors, clock()))
+      if (!WRONG_KEY.has(error.code)) return refuse()
       const delayed = throttle.failed(clientBucket(ip()), nowMs)
-      return delayed.then(() => send(current, reply)).catch(thrown => giveUp(current, thrown))
+      return delayed.then(refuse).catch(thrown => giveUp(current, thrown))
     } catch (thrown) {
       return giveUp(current, thrown)
     }

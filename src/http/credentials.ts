@@ -20,7 +20,7 @@ const URL_LENGTH_MAX = 512
 
 const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
-const MAY_HOLD_KEY = /key=|%6b|%65|%79/i
+const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
 export type CredentialReader = ReturnType<typeof createCredentialReader>
 
@@ -65,12 +65,18 @@ const readBoth = (queryString: string, authorization: string | null): Credential
   isStored: false,
 })
 
+const missing = (what: string): ApiError =>
+  new ApiError('KEY_MISSING', `${what}: ?key=KEY or Authorization: Bearer KEY`)
+
 /**
  * The access key of a request, from the parameter `key` or the header `Authorization: Bearer`.
+ * An empty parameter is a missing key whatever else there is (contract A3): a client that means to
+ * send one has lost it.
  * @throws ApiError KEY_MISSING; INVALID_PARAMETER when it is malformed or given twice.
  */
 export function keyOf(pairs: readonly Pair[], authorization: string | null): string {
-  const given = pairs.filter(({ name, value }) => name === 'key' && value !== '')
+  const given = pairs.filter(({ name }) => name === 'key')
+  if (given.some(({ value }) => value === '')) throw missing('key is empty; send it once')
   if (given.length > 1) throw invalid('key may be given only once')
   const inQuery = given[0]?.value
   if (inQuery === null) throw invalid('key must be valid UTF-8 in percent-encoding')
@@ -79,9 +85,7 @@ export function keyOf(pairs: readonly Pair[], authorization: string | null): str
     throw invalid('key differs between the query and the Authorization header; send it once')
   }
   const key = inQuery ?? inHeader
-  if (key === undefined) {
-    throw new ApiError('KEY_MISSING', 'key is required: ?key=KEY or Authorization: Bearer KEY')
-  }
+  if (key === undefined) throw missing('key is required')
   return key
 }
 

@@ -3,6 +3,7 @@ import type { LimitStatus } from '../access/rate-limit.ts'
 import { errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import type { Sent } from '../api/streaming.ts'
+import type { Clock } from '../lib/clock.ts'
 import { formatHttpDate } from '../lib/time.ts'
 import {
   addCors,
@@ -45,7 +46,7 @@ export const METHODS: readonly string[] = ['GET', 'HEAD']
 export type ResponseParts = {
   requestId: string
   isHead: boolean
-  nowMs: number
+  clock: Clock
   /** The header fields for the origin of the request, `null` without `--cors`. */
   cors: HeaderFields | null
 }
@@ -81,13 +82,13 @@ export function errorReply(
 /** The response that a reply becomes. */
 export function responseOf(
   reply: Reply,
-  { requestId, isHead, nowMs, cors }: ResponseParts,
+  { requestId, isHead, clock, cors }: ResponseParts,
 ): Response {
   const { status, limits, body } = reply
   const headers = completeHeaders(requestId, limits, reply.headers)
   if (cors !== null) addCors(headers, cors)
   if (!isHead) return new Response(contentOf(body), { status, headers })
-  headers.date = formatHttpDate(nowMs) // Bun 1.4.4 adds it to all others
+  headers.date = formatHttpDate(clock()) // Bun 1.4.4 adds it to all others
   if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
   else headers['content-length'] = String(lengthOf(body))
   return new Response(null, { status, headers })

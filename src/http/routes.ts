@@ -6,6 +6,7 @@ import { type Handler, type Outcome, type Refused, refused } from '../api/handle
 import type { Query } from '../api/query.ts'
 import type { ResponseCache } from '../api/response-cache.ts'
 import type { AnswerStream, Sent } from '../api/streaming.ts'
+import type { Clock } from '../lib/clock.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import {
   COMPRESS_MIN_BYTES,
@@ -30,13 +31,14 @@ export type End = (routed: Reply | Refused) => Awaitable<Response>
 export type RouteParts = {
   handle: Handler
   cache: ResponseCache
+  clock: Clock
   /** Throws or rejects when the list cannot be read or usage cannot be written. */
   probe: () => Awaitable<void>
 }
 
 /** The routes of GET and HEAD by path. */
-export const createRoutes = ({ handle, cache, probe }: RouteParts): { [path: string]: Route } => ({
-  '/api': apiRoute(handle, cache),
+export const createRoutes = ({ probe, ...api }: RouteParts): { [path: string]: Route } => ({
+  '/api': apiRoute(api),
   '/healthz': (_, end) => end(plainText('ok\n')),
   '/readyz': async (_, end) => {
     try {
@@ -58,9 +60,9 @@ export const notFound: Route = () => {
   throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
 }
 
-function apiRoute(handle: Handler, cache: ResponseCache): Route {
+function apiRoute({ handle, cache, clock }: Omit<RouteParts, 'probe'>): Route {
   const credentialReader = createCredentialReader()
-  const bodyFor = createBodies(cache)
+  const bodyFor = createBodies(cache, clock)
 
   return ({ request, isHead, ip, nowMs }, end) => {
     const { url, headers } = request
@@ -79,7 +81,7 @@ function apiRoute(handle: Handler, cache: ResponseCache): Route {
       const sendable =
         answer.kind === 'stream'
           ? streamBody(query, answer, headers, isHead)
-          : bodyFor(query, answer, headers, nowMs)
+          : bodyFor(query, answer, headers)
       if (!(sendable instanceof Promise)) return endWith(sendable)
       return sendable.then(endWith)
     }
@@ -97,10 +99,10 @@ const encodingFor = (headers: Headers): Encoding | null =>
   chooseEncoding(headers.get('accept-encoding'))
 
 /** Bodies of whole answers, compressed where the client and the length allow it. */
-function createBodies(cache: ResponseCache) {
+function createBodies(cache: ResponseCache, clock: Clock) {
   const compress = createCompressor(cache)
-  return (query: Query, answer: Answer, headers: Headers, nowMs: number): Awaitable<Sendable> => {
-    const content = bodyOf(answer, nowMs)
+  return (query: Query, answer: Answer, headers: Headers): Awaitable<Sendable> => {
+    const content = bodyOf(answer, clock())
     const body: Body = { kind: 'whole', content }
     if (content.length < COMPRESS_MIN_BYTES) {
       return { body, fields: bodyHeaders(query.output, 'fixed') }

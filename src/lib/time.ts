@@ -11,6 +11,13 @@ const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
+/**
+ * The instant from which the age of a check is measured, in whole Unix seconds. Checks are stored as
+ * whole seconds, so that `ageClock(nowMs) - checkedAt <= time` holds exactly when the age is at most
+ * `time`: rounded down, it would allow up to a second more.
+ */
+export const ageClock = (ms: number): number => Math.ceil(ms / SECOND_MS)
+
 /** Number of the UTC day of an instant, counted from 1970-01-01. */
 export const utcDay = (ms: number): number => Math.floor(ms / DAY_MS)
 

@@ -76,6 +76,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     admit: batch => write(store => store.admit(batch)),
     giveBack: batch => write(store => store.giveBack(batch)),
     consume: batch => write(store => store.consume(batch)),
+    countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
     peek: batch => use(registry => registry.usage.peek(batch)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
     note: answer => tryWith(registry => registry.usage.note(answer)),

@@ -87,6 +87,7 @@ function countedAccess() {
         counts.consume++
         return usage.consume(batch)
       },
+      countNetworks: usage.countNetworks,
       giveBack: usage.giveBack,
       peek: usage.peek,
     },

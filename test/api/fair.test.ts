@@ -41,6 +41,7 @@ function createWorld(plans: Plans) {
   const { streamer } = list
   const access = createAccess(registry.keys, registry.usage)
   const handle = createHandler({
+    clock,
     access,
     readQuery: createQueryReader(PROVIDER),
     cache: createResponseCache({ reader: list, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),

@@ -68,6 +68,7 @@ export const PLANS: readonly Plan[] = [
   { name: 'three-a-day', ...unlimited, burst: { requests: 2, seconds: 5 }, daily: 3 },
   { name: 'two-subnets', ...unlimited, subnets: 2 },
   { name: 'one-client', ...unlimited, clients: 1 },
+  { name: 'all-limits', ...unlimited, burst: { requests: 2, seconds: 5 }, subnets: 3, clients: 3 },
 ]
 
 /** Distinctive, so that a leak cannot be missed. */
@@ -79,6 +80,7 @@ export const KEYS = {
   daily: 'canary-daily-0123456789',
   subnets: 'canary-subnets-0123456789',
   clients: 'canary-clients-0123456789',
+  all: 'canary-all-limits-0123456789',
   expiring: 'canary-expiring-0123456789',
   revoked: 'canary-revoked-0123456789',
   temp: 'temp_canary0123456789',
@@ -142,6 +144,10 @@ const FILTERS: readonly Scenario[] = [
     ...lists('ping=531', FR),
   }),
   one('4.1 speed is an inclusive minimum', lists('speed=100000', DE1, RU)),
+  one('A4 time: not a millisecond older', {
+    ...lists('time=40', DE1, FR, UNKNOWN),
+    at: 0.001,
+  }),
   one('4.1 time: found when not older, to the second', lists('time=40', DE1, FR, UNKNOWN, DE2), {
     ...lists('time=601', DE1, FR, UNKNOWN, DE2, DE3, RU, OLD),
   }),
@@ -440,6 +446,14 @@ const ACCESS: readonly Scenario[] = [
       ...lists('count=1', DE1),
     },
   ),
+  one(
+    'A3 an empty key is a missing one, whatever the header says',
+    ...['', 'key=', 'type=http&key='].map(query => ({
+      ...{ query, key: '', headers: { Authorization: `Bearer ${KEYS.free}` } },
+      ...{ status: 400, code: 'KEY_MISSING', contains: ['key is empty'] },
+    })),
+    { query: 'key=', status: 400, code: 'KEY_MISSING' },
+  ),
   one('A3 no name that looks like a key is repeated', {
     ...refuses('pl_0123456789=1', 'unknown parameter'),
     forbidden: ['pl_0123456789'],
@@ -553,6 +567,26 @@ const LIMITS: readonly Scenario[] = [
         contains: ['this answer has 4 /16 subnets, and the plan allows 2 a day: narrow the filter'],
       },
     ],
+  },
+  {
+    name: 'A8 every answer to a known key says what is left of all its limits',
+    key: KEYS.all,
+    steps: (
+      [
+        [0, 'works=x', 400, '"burst";r=2;t=0, "subnets";r=3;t=43200, "clients";r=3;t=43200'],
+        [0, 'country=fr', 200, '"burst";r=1;t=5, "subnets";r=2;t=43200, "clients";r=2;t=43200'],
+        [1, 'port=9', 404, '"burst";r=0;t=4, "subnets";r=2;t=43199, "clients";r=2;t=43199'],
+        [2, '', 429, '"burst";r=0;t=3, "subnets";r=2;t=43198, "clients";r=2;t=43198'],
+        [8, 'time=9999', 429, '"burst";r=1;t=5, "subnets";r=2;t=43192, "clients";r=2;t=43192'],
+        [43_200, 'x=1', 400, '"burst";r=2;t=0, "subnets";r=3;t=86400, "clients";r=3;t=86400'],
+      ] as const
+    ).map(([at, query, status, ratelimit]) => ({
+      ...{ at, query, status },
+      answerHeaders: {
+        ratelimit,
+        'ratelimit-policy': '"burst";q=2;w=5, "subnets";q=3;w=86400, "clients";q=3;w=86400',
+      },
+    })),
   },
   {
     name: 'B2 caller networks a day',

@@ -16,6 +16,7 @@ const PLAN_OF: { [name in keyof typeof KEYS]?: string } = {
   daily: 'three-a-day',
   subnets: 'two-subnets',
   clients: 'one-client',
+  all: 'all-limits',
   expiring: 'free',
   revoked: 'free',
 }

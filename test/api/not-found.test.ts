@@ -61,9 +61,15 @@ function worldOf(list: List, scanMax = 20_000, types: () => Promise<boolean> = a
 }
 
 const lacking = (what: string): string => `: no proxy in the list has the given ${what}`
+const tooOld = (seconds: number): string =>
+  `the newest check is 30 s old, and time allows ${seconds} s`
 const CASES: readonly (readonly [query: string, why: string])[] = [
-  ['time=29', ': the newest check is 30 s old, and time allows 29 s'],
-  ['time=0&port=1', ': the newest check is 30 s old, and time allows 0 s'],
+  ['time=29', `: ${tooOld(29)}`],
+  // Both, and what no other `time` would help against comes first.
+  ['time=0&port=1', `${lacking('port')}; ${tooOld(0)}`],
+  ['time=29&country=us', `${lacking('country')}; ${tooOld(29)}`],
+  ['time=29&type=https&city=rome', `${lacking('type or city')}; ${tooOld(29)}`],
+  ['time=29&country=de', `: ${tooOld(29)}`],
   ['type=https', lacking('type')],
   ['type=https,socks4', lacking('type')],
   ['type=https,socks5', ''], // there is one, though too old

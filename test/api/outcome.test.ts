@@ -54,6 +54,7 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   }
   const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
   const handle = createHandler({
+    clock: () => T0,
     access: createAccess(keys, usage),
     readQuery: createQueryReader(PROVIDER),
     cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
@@ -126,6 +127,29 @@ const REFUSALS: readonly Case[] = [
     code: 'PROXIES_NOT_FOUND',
     known: ['key', 'burst 1, daily 2'],
   },
+  ...(
+    [
+      [
+        'a bad query',
+        0,
+        'works=101',
+        'INVALID_PARAMETER',
+        'burst 2, daily 3, subnets 9, clients 4',
+      ],
+      [
+        'one after a request',
+        1,
+        'x=1',
+        'INVALID_PARAMETER',
+        'burst 1, daily 2, subnets 7, clients 3',
+      ],
+      ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1, subnets 7, clients 3'],
+      ['nothing found', 1, 'port=9', 'PROXIES_NOT_FOUND', 'burst 0, daily 1, subnets 7, clients 3'],
+    ] as const
+  ).map(([what, before, queryString, code, left]) => ({
+    ...{ what: `${what}, of a key with quotas of networks,`, before, queryString, code },
+    ...{ limits: { ...BURST, subnets: 9, clients: 4 }, known: ['key', left] as const },
+  })),
   {
     what: 'an answer with too many networks, which counts',
     limits: { ...BURST, subnets: 1 },
@@ -244,13 +268,23 @@ const FAILURES: readonly Failing[] = [
     what: 'the usage, when networks are counted',
     limits: { ...BURST, subnets: 5 },
     exchange: fail => whole => ({ usage: { ...whole.usage, consume: fail } }),
-    known: GIVEN_BACK,
+    known: ['key', 'burst 2, daily 3, subnets 5'],
+  },
+  {
+    what: 'the usage, when it says what is left of the networks',
+    limits: { ...BURST, clients: 5 },
+    queryString: 'port=9',
+    exchange: fail => whole => ({
+      reader: { ...whole.reader, findEndpoints: fail },
+      usage: { ...whole.usage, countNetworks: fail },
+    }),
+    known: COUNTED,
   },
   {
     what: 'the usage, later, when networks are counted',
     limits: { ...BURST, clients: 5 },
     exchange: fail => whole => ({ usage: { ...whole.usage, consume: async () => fail() } }),
-    known: GIVEN_BACK,
+    known: ['key', 'burst 2, daily 3, clients 5'],
   },
 ]
 
@@ -317,7 +351,11 @@ describe('a stream', () => {
     const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 5 }, ({ usage }) => ({
       usage: { ...usage, consume },
     }))
-    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...GIVEN_BACK])
+    expect(shown(await ask(), id)).toEqual([
+      'DB_EXECUTE_FAILED',
+      'key',
+      'burst 2, daily 3, subnets 5',
+    ])
     expect(ends).toEqual(['cancelled'])
     close()
   })
@@ -326,7 +364,7 @@ describe('a stream', () => {
     const { id, ask, close, ends, stream } = createStreams({ ...BURST, subnets: 5 })
     stream.totals = null
     const outcome = await ask()
-    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', ...GIVEN_BACK])
+    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', 'key', 'burst 2, daily 3, subnets 5'])
     expect(ends).toEqual(['cancelled'])
     close()
   })

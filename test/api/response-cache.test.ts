@@ -129,7 +129,8 @@ async function isReused(text: string, first: number, again: number): Promise<boo
 const REUSES: readonly (readonly [text: string, first: number, again: number, is: boolean])[] = [
   ['', 0, 0, true],
   ['', 0, 300, true], // the older row is 600 s old
-  ['', 0, 300.999, true],
+  ['', 0, 300.001, false],
+  ['', 0.001, 299.999, true],
   ['', 0, 301, false],
   ['time=900', 0, 600, true],
   ['time=900', 0, 601, false],
@@ -139,9 +140,10 @@ const REUSES: readonly (readonly [text: string, first: number, again: number, is
   ['type=http', 0, 500, true],
   ['type=socks5', 0, 301, false],
   ['type=socks4', 0, 1e6, true],
-  ['', 10, 9.999, false], // what was too old may be young enough
-  ['', 10.9, 10, true], // the same second
-  ['', 10.9, 9, false],
+  ['', 10, 9, false], // what was too old may be young enough
+  ['', 10, 9.001, true], // all ages are rounded up
+  ['', 10.9, 10.1, true],
+  ['', 10.9, 10, false],
   ['type=socks4', 10, 9, false],
   ['get=json', 0, 300, true],
   ['get=json&wrap=1', 0, 300, true],

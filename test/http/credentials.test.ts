@@ -28,11 +28,9 @@ describe('keyOf', () => {
     ['key=K', null, 'K'],
     ['type=http&key=K', null, 'K'],
     ['key=a%2Bb%20c', null, 'a+b c'],
-    ['key=&key=K', null, 'K'],
     ['', 'Bearer K', 'K'],
     ['', 'bearer K', 'K'],
     ['', 'Bearer   K  ', 'K'],
-    ['key=', 'Bearer K', 'K'],
     ['key=K', 'Bearer K', 'K'],
     ['key=K', 'Basic dTpw', 'K'],
     ['key=K', '', 'K'],
@@ -48,6 +46,12 @@ describe('keyOf', () => {
     ['key', null],
     ['key=', null],
     ['key=&key=', null],
+    ['key=', 'Bearer K'],
+    ['key', 'Bearer K'],
+    ['%6bey=', 'Bearer K'],
+    ['key=&key=K', null],
+    ['key=K&key=', null],
+    ['key=K&key=', 'Bearer K'],
     ['Key=K', null],
     ['kkey=K', null],
     ['type=http', null],
@@ -113,7 +117,6 @@ describe('the query string of a request', () => {
     ['http://127.0.0.1:8080/api?key=K&count=2', null, 'K', '&count=2'],
     // Not plain, or not once: it stays, and is skipped as a parameter.
     ['/api?key=a%2Bb', null, 'a+b', 'key=a%2Bb'],
-    ['/api?key=&key=K', null, 'K', 'key=&key=K'],
     ['/api?%6bey=K', null, 'K', '%6bey=K'],
     ['/api?xkey=1&key=K', null, 'K', 'xkey=1&key=K'],
     ['/api?key=K&city=%6b', null, 'K', 'key=K&city=%6b'],
@@ -287,6 +290,7 @@ describe('the key', () => {
   registry.plans.set({ ...UNLIMITED, name: 'unlimited' })
   registry.keys.add({ key, label: '', plan: 'unlimited', expiresAt: null }, T0)
   const handle = createHandler({
+    clock: () => T0,
     access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(provider),
     cache: createResponseCache({ reader: list, streamer: null, provider, bytesMax: 0 }),
@@ -308,13 +312,13 @@ describe('the key', () => {
   test('that came in the header is not repeated when it is a parameter name, too', async () => {
     expect(await messageOf(`${key}=1`, `Bearer ${key}`)).toStartWith('unknown parameter')
     expect(await messageOf(`${key}=1`, `Bearer ${key}`)).not.toContain(key)
-    expect(await messageOf(`a${key}=1&key=`, `Bearer ${key}`)).not.toContain(key)
+    expect(await messageOf(`a${key}=1`, `Bearer ${key}`)).not.toContain(key)
   })
 
   test('is never in a message, whatever the query string', async () => {
     const escaped = `%${key.charCodeAt(0).toString(16)}${key.slice(1)}`
     const slips = [key, escaped, `x${key}`, `${key}.`, `key${key}`, ' key', 'Key']
-    const keyed = fc.constantFrom('', `key=${key}`, `key=${escaped}`, 'key=', `key=&key=${key}`)
+    const keyed = fc.constantFrom('', '', `key=${key}`, `key=${escaped}`, 'key=')
     const values = fc.oneof(valueText, fc.constantFrom(key, escaped))
     const query = fc.tuple(keyed, queryOf(slips, values), keyed, fc.constantFrom(...slips, 'x'))
     const header = fc.constantFrom(null, `Bearer ${key}`, `bearer  ${key} `, `Basic ${key}`)

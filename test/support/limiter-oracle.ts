@@ -245,6 +245,10 @@ export function networksOf(caller: Caller, served: readonly string[], callerNetw
   ].flatMap(({ quota, ...set }) => (quota === null ? [] : [{ ...set, quota }]))
 }
 
+/** The name that RateLimit has for the quota of a subject of `networksOf`. */
+export const quotaName = (subject: string): string =>
+  subject.endsWith(':served') ? 'subnets' : 'clients'
+
 /** The name of a day's set of networks. */
 export const setName = (subject: string, day: number): string => `${subject} ${day}`
 
@@ -275,13 +279,22 @@ export function createLimiterOracle() {
       for (const [i, history] of its.entries()) markGivenBack(history, instants[i] ?? 0)
     },
 
-    /** The status of the limits of a caller. */
+    /** The status of the limits of a caller, those of networks last. */
     limits(caller: Caller, ip: string, nowMs: number): LimitStatus[] {
       const { rules, its, counts } = lookUp(caller, ip)
-      return rules.flatMap((rule, i) => {
+      const windows = rules.flatMap((rule, i) => {
         const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, Infinity)
         return statusesOf(counted, nowMs, 0)
       })
+      const atMs = Math.max(nowMs, its[0]?.at.at(-1) ?? nowMs)
+      const networks = networksOf(caller, [], '').map(({ subject, quota }) => ({
+        name: quotaName(subject),
+        quota,
+        windowSeconds: DAY_MS / SECOND_MS,
+        remaining: Math.max(0, quota - (sets.get(setName(subject, dayOf(atMs)))?.size ?? 0)),
+        resetSeconds: wholeSeconds(midnightAfter(atMs) - nowMs),
+      }))
+      return [...windows, ...networks]
     },
 
     /** Adds an answer's networks; `null`, or the size of the day's set that they do not fit in. */

@@ -3,7 +3,7 @@
  * response cache for as long as they are right. So a draw costs what a cached answer costs.
  */
 import type { Share } from '../../access/entitlements.ts'
-import { toSeconds } from '../../lib/time.ts'
+import { ageClock } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { countFirst, countSince, draw, type Matches, matchAt } from '../../proxies/draw.ts'
 import { AT, type Found } from '../../proxies/row.ts'
@@ -45,8 +45,7 @@ function createIds(): (query: Query) => string {
 const undrawn = ({ filter }: Query) => ({ ...filter, sort: null, count: null })
 
 /** The oldest check that a query allows, Unix seconds. */
-const sinceOf = ({ filter }: Query, nowMs: number): number =>
-  toSeconds(nowMs) - filter.ageMaxSeconds
+const sinceOf = ({ filter }: Query, nowMs: number): number => ageClock(nowMs) - filter.ageMaxSeconds
 
 /** Draws answers from matches; `null` where they have to be streamed. */
 function createDrawing({ reader, render }: Pick<DrawParts, 'reader' | 'render'>) {
@@ -99,8 +98,8 @@ function createReadings(streamer: AnswerStreamer | null) {
     if (streamer === null) throw new Error('matches are too many, and nothing reads them')
     const name = `${version} ${id}`
     const known = underWay.get(name)
-    if (known !== undefined && known.fromSeconds <= toSeconds(nowMs)) return known.reading
-    const fresh = { fromSeconds: toSeconds(nowMs), reading: streamer.matches(query, nowMs, share) }
+    if (known !== undefined && known.fromSeconds <= ageClock(nowMs)) return known.reading
+    const fresh = { fromSeconds: ageClock(nowMs), reading: streamer.matches(query, nowMs, share) }
     underWay.set(name, fresh)
     const forget = (): void => {
       if (underWay.get(name) === fresh) underWay.delete(name)
@@ -118,7 +117,7 @@ export function createDraws(parts: DrawParts) {
   const readMany = createReadings(streamer)
 
   const store = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
-    entries.set(id, { content, listVersion, fromSeconds: toSeconds(nowMs), toSeconds: Infinity })
+    entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
 
   /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
   function findFew(
@@ -161,7 +160,7 @@ export function createDraws(parts: DrawParts) {
     const asked = { nowMs, needsSubnets, share: shareOf() }
     const id = idOf(query)
     const version = reader.version()
-    const content = entries.lookUp(id, version, toSeconds(nowMs))?.content
+    const content = entries.lookUp(id, version, ageClock(nowMs))?.content
     if (isSet(content)) return drawNow(query, content, asked)
     const isLong = content === 'too-large' || !hasTime(asked.share)
     const set = isLong ? null : findFew(query, id, version, asked)

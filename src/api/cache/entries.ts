@@ -16,7 +16,7 @@ export type Content = Answer | MatchSet | 'too-large' | null
 export type Entry = {
   content: Content
   listVersion: string
-  /** Unix seconds between which the entry is right, both included. */
+  /** Seconds of `ageClock` between which the entry is right, both included. */
   fromSeconds: number
   toSeconds: number
 }

@@ -3,7 +3,7 @@
  * is looked up once for each version of it, and a long scan happens in the streamer.
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { toSeconds } from '../../lib/time.ts'
+import { ageClock } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
 import type { Lacks, ProxyReader } from '../../proxies/store.ts'
@@ -27,12 +27,15 @@ function notFound(
   const error = (why: string) =>
     new ApiError('PROXIES_NOT_FOUND', `no proxies match the filters${why}`)
   if (newestSeconds === null) return error(': the list is empty')
-  const newestAge = toSeconds(nowMs) - newestSeconds
+  const newestAge = ageClock(nowMs) - newestSeconds
   const { ageMaxSeconds } = filter
+  const reasons: string[] = []
+  // First, because another `time` would not help then.
+  if (lacking.length > 0) reasons.push(`no proxy in the list has the given ${anyOf(lacking)}`)
   if (newestAge > ageMaxSeconds) {
-    return error(`: the newest check is ${newestAge} s old, and time allows ${ageMaxSeconds} s`)
+    reasons.push(`the newest check is ${newestAge} s old, and time allows ${ageMaxSeconds} s`)
   }
-  if (lacking.length > 0) return error(`: no proxy in the list has the given ${anyOf(lacking)}`)
+  if (reasons.length > 0) return error(`: ${reasons.join('; ')}`)
   if (!isWorksSet) return error('')
   return error(`; without works, the demo key gets works=${filter.worksMin}`)
 }

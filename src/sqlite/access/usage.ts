@@ -4,13 +4,20 @@
  */
 import type { Database } from 'bun:sqlite'
 import { HISTORY_DAYS } from '../../access/history.ts'
-import { consume, type NetworkTable } from '../../access/network-quota.ts'
+import {
+  consume,
+  type NetworkCounts,
+  type NetworkSet,
+  type NetworkTable,
+} from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import { admit, giveBack, type Subject, UNUSED, type UsageTable } from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { codeOf } from '../../lib/errors.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
+import { dataVersionOf } from '../database.ts'
 import { createAdmissionLog } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
 import type { SnapshotOptions } from './snapshot.ts'
@@ -62,6 +69,37 @@ export function takeLock(begin: () => void, { msMax, pause, stopwatch }: LockWai
 /** Networks that a prune removes at a time: requests wait for it. */
 const REMOVE_SLICE = 2_000
 
+/** Counts of networks in memory. */
+const COUNTS_MAX = 10_000
+
+/**
+ * Counts networks. A count takes a millisecond for a set of tens of thousands, and refusals may come in
+ * any number, so it is kept until the table changes.
+ */
+function createNetworkCounter(db: Database) {
+  const select = db.prepare<{ n: number }, [string, string, string, number]>(
+    `select count(*) as n from networks
+     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
+  )
+  const version = dataVersionOf(db)
+  const known = createBoundedMap<string, NetworkCounts>(COUNTS_MAX)
+  let seenVersion = version()
+  return {
+    /** Call this when this connection changes the table. */
+    forget: (): void => known.clear(),
+    of({ subject: { kind, id }, day }: { subject: Subject; day: number }): NetworkCounts {
+      const current = version()
+      if (current !== seenVersion) known.clear()
+      seenVersion = current
+      const name = `${day} ${kind} ${id}`
+      const count = (set: NetworkSet): number => select.get(kind, id, set, day)?.n ?? 0
+      const counts = known.get(name) ?? { served: count('served'), callers: count('callers') }
+      known.set(name, counts)
+      return counts
+    },
+  }
+}
+
 /** The table of networks. */
 function createNetworkTable(db: Database) {
   const select = db.prepare<{ network: string }, [string, string, string, number]>(
@@ -79,13 +117,19 @@ function createNetworkTable(db: Database) {
   const removeOf = db.prepare<never, [string, string]>(
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
+  const count = createNetworkCounter(db)
   return {
+    count: count.of,
     networks: ({ kind, id }, set, day) =>
       new Set(select.all(kind, id, set, day).map(({ network }) => network)),
     addNetworks({ kind, id }, set, day, networks) {
+      count.forget()
       for (const network of networks) insert.run(kind, id, set, day, network)
     },
-    removeOf: ({ kind, id }: Subject): void => void removeOf.run(kind, id),
+    removeOf({ kind, id }: Subject): void {
+      count.forget()
+      removeOf.run(kind, id)
+    },
     /** Removes a slice of the networks of earlier days; returns whether more may remain. */
     removeBefore: (day: number): boolean => remove.run(day, REMOVE_SLICE).changes === REMOVE_SLICE,
   } satisfies NetworkTable & { [method: string]: unknown }
@@ -162,6 +206,7 @@ export function createUsageStore(
       admissions.catchUp()
       return batch.map(subject => admissions.read(subject) ?? UNUSED)
     },
+    countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {
         const mayMove = keyUse.moveDays(admissions.timeOf(nowMs))

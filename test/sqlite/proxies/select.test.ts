@@ -235,8 +235,10 @@ describe('the age of a check', () => {
     [599, T0, 'abe'],
     [601, T0, 'abcde'],
     [0, T0, 'ae'],
-    [600, T0 - 1, 'abcde'],
-    [600, T0 + 999, 'abce'], // checks are known to the second
+    [600, T0 - 1000, 'abcde'],
+    [600, T0 - 999, 'abce'], // not a millisecond too old
+    [600, T0 - 1, 'abce'],
+    [600, T0 + 1, 'abe'],
     [600, T0 + 1000, 'abe'],
     [0, T0 + 300_000, 'e'],
     [0, T0 + 301_000, ''],
@@ -475,7 +477,7 @@ function model(
     proxy =>
       NUMBERS.every(admits => admits(proxy, filter)) &&
       NAMES.every(admits => admits(proxy, filter)) &&
-      Math.floor(nowMs / 1000) - proxy.checkedAt <= filter.ageMaxSeconds &&
+      nowMs - proxy.checkedAt * 1000 <= filter.ageMaxSeconds * 1000 &&
       isAddressed(proxy, filter, addressBits),
   )
   const ordered = matching.sort(

@@ -3,7 +3,7 @@
  * the answer. What the filters mean is in the contract, A4.
  */
 
-import { toSeconds } from '../../../lib/time.ts'
+import { ageClock } from '../../../lib/time.ts'
 import type { Filter, Sort } from '../../../proxies/filter.ts'
 import { createMatcher } from '../../../proxies/matcher.ts'
 import { ANONS, servicesToBits, TYPES } from '../../../proxies/proxy.ts'
@@ -120,7 +120,7 @@ export function searchOf(
   const decided = decides === null ? false : conditions[decides]
   return {
     path,
-    since: { sql: 'checked_at >= ?', values: [toSeconds(nowMs) - filter.ageMaxSeconds] },
+    since: { sql: 'checked_at >= ?', values: [ageClock(nowMs) - filter.ageMaxSeconds] },
     rest: all.filter(condition => condition !== decided),
     all,
     order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,

@@ -70,11 +70,10 @@ export function allowed(random: () => number, key: string): Credential {
   const ways: readonly Credential[] = [
     { pieces: [`key=${plain}`], headers: [] },
     { pieces: [`key=${plain}`], headers: [] },
-    { pieces: [`key=${plain}`, 'key='], headers: [] },
     { pieces: [`%6b%65%79=${plain}`], headers: [] },
     { pieces: [`key=${escapedWhole(key)}`], headers: [] },
     { pieces: [], headers: [bearer] },
-    { pieces: ['key='], headers: [bearer.replace('Bearer ', 'bearer   ')] },
+    { pieces: [], headers: [bearer.replace('Bearer ', 'bearer   ')] },
     { pieces: [`key=${plain}`], headers: [bearer] },
     { pieces: [`key=${plain}`], headers: ['Authorization: Basic eDp5'] },
   ]
@@ -89,6 +88,8 @@ export function misplaced(random: () => number, key: string, other: string): Cre
   const at = between(random, 0, 9)
   const ways: readonly Credential[] = [
     { pieces: [`key=${plain}`, `key=${plain}`], headers: [] },
+    { pieces: [`key=${plain}`, 'key='], headers: [] },
+    { pieces: ['key='], headers: [bearer] },
     { pieces: [`key=${plain}`, `key=${encodeURIComponent(other)}`], headers: [] },
     { pieces: [`key=${encodeURIComponent(other)}`], headers: [bearer] },
     { pieces: [`key=${plain}`, `${plain}=1`], headers: [] },

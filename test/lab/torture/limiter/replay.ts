@@ -8,6 +8,7 @@ import {
   emptyHistory,
   type History,
   overAdmissions,
+  quotaName,
   type Rule,
   rateLimitOf,
   setName,
@@ -45,7 +46,7 @@ const NETWORK_ITEMS = /(?:^|, )"(subnets|clients)";r=(\d+);t=\d+/g
 
 /** How many networks RateLimit says are left of a quota. */
 function leftOf({ rateLimit }: Observed, subject: string): number {
-  const name = subject.endsWith(':served') ? 'subnets' : 'clients'
+  const name = quotaName(subject)
   const [, , left] = [...rateLimit.matchAll(NETWORK_ITEMS)].find(([, item]) => item === name) ?? []
   return Number(left ?? Number.NaN)
 }
@@ -142,6 +143,21 @@ function statesBetween(histories: readonly History[], from: number, to: number):
 
 type Bounds = { from: number; to: number }
 
+const NO_SET: NetworkSet = { subject: '', day: 0, seq: [], networks: [] }
+
+/** Whether RateLimit says of each quota of networks what was left of it at some time between. */
+const showsQuotas = (
+  journal: Journal,
+  observed: Observed,
+  atMs: number,
+  { from, to }: Bounds,
+): boolean =>
+  quotasOf(observed, []).every(({ subject, quota }) => {
+    const { seq } = journal.sets.get(setName(subject, dayOf(atMs))) ?? NO_SET
+    const used = quota - leftOf(observed, subject)
+    return countBelow(seq, from) <= used && used <= countBelow(seq, to)
+  })
+
 /** Whether a refusal by window or day is right in every field, for one of the states. */
 function isRight(journal: Journal, observed: Observed, { from, to }: Bounds): boolean {
   const { of, code, fields, rules, nowMs, rateLimit, retryAfter } = observed
@@ -149,17 +165,16 @@ function isRight(journal: Journal, observed: Observed, { from, to }: Bounds): bo
   const dailyLimit = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== dailyLimit || Number(retryAfter) !== fields.retry_after) return false
   return statesBetween(histories, from, to).some(({ counts, seq }) => {
-    const { decision } = decide(rules, histories, counts, nowMs, seq)
+    const { decision, instants } = decide(rules, histories, counts, nowMs, seq)
     return (
       decision.kind === 'refused' &&
+      showsQuotas(journal, observed, Math.max(...instants), { from, to }) &&
       REFUSALS[of.caller][decision.by] === code &&
       decision.retryAfterSeconds === fields.retry_after &&
-      rateLimitOf(decision.limits) === rateLimit
+      rateLimitOf(decision.limits) === rateLimit.replace(NETWORK_ITEMS, '')
     )
   })
 }
-
-const NO_SET: NetworkSet = { subject: '', day: 0, seq: [], networks: [] }
 
 /** Whether a refusal for networks is right: they do not fit in a set of the size it names. */
 function isRightForNetworks(

@@ -1,0 +1,78 @@
+/** The time of a response (spec 2.2, 2.3) is when it is sent, which may be long after the request. */
+import { afterAll, expect, test } from 'bun:test'
+import type { Later } from '../../src/access/auth-throttle.ts'
+import { ApiError } from '../../src/api/errors.ts'
+import type { AnswerStreamer } from '../../src/api/streaming.ts'
+import { ASK, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ROWS: readonly TestRow[] = [{ ip: '192.0.2.1:80', type: 'http' }]
+const LIMITS = { burst: { requests: 3, seconds: 60 }, subnets: 9 }
+const WAITED_SECONDS = 20
+const SENT_AT = new Date(T0 + WAITED_SECONDS * 1000).toISOString()
+
+/** A service in which every answer takes so long to find. */
+async function slowService(found: AnswerStreamer['stream']) {
+  const service = await startInProcess(dataDirectory(ROWS, LIMITS), {}, ({ proxies }) => ({
+    proxies: { ...proxies, find: () => 'too-large', findEndpoints: () => 'too-large' },
+    streamer: {
+      ...NO_STREAMER,
+      async stream(...query) {
+        await null
+        service.setClock(WAITED_SECONDS)
+        return found(...query)
+      },
+    },
+  }))
+  return service
+}
+
+test('a long answer that waited 20 s in vain is refused at that time, and so are its limits (B9)', async () => {
+  const service = await slowService(async () => {
+    throw new ApiError('RATE_LIMIT_EXCEEDED', 'it has waited', { retryAfterSeconds: 1 })
+  })
+  const { status, text, headers } = await service.request(ASK)
+  expect([status, JSON.parse(text).timestamp]).toEqual([429, SENT_AT])
+  const untilMidnight = 12 * 3600 - WAITED_SECONDS
+  expect(headers.get('ratelimit')).toBe(`"burst";r=3;t=0, "subnets";r=9;t=${untilMidnight}`)
+})
+
+test('the envelope of an answer that waited has the time at which it is sent', async () => {
+  const chunks = ['{"timestamp":"', '"}'].map(text => Buffer.from(text))
+  const service = await slowService(async () => ({
+    ...{ kind: 'rendered', oldestSeconds: T0 / 1000 },
+    answer: { kind: 'answer', records: 1, subnets: [1], chunks },
+  }))
+  const { text } = await service.request(`${ASK}&get=json&wrap=1`)
+  expect(JSON.parse(text)).toEqual({ timestamp: SENT_AT })
+})
+
+test('a refusal that is delayed after many wrong keys has the time at which it is sent', async () => {
+  const delayed: Parameters<Later>[0][] = []
+  const later: Later = run => {
+    delayed.push(run)
+    return () => {}
+  }
+  const service = await startInProcess(dataDirectory(ROWS, LIMITS), { later })
+  const wrong = () => service.request('/api?key=pl_wrong')
+  for (let n = 0; n < 10; n += 1) {
+    expect(JSON.parse((await wrong()).text).timestamp).toBe(new Date(T0).toISOString())
+  }
+  const last = wrong()
+  while (delayed.length === 0) await null
+  service.setClock(WAITED_SECONDS)
+  for (const run of delayed) run()
+  expect(JSON.parse((await last).text).timestamp).toBe(SENT_AT)
+})
+
+test('HEAD has the date at which it is sent', async () => {
+  const service = await slowService(async () => {
+    throw new ApiError('RATE_LIMIT_EXCEEDED', 'it has waited', { retryAfterSeconds: 1 })
+  })
+  const { headers } = await service.request(ASK, { method: 'HEAD' })
+  expect(headers.get('date')).toBe(new Date(SENT_AT).toUTCString())
+})
