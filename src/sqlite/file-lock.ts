@@ -37,8 +37,11 @@ export function lockPlace(file: string, waitMs: number): Release | null {
     if (db !== null && failure === null) {
       giveToOwner(path)
       return () => {
-        rmSync(path, { force: true })
-        db.close()
+        try {
+          rmSync(path, { force: true })
+        } finally {
+          db.close()
+        }
       }
     }
     const isBusy = codeOf(failure).startsWith('SQLITE_BUSY')

@@ -24,8 +24,8 @@ const ROWS: readonly TestRow[] = Array.from({ length: 3_000 }, (_, n) => ({
 
 type Plans = { [name: string]: Partial<Limits> }
 
-/** A service with a key for each plan, named as its plan. */
-function createWorld(plans: Plans) {
+/** A data directory with a key for each plan, named as its plan. */
+function directoryOf(plans: Plans): string {
   const dir = temporaryDirectory()
   addList(dir, ROWS)
   const keys = Object.keys(plans).filter(plan => plan !== 'demo' && plan !== 'temp')
@@ -35,6 +35,11 @@ function createWorld(plans: Plans) {
     keys.map(key => ({ key, plan: key })),
     T0,
   )
+  return dir
+}
+
+/** A server on a data directory. */
+function createWorld(plans: Plans, dir = directoryOf(plans)) {
   const registry = openServerRegistry(dir, () => {})
   const clock = () => T0
   const list = openServerList(dir, PROVIDER, clock, () => {})
@@ -87,6 +92,23 @@ test('one key with all the long answers that its plan allows does not keep other
   expect(all.filter(({ outcome }) => outcome !== null)).toHaveLength(5)
   await other.cancel()
   close()
+})
+
+test('a key has as many long answers as its plan allows on all servers of a data directory together', async () => {
+  const plans = { one: { downloads: 2 } }
+  const dir = directoryOf(plans)
+  const [here, there] = [createWorld(plans, dir), createWorld(plans, dir)]
+  const two = [await streamOf(here.ask('one')), await streamOf(there.ask('one'))]
+  const more = [here.ask('one'), there.ask('one')]
+  for (const { outcome } of more) expect(outcome).toBeNull()
+  await two[0]?.cancel() // here
+  const next = await Promise.race(more.map(streamOf))
+  expect(more.filter(({ outcome }) => outcome !== null)).toHaveLength(1)
+  await Promise.all([two[1], next].map(stream => stream?.cancel()))
+  const last = await Promise.all(more.map(streamOf))
+  await Promise.all(last.map(stream => stream.cancel()))
+  here.close()
+  there.close()
 })
 
 test('a stream that was read to its end makes room for the next', async () => {

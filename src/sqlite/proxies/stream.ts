@@ -3,6 +3,7 @@
  * main thread. Chunks are pulled one by one, as fast as the client reads them, and only the next one
  * is rendered in advance, so a stream uses the memory of two or three chunks.
  */
+import { dirname } from 'node:path'
 import { type Later, timerLater } from '../../access/auth-throttle.ts'
 import type { Share } from '../../access/entitlements.ts'
 import type { Totals } from '../../api/answer.ts'
@@ -10,6 +11,7 @@ import { ApiError } from '../../api/errors.ts'
 import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { toStoreError } from '../errors.ts'
+import { createClaims } from '../streaming/claims.ts'
 import {
   createExchange,
   type FromWorker,
@@ -161,8 +163,10 @@ export function createStreamer(
   const verified = withHooks(hooks, exchange, setup.file)
   const { slots, trialSlots, waitMsMax, later } = { ...LIMITS, ...limits }
   const elapsedMs = stopwatch()
-  const acquirePlan = createSlots({ slots, waitMsMax, later, elapsedMs })
-  const acquireTrial = createSlots({ slots: trialSlots, waitMsMax, later, elapsedMs })
+  const claims = createClaims(dirname(setup.file))
+  const pool = { waitMsMax, later, elapsedMs, claim: claims.claim }
+  const acquirePlan = createSlots({ ...pool, slots })
+  const acquireTrial = createSlots({ ...pool, slots: trialSlots })
   const parts = { exchange, verified, later }
   let lastId = 0
 
@@ -206,6 +210,9 @@ export function createStreamer(
       if (reply.kind === 'type') return reply.isThere
       throw new Error(`the stream worker sent ${reply.kind}`)
     },
-    close: exchange.close,
+    close() {
+      exchange.close()
+      claims.close()
+    },
   }
 }

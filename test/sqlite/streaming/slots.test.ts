@@ -2,19 +2,32 @@
 import { describe, expect, test } from 'bun:test'
 import type { Share } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { createSlots, type Slot } from '../../../src/sqlite/streaming/slots.ts'
+import type { Claim } from '../../../src/sqlite/streaming/claims.ts'
+import { createSlots, type PoolOptions, type Slot } from '../../../src/sqlite/streaming/slots.ts'
 
 const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
 const address = (id: string): Share => ({ id, isTrial: true, downloads: 1 })
 
 const WAIT_MS = 20_000
 
-/** A pool, and its timers. */
-function createPool(slots = 64) {
+/** What servers on one data directory may have together. */
+function createClaims(): Claim {
+  const counts = new Map<string, number>()
+  return ({ id, downloads }) => {
+    const count = counts.get(id) ?? 0
+    if (downloads !== null && count >= downloads) return null
+    counts.set(id, count + 1)
+    return () => void counts.set(id, (counts.get(id) ?? 0) - 1)
+  }
+}
+
+/** The pools of two servers on one data directory, and their timers. */
+function createPool(slots = 64, claim = createClaims()) {
   let nowMs = 0
   const timers = new Set<{ run: () => void; atMs: number }>()
-  const acquire = createSlots({
+  const options: PoolOptions = {
     slots,
+    claim,
     waitMsMax: WAIT_MS,
     elapsedMs: () => nowMs,
     later(run, ms) {
@@ -22,16 +35,17 @@ function createPool(slots = 64) {
       timers.add(timer)
       return () => timers.delete(timer)
     },
-  })
+  }
+  const servers = [createSlots(options), createSlots(options)]
   return {
     nowMs: () => nowMs,
     timers,
     /** Asks for a slot; what came of it so far is in `state`. */
-    ask(share: Share) {
+    ask(share: Share, server = 0) {
       const asked: { state: 'waits' | 'has' | ApiError; slot: Slot | null; atMs: number } = {
         ...({ state: 'waits', slot: null, atMs: Number.NaN } as const),
       }
-      acquire(share).then(
+      servers[server]?.(share).then(
         slot => Object.assign(asked, { state: 'has', slot, atMs: nowMs }),
         (error: unknown) => Object.assign(asked, { state: error, atMs: nowMs }),
       )
@@ -221,6 +235,67 @@ test('an address of demo has one, and is refused with 429 whatever it waits for'
   expect(asked.map(({ state }) => (state instanceof ApiError ? state.code : state))).toEqual([
     ...(['has', 'RATE_LIMIT_EXCEEDED', 'has', 'RATE_LIMIT_EXCEEDED'] as const),
   ])
+})
+
+describe('on two servers, a key', () => {
+  test('has at most `downloads` long answers together, and a further one as soon as one ends', async () => {
+    const pool = createPool()
+    const four = [0, 1, 0, 1].map(server => pool.ask(key('a'), server))
+    const fifth = pool.ask(key('a'), 1)
+    const other = pool.ask(key('b'), 1)
+    await pool.pass(3_000)
+    expect(four.map(({ state }) => state)).toEqual(['has', 'has', 'has', 'has'])
+    expect([fifth.state, other.state, other.atMs]).toEqual(['waits', 'has', 0])
+    four[0]?.slot?.release() // on the other one
+    await pool.pass(100)
+    expect(fifth.state).toBe('has')
+    expect(pool.ask(key('a'), 0).state).toBe('waits')
+  })
+
+  test('is refused with 429 after 20 s, and nothing is left of it', async () => {
+    const pool = createPool()
+    const four = Array.from({ length: 4 }, () => pool.ask(key('a'), 0))
+    const fifth = pool.ask(key('a'), 1)
+    await pool.pass(WAIT_MS - 1)
+    expect(fifth.state).toBe('waits')
+    await pool.pass(1)
+    expect(refusalOf(fifth)).toEqual(['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }])
+    await pool.pass(1_000)
+    expect(pool.timers.size).toBe(0)
+    for (const { slot } of four) slot?.release()
+    const next = pool.ask(key('a'), 1)
+    await pool.pass(0)
+    expect([next.state, next.atMs]).toEqual(['has', pool.nowMs()])
+  })
+
+  test('that waits for another server does not keep others from a free slot', async () => {
+    const pool = createPool(2)
+    for (let n = 0; n < 2; n += 1) pool.ask(key('a', 2), 0)
+    const blocked = pool.ask(key('a', 2), 1)
+    await pool.pass(50)
+    const others = ['b', 'c'].map(id => pool.ask(key(id), 1))
+    await pool.pass(0)
+    expect([blocked, ...others].map(({ state }) => state)).toEqual(['waits', 'has', 'has'])
+  })
+})
+
+test('what cannot be counted is refused, and nothing is left of it', async () => {
+  const refusal = new ApiError('DB_EXECUTE_FAILED', 'it cannot be counted')
+  let isFailing = true
+  const pool = createPool(1, () => {
+    if (isFailing) throw refusal
+    return () => {}
+  })
+  const first = pool.ask(key('a'))
+  await pool.pass(0)
+  expect(first.state).toBe(refusal)
+  isFailing = false
+  const [second, third] = [pool.ask(key('a')), pool.ask(key('b'))]
+  await pool.pass(0)
+  isFailing = true
+  second.slot?.release()
+  await pool.pass(2_000)
+  expect([third.state, pool.timers.size]).toEqual([refusal, 0])
 })
 
 test('a slot is released once, and nothing is left of it', async () => {
