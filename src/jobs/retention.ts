@@ -1,11 +1,13 @@
 /** Owns retention: removing proxies not checked recently, and usage that no limit counts. */
 import type { UsageStore } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
-import { MINUTE_MS } from '../lib/time.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
 
 const EVERY_MS = MINUTE_MS
+/** The first prune of usage: a start has to answer requests first. */
+const FIRST_PRUNE_MS = 10 * SECOND_MS
 
 /** So many rows removed in one round are reported, or this share of the list if that is not few. */
 const MANY_ROWS = 1_000
@@ -48,4 +50,4 @@ export const pruneUsage = (
   usage: Pick<UsageStore, 'prune'>,
   clock: Clock,
   onFailure: OnFailure,
-): Job => repeatInSlices(() => usage.prune(clock()), EVERY_MS, onFailure)
+): Job => repeatInSlices(() => usage.prune(clock()), EVERY_MS, onFailure, FIRST_PRUNE_MS)

@@ -15,19 +15,21 @@ export function repeat(work: () => void, everyMs: number): Job {
 }
 
 /**
- * Calls `work` now and every `everyMs`, and again in a later turn of the event loop while it
- * returns true (more remains). A failure ends the round, see `isTrue`.
+ * Calls `work` now, or after `firstMs`, and every `everyMs`, and again in a later turn of the event
+ * loop while it returns true (more remains). A failure ends the round, see `isTrue`.
  */
 export function repeatInSlices(
   work: () => Awaitable<boolean>,
   everyMs: number,
   onFailure: OnFailure,
+  firstMs = 0,
 ): Job {
   let isStopped = false
   const round = async (): Promise<void> => {
     if (!isStopped && (await isTrue(work, onFailure))) setTimeout(round, 1)
   }
-  void round()
+  if (firstMs === 0) void round()
+  else setTimeout(round, firstMs).unref()
   const { stop } = repeat(() => void round(), everyMs)
   return {
     stop() {

@@ -61,6 +61,9 @@ const latestAdmission = (entries: readonly LogEntry[]): number =>
 const isAdmission = (entry: LogEntry): boolean =>
   entry.length === 5 && entry[0] !== 'use' && entry[0] !== 'reset'
 
+/** Whether a batch was written by a flush of the use of keys, which writes nothing else. */
+const isUseOnly = (text: string): boolean => text.startsWith('[["use"')
+
 /** The content of snapshot and log in memory. */
 function createContent(db: Database, chunks: number) {
   const selectBatches = db.prepare<BatchRow, [number]>(
@@ -81,15 +84,20 @@ function createContent(db: Database, chunks: number) {
     throughs: new Array<number>(chunks).fill(0),
   }
 
-  function apply([id, admissions]: BatchRow): void {
+  function apply([id, text]: BatchRow): void {
     const isIncluded = (chunk: number): boolean => id <= (content.throughs[chunk] ?? 0)
-    const entries = JSON.parse(admissions) as LogEntry[]
+    const entries = JSON.parse(text) as LogEntry[]
     for (const entry of entries) {
       requireInstant(entry[2])
       applyEntry(content, entry, isIncluded)
     }
-    content.lastId = id
     content.latestMs = latestAdmission(entries) || content.latestMs
+  }
+
+  /** Applies a batch at a start: what no admission needs is left until the history is read. */
+  function applyFirst(batch: BatchRow): void {
+    if (isUseOnly(batch[1])) content.history.defer(() => apply(batch))
+    else apply(batch)
   }
 
   const batchesAfter = (id: number) => selectBatches.values(id) as BatchRow[] // untyped
@@ -103,6 +111,7 @@ function createContent(db: Database, chunks: number) {
       const firstId = batches[0]?.[0] ?? content.lastId + 1
       if (firstId !== content.lastId + 1) return false
       for (const batch of batches) apply(batch)
+      content.lastId = batches.at(-1)?.[0] ?? content.lastId
       return true
     },
 
@@ -120,8 +129,8 @@ function createContent(db: Database, chunks: number) {
       const through = Math.min(...content.throughs)
       const batches = batchesAfter(Math.max(0, through - 1)) // the last one stays in the log
       content.latestMs = 0
-      content.lastId = through
-      for (const batch of batches) apply(batch)
+      for (const batch of batches) applyFirst(batch)
+      content.lastId = batches.at(-1)?.[0] ?? through
       content.logChars = batches.reduce((sum, [, { length }]) => sum + length, 0)
     }),
   }

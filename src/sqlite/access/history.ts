@@ -51,6 +51,8 @@ const hourEntryOf = ({ id, hourMs, requests, usage }: Known): HourEntry => [
 /** The chunks; `onDamage` is called with the failure to read one, and throws. */
 function createChunks(count: number, subjects: Subjects, onDamage: (cause: unknown) => never) {
   let chunks = Array.from({ length: count }, emptyChunk)
+  /** What is applied before anything is read, see `defer`. */
+  let deferred: (() => void)[] = []
   const at = (index: number): Chunk => chunks[index] ?? emptyChunk()
 
   /** Applies an entry to a chunk, later if that was not read yet. */
@@ -80,12 +82,25 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
     for (const entry of waiting) applyTo(chunk.keys, entry)
   }
 
+  function applyDeferred(): void {
+    const all = deferred
+    deferred = []
+    try {
+      for (const applyBatch of all) applyBatch()
+    } catch (cause) {
+      onDamage(cause)
+    }
+  }
+
   return {
     apply,
     settle,
+    applyDeferred,
+    defer: (applyBatch: () => void): void => void deferred.push(applyBatch),
 
     /** A chunk with all that is known of its keys. */
     read(index: number): Chunk {
+      applyDeferred()
       const chunk = at(index)
       if (chunk.text !== null) readText(chunk, chunk.text)
       for (const subject of subjects.inChunk(index)) settle(subject)
@@ -98,6 +113,7 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
 
     clear(): void {
       chunks = chunks.map(emptyChunk)
+      deferred = []
     },
   }
 }
@@ -163,6 +179,8 @@ export function createHistory(
 
   return {
     settle: chunks.settle,
+    /** Leaves what a start need not read, and what only adds to days, until something is read. */
+    defer: chunks.defer,
 
     /** Counts an admission of a subject. Addresses of temporary keys are counted by the keys. */
     admit(subject: Known, atMs: number): void {
@@ -188,6 +206,7 @@ export function createHistory(
 
     /** Forgets a day, after what is counted with the subject. */
     move(entry: MovedEntry, isIncluded = never): void {
+      chunks.applyDeferred() // while the day is there
       const subject = subjects.key(entry[1])
       if (subject !== null) chunks.settle(subject)
       apply(entry, isIncluded)

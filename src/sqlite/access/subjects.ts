@@ -146,8 +146,17 @@ function createIndex(chunks: number) {
     inChunk: (chunk: number): readonly Known[] => byChunk[chunk] ?? [],
 
     add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-      const counts = { requests: 0, hourMs: 0, records: 0, refused: 0, notedMs: 0 }
-      const known = { kind, id, chunk, usage, ...counts }
+      const known = {
+        kind,
+        id,
+        chunk,
+        usage,
+        requests: 0,
+        hourMs: 0,
+        records: 0,
+        refused: 0,
+        notedMs: 0,
+      }
       byId[kind].set(id, known)
       byChunk[chunk]?.push(known)
       return known
