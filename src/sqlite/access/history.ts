@@ -44,8 +44,8 @@ const EXAMINE_SLICE = 600
 const hourOf = (ms: number): number => Math.floor(ms / HOUR_MS) * HOUR_MS
 
 /** The requests of a subject that its chunk does not have yet. */
-const hourEntryOf = ({ id, hourMs, requests, usage }: Known): HourEntry => [
-  ...(['hour', id, hourMs, requests, usage.latestMs] as const),
+const hourEntryOf = ({ id, hourMs, hourRequests, latestMs }: Known): HourEntry => [
+  ...(['hour', id, hourMs, hourRequests, latestMs] as const),
 ]
 
 /** The chunks; `onDamage` is called with the failure to read one, and throws. */
@@ -64,9 +64,9 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
 
   /** Moves the requests that are counted with a subject to its chunk. */
   function settle(subject: Known): void {
-    if (subject.requests === 0) return
+    if (subject.hourRequests === 0) return
     apply(subject.chunk, hourEntryOf(subject))
-    subject.requests = 0
+    subject.hourRequests = 0
   }
 
   function readText(chunk: Chunk, text: string): void {
@@ -190,7 +190,7 @@ export function createHistory(
         chunks.settle(subject)
         subject.hourMs = hourOf(atMs)
       }
-      subject.requests += 1
+      subject.hourRequests += 1
     },
 
     admitDemo: (atMs: number, isIncluded = never): void =>

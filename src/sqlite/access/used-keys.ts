@@ -98,9 +98,11 @@ function addUse(known: UsedKey, [, , atMs, records, refused]: UseEntry): void {
 
 /** The key with an id, added if there is none. */
 function keyIn(keys: UsedKeys, id: string): UsedKey {
-  const known = keys.get(id) ?? { id, lastMs: 0, days: [] }
-  keys.set(id, known)
-  return known
+  const known = keys.get(id)
+  if (known !== undefined) return known
+  const added = { id, lastMs: 0, days: [] }
+  keys.set(id, added)
+  return added
 }
 
 /** Forgets a day, and the key when no day is left. */

@@ -391,7 +391,7 @@ describe('a request that is given back', () => {
       one.usage.giveBack([lost])
       const later = open()
       for (const { read } of [one, two, later]) {
-        expect(read(K1)).toEqual({ admissions: [], day: TODAY, requests: 0, latestMs: T0 })
+        expect(read(K1)).toMatchObject({ admissions: [], day: TODAY, requests: 0, latestMs: T0 })
       }
       for (const { close } of [one, two, later]) close()
     }
