@@ -68,6 +68,8 @@ export function createApp(
     listen: (settings: Settings<'listen' | 'socketMode'>) => listen(http.service, settings),
     /** Sends every delayed refusal now, and stops delaying them. */
     releaseDelayed: throttle.release,
+    /** Refuses the answers that wait for their turn, and those that would from now on. */
+    refuseWaiting: (): void => streamer?.refuseWaiting(),
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }

@@ -38,8 +38,10 @@ export interface AnswerStreamer {
     needsTotals: boolean,
     share: Share,
   ): Promise<({ kind: 'rendered' } & Rendered) | AnswerStream>
-  /** All matches of a query, whatever its order and `count`. */
+  /** All matches of a query, whatever its order and `count`. This is no long answer of `share`. */
   matches(query: Query, nowMs: number, share: Share): Promise<Matches>
   /** Whether any proxy of the list has one of these types. */
   hasType(types: readonly ProxyType[]): Promise<boolean>
+  /** Refuses what waits for its turn, and what would wait from now on: the server is stopping. */
+  refuseWaiting(): void
 }

@@ -124,6 +124,7 @@ async function serve(serving: Serving): Promise<void> {
     await untilAborted(signal)
     log.say('stopping')
     app.releaseDelayed()
+    app.refuseWaiting()
     manager.stopping('finishing requests in flight')
     await drain(server, settings.grace)
     await app.logUnfinished()

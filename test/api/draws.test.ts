@@ -60,6 +60,7 @@ function worldOf(list: List, bytesMax = 2 ** 20) {
       return found
     },
     hasType: async types => hasType(types, true) === true,
+    refuseWaiting() {},
   }
   const parts = { reader, streamer, provider: PROVIDER, bytesMax }
   const cache = createResponseCache(parts, createDoorkeeper())

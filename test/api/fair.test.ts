@@ -5,6 +5,7 @@
  */
 import { afterAll, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
+import { keySubject } from '../../src/access/entitlements.ts'
 import { createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
@@ -54,8 +55,8 @@ function createWorld(plans: Plans, dir = directoryOf(plans)) {
   let asked = 0
   return {
     /** Asks for the whole list; no two filters are the same. */
-    ask(key: string, ip = '192.0.2.1') {
-      const queryString = `key=${key}&time=${86_400 + asked++}`
+    ask(key: string, ip = '192.0.2.1', more = '') {
+      const queryString = `key=${key}&time=${86_400 + asked++}${more}`
       const request = { key, queryString, ip: () => ip, nowMs: T0 }
       const answer: { outcome: Outcome | null; ended: Promise<Outcome> } = {
         outcome: null,
@@ -65,6 +66,13 @@ function createWorld(plans: Plans, dir = directoryOf(plans)) {
         answer.outcome = outcome
       })
       return answer
+    },
+    stop: () => streamer?.refuseWaiting(),
+    requestsOf: async (key: string): Promise<number> => {
+      const caller = access.authenticate(key, T0)
+      if (caller === null) throw new Error(`${key} is no key`)
+      const [used] = await registry.usage.peek([keySubject(caller.id)])
+      return used?.requests ?? 0
     },
     close() {
       list.close()
@@ -128,5 +136,27 @@ test('an address of demo has one long answer, and another address its own', asyn
   // What demo gets is masked and found whole: it keeps its slot until it is found.
   const outcomes = await Promise.all(answers.map(({ ended }) => ended))
   expect(outcomes.map(({ kind }) => kind)).toEqual(['answered', 'answered', 'answered'])
+  close()
+})
+
+test('a server that stops refuses a waiting long answer with 503, and gives it back', async () => {
+  const { ask, stop, requestsOf, close } = createWorld({ one: { downloads: 1 } })
+  const [first, second] = [ask('one'), ask('one')]
+  const stream = await streamOf(first)
+  expect([second.outcome, await requestsOf('one')]).toEqual([null, 2])
+  stop()
+  const outcome = await second.ended
+  expect(outcome).toMatchObject({ kind: 'refused', error: { status: 503 } })
+  expect(await requestsOf('one')).toBe(1)
+  await stream.cancel()
+  close()
+})
+
+test('a draw of a few is no long answer: it does not wait for those of its key', async () => {
+  const { ask, close } = createWorld({ one: { downloads: 1 } })
+  const stream = await streamOf(ask('one'))
+  const drawn = await ask('one', undefined, '&sort=random&count=1').ended
+  expect(drawn).toMatchObject({ kind: 'answered', answer: { kind: 'answer', records: 1 } })
+  await stream.cancel()
   close()
 })

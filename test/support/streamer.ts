@@ -10,4 +10,5 @@ export const NO_STREAMER: AnswerStreamer = {
   stream: unexpected,
   matches: unexpected,
   hasType: unexpected,
+  refuseWaiting() {},
 }

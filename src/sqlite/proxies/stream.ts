@@ -11,7 +11,7 @@ import { ApiError } from '../../api/errors.ts'
 import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { toStoreError } from '../errors.ts'
-import { createClaims } from '../streaming/claims.ts'
+import { type Claim, createClaims } from '../streaming/claims.ts'
 import {
   createExchange,
   type FromWorker,
@@ -164,16 +164,27 @@ export function createStreamer(
   const { slots, trialSlots, waitMsMax, later } = { ...LIMITS, ...limits }
   const elapsedMs = stopwatch()
   const claims = createClaims(dirname(setup.file))
-  const pool = { waitMsMax, later, elapsedMs, claim: claims.claim }
-  const acquirePlan = createSlots({ ...pool, slots })
-  const acquireTrial = createSlots({ ...pool, slots: trialSlots })
+  const poolsWith = (claim: Claim) => {
+    const pool = { waitMsMax, later, elapsedMs, claim }
+    return {
+      plan: createSlots({ ...pool, slots }),
+      trial: createSlots({ ...pool, slots: trialSlots }),
+    }
+  }
+  const answers = poolsWith(claims.claim)
+  /** For scans of the list, which no reader can hold up: they are not counted as long answers. */
+  const scans = poolsWith(() => () => {})
   const parts = { exchange, verified, later }
   let lastId = 0
 
   /** Works in a slot of `share`. */
-  async function inSlot<T>(share: Share, work: (slot: Slot, owner: Owner) => Promise<T>) {
+  async function inSlot<T>(
+    pools: typeof answers,
+    share: Share,
+    work: (slot: Slot, owner: Owner) => Promise<T>,
+  ) {
     const { id, isTrial } = share
-    const slot = await (isTrial ? acquireTrial : acquirePlan)(share)
+    const slot = await (isTrial ? pools.trial : pools.plan).acquire(share)
     try {
       return await work(slot, { id, isTrial })
     } catch (error) {
@@ -190,7 +201,7 @@ export function createStreamer(
 
   return {
     stream: (query, nowMs, needsTotals, share) =>
-      inSlot(share, async (slot, owner) => {
+      inSlot(answers, share, async (slot, owner) => {
         const reply = await ask({ kind: 'find', query, nowMs, needsTotals, owner })
         if (reply.kind === 'begun') return createStream(reply, slot, parts)
         slot.release()
@@ -199,7 +210,7 @@ export function createStreamer(
         throw new Error(`the stream worker sent ${reply.kind}`)
       }),
     matches: (query, nowMs, share) =>
-      inSlot(share, async (slot, owner) => {
+      inSlot(scans, { ...share, downloads: null }, async (slot, owner) => {
         const reply = await ask({ kind: 'match', query, nowMs, owner })
         slot.release()
         if (reply.kind === 'matched') return reply.matches
@@ -209,6 +220,12 @@ export function createStreamer(
       const reply = await ask({ kind: 'find-type', types })
       if (reply.kind === 'type') return reply.isThere
       throw new Error(`the stream worker sent ${reply.kind}`)
+    },
+    refuseWaiting() {
+      for (const { plan, trial } of [answers, scans]) {
+        plan.refuseWaiting()
+        trial.refuseWaiting()
+      }
     },
     close() {
       exchange.close()

@@ -41,6 +41,8 @@ export type PoolOptions = {
   claim: Claim
 }
 
+const STOPPING = 'the server is stopping; try again shortly'
+
 const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
   new ApiError(code, message, { retryAfterSeconds: 1 })
 
@@ -132,18 +134,22 @@ type QueueParts = Pick<PoolOptions, 'later' | 'waitMsMax' | 'elapsedMs'> & {
 
 /** What waits for slots. */
 function createQueue({ later, waitMsMax, elapsedMs, take, onFailure }: QueueParts) {
-  let size = 0
+  /** What ends the wait of each with an error. */
+  const failures = new Set<(error: unknown) => void>()
   return {
     hasRoom: (holder: Holder): boolean =>
-      holder.waiting.size < WAITING_EACH_MAX && size < WAITING_MAX,
-    isEmpty: (): boolean => size === 0,
+      holder.waiting.size < WAITING_EACH_MAX && failures.size < WAITING_MAX,
+    isEmpty: (): boolean => failures.size === 0,
+    failAll(error: unknown): void {
+      for (const fail of failures) fail(error)
+    },
 
     /** Waits until `grant` of what is added to the holder takes a slot, or for too long. */
     wait(holder: Holder): Promise<Slot> {
       const { promise, resolve, reject } = Promise.withResolvers<Slot>()
       const leave = (): void => {
         holder.waiting.delete(one)
-        size -= 1
+        failures.delete(fail)
         cancel()
       }
       const fail = (error: unknown): void => {
@@ -166,7 +172,7 @@ function createQueue({ later, waitMsMax, elapsedMs, take, onFailure }: QueuePart
       }
       const cancel = later(() => fail(refusalOf(holder)), waitMsMax)
       holder.waiting.add(one)
-      size += 1
+      failures.add(fail)
       return promise
     },
   }
@@ -211,24 +217,35 @@ export function createSlots({ slots, waitMsMax, later, elapsedMs, claim }: PoolO
     return !queue.isEmpty()
   })
 
-  /**
-   * A slot for a long answer of `share`, at once or when others are released.
-   * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long,
-   *   DB_EXECUTE_FAILED when others keep all slots, or what `claim` throws.
-   */
-  return async function acquire(share: Share): Promise<Slot> {
-    const holder = holders.of(share)
-    try {
-      const isFirst = held() < slots && holder.waiting.size === 0 && mayHoldMore(holder)
-      const slot = isFirst ? take(holder) : null
-      if (slot !== null) return slot
-      if (!queue.hasRoom(holder)) throw refusalOf(holder)
-    } catch (error) {
-      holders.forgetUnused(holder)
-      throw error
-    }
-    const waiting = queue.wait(holder)
-    keepRelieving()
-    return waiting
+  let isStopping = false
+
+  return {
+    /**
+     * A slot for a long answer of `share`, at once or when others are released.
+     * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long,
+     *   DB_EXECUTE_FAILED when others keep all slots, or what `claim` throws.
+     */
+    async acquire(share: Share): Promise<Slot> {
+      const holder = holders.of(share)
+      try {
+        const isFirst = held() < slots && holder.waiting.size === 0 && mayHoldMore(holder)
+        const slot = isFirst ? take(holder) : null
+        if (slot !== null) return slot
+        if (isStopping) throw refusal('DB_EXECUTE_FAILED', STOPPING)
+        if (!queue.hasRoom(holder)) throw refusalOf(holder)
+      } catch (error) {
+        holders.forgetUnused(holder)
+        throw error
+      }
+      const waiting = queue.wait(holder)
+      keepRelieving()
+      return waiting
+    },
+
+    /** Refuses what waits, and what would wait from now on. */
+    refuseWaiting(): void {
+      isStopping = true
+      queue.failAll(refusal('DB_EXECUTE_FAILED', STOPPING))
+    },
   }
 }

@@ -40,12 +40,13 @@ function createPool(slots = 64, claim = createClaims()) {
   return {
     nowMs: () => nowMs,
     timers,
+    refuseWaiting: () => servers[0]?.refuseWaiting(),
     /** Asks for a slot; what came of it so far is in `state`. */
     ask(share: Share, server = 0) {
       const asked: { state: 'waits' | 'has' | ApiError; slot: Slot | null; atMs: number } = {
         ...({ state: 'waits', slot: null, atMs: Number.NaN } as const),
       }
-      servers[server]?.(share).then(
+      servers[server]?.acquire(share).then(
         slot => Object.assign(asked, { state: 'has', slot, atMs: nowMs }),
         (error: unknown) => Object.assign(asked, { state: error, atMs: nowMs }),
       )
@@ -310,4 +311,22 @@ test('a slot is released once, and nothing is left of it', async () => {
   two.slot?.release()
   await pool.pass(2_000)
   expect([three.state, pool.timers.size]).toEqual(['has', 0])
+})
+
+test('when the server stops, what waits is refused with 503, and what would wait too', async () => {
+  const pool = createPool(2)
+  const [one, other] = [pool.ask(key('a')), pool.ask(key('b'))]
+  const waiting = [pool.ask(key('a')), pool.ask(key('c'))]
+  await pool.pass(0)
+  pool.refuseWaiting()
+  const late = pool.ask(key('d'))
+  await pool.pass(0)
+  for (const asked of [...waiting, late]) {
+    expect(refusalOf(asked)).toEqual(['DB_EXECUTE_FAILED', { retryAfterSeconds: 1 }])
+  }
+  expect([one.state, other.state]).toEqual(['has', 'has'])
+  one.slot?.release()
+  const free = pool.ask(key('d')) // it need not wait
+  await pool.pass(0)
+  expect(free.state).toBe('has')
 })
