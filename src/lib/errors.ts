@@ -48,7 +48,7 @@ export const codeOf = (thrown: unknown): string =>
 const REASONS: { readonly [code: string]: string } = {
   EISDIR: 'it is a directory, not a file',
   ENOTDIR: 'a part of its path is a file',
-  ERR_ENCODING_INVALID_ENCODED_DATA: 'it is not text in UTF-8',
+  ERR_ENCODING_INVALID_ENCODED_DATA: 'it is not text in UTF-8; save it as UTF-8',
 }
 
 /** Why a call of the system failed, such as `permission denied`; `null` for any other failure. */

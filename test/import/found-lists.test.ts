@@ -417,7 +417,7 @@ const REJECTED: readonly (readonly [what: string, text: string, says: RegExp])[]
   [
     '21.11.2026',
     'ip,type,timecheck\n192.0.2.1:80,http,\n192.0.2.2:80,http,21.11.2026 10:00\n',
-    /^timecheck must be written YYYY-MM-DD HH:MM:SS: /,
+    /^timecheck must be written YYYY-MM-DD HH:MM:SS: in this form, some write the day first and some the month$/,
   ],
   [
     '11/21/26',
@@ -428,6 +428,26 @@ const REJECTED: readonly (readonly [what: string, text: string, says: RegExp])[]
     '2 minutes ago',
     'ip,type,last checked\n192.0.2.1:80,http,\n192.0.2.2:80,http,2 minutes ago\n',
     /^checked_at is relative.* --map COLUMN=-/,
+  ],
+  [
+    'a ping with a decimal comma',
+    'ip;type;ping\n192.0.2.1:80;http;0.21\n192.0.2.2:80;http;0,21\n',
+    /^ping must be a number of seconds, at least 0; it has a comma: decimals need a point, such as 0\.5$/,
+  ],
+  [
+    'the same with a unit',
+    'host;port;type;latency\n192.0.2.1;80;http;210 ms\n192.0.2.2;80;http;210,5 ms\n',
+    /^ping .*; it has a comma: /,
+  ],
+  [
+    'a decimal comma in works',
+    'ip;type;works\n192.0.2.1:80;http;97.5%\n192.0.2.2:80;http;97,5%\n',
+    /^works must be a number from 0 to 100; it has a comma: /,
+  ],
+  [
+    'no IPv4, where that is the first line and begins with a bracket',
+    '[2001:db8::1]:80\nhttp://192.0.2.1:80\n',
+    /^ip must be an IPv4 address with a port, a\.b\.c\.d:port$/,
   ],
   [
     'a country that is none',
@@ -474,6 +494,41 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
   ['names of hosts', 'proxy.example.com:8080\n', /addresses that are not IPv4: only a.b.c.d:port/],
   ['IPv6', 'socks5://[2001:db8::1]:1080\n', /addresses that are not IPv4: only a.b.c.d:port/],
   ['a table without addresses', 'name;kind\na;http\n', /looks like a table .*--map COLUMN=ip/],
+  [
+    'IPv6 at the first line',
+    '[2001:db8::1]:80\n',
+    /addresses that are not IPv4: only a.b.c.d:port/,
+  ],
+  [
+    'the configuration of proxychains',
+    '[ProxyList]\nsocks5 192.0.2.1 1080\n',
+    /looks like the configuration of proxychains: a line must read type:\/\/a.b.c.d:port/,
+  ],
+  [
+    'an array without quotes',
+    '[192.0.2.1:80, 192.0.2.2:80]',
+    /looks like a JSON array whose values have no quotes: write it as \["a.b.c.d:port", …\]/,
+  ],
+  [
+    'JSON with single quotes',
+    "['192.0.2.1:80']",
+    /line 1: not valid JSON; names and texts need double quotes/,
+  ],
+  [
+    'a table in cp1251',
+    Buffer.concat([Buffer.from('ip,type,city\n192.0.2.1:80,http,'), bytes(0xcc, 0xee)]),
+    /is not UTF-8 text; save it as UTF-8/,
+  ],
+  [
+    'UTF-16 without its mark',
+    Buffer.from('ip,type\n192.0.2.1:80,http\n', 'utf16le'),
+    /is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8/,
+  ],
+  [
+    'the same in Russian',
+    Buffer.from('ip,type,город\n192.0.2.1:80,http,Москва\n', 'utf16le'),
+    /save it as UTF-8/,
+  ],
   ['prose', 'come back\nlater\n', /looks like text: a line must read a.b.c.d:port/],
   ['a column twice', 'ip,type,type\n192.0.2.1:80,http,https\n', /has the column 'type' twice/],
   [

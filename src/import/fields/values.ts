@@ -50,8 +50,15 @@ export function numberOf(
     if (text === '') return null
     number = decimalOf(unit !== '' && text.endsWith(unit) ? text.slice(0, -unit.length) : text)
   }
-  return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}`)
+  return number >= 0 && number <= max ? number : bad(field, `must be ${accepts}${hintOf(value)}`)
 }
+
+/** A number as spreadsheets of many countries write it, perhaps with a unit. */
+const WITH_COMMA = /^\d+,\d+\s*[a-z%]*$/i
+const hintOf = (value: unknown): string =>
+  typeof value === 'string' && WITH_COMMA.test(value.trim())
+    ? '; it has a comma: decimals need a point, such as 0.5'
+    : ''
 
 /** The number of a text such as `12`, `0.5` or `5e-7`, NaN for any other. */
 function decimalOf(text: string): number {
@@ -167,7 +174,7 @@ const TIMECHECK = 'must be YYYY-MM-DD HH:MM:SS (UTC+2)'
 const UNCERTAIN: readonly (readonly [form: RegExp, sentence: string])[] = [
   [
     /^\d{1,2}[./]\d{1,2}[./](?:\d{4}|\d{2})\b/,
-    'must be written YYYY-MM-DD HH:MM:SS: here day and month could be either',
+    'must be written YYYY-MM-DD HH:MM:SS: in this form, some write the day first and some the month',
   ],
   [
     /\bago$/i,

@@ -109,7 +109,7 @@ async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
     try {
       return chunk ? decoder.decode(chunk, { stream: true }) : decoder.decode()
     } catch {
-      throw new UnusableFile(`is not ${name} text`)
+      throw new UnusableFile(`is not ${name} text; save it as UTF-8`)
     }
   }
   for await (const chunk of bytes) {

@@ -47,6 +47,16 @@ export const readRows = (
 const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[] = [
   [/^</, 'an HTML or XML page', 'get the list itself, as TXT, CSV or JSON'],
   [
+    /^(?:http|https|socks4|socks5)[ \t]+(?:\d{1,3}\.){3}\d{1,3}[ \t]+\d{1,5}\b/m,
+    'the configuration of proxychains',
+    'a line must read type://a.b.c.d:port',
+  ],
+  [
+    /^\[\s*(?:\d{1,3}\.){3}\d{1,3}:\d{1,5}\s*,/,
+    'a JSON array whose values have no quotes',
+    'write it as ["a.b.c.d:port", …]',
+  ],
+  [
     /^(?:\d{1,3}\.){3}\d{1,3}\s*$/m,
     'addresses without ports',
     'a line must read a.b.c.d:port or type://a.b.c.d:port',
@@ -64,13 +74,16 @@ const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[]
   [/^/, 'text', 'a line must read a.b.c.d:port or type://a.b.c.d:port'],
 ]
 
+const NO_TEXT =
+  'is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8'
+
 /**
  * The format of a file, from its beginning (`isComplete`: which is the whole file).
  * @throws UnusableFile when no format matches.
  */
 export function detectFormat(head: string, isComplete: boolean, names: Names): Format {
   const start = head.trimStart()
-  if (start.includes('\0')) throw new UnusableFile('is not text')
+  if (start.includes('\0')) throw new UnusableFile(NO_TEXT)
   const [format] = MATCHERS.find(([, matches]) => matches(start, isComplete, names)) ?? []
   if (format !== undefined) return format
   const [, looks, advice] = LOOKS.find(([form]) => form.test(start)) ?? ['', 'text', '']

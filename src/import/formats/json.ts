@@ -15,8 +15,11 @@ import {
   UnusableFile,
 } from '../sink.ts'
 
-/** Whether the text starts with an array or an object. */
-export const isJson = (head: string): boolean => /^[[{]/.test(head)
+/** Brackets that open arrays, and what a JSON value may begin with, or quotes that ought to be double. */
+const ARRAY = /^(?:\[\s*)+(?:[\]{"']|$|(?:-?\d+(?:\.\d+)?|true|false|null)\s*(?:[,\]]|$))/
+
+/** Whether the text starts with an object or an array: `[::1]:80` and `[ProxyList]` are neither. */
+export const isJson = (head: string): boolean => head.startsWith('{') || ARRAY.test(head)
 
 type Container = 'array' | 'object'
 
@@ -141,6 +144,8 @@ function takeRecord(
   else sink.row(line, type === undefined ? row : { type, ...row }, listedAs)
 }
 
+const QUOTES = '; names and texts need double quotes, other values are numbers, true, false or null'
+
 /** Follows the outer structure, one structural character or complete value at a time. */
 function createOutline(sink: RowSink) {
   const containers: Container[] = []
@@ -199,7 +204,7 @@ function createOutline(sink: RowSink) {
       const isStructural = source.length === 1 && !this.isValue(source)
       if (isStructural) return takeStructural(source, line)
       const parsed = parseJson(source)
-      if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON`)
+      if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON${QUOTES}`)
       if (expect.startsWith('key')) return takeKey(parsed)
       if (inEnvelope()) checkMember(key, parsed, line)
       else
