@@ -85,8 +85,8 @@ export interface Registry {
     list(nowMs: number): Awaitable<ListedKey[]>
     /** All keys as they are stored, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
-    /** Stores all of these keys, or none and returns why. */
-    load(keys: readonly StoredKey[]): Awaitable<LoadProblem[]>
+    /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */
+    load(keys: readonly StoredKey[], isTrial: boolean): Awaitable<LoadProblem[]>
   }
   plans: {
     /** All plans, by name. */

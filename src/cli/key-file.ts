@@ -217,18 +217,31 @@ function planProblems(lines: readonly KeyLine[], plans: readonly Plan[]): Proble
   })
 }
 
+/** Why keys cannot be stored. */
+function loadProblems(lines: readonly KeyLine[], problems: readonly LoadProblem[]): Problem[] {
+  return eachOnce(
+    problems.flatMap(problem => {
+      const of = lines[problem.index]
+      return of ? [{ line: of.line, reason: REASONS[problem.kind](problem, of) }] : []
+    }),
+  )
+}
+
 /** The first of the problems that say the same: many keys may be on a plan that is not there. */
 function eachOnce(problems: readonly Problem[]): Problem[] {
   const seen = new Set<string>()
   return problems.filter(({ reason }) => !seen.has(reason) && seen.add(reason))
 }
 
-/** Reports problems on stderr. @throws CommandError if there is any. */
+/** Reports problems on stderr, by line. @throws CommandError if there is any. */
 function refuse(file: string, problems: readonly Problem[]): void {
   if (problems.length === 0) return
-  for (const { line, reason } of problems.slice(0, SHOWN_MAX)) say(`${file}:${line}: ${reason}`)
+  const inOrder = problems.toSorted((a, b) => a.line - b.line)
+  for (const { line, reason } of inOrder.slice(0, SHOWN_MAX)) say(`${file}:${line}: ${reason}`)
   if (problems.length > SHOWN_MAX) say(`… and ${problems.length - SHOWN_MAX} more`)
-  throw new CommandError(`${file}: ${problems.length} bad lines; no key was imported`)
+  const count = new Set(problems.map(({ line }) => line)).size
+  const lines = count === 1 ? 'bad line' : 'bad lines'
+  throw new CommandError(`${file}: ${count} ${lines}; no key was imported`)
 }
 
 /** The text of a file, or of stdin. @throws CommandError when it cannot be read. */
@@ -265,20 +278,16 @@ export const importKeys = command({
   example: 'proxylist keys import customers.csv',
   async run({ settings: { data }, args: [file = ''], clock }) {
     const lines = readKeys(await textOfFile(file), clock())
-    refuse(
-      file,
-      lines.filter(line => line.kind === 'bad'),
-    )
     const keys = lines.filter(line => line.kind === 'key')
-    const problems = await withRegistry(data, async registry => {
-      refuse(file, planProblems(keys, await registry.plans.list()))
-      return registry.keys.load(keys.map(({ key }) => key))
+    const problems = await withRegistry(data, async ({ keys: { load }, plans }) => {
+      const known = [
+        ...lines.filter(line => line.kind === 'bad'),
+        ...planProblems(keys, await plans.list()),
+      ]
+      const stored = keys.map(({ key }) => key)
+      return [...known, ...loadProblems(keys, await load(stored, known.length > 0))]
     })
-    const bad = problems.flatMap(problem => {
-      const of = keys[problem.index]
-      return of ? [{ line: of.line, reason: REASONS[problem.kind](problem, of) }] : []
-    })
-    refuse(file, eachOnce(bad))
+    refuse(file, problems)
     say(`${keys.length} ${keys.length === 1 ? 'key is' : 'keys are'} imported`)
   },
 })

@@ -405,7 +405,7 @@ describe('keys export and keys import', () => {
     const there = cli(other)
     const { exitCode, stderr } = await there('keys import -', exported)
     const [, command = ''] =
-      /^-:[12]: there is no plan 'free'; make it with: proxylist (plans set free --.*)\nproxylist: -: 1 bad lines; no key was imported\n$/.exec(
+      /^-:[12]: there is no plan 'free'; make it with: proxylist (plans set free --.*)\nproxylist: -: 1 bad line; no key was imported\n$/.exec(
         stderr,
       ) ?? []
     expect([exitCode, stderr.includes(command)]).toEqual([1, true])
@@ -468,8 +468,39 @@ describe('keys import and plans (G5)', () => {
       exitCode: 1,
       stderr:
         "-:2: there is no plan 'gold'; make it with: proxylist plans set gold\n" +
-        'proxylist: -: 1 bad lines; no key was imported\n',
+        'proxylist: -: 1 bad line; no key was imported\n',
     })
+  })
+})
+
+describe('keys import of a file with several mistakes (G5)', () => {
+  test('names every bad line at once, by line: bad cells, plans that are missing, keys that are known', async () => {
+    const csv = 'key,label,plan\nab1,x,nope\nab 2,y,standard\nold,z,\nab3,x,nope\n'
+    const run = cli(temporaryDirectory())
+    await stdoutOf(run('keys add --key old'))
+    const { exitCode, stderr } = await run('keys import -', csv)
+    expect(exitCode).toBe(1)
+    expect(stderr).toMatch(
+      /^-:2: there is no plan 'nope'; [^\n]+\n-:3: key must be [^\n]+\n-:4: this key exists already, [^\n]+\nproxylist: -: 3 bad lines; no key was imported\n$/,
+    )
+    expect(await listed(run)).toHaveLength(1)
+  })
+
+  test('names a plan that is missing and one with other limits at once', async () => {
+    const run = cli(temporaryDirectory())
+    for (const plan of ['gold', 'free']) {
+      await stdoutOf(run(`plans set ${plan} --daily 7`))
+      await stdoutOf(run(`keys add --plan ${plan}`))
+    }
+    const exported = await stdoutOf(run('keys export'))
+    const there = cli(temporaryDirectory())
+    await stdoutOf(there('plans set gold --daily 8'))
+    const { exitCode, stderr } = await there('keys import -', exported)
+    expect(exitCode).toBe(1)
+    expect(stderr).toMatch(/^-:[12]: plan 'gold' has other limits here; /m)
+    expect(stderr).toMatch(/^-:[12]: there is no plan 'free'; /m)
+    expect(stderr).toEndWith('proxylist: -: 2 bad lines; no key was imported\n')
+    expect(await listed(there)).toEqual([])
   })
 })
 
@@ -503,10 +534,11 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
     [
       '-:3: key must be 1 to 256 characters without white space, not demo and not starting with temp_',
       '-:4: key must be 1 to 256 characters without white space, not demo and not starting with temp_',
+      "-:5: there is no plan 'gold'; make it with: proxylist plans set gold",
       '-:6: expires must be a duration such as 30d, a time such as 2027-01-31T00:00:00Z, or never',
       '-:7: plan must be a name of lower-case letters, digits, dots, dashes or underscores',
       '-:8: it has 2 cells, not 4',
-      'proxylist: -: 5 bad lines; no key was imported',
+      'proxylist: -: 6 bad lines; no key was imported',
     ],
   ],
   [

@@ -56,7 +56,7 @@ export function createKeyDump(db: Database, idOf: (hash: Uint8Array) => string |
     }),
 
     /** Keys of one call that are the same are found too: each is stored before the next is seen. */
-    load(keys: readonly StoredKey[]): LoadProblem[] {
+    load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
       db.run('begin immediate')
       try {
         const problems: LoadProblem[] = []
@@ -65,7 +65,7 @@ export function createKeyDump(db: Database, idOf: (hash: Uint8Array) => string |
           if (problem) problems.push(problem)
           else store(key)
         }
-        db.run(problems.length === 0 ? 'commit' : 'rollback')
+        db.run(problems.length === 0 && !isTrial ? 'commit' : 'rollback')
         return problems
       } catch (error) {
         if (db.inTransaction) db.run('rollback')
