@@ -3,7 +3,7 @@
  * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
  * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
  */
-import { messageOf } from './errors.ts'
+import { reasonOf } from './errors.ts'
 
 export type Log = {
   /** Whether lines are written at all; if not, callers need not build them. */
@@ -154,12 +154,12 @@ export function createLines(
       say(CLOSED)
       return
     }
-    const what = `access log lines could not be written: ${messageOf(error)}`
-    sayRepeated(what, `${countLines(batch)} ${what}`)
+    const what = `could not be written: ${reasonOf(error)}`
+    sayRepeated(`access log lines ${what}`, `${linesOf(countLines(batch))} ${what}`)
   }
 
   function sayDropped(why: string): void {
-    say(`${why}: ${dropped} access log lines were dropped`)
+    say(`${why}: ${linesOf(dropped)} ${dropped === 1 ? 'was' : 'were'} dropped`)
     dropped = 0
   }
 
@@ -201,6 +201,8 @@ export function createLines(
     },
   }
 }
+
+const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
 
 const countLines = (text: string): number => text.split('\n').length - 1
 

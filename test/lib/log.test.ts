@@ -45,6 +45,11 @@ function createWorld() {
 const systemError = (code: string, message: string): Error =>
   Object.assign(new Error(message), { code })
 
+const NO_SPACE = Object.assign(systemError('ENOSPC', 'ENOSPC: no space left on device, write'), {
+  errno: -28,
+  syscall: 'write',
+})
+
 describe('lines', () => {
   test('of one turn of the event loop are one write, those that come meanwhile the next', async () => {
     const { lines, written, end, said } = createWorld()
@@ -120,11 +125,13 @@ describe('lines that cannot be written', () => {
     lines.add('a')
     lines.add('b')
     await turn()
-    await end(systemError('ENOSPC', 'no space left on device'))
+    await end(NO_SPACE)
     lines.add('c')
     await turn()
     expect(written).toEqual(['a\nb\n', 'c\n'])
     expect(said).toEqual(['2 access log lines could not be written: no space left on device'])
+    await end(NO_SPACE)
+    expect(said.at(-1)).toBe('1 access log line could not be written: no space left on device')
   })
 
   test('drain waits for all of them', async () => {
