@@ -45,13 +45,16 @@ export function sourceProblems(dir: string, env: Environment): string[] {
     feeds = feedsOf(settings)
   })
   const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
+  const found = feeds.flatMap(feedProblems)
+  /** Whether this feed cannot be read now, whatever its last attempt said. */
+  const isNamed = (source: string): boolean => found.some(it => it.startsWith(`feed ${source}: `))
   return [
     ...unread,
     ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
-    ...feeds.flatMap(feedProblems),
+    ...found,
     ...settings.geoip.flatMap(file => problemOf(() => openGeoip([file]))),
     ...listFeeds(dir)
-      .filter(({ error }) => error !== '')
+      .filter(({ source, error }) => error !== '' && !isNamed(source))
       .map(({ source, error }) => `feed ${source}: ${error}`),
   ]
 }

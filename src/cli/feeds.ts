@@ -1,7 +1,7 @@
 /** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
 import { readFileSync } from 'node:fs'
 import { timerLater } from '../access/auth-throttle.ts'
-import { listFeeds, withFeeds, withList } from '../app.ts'
+import { hasDirectory, listFeeds, missingDirectory, withFeeds, withList } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../import/feeds/feed.ts'
@@ -66,6 +66,7 @@ const showFeeds = command({
   settings: ['data', 'json'],
   example: 'proxylist feeds --json',
   async run({ settings: { data, json } }) {
+    if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
     const states = listFeeds(data)
     if (states.length === 0 && !json) return say(`no feed was fetched into ${data} yet`)
     await printStates(states, json)

@@ -56,8 +56,17 @@ export const FEEDS: readonly Transcript[] = [
     ],
   },
   {
-    name: 'feeds of a directory that has none says so, and makes nothing',
+    name: 'feeds of a directory that is not there says so, as other commands do, and makes nothing',
+    steps: [['feeds'], ['feeds', '--json'], ['feeds']].map(args => ({
+      args: [...args, '--data', 'mistyped'],
+      exitCode: 1,
+      stderr: /^proxylist: there is no data directory mistyped; check --data, [^\n]+\n$/,
+    })),
+  },
+  {
+    name: 'feeds of a directory that has none says so',
     steps: [
+      { args: ['keys', 'add'], stdout: /./, stderr: /./ },
       { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' },
       { args: ['feeds', '--json'], stdout: '[]\n' },
     ],
@@ -84,6 +93,12 @@ export const BAD_FEEDS: readonly Transcript[] = ['serve', 'fetch'].flatMap(comma
     [command, '--feeds', 'feeds.conf'],
     `feeds.conf:2: unknown option 'typ'; ${LINE}`,
     { 'feeds.conf': 'a.txt\nb.txt typ=http\n' },
+  ),
+  bad(
+    `${command} names the line of a feeds file with a quote that is not closed`,
+    [command, '--feeds', 'feeds.conf'],
+    'feeds.conf:2: has a double quote that is not closed',
+    { 'feeds.conf': 'a.txt # "ours\n"100.csv\n' },
   ),
   bad(
     `${command} names a feeds file that it cannot read`,

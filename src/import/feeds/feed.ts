@@ -103,6 +103,8 @@ function toFeed(words: readonly string[], everyMs: number, where: string): Feed 
  * belongs to the source before it. @throws CommandError (usage) saying what is accepted.
  */
 export function parseFeeds(text: string, everyMs: number, where: string): Feed[] {
+  const hasOpenQuote = (line: string): boolean => line.split('"').length % 2 === 0
+  if (text.split('\n').some(hasOpenQuote)) wrong(where, 'has a double quote that is not closed')
   const groups: string[][] = []
   for (const word of wordsOf(text)) {
     if (!isOption(word)) groups.push([word])
@@ -111,11 +113,15 @@ export function parseFeeds(text: string, everyMs: number, where: string): Feed[]
   return groups.map(words => toFeed(words, everyMs, where))
 }
 
+/** A line without its comment; `#` in double quotes starts none. */
+const withoutComment = (line: string): string =>
+  line.replace(/("[^"]*")|(?:^|\s)#.*$/g, (_, quoted = '') => quoted)
+
 /** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
 export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
   return text.split(/\r?\n/).flatMap((line, i) => {
     const where = `${file}:${i + 1}`
-    const feeds = parseFeeds(line.replace(/(?:^|\s)#.*$/, ''), everyMs, where)
+    const feeds = parseFeeds(withoutComment(line), everyMs, where)
     return feeds.length <= 1 ? feeds : wrong(where, 'has more than one feed; each has its own line')
   })
 }

@@ -79,6 +79,9 @@ describe('a line of a feed', () => {
     ['http://a/ headers=', '--feed: headers must be the path of a file'],
     ['/a headers=/h', '--feed: headers= is for URLs; a path has no headers'],
     ['ftp://u:secret@h/x', '--feed: ftp://***@h/x must be an http:// or https:// URL'],
+    ['"/a', '--feed: has a double quote that is not closed'],
+    ['"/a\n"/b', '--feed: has a double quote that is not closed'],
+    ['/a "/b c" "/d', '--feed: has a double quote that is not closed'],
     ['http://', '--feed: http://*** must be an http:// or https:// URL'],
   ]
   test.each(WRONG)('%s is refused', (line, says) => {
@@ -103,8 +106,14 @@ describe('a feeds file', () => {
     const feeds = parseFeedsFile(text, EVERY_MS, 'feeds.conf')
     expect(feeds.map(({ source }) => source)).toEqual(['http://a/x#part', '/b'])
   })
+  test('has # in quotes, and quotes in comments', () => {
+    const text = '"/lists #1/a.csv" every=5s # "ours\n/b # a " b\n# "\n'
+    const feeds = parseFeedsFile(text, EVERY_MS, 'feeds.conf')
+    expect(feeds.map(({ source }) => source)).toEqual(['/lists #1/a.csv', '/b'])
+  })
   test.each([
     ['/a\n/b typ=http', "feeds.conf:2: unknown option 'typ'"],
+    ['/a\n"100.csv\n', 'feeds.conf:2: has a double quote that is not closed'],
     ['/a /b', 'feeds.conf:1: has more than one feed; each has its own line'],
   ])('names the line that is wrong: %j', (text, says) => {
     expect(thrownBy(() => parseFeedsFile(text, EVERY_MS, 'feeds.conf')).message).toStartWith(says)
