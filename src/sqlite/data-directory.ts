@@ -9,6 +9,7 @@ import { walOf } from './database-files.ts'
 
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
+export const FEEDS_FILE = 'feeds.db'
 
 /** What creates each of the databases. */
 export const ORIGINS = {

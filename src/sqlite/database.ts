@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { strayWal } from './data-directory.ts'
 import { freshFile, linkDatabase, removeDatabase, removeWal, walOf } from './database-files.ts'
-import { explain, isDamage, isLasting } from './errors.ts'
+import { emptied, explain, isDamage, isLasting } from './errors.ts'
 import { lockPlace } from './file-lock.ts'
 import { type Holds, isOfEarlierSchema, migrate, refuseForeign } from './migrate.ts'
 
@@ -112,7 +112,7 @@ export function requireHeader(file: string, holds: Holds): void {
 function requireFile(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found === undefined) throw new StoreError(`${file} is missing`)
-  if (found.size === 0) throw new StoreError(`${file} is damaged: it is empty`, { isDamage: true })
+  if (found.size === 0) throw new StoreError(emptied(file), { isDamage: true })
 }
 
 /**

@@ -1,13 +1,13 @@
 /** Owns the failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
 import { statfsSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { CommandError, codeOf, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
+import { FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
 
 const EXPLANATIONS: { [code: string]: string } = {
   SQLITE_NOTADB: 'is not a database',
-  SQLITE_CORRUPT:
-    'is damaged: restore a backup (a list can also be imported again, with --replace)',
+  SQLITE_CORRUPT: 'is damaged',
   SQLITE_CANTOPEN: 'cannot be opened or created (is the directory writable?)',
   SQLITE_READONLY: 'cannot be written (read-only file or directory)',
   SQLITE_PERM: 'cannot be opened (permission denied)',
@@ -17,6 +17,23 @@ const EXPLANATIONS: { [code: string]: string } = {
 }
 
 const DAMAGE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR_SHORT_READ)/
+
+const RESTORE = 'restore a backup with: proxylist restore --force FILE'
+/** What mends a file that does not hold what it should, by its name. */
+const REMEDIES: { readonly [name: string]: string } = {
+  [PROXY_FILE]: `import the whole list again with: proxylist import --replace FILE, or ${RESTORE}`,
+  [FEEDS_FILE]: 'remove it: each feed is then fetched in full once',
+}
+const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
+
+const withRemedy = (file: string, what: string): string =>
+  `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
+/** The sentence about a database whose file has no content. */
+export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
+/** A sentence without its remedy, for a file in an archive. */
+export const withoutRemedy = (sentence: string): string =>
+  sentence.replace(/( is (?:damaged|not a database))[:;].*/s, '$1')
+
 /** After these, close and reopen the connection. */
 const UNUSABLE = /^SQLITE_(?:CORRUPT|NOTADB|IOERR|CANTOPEN|READONLY)/
 /** When opening, these need an operator. While a database is open, `UNUSABLE` decides. */
@@ -65,7 +82,8 @@ export function explain(file: string, error: unknown): string {
   const given = codeOf(error)
   const cause = MAY_BE_FULL.test(given) && isDiskFull(file) ? FULL : given
   const code = Object.keys(EXPLANATIONS).find(name => cause.startsWith(name))
-  return `${file} ${code ? EXPLANATIONS[code] : `cannot be used (${messageOf(error)})`}`
+  const what = (code && EXPLANATIONS[code]) ?? `cannot be used (${messageOf(error)})`
+  return HAS_REMEDY.test(cause) ? withRemedy(file, what) : `${file} ${what}`
 }
 
 /** Turns a failure of a store into a `StoreError`; returns any other failure unchanged. */

@@ -11,7 +11,7 @@ export const DAMAGES: readonly Damage[] = [
     dir => {
       for (const file of [PROXY_FILE, ACCESS_FILE]) writeFileSync(join(dir, file), 'x'.repeat(9999))
     },
-    / is not a database$/,
+    / is not a database; .*restore a backup with: proxylist restore --force FILE$/,
   ],
   [
     'a database of another program',
@@ -41,7 +41,7 @@ export const DAMAGES: readonly Damage[] = [
       openRegistry(dir).close()
       for (const file of [PROXY_FILE, ACCESS_FILE]) overwrite(join(dir, file), 4096)
     },
-    / is damaged/,
+    / is damaged; .*restore a backup with: proxylist restore --force FILE$/,
   ],
   [
     'the two files in each other’s place',

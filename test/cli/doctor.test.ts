@@ -87,6 +87,18 @@ const TROUBLES: readonly Trouble[] = [
     'list',
     /damaged|malformed/,
   ],
+  [
+    'a list that is no database, with what mends it,',
+    dir => writeFileSync(join(dir, PROXY_FILE), 'hello\n'),
+    'list',
+    /proxies\.db is not a database; import .*: proxylist import --replace FILE, or restore .* --force FILE$/,
+  ],
+  [
+    'keys that are empty, with what mends them,',
+    dir => truncateSync(join(dir, ACCESS_FILE), 0),
+    'keys and usage',
+    /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
+  ],
   ['no keys', dir => rmSync(join(dir, ACCESS_FILE)), 'keys and usage', /^there is no .*keys add$/],
   [
     'truncated keys',
@@ -227,6 +239,18 @@ describe('feeds and places', () => {
     const wrong = await wrongIn(healthy(), env)
     expect(Object.keys(wrong)).toEqual(['feeds'])
     expect(wrong.feeds).toMatch(found)
+  })
+
+  test('a feed that cannot be read is named once, also after an attempt that failed', async () => {
+    const dir = healthy()
+    const fetched = await proxylist(['fetch', '--feed', '/none.csv', '--data', dir])
+    expect(fetched.exitCode).toBe(1)
+    const gone = 'feed /none.csv: cannot be read (no such file or directory)'
+    expect((await wrongIn(dir)).feeds).toBe(gone)
+    const named = 'feed /none.csv: no such file or directory'
+    expect((await wrongIn(dir, { PROXYLIST_FEED: '/none.csv' })).feeds).toBe(named)
+    const both = await wrongIn(dir, { PROXYLIST_FEED: '/other.csv' })
+    expect(both.feeds).toBe(`feed /other.csv: no such file or directory; ${gone}`)
   })
 
   test('files with secrets that others can read', async () => {

@@ -121,7 +121,7 @@ describe('a list that is damaged before the start', () => {
   test('is refused by list and import, except with --replace, which says so', async () => {
     const dir = dataDirectory(ROWS)
     flip(join(dir, PROXY_FILE))
-    const damaged = expect.stringMatching(/^proxylist: \S+ is damaged.* --replace\)?\n$/)
+    const damaged = expect.stringMatching(/^proxylist: \S+ is damaged.* --replace[^\n]*\n$/)
     for (const args of [['list'], ['import', '-']]) {
       const outcome = await proxylist([...args, '--data', dir], { stdin: NEW_LIST })
       expect(outcome).toEqual({ exitCode: 1, stdout: '', stderr: damaged as never })
@@ -211,7 +211,9 @@ describe('access.db', () => {
     truncateSync(join(dir, ACCESS_FILE), 0)
     await using program = startProgram(['serve', '--data', dir, '--listen', '127.0.0.1:0'])
     expect(await program.ended).toBe(1)
-    expect(program.written.stderr).toMatch(/^proxylist: \S+access\.db is damaged: it is empty\n$/)
+    expect(program.written.stderr).toMatch(
+      /^proxylist: \S+access\.db is damaged: it is empty; restore a backup with: .*\n$/,
+    )
   })
 })
 

@@ -5,6 +5,7 @@ import { CommandError, StoreError } from '../../src/lib/errors.ts'
 import { supervise } from '../../src/sqlite/supervise.ts'
 
 const FILE = '/data/some.db'
+const RESTORE = 'restore a backup with: proxylist restore --force FILE'
 const END = '; answering 503 until that is over'
 
 /** A failure of SQLite, as it comes from another thread too. */
@@ -138,12 +139,8 @@ describe('a use throws', () => {
     ['SQLITE_READONLY', `${FILE} cannot be written (read-only file or directory)`, false],
     ['SQLITE_IOERR_WRITE', UNUSABLE_SENTENCE, false],
     ['SQLITE_IOERR_SHORT_READ', UNUSABLE_SENTENCE, true],
-    ['SQLITE_NOTADB', `${FILE} is not a database`, true],
-    [
-      'SQLITE_CORRUPT_INDEX',
-      `${FILE} is damaged: restore a backup (a list can also be imported again, with --replace)`,
-      true,
-    ],
+    ['SQLITE_NOTADB', `${FILE} is not a database; ${RESTORE}`, true],
+    ['SQLITE_CORRUPT_INDEX', `${FILE} is damaged; ${RESTORE}`, true],
     ['SQLITE_ERROR', `${FILE} cannot be used (SQLITE_ERROR)`, false],
   ]
   test.each(SENTENCES)(

@@ -5,7 +5,7 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { systemClock } from '../../lib/clock.ts'
 import { CommandError, messageOf } from '../../lib/errors.ts'
-import { explain } from '../errors.ts'
+import { emptied, explain } from '../errors.ts'
 import { keepStamp } from '../integrity/file-stamp.ts'
 import { APPLICATION_IDS } from '../migrate.ts'
 import { type Copy, type CopyResult, sizeOf } from './copy.ts'
@@ -46,7 +46,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
 
 /** Opens an existing file. Its content stays the same, but SQLite may move its WAL into it. */
 function openExisting(file: string): Database {
-  if (sizeOf(file) === 0) throw new CommandError(`${file} is damaged: it is empty`)
+  if (sizeOf(file) === 0) throw new CommandError(emptied(file))
   try {
     return new Database(file, { create: false, readwrite: true, strict: true })
   } catch (error) {

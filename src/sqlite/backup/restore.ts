@@ -23,7 +23,7 @@ import { formatInstant } from '../../lib/time.ts'
 import { openAccessFile } from '../access/store.ts'
 import { hasDirectory } from '../data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from '../database-files.ts'
-import { explain, isBusy, isStoreFailure } from '../errors.ts'
+import { explain, isBusy, isStoreFailure, withoutRemedy } from '../errors.ts'
 import { FEEDS_FILE } from '../feeds/store.ts'
 import { checkRegistry } from '../integrity/check.ts'
 import { checkInWorker } from '../integrity/check-in-worker.ts'
@@ -206,7 +206,7 @@ async function extractAndVerify(
     if (!(error instanceof CommandError)) throw error
     // The path of an extracted file says nothing to the operator, nor how to mend it.
     const message = error.message.replaceAll(`${scratch}/`, `${file}: `)
-    throw new CommandError(message.replace(/ is damaged:.*/s, ' is damaged'), error.exitCode)
+    throw new CommandError(withoutRemedy(message), error.exitCode)
   }
 }
 

@@ -6,12 +6,13 @@ import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { FeedKey, FeedState, FeedStore } from '../../import/feeds/store.ts'
 import { HOUR_MS } from '../../lib/time.ts'
+import { FEEDS_FILE } from '../data-directory.ts'
 import { type OpenMode, openDatabase } from '../database.ts'
 import { isAlive, removeDatabase } from '../database-files.ts'
 import { isDamage } from '../errors.ts'
 import feeds from './migrations/1-feeds.sql' with { type: 'text' }
 
-export const FEEDS_FILE = 'feeds.db'
+export { FEEDS_FILE }
 
 /** The scripts of the schema, version by version. */
 const FEEDS_SCHEMA = [feeds]

@@ -90,7 +90,9 @@ test('a file that is damaged is named where it is only read, and else made again
   const dir = temporaryDirectory()
   const file = join(dir, FEEDS_FILE)
   writeFileSync(file, 'not a database at all, not a database at all')
-  expect(() => openFeeds(dir, { mustExist: true })).toThrow(`${file} is not a database`)
+  expect(() => openFeeds(dir, { mustExist: true })).toThrow(
+    `${file} is not a database; remove it: each feed is then fetched in full once`,
+  )
   const store = open(dir)
   expect(store.list()).toEqual([])
   store.save(A.id, STATE)

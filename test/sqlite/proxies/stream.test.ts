@@ -234,7 +234,10 @@ describe('streams', () => {
 
 describe('a failure of the worker is a StoreError', () => {
   const emptied = { message: 'is damaged: it is empty', isDamage: true }
-  const overwritten = { message: 'is damaged: restore a backup', isDamage: true }
+  const overwritten = {
+    message: 'is damaged; import the whole list again with: proxylist import --replace FILE',
+    isDamage: true,
+  }
   const missing = { message: 'is missing', isDamage: false }
   const LOSSES: readonly (readonly [string, (file: string) => void, typeof missing])[] = [
     ['emptied', file => truncateSync(file, 0), emptied],
