@@ -108,7 +108,7 @@ export const SETTINGS = {
     value: 'FORMAT',
     fallback: 'auto',
     help: 'format of the files: auto, txt, csv, json or ndjson',
-    read: readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson']),
+    read: given => readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson'])(given.toLowerCase()),
   }),
   type: optional({
     value: 'TYPE',

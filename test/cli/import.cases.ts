@@ -529,7 +529,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     files: { 'a.txt': TXT },
     steps: [
       {
-        args: ['import', 'a.txt', '--format', 'json'],
+        args: ['import', 'a.txt', '--format', 'JSON'],
         exitCode: 1,
         stderr: /^proxylist: a\.txt: /,
       },

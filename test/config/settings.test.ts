@@ -282,8 +282,12 @@ const SERVER = {
 const OPERATOR = {
   format: {
     fallback: 'auto',
-    accepted: ['auto', 'txt', 'csv', 'json', 'ndjson'].map(name => [name, name] as const),
-    refused: ['xml', 'CSV', 'jsonl'],
+    accepted: [
+      ...['auto', 'txt', 'csv', 'json', 'ndjson'].map(name => [name, name] as const),
+      ['CSV', 'csv'],
+      ['NdJson', 'ndjson'],
+    ],
+    refused: ['xml', ' csv', 'jsonl'],
     expected: 'auto or txt or csv or json or ndjson',
   },
   type: {
