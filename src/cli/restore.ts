@@ -7,6 +7,16 @@ import { command, printJson, say } from './command.ts'
 import { STDIN, toSource } from './import.ts'
 import { createProgress } from './progress.ts'
 
+/** Where the data from before is, and what brings it back. */
+const describePrevious = (previous: string, data: string): string =>
+  `the data before is kept in ${previous}; to have it back:\n` +
+  `  proxylist backup before.tar --data ${quoted(previous)}\n` +
+  `  proxylist restore before.tar --force --data ${quoted(data)}`
+
+/** A path as a shell takes it. */
+const quoted = (path: string): string =>
+  /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`
+
 export const restoreCommand = command({
   name: 'restore',
   summary: 'put the data of a backup in place (- is stdin), while no server runs',
@@ -26,7 +36,7 @@ export const restoreCommand = command({
       progress.clear()
       if (json) return await printJson({ file: name, data, ...restored })
       say(`${data}: restored ${describeContents(restored)} from ${name}`)
-      if (restored.previous !== null) say(`the data before is kept in ${restored.previous}`)
+      if (restored.previous !== null) say(describePrevious(restored.previous, data))
     } finally {
       progress.clear()
     }

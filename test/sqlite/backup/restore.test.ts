@@ -97,7 +97,7 @@ describe('restore', () => {
     const server = await startChild(join(cwd, 'data'))
     expect(await ask(server, ASK)).toBe('200 192.0.2.9:80\n')
     await server.stop()
-    expect(server.output()).not.toContain('503')
+    expect(server.output()).not.toContain('answering 503')
   })
 
   test('reads from stdin what backup writes to stdout, and says it as JSON', async () => {
@@ -127,10 +127,17 @@ describe('restore where there is data', () => {
     })
     expect(contentOf(join(cwd, 'data'))).toEqual(before)
     const { stderr } = await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
-    expect(stderr).toEndWith('the data before is kept in data/before-restore-20261120T120000Z\n')
+    expect(stderr).toEndWith(
+      'the data before is kept in data/before-restore-20261120T120000Z; to have it back:\n' +
+        '  proxylist backup before.tar --data data/before-restore-20261120T120000Z\n' +
+        '  proxylist restore before.tar --force --data ./data\n',
+    )
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
     expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /20261120T120000Z-2\n$/ })
+    await take(cwd, {
+      args: ['restore', 'backup.tar', '--force'],
+      stderr: /20261120T120000Z-2; to have/,
+    })
     expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
   })
 
@@ -145,7 +152,7 @@ describe('restore where there is data', () => {
     })
     expect(await ask(server, ASK)).toBe(right)
     await server.stop()
-    expect(server.output()).not.toContain('503')
+    expect(server.output()).not.toContain('answering 503')
     expect(readdirSync(join(cwd, 'data')).filter(name => /restore/.test(name))).toEqual([])
     await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
   })
@@ -173,15 +180,37 @@ describe('restore where there is data', () => {
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
     expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
   })
+})
 
-  test('replaces damaged data', async () => {
-    const cwd = await scene()
-    for (const name of [ACCESS_FILE, PROXY_FILE]) {
-      writeFileSync(join(cwd, 'data', name), 'x'.repeat(9999))
-    }
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
-    expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+test('restore replaces damaged data', async () => {
+  const cwd = await scene()
+  for (const name of [ACCESS_FILE, PROXY_FILE]) {
+    writeFileSync(join(cwd, 'data', name), 'x'.repeat(9999))
+  }
+  await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+  expect(await listed(cwd)).toBe('192.0.2.9:80\n')
+})
+
+test('restore prints the commands that bring back the data before, keys and list', async () => {
+  const cwd = await scene()
+  const keysOf = async () => (await take(cwd, { args: ['keys', 'export'], stdout: /./ })).stdout
+  const data = join(cwd, "it's here")
+  renameSync(join(cwd, 'data'), data)
+  symlinkSync(data, join(cwd, 'data'))
+  await take(cwd, { args: ['keys', 'add', '--label', 'before'], stdout: /./, stderr: /./ })
+  const keys = await keysOf()
+  const { stderr } = await take(cwd, {
+    args: ['restore', 'backup.tar', '--force', '--data', data],
+    stderr: /./,
   })
+  expect([await listed(cwd), await keysOf()]).not.toEqual(['192.0.2.1:80\n', keys])
+  const commands = stderr.split('\n').filter(line => line.startsWith('  proxylist '))
+  expect(commands).toHaveLength(2)
+  for (const line of commands) {
+    const shell = line.replace('proxylist', program().join(' '))
+    expect(Bun.spawnSync(['sh', '-c', shell], { cwd }).exitCode).toBe(0)
+  }
+  expect([await listed(cwd), await keysOf()]).toEqual(['192.0.2.1:80\n', keys])
 })
 
 describe('restore', () => {
