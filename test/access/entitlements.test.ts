@@ -8,6 +8,7 @@ import {
   hasNetworkQuota,
   keySubject,
   limitRulesOf,
+  shareOf,
 } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
@@ -144,6 +145,35 @@ describe('the address of a client', () => {
   // These texts are stored: another form would give every client its quota again.
   test.each(ADDRESSES)('%s is counted as %s, and among callers as %s', (ip, bucket, network) => {
     expect([clientBucket(ip), clientNetwork(ip)]).toEqual([bucket, network])
+  })
+})
+
+describe('a share of long answers and selects (B9)', () => {
+  const bucket = '2001:db8:0:1::/64'
+
+  test('is that of the key on a plan, from any address', () => {
+    const paying = regular({ downloads: 4 })
+    for (const ip of [IP, '2001:db8:0:1::1']) {
+      expect(shareOf(paying, ip)).toEqual({ id: 'k1', isTrial: false, downloads: 4 })
+    }
+    expect(shareOf(regular({}, 'k2'), IP)).toEqual({ id: 'k2', isTrial: false, downloads: null })
+  })
+
+  test.each([DEMO, temp(), temp('t2')])('of $kind is a trial, that of the address', caller => {
+    expect(shareOf(caller, IP)).toEqual({ id: IP, isTrial: true, downloads: 1 })
+    expect(shareOf(caller, '2001:db8:0:1:ffff::2')).toEqual({
+      ...{ id: bucket, isTrial: true, downloads: 1 },
+    })
+  })
+
+  test('of demo and temporary keys follows the downloads of their plans', () => {
+    const plan = { ...builtIn('demo'), downloads: 3 }
+    for (const caller of [
+      { ...DEMO, plan },
+      { ...temp(), plan },
+    ]) {
+      expect(shareOf(caller, IP).downloads).toBe(3)
+    }
   })
 })
 

@@ -1,9 +1,9 @@
 /**
- * Fair shares of long answers (contract B9), from the request to the worker: streams that nobody
- * reads keep their slots. How long a request waits is in `test/sqlite/streaming/slots.test.ts`, the
- * order of turns in `turns.test.ts`.
+ * Fair shares (contract B9), from the request to the worker: streams that nobody reads keep their
+ * slots, and only selects take time. How long a request waits is in
+ * `test/sqlite/streaming/slots.test.ts`, the order of turns in `turns.test.ts`.
  */
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { keySubject } from '../../src/access/entitlements.ts'
 import { createHandler, type Outcome } from '../../src/api/handler.ts'
@@ -11,6 +11,8 @@ import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream } from '../../src/api/streaming.ts'
 import { openServerList, openServerRegistry } from '../../src/app.ts'
+import type { Filter } from '../../src/proxies/filter.ts'
+import type { ProxyReader } from '../../src/proxies/store.ts'
 import { addKeys, addList, type Limits, T0, type TestRow } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -25,36 +27,49 @@ const ROWS: readonly TestRow[] = Array.from({ length: 3_000 }, (_, n) => ({
 
 type Plans = { [name: string]: Partial<Limits> }
 
-/** A data directory with a key for each plan, named as its plan. */
+const TEMPORARY = 'temp_5f4dcc3b5aa765d61d8327deb882cf99'
+
+/** A data directory with a key for each plan, named as its plan, and a temporary one. */
 function directoryOf(plans: Plans): string {
   const dir = temporaryDirectory()
   addList(dir, ROWS)
-  const keys = Object.keys(plans).filter(plan => plan !== 'demo' && plan !== 'temp')
-  addKeys(
-    dir,
-    plans,
-    keys.map(key => ({ key, plan: key })),
-    T0,
-  )
+  const names = Object.keys(plans).filter(plan => plan !== 'demo' && plan !== 'temp')
+  const keys = names.map(key => ({ key, plan: key }))
+  addKeys(dir, plans, [...keys, { key: TEMPORARY, plan: null }], T0)
   return dir
 }
 
-/** A server on a data directory. */
-function createWorld(plans: Plans, dir = directoryOf(plans)) {
+/** A server on a data directory; `onSelect` is called before each select on the main thread. */
+function createWorld(
+  plans: Plans,
+  dir = directoryOf(plans),
+  onSelect: (filter: Filter) => void = () => {},
+) {
   const registry = openServerRegistry(dir, () => {})
   const clock = () => T0
   const list = openServerList(dir, PROVIDER, clock, () => {})
   const { streamer } = list
+  const reader: ProxyReader = {
+    ...list,
+    find(filter, options) {
+      onSelect(filter)
+      return list.find(filter, options)
+    },
+    findEndpoints(filter, options) {
+      onSelect(filter)
+      return list.findEndpoints(filter, options)
+    },
+  }
   const access = createAccess(registry.keys, registry.usage)
   const handle = createHandler({
     clock,
     access,
     readQuery: createQueryReader(PROVIDER),
-    cache: createResponseCache({ reader: list, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
+    cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
   })
   let asked = 0
   return {
-    /** Asks for the whole list; no two filters are the same. */
+    /** Asks for the whole list, or as `more` says; no two filters are the same. */
     ask(key: string, ip = '192.0.2.1', more = '') {
       const queryString = `key=${key}&time=${86_400 + asked++}${more}`
       const request = { key, queryString, ip: () => ip, nowMs: T0 }
@@ -129,13 +144,59 @@ test('a stream that was read to its end makes room for the next', async () => {
   close()
 })
 
-test('an address of demo has one long answer, and another address its own', async () => {
-  const demo = { burst: { requests: 9, seconds: 60 }, downloads: 1 }
-  const { ask, close } = createWorld({ demo: { ...demo, count: null } })
-  const answers = ['192.0.2.1', '192.0.2.1', '192.0.2.2'].map(ip => ask('demo', ip))
+const TRIAL = { burst: { requests: 99, seconds: 60 }, downloads: 1 }
+const addressOf = (n: number): string => `192.0.2.${n}`
+
+test('an address has one long answer with demo and temporary keys, and others have their own', async () => {
+  const { ask, close } = createWorld({
+    demo: { ...TRIAL, count: null },
+    temp: { ...TRIAL, count: null },
+  })
+  const held = await streamOf(ask(TEMPORARY, addressOf(1)))
   // What demo gets is masked and found whole: it keeps its slot until it is found.
-  const outcomes = await Promise.all(answers.map(({ ended }) => ended))
-  expect(outcomes.map(({ kind }) => kind)).toEqual(['answered', 'answered', 'answered'])
+  const waiting = ask('demo', addressOf(1))
+  for (const n of [2, 3, 4, 5, 6, 7]) {
+    expect((await ask('demo', addressOf(n)).ended).kind).toBe('answered')
+  }
+  expect(waiting.outcome).toBeNull()
+  await held.cancel()
+  expect((await waiting.ended).kind).toBe('answered')
+  close()
+})
+
+const CROWD = Array.from({ length: 41 }, (_, n) => addressOf(n))
+
+test.each(['demo', TEMPORARY])(
+  'a crowd of addresses with %s does not make the count=1 of a plan wait',
+  async key => {
+    let nowMs = 0
+    const clock = spyOn(performance, 'now').mockImplementation(() => nowMs)
+    try {
+      const plans = { demo: TRIAL, temp: TRIAL, paying: {} }
+      const selected: (number | null)[] = []
+      const { ask, close } = createWorld(plans, directoryOf(plans), ({ count }) => {
+        selected.push(count)
+        nowMs += 12
+      })
+      const crowd = CROWD.map(ip => ask(key, ip, '&count=30'))
+      const paying = ask('paying', addressOf(1), '&count=1')
+      const outcomes = await Promise.all([...crowd, paying].map(({ ended }) => ended))
+      for (const { kind } of outcomes) expect(kind).toBe('answered')
+      expect(selected).toEqual([30, 1]) // the worker has found the answers of the others
+      close()
+    } finally {
+      clock.mockRestore()
+    }
+  },
+)
+
+test('temporary keys that keep all their slots do not keep the long answer of a plan from beginning', async () => {
+  const { ask, close } = createWorld({ temp: { ...TRIAL, count: null }, paying: {} })
+  const crowd = CROWD.map(ip => ask(TEMPORARY, ip))
+  await Promise.all(crowd.slice(0, 4).map(streamOf))
+  const paying = await streamOf(ask('paying', addressOf(1)))
+  expect(crowd.filter(({ outcome }) => outcome !== null)).toHaveLength(4)
+  await paying.cancel()
   close()
 })
 

@@ -1,6 +1,17 @@
-/** How much of the main thread selects may take (src/api/cache/select-budget.ts, contract B9). */
-import { expect, test } from 'bun:test'
+/**
+ * How much of the main thread selects may take (src/api/cache/select-budget.ts, contract B9), and that
+ * the response cache keeps to it.
+ */
+import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { createSelectBudgets } from '../../src/api/cache/select-budget.ts'
+import { createQueryReader } from '../../src/api/query.ts'
+import { createResponseCache } from '../../src/api/response-cache.ts'
+import type { ProxyReader } from '../../src/proxies/store.ts'
+import { listOf, T0 } from '../support/fixtures.ts'
+import { NO_STREAMER } from '../support/streamer.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
 
 const key = (id: string) => ({ id, isTrial: false, downloads: 4 })
 const address = (id: string) => ({ id, isTrial: true, downloads: 1 })
@@ -70,4 +81,90 @@ test('a select that fails is paid for, too', () => {
   }
   expect(() => spend(key('a'), fail)).toThrow('broken')
   expect(hasTime(key('a'))).toBe(false)
+})
+
+const PROVIDER = 'the service'
+const ENTITLEMENTS = {
+  ...({ countMax: null, worksDefault: null, addressBits: 32, downloads: null } as const),
+}
+let restoreClock = (): void => {}
+afterEach(() => restoreClock())
+
+/** A cache on a clock that only selects move, each by `selectMs`; no two queries are the same. */
+function createCache(order: string, selectMs: number, hasWorker = true) {
+  let nowMs = 0
+  const clock = spyOn(performance, 'now').mockImplementation(() => nowMs)
+  restoreClock = () => void clock.mockRestore()
+  const { proxies } = listOf([{ ip: '192.0.2.1:80', type: 'http' }])
+  const by: string[] = []
+  const select = (): void => {
+    by.push('main thread')
+    nowMs += selectMs
+  }
+  const reader: ProxyReader = {
+    ...proxies,
+    version: () => String(proxies.version()),
+    find(filter, options) {
+      select()
+      return proxies.finder.find(filter, options)
+    },
+    findEndpoints(filter, options) {
+      select()
+      return proxies.finder.findEndpoints(filter, options)
+    },
+  }
+  const answer = {
+    kind: 'answer',
+    records: 1,
+    subnets: [1],
+    chunks: [new Uint8Array(1)],
+  } as const
+  const streamer = {
+    ...NO_STREAMER,
+    async stream() {
+      by.push('worker')
+      return { kind: 'rendered', answer, oldestSeconds: 0 } as const
+    },
+  }
+  const cache = createResponseCache({
+    ...{ reader, streamer: hasWorker ? streamer : null, provider: PROVIDER, bytesMax: 2 ** 20 },
+  })
+  const read = createQueryReader(PROVIDER)
+  let asked = 0
+  return {
+    /** Says what has found the answer. */
+    async ask(share: Share): Promise<string> {
+      asked += 1
+      const query = read(`time=${90_000 + asked}${order}`, 'k', ENTITLEMENTS)
+      expect(await cache.find(query, T0, false, () => share)).not.toBeNull()
+      expect(by).toHaveLength(asked)
+      return by.at(-1) ?? ''
+    },
+    pass: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}
+
+describe.each(['', '&get=json', '&sort=random'])('the response cache, with query %p,', order => {
+  test('lets the worker select for a key that has used its time, and only for that key', async () => {
+    const { ask, pass } = createCache(order, 100)
+    expect([await ask(key('a')), await ask(key('a'))]).toEqual(['main thread', 'worker'])
+    expect(await ask(key('b'))).toBe('main thread')
+    pass(100)
+    expect(await ask(key('a'))).toBe('main thread')
+  })
+
+  test('lets the worker select for all addresses once they have used their time', async () => {
+    const { ask } = createCache(order, 12)
+    const crowd: string[] = []
+    for (let n = 0; n < 41; n += 1) crowd.push(await ask(address(`192.0.2.${n}`)))
+    expect(crowd.filter(by => by !== 'worker')).toEqual(['main thread'])
+    expect(await ask(key('paying'))).toBe('main thread')
+  })
+
+  test('selects itself where there is no worker', async () => {
+    const { ask } = createCache(order, 100, false)
+    for (const _ of [1, 2, 3]) expect(await ask(address('192.0.2.1'))).toBe('main thread')
+  })
 })

@@ -369,3 +369,32 @@ describe('connections', () => {
     expect(await ask(server)).toBe('200 192.0.2.1:80\n')
   })
 })
+
+test('“too many long answers” is one sentence on stderr, and at the end how many more there were', async () => {
+  const rows = Array.from({ length: 5_000 }, (_, n) => ({
+    ip: `10.0.${n >> 8}.${n & 255}:80`,
+    type: 'http',
+  }))
+  const busy = await startChild(dataDirectory(rows))
+  let [asked, refused] = [0, 0]
+  const askLong = async (): Promise<void> => {
+    const { status } = await busy.request(`${ASK}&get=json&time=${86_400 + asked++}`)
+    if (status === 503) refused += 1
+  }
+  // Of these, 64 are answered at a time and 64 wait.
+  while (refused < 3) await Promise.all(Array.from({ length: 250 }, askLong))
+  await busy.stop()
+  const sentences = busy
+    .output()
+    .split('\n')
+    .filter(line => /^[^{].*too many long/.test(line))
+  const cause = 'too many long answers are under way; try again shortly'
+  expect(sentences[0]).toMatch(new RegExp(`^request [\\w-]+ failed: .*${cause}`))
+  const more = sentences.slice(1).map(line => {
+    const [, number] =
+      /^(\d+) more(?: in the last minute)?: requests failed: too many/.exec(line) ?? []
+    return Number(number)
+  })
+  expect(more.length).toBeGreaterThan(0)
+  expect(more.reduce((sum, number) => sum + number, 0)).toBe(refused - 1)
+})

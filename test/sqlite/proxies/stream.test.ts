@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Share } from '../../../src/access/entitlements.ts'
 import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import { createQueryReader, type Query } from '../../../src/api/query.ts'
@@ -229,6 +230,44 @@ describe('streams', () => {
     expect(await reader.read().catch(() => 'broken off')).toBe('broken off')
     await second.cancel()
     expect(streamer.failures).toHaveLength(1)
+  })
+})
+
+describe('plans, and demo and temporary keys,', () => {
+  const address = (n: number, downloads: number | null = 1): Share => ({
+    ...{ id: `192.0.2.${n}`, isTrial: true, downloads },
+  })
+  const key = (id: string): Share => ({ id, isTrial: false, downloads: 4 })
+  const WAITED = ['RATE_LIMIT_EXCEEDED', { retryAfterSeconds: 1 }]
+
+  test('have slots of their own', async () => {
+    using streamer = streamerOf({ limits: { slots: 1, trialSlots: 2, waitMsMax: 0 } })
+    const ask = (share: Share) => streamer.ask(QUERY, share)
+    const open = [await streamOf(ask(address(1))), await streamOf(ask(address(2)))]
+    expect(await refusalOf(ask(address(3)))).toEqual(WAITED)
+    const paying = await streamOf(ask(key('paying')))
+    expect(await refusalOf(ask(key('other')))).toEqual(REFUSED)
+    await open[0]?.cancel()
+    expect(await refusalOf(ask(key('other')))).toEqual(REFUSED)
+    open.push(await streamOf(ask(address(3))))
+    await paying.cancel()
+    expect(await refusalOf(ask(address(4)))).toEqual(WAITED)
+    open.push(await streamOf(ask(key('other'))))
+    for (const stream of open) await stream.cancel()
+  })
+
+  test('have their own turns: an answer of a plan comes before those of a crowd', async () => {
+    using streamer = streamerOf({ limits: { trialSlots: 41 } })
+    const order: string[] = []
+    const find = async (name: string, share: Share): Promise<void> => {
+      const stream = await streamOf(streamer.ask(QUERY, share))
+      order.push(name)
+      await stream.cancel()
+    }
+    const crowd = Array.from({ length: 41 }, (_, n) => find('trial', address(n, null)))
+    await Promise.all([...crowd, find('paying', SHARE)])
+    expect(order).toHaveLength(42)
+    expect(order.indexOf('paying')).toBeLessThanOrEqual(20)
   })
 })
 

@@ -1,0 +1,87 @@
+/**
+ * Putting a new list into the place of a damaged one (src/sqlite/stores.ts, database-files.ts): what
+ * becomes of the WAL, of the damaged list and of one that another process has put there meanwhile.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { addressText } from '../../src/proxies/proxy.ts'
+import { moveDatabase, removeDatabase, walOf } from '../../src/sqlite/database-files.ts'
+import { lockPlace } from '../../src/sqlite/file-lock.ts'
+import { walBytes } from '../../src/sqlite/integrity/file-stamp.ts'
+import {
+  type List,
+  openList,
+  PROXY_FILE,
+  withList,
+  withListToReplace,
+} from '../../src/sqlite/stores.ts'
+import { addList, fillList, NO_FILTER, T0 } from '../support/fixtures.ts'
+import { endpointOf } from '../support/rows.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const clock = () => T0
+const rowOf = (ip: string) => ({ ip: `${ip}:80`, type: 'http' })
+const addressesIn = ({ finder }: List): string[] =>
+  finder
+    .findEndpoints(NO_FILTER, { nowMs: T0, addressBits: 32 })
+    .map(row => addressText(endpointOf(row)))
+    .sort()
+
+/** An open list of two rows, the second of which is in its WAL only, because of a reader. */
+function openLiveList(dir: string): List {
+  const list = openList(dir, { clock })
+  onCleanUp(list.close)
+  fillList(list, [rowOf('192.0.2.1')])
+  const reader = new Database(list.file, { readonly: true })
+  reader.run('begin')
+  reader.query('select count(*) from proxies').get()
+  fillList(list, [rowOf('192.0.2.2')])
+  reader.close()
+  expect(walBytes(list.file)).toBeGreaterThan(0)
+  return list
+}
+
+/** What tells one file from another in the same place. */
+const inodesOf = (file: string): number[] => [file, walOf(file)].map(path => statSync(path).ino)
+
+test('a list that was put into the place of a damaged one meanwhile keeps its file and its WAL', async () => {
+  const dir = temporaryDirectory()
+  addList(dir, [rowOf('192.0.2.99')])
+  const file = join(dir, PROXY_FILE)
+  writeFileSync(file, readFileSync(file).fill(255, 4096))
+  const release = lockPlace(file, 0)
+  const damages: string[] = []
+  const live: { list: List; inodes: number[] }[] = []
+  const found = await withListToReplace(dir, clock, addressesIn, {
+    onDamage: sentence => void damages.push(sentence),
+    onWait() {
+      removeDatabase(file)
+      live.push({ list: openLiveList(dir), inodes: inodesOf(file) })
+      release?.()
+    },
+  })
+  expect(damages).toHaveLength(1)
+  expect(found).toEqual(['192.0.2.1:80', '192.0.2.2:80'])
+  const [{ list, inodes } = { list: null, inodes: [] }] = live
+  expect(inodesOf(file)).toEqual(inodes)
+  if (list !== null) fillList(list, [rowOf('192.0.2.3')])
+  expect(await withList(dir, clock, addressesIn)).toHaveLength(3)
+})
+
+test('moveDatabase removes the WAL of the list whose place the new one takes', async () => {
+  const { file: source } = openLiveList(temporaryDirectory())
+  const dir = temporaryDirectory()
+  const file = join(dir, PROXY_FILE)
+  for (const path of ['', '-wal']) copyFileSync(source + path, file + path) // as after a kill
+  const fresh = join(dir, 'fresh')
+  const list = openList(dir, { clock, file: fresh })
+  fillList(list, [rowOf('198.51.100.1')])
+  list.close()
+  moveDatabase(fresh, file)
+  expect([existsSync(fresh), existsSync(walOf(file))]).toEqual([false, false])
+  expect(await withList(dir, clock, addressesIn)).toEqual(['198.51.100.1:80'])
+})
