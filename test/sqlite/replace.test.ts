@@ -60,8 +60,8 @@ test('a list that was put into the place of a damaged one meanwhile keeps its fi
     onDamage: sentence => void damages.push(sentence),
     onWait() {
       removeDatabase(file)
-      live.push({ list: openLiveList(dir), inodes: inodesOf(file) })
       release?.()
+      live.push({ list: openLiveList(dir), inodes: inodesOf(file) })
     },
   })
   expect(damages).toHaveLength(1)
