@@ -69,6 +69,12 @@ export const FEEDS: readonly Transcript[] = [
       { args: ['keys', 'add'], stdout: /./, stderr: /./ },
       { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' },
       { args: ['feeds', '--json'], stdout: '[]\n' },
+      {
+        args: ['keys', 'list'],
+        exitCode: 1,
+        stderr:
+          'proxylist: there is no data directory ./data; check --data, or create it with: proxylist import, keys add or restore\n',
+      },
     ],
   },
 ]
