@@ -13,7 +13,7 @@ import { explain } from './errors.ts'
 type Release = () => void
 
 /** Whether the file of a database is no longer in its place. */
-function hasMoved(db: Database): boolean {
+export function hasMoved(db: Database): boolean {
   const moved = new Int32Array(2) // SQLite writes one, Bun wants room for a pointer
   db.fileControl(constants.SQLITE_FCNTL_HAS_MOVED, moved)
   return moved[0] !== 0

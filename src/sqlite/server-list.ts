@@ -24,6 +24,7 @@ import {
   removeStamp,
   watchFile,
 } from './integrity/file-stamp.ts'
+import { trimWal } from './integrity/trim.ts'
 import { createStreamer } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
@@ -189,7 +190,10 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
       try {
-        use(({ db }) => checkpointer.tick(db))
+        use(({ db, file }) => {
+          checkpointer.tick(db)
+          trimWal(db, file)
+        })
         unstampedTicks = use(({ watch }) => watch.isUnstamped()) ? unstampedTicks + 1 : 0
       } catch {
         unstampedTicks = 0 // there is no list at the moment

@@ -26,6 +26,7 @@ import { explain, isDamage, isStoreFailure } from './errors.ts'
 import { FEEDS_FILE, openFeeds } from './feeds/store.ts'
 import { lockPlace } from './file-lock.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
+import { trimWal } from './integrity/trim.ts'
 import { beginImport } from './proxies/import.ts'
 import {
   checkListFile,
@@ -81,6 +82,8 @@ export function openList(
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, toSeconds(nowMs)),
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
+      const trim = (): void => void (dir !== null && trimWal(db, file))
+      trim() // an import that was killed may have filled the disk
       const importTx = beginImport(db, mode, onWait, clock())
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
@@ -88,7 +91,11 @@ export function openList(
         settle()
         return counts
       }
-      return { ...importTx, commit }
+      const rollback = (): void => {
+        importTx.rollback()
+        trim()
+      }
+      return { ...importTx, commit, rollback }
     },
     close(): void {
       if (dir !== null) keepStamp(db, file, clock())

@@ -21,11 +21,12 @@ import { join } from 'node:path'
 import { COMMANDS } from '../../src/cli/program.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
+import { smallDisk } from '../support/disk.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { program, proxylist, ROOT, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
@@ -229,20 +230,12 @@ test('backup - does not write to a terminal, nor beside --json', async () => {
   )
 })
 
-/** A full file system of 300 KiB; `null` where this user may not mount one. */
-function fullDisk(): string | null {
-  const dir = temporaryDirectory()
-  const { exitCode } = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', 'size=300k', 'tmpfs', dir])
-  if (exitCode !== 0) return null
-  onCleanUp(() => void Bun.spawnSync(['umount', '-l', dir]))
-  fill(dir)
-  return dir
-}
 const fill = (dir: string): void =>
   void Bun.spawnSync(['dd', 'if=/dev/zero', `of=${dir}/filler`, 'bs=1k'])
-const disk = fullDisk()
+const disk = smallDisk('300k')
 
 if (disk !== null) {
+  fill(disk)
   test('on a full disk, every command says that it is full, and leaves nothing half made', async () => {
     const cwd = directoryOf(FILES)
     const data = join(disk, 'data')

@@ -5,15 +5,19 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { readRow } from '../../src/import/row.ts'
 import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { createVersionText, openServerList } from '../../src/sqlite/server-list.ts'
-import { PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { addList, T0, type TestRow } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const OPENINGS = 50
+
+const openAt = (dir: string, clock: () => number) =>
+  openServerList(dir, 'the service', clock, () => {})
 
 test('the text of the version differs for each opening and each change, however many', () => {
   const versionText = createVersionText()
@@ -30,12 +34,7 @@ test('the version is another one after every change and every opening of the lis
   const add = (host: number): void => addList(dir, [{ ip: `192.0.2.${host}:80`, type: 'http' }])
   add(1)
   const file = join(dir, PROXY_FILE)
-  const list = openServerList(
-    dir,
-    'the service',
-    () => T0,
-    () => {},
-  )
+  const list = openAt(dir, () => T0)
   try {
     const seen = new Set<string>()
     for (let opening = 0; opening < OPENINGS; opening += 1) {
@@ -81,26 +80,34 @@ describe('retention counts from the clock or the newest check, whichever is earl
       dir,
       ages.map((age, i) => row(i + 1, age)),
     )
-    const list = openServerList(
-      dir,
-      'the service',
-      () => nowMs,
-      () => {},
-    )
+    const list = openAt(dir, () => nowMs)
     const expected = { removed, rowsBefore: ages.length, mayRemain: false }
     expect(list.removeStale(RETAIN_MS, nowMs)).toEqual(expected)
+    list.close()
+  })
+
+  test('a clock that runs ahead removes nothing until something is imported under it', () => {
+    const dir = temporaryDirectory()
+    addList(dir, [row(1, 0), row(2, 6 * DAY)])
+    const aheadMs = T0 + 8 * DAY_MS
+    const list = openAt(dir, () => aheadMs)
+    const nothing = { removed: 0, rowsBefore: 2, mayRemain: false }
+    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual(nothing)
+    const other = openList(dir)
+    const importTx = other.begin('merge')
+    const defaults = { type: undefined, nowMs: aheadMs, provider: 'the service' }
+    const result = readRow({ ip: '192.0.2.3:80', type: 'http' }, defaults)
+    if (result.ok) importTx.add(result.proxy)
+    void importTx.commit()
+    other.close()
+    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual({ ...nothing, removed: 2, rowsBefore: 3 })
     list.close()
   })
 
   test('an empty list stays as it is', () => {
     const dir = temporaryDirectory()
     addList(dir, [])
-    const list = openServerList(
-      dir,
-      'the service',
-      () => T0,
-      () => {},
-    )
+    const list = openAt(dir, () => T0)
     expect(list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 0, rowsBefore: 0, mayRemain: false })
     list.close()
   })

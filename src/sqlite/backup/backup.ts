@@ -3,25 +3,23 @@
  * appears under its name complete or not at all. How a database is copied is in `copy.worker.ts`,
  * the archive's format in `tar.ts`.
  */
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  mkdtempSync,
-  openSync,
-  renameSync,
-  statSync,
-} from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { CommandError, systemReasonOf } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
-import { ACCESS_FILE, hasDirectory, missingDirectory, PROXY_FILE } from '../data-directory.ts'
-import { removeFolder } from '../database-files.ts'
+import {
+  ACCESS_FILE,
+  hasDirectory,
+  missingDirectory,
+  ORIGINS,
+  PROXY_FILE,
+} from '../data-directory.ts'
 import { FEEDS_FILE } from '../feeds/store.ts'
 import { type Copy, copyDatabases, sizeOf } from './copy.ts'
 import type { Counts } from './counts.ts'
+import { inScratch } from './scratch.ts'
 import { type TarEntry, type WriteChunk, writeTar } from './tar.ts'
 
 /** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
@@ -50,18 +48,32 @@ export const PARTS = [
   { name: PROXY_FILE, holds: 'proxies' },
 ] as const
 
-/** @throws CommandError when there is no data, or the archive exists or cannot be written. */
+/**
+ * The sentence about a database that is not beside the other one. Nothing shows whether it was lost or
+ * never created, and a backup without the keys must not take the place of the last one that has them.
+ */
+const incomplete = (file: string, origin: string): string =>
+  `${file} is missing, so nothing was backed up: restore a backup, or, if there never was one, ${origin}`
+
+/**
+ * @throws CommandError when there is no data, one of its files is missing, or the archive exists or
+ *   cannot be written.
+ */
 export async function backUp(options: BackupOptions): Promise<Backup> {
   const { dir, to } = options
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  const parts = PARTS.filter(({ name }) => existsSync(join(dir, name)))
-  if (parts.length === 0) throw new CommandError(`there is nothing to back up in ${dir}`)
-  const names = parts.map(({ name }) => name)
+  const names = PARTS.map(({ name }) => name)
+  const missing = names.filter(name => !existsSync(join(dir, name)))
+  if (missing.length === names.length) {
+    throw new CommandError(`there is nothing to back up in ${dir}`)
+  }
+  const [lost] = missing
+  if (lost !== undefined) throw new CommandError(incomplete(join(dir, lost), ORIGINS[lost]))
   const { counts, bytes } =
     to.kind === 'file'
-      ? await writeFile(to.file, names, options)
-      : await inScratch(join(tmpdir(), 'proxylist-backup-'), scratch =>
-          writeArchive(scratch, names, to.write, options),
+      ? await writeFile(to.file, options)
+      : await inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
+          writeArchive(scratch, to.write, options),
         )
   // With it, a restored list could look like what a feed brought after the list was copied.
   const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
@@ -71,18 +83,14 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
 type Archive = { counts: Partial<Counts>; bytes: number }
 
 /** Writes the archive next to `file`, and renames it when it is complete. */
-async function writeFile(
-  file: string,
-  names: readonly string[],
-  options: BackupOptions,
-): Promise<Archive> {
+async function writeFile(file: string, options: BackupOptions): Promise<Archive> {
   refuseExisting(file)
   try {
-    return await inScratch(`${file}.part-`, async scratch => {
+    return await inScratch(file, async scratch => {
       const path = join(scratch, 'archive')
       const out = await open(path, 'wx', 0o600)
       try {
-        const archive = await writeArchive(scratch, names, out.writeFile.bind(out), options)
+        const archive = await writeArchive(scratch, out.writeFile.bind(out), options)
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
@@ -98,34 +106,23 @@ async function writeFile(
   }
 }
 
-/** Works with a new folder, whose path begins with `start`, and removes it. */
-async function inScratch<T>(start: string, work: (scratch: string) => Promise<T>): Promise<T> {
-  const scratch = mkdtempSync(start)
-  try {
-    return await work(scratch)
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error
-    // The path of a copy says nothing to the operator.
-    const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
-    throw new CommandError(message, error.exitCode)
-  } finally {
-    removeFolder(scratch)
-  }
-}
-
 /** Copies the databases into `scratch`, then packs the copies: each is half of the progress. */
 async function writeArchive(
   scratch: string,
-  names: readonly string[],
   write: WriteChunk,
   { dir, nowMs, signal, progress }: BackupOptions,
 ): Promise<Archive> {
-  const copies = PARTS.filter(({ name }) => names.includes(name)).map(({ name, holds }) => ({
+  const copies = PARTS.map(({ name, holds }) => ({
     holds,
     file: join(dir, name),
     to: join(scratch, name),
   }))
-  const counts = await copyDatabases(copies, signal, share => progress(share / 2))
+  const counts = await copyDatabases(copies, signal, share => progress(share / 2)).catch(error => {
+    if (!(error instanceof CommandError)) throw error
+    // The path of a copy says nothing to the operator.
+    const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
+    throw new CommandError(message, error.exitCode)
+  })
   const copiedBytes = copies.reduce((sum, { to }) => sum + sizeOf(to), 0)
   let written = 0
   const bytes = await writeTar(write, copies.map(toEntry), toSeconds(nowMs), chunkBytes => {

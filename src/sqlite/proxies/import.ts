@@ -14,6 +14,7 @@ import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/che
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
+import { createRoomCheck } from './room.ts'
 import { ROW_COLUMNS } from './select/reader.ts'
 
 /** How long an import waits for something short, such as a new file stamp, before it says so. */
@@ -216,6 +217,7 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
   const before = countRows(db)
+  const requireRoom = createRoomCheck(db)
   const upkeep = createUpkeep(db, mode, before)
   const cities = createCities(db)
   cities.refresh()
@@ -269,6 +271,7 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
       const removed = isReplace ? swap(approve) : 0
       upkeep.restore()
       const added = countRows(db) - (before - removed)
+      requireRoom()
       db.run('commit')
       if (isReplace) db.run(SWAP.drop)
       return { added, updated: written - added, unchanged: accepted - written, removed }

@@ -4,14 +4,15 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { backUp } from '../../../src/sqlite/backup/backup.ts'
 import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
-import { ASK, addList, dataDirectory, T0 } from '../../support/fixtures.ts'
+import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
+import { ROOT } from '../../support/program.ts'
 import { startService } from '../../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)
@@ -84,20 +85,6 @@ describe('a backup', () => {
     const before = readdirSync(dir)
     await backupOf(dir)
     expect(readdirSync(dir)).toEqual(before)
-  })
-
-  test('of keys only, or of a list only, holds just that', async () => {
-    const cwd = temporaryDirectory()
-    await take(cwd, { args: ['keys', 'add', '--data', 'k'], stdout: /./, stderr: /./ })
-    addList(join(cwd, 'l'), [])
-    await take(cwd, {
-      args: ['backup', 'k.tar', '--data', 'k'],
-      stderr: /kB with access\.db \(\S+ \S+ \S+ \S+\)\n$/,
-    })
-    await take(cwd, {
-      args: ['backup', 'l.tar', '--data', 'l'],
-      stderr: /kB with proxies\.db \(0 proxies\)\n$/,
-    })
   })
 })
 
@@ -205,6 +192,16 @@ describe('a backup fails', () => {
   test('because there is no data', () =>
     fails(['a.tar', '--data', temporaryDirectory()], /^proxylist: there is nothing to back up in /))
 
+  test.each([
+    [ACCESS_FILE, 'create a key with: proxylist keys add'],
+    [PROXY_FILE, 'fill it with: proxylist import FILE'],
+  ])('because %s is missing, and says what to do', async (name, origin) => {
+    const dir = dataDirectory()
+    rmSync(join(dir, name))
+    const says = `proxylist: ${join(dir, name)} is missing, so nothing was backed up: restore a backup,`
+    await fails(['a.tar', '--data', dir], `${says} or, if there never was one, ${origin}\n`)
+  })
+
   test('because there is no data directory', () =>
     fails(['a.tar', '--data', 'none'], /^proxylist: there is no data directory none; check --data/))
 
@@ -267,6 +264,55 @@ describe('a backup reports its progress, and can be aborted', () => {
     if (when === 'copying') stop()
     expect(await backup.catch(String)).toBe('Error: enough')
     expect(readdirSync(target)).toEqual([])
+  })
+})
+
+/** A backup that makes an archive at `start`, in a process of its own. */
+async function startOther(start: string) {
+  const path = join(ROOT, 'src/sqlite/backup/scratch.ts')
+  const script = `
+    import { writeFileSync } from 'node:fs'
+    import { inScratch } from ${JSON.stringify(path)}
+    await inScratch(${JSON.stringify(start)}, async scratch => {
+      writeFileSync(scratch + '/access.db', 'a copy')
+      console.log(scratch)
+      await new Promise(resolve => setTimeout(resolve, 1_000_000))
+    })`
+  const child = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' })
+  onCleanUp(() => child.kill('SIGKILL'))
+  const { value } = await child.stdout.getReader().read()
+  return { child, folder: basename(new TextDecoder().decode(value).trim()) }
+}
+
+describe('what a killed backup left', () => {
+  /** A folder of a killed backup, of one that runs, and one of somebody else under such a name. */
+  async function scene(name: string) {
+    const target = temporaryDirectory()
+    const killed = await startOther(join(target, `killed${name}`))
+    const running = await startOther(join(target, `running${name}`))
+    killed.child.kill('SIGKILL')
+    await killed.child.exited
+    const foreign = 'x.tar.part-abcdef'
+    mkdirSync(join(target, foreign))
+    writeFileSync(join(target, foreign, ACCESS_FILE), 'precious')
+    expect(readdirSync(target).sort()).toEqual([killed.folder, running.folder, foreign].sort())
+    return { target, stay: [running.folder, foreign] }
+  }
+
+  test('is removed by the next one into the same directory, and nothing else is', async () => {
+    const { target, stay } = await scene('.tar')
+    await take(target, {
+      args: ['backup', 'b.tar', '--data', dataDirectory()],
+      stderr: /^b\.tar: /,
+    })
+    expect(readdirSync(target).sort()).toEqual(['b.tar', ...stay].sort())
+  })
+
+  test('is removed from TMPDIR by the next one to stdout', async () => {
+    const { target, stay } = await scene('')
+    const args = ['backup', '-', '--data', dataDirectory()]
+    await take(target, { args, env: { TMPDIR: target }, stdout: /./, stderr: /^stdout: / })
+    expect(readdirSync(target).sort()).toEqual([...stay].sort())
   })
 })
 

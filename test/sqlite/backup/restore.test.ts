@@ -20,7 +20,7 @@ import { join } from 'node:path'
 import { completeRestore, restore } from '../../../src/sqlite/backup/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ask } from '../../support/answer.ts'
-import { ASK, addKeys, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
+import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
 import { program, ROOT } from '../../support/program.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -219,7 +219,8 @@ describe('restore', () => {
     rmSync(join(cwd, 'backup.tar'))
     const keys = temporaryDirectory()
     addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
-    await take(cwd, { args: ['backup', 'backup.tar', '--data', keys], stderr: /./ })
+    const tar = ['tar', '-cf', 'backup.tar', '-C', keys, ACCESS_FILE]
+    expect(Bun.spawnSync(tar, { cwd }).exitCode).toBe(0)
     await take(cwd, {
       args: ['restore', 'backup.tar', '--force'],
       stderr: /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/,
@@ -234,6 +235,7 @@ describe('restore', () => {
     const db = new Database(join(cwd, 'old', ACCESS_FILE))
     db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
     db.close()
+    addList(join(cwd, 'old'), [])
     await take(cwd, { args: ['backup', 'backup.tar', '--data', 'old'], stderr: /./ })
     await take(cwd, { args: ['restore', 'backup.tar'], stderr: /restored access\.db/ })
     expect(readdirSync(join(cwd, 'data'))).toContain(ACCESS_FILE)

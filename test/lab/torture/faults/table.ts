@@ -10,6 +10,7 @@ import {
   unlinkSync,
   writeFileSync,
 } from 'node:fs'
+import { addressOf } from '../../support/rows.ts'
 import { files } from '../../support/serve.ts'
 import { importList, type Watched } from './server.ts'
 
@@ -90,6 +91,24 @@ function fillDisk({ dir }: Scene) {
   return () => unlinkSync(filler)
 }
 
+/** More than the small disk holds. */
+const TOO_MANY_ROWS = 300_000
+
+/** Imports more than the disk holds; nothing is done afterwards. */
+async function overfillDisk({ binary, dir }: Scene) {
+  const source = `${dir}/../too-many.txt`
+  const rows = Array.from({ length: TOO_MANY_ROWS }, (_, n) => `http://${addressOf(n)}\n`)
+  writeFileSync(source, rows.join(''))
+  const { exited, stderr } = Bun.spawn([binary, 'import', source, '--data', dir], {
+    stderr: 'pipe',
+  })
+  const said = await new Response(stderr).text()
+  if ((await exited) !== 1 || !said.includes('the disk is full')) {
+    throw new Error(`the import did not fail because of the disk: ${said}`)
+  }
+  return () => {}
+}
+
 function limitFileSize({ server }: Scene) {
   run('prlimit', '--pid', String(server.pid), '--fsize=4096:unlimited')
   return () => run('prlimit', '--pid', String(server.pid), '--fsize=unlimited:unlimited')
@@ -130,6 +149,13 @@ async function replaceList(scene: Scene) {
 
 export const FAULTS: readonly Fault[] = [
   { name: 'full disk', begin: fillDisk, shows: 'refusals', seconds: 3, on: 'small disk' },
+  {
+    name: 'import that fills the disk',
+    begin: overfillDisk,
+    shows: 'either',
+    seconds: 3,
+    on: 'small disk',
+  },
   { name: 'file-size limit', begin: limitFileSize, shows: 'refusals', seconds: 3 },
   {
     name: 'files and directory made immutable',

@@ -1,0 +1,161 @@
+/**
+ * Holds that an import which does not commit leaves no long WAL beside a server or a reader that has
+ * the list open: on a disk that it has filled, nobody could be admitted any more.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import { readRow } from '../../../src/import/row.ts'
+import { isStamped, walBytes } from '../../../src/sqlite/integrity/file-stamp.ts'
+import { checkListFile } from '../../../src/sqlite/proxies/store.ts'
+import { openServerList } from '../../../src/sqlite/server-list.ts'
+import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
+import { addList, dataDirectory, T0 } from '../../support/fixtures.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const LONG_BYTES = 1_000_000
+const ROWS = 60_000
+/** What the list of `ROWS` rows does not fit into. */
+const PAGES_MAX = 500
+
+/** With these pages in memory, a transaction writes into the WAL long before it commits. */
+const SMALL_CACHE = 'pragma cache_size = 10'
+
+function openServer(dir: string, said: string[]) {
+  const say = (sentence: string) => void said.push(sentence)
+  const server = openServerList(dir, 'the service', () => T0, say)
+  onCleanUp(server.close)
+  return server
+}
+
+/** A list that a server has open, and of which another process reads a snapshot, so that its WAL stays. */
+function listInUse() {
+  const dir = dataDirectory()
+  const file = join(dir, PROXY_FILE)
+  const said: string[] = []
+  const server = openServer(dir, said)
+  const reader = openList(dir)
+  onCleanUp(reader.close)
+  reader.db.run('begin')
+  const seen = reader.proxies.extent()
+  addList(dir, [{ ip: '192.0.2.2:80', type: 'http' }])
+  const committed = walBytes(file)
+  expect(committed).toBeGreaterThan(0)
+  expect(committed).toBeLessThan(LONG_BYTES)
+  /** Nothing was lost, and nobody was disturbed. */
+  const expectIntact = (): void => {
+    expect(reader.proxies.extent()).toEqual(seen)
+    reader.db.run('commit')
+    expect(reader.proxies.extent().rows).toBe(2)
+    expect(isStamped(reader.db, file)).toBeTrue()
+    expect(checkListFile(file, () => T0)).toEqual([])
+    expect([server.isEmpty(), said]).toEqual([false, []])
+  }
+  return { dir, file, server, committed, expectIntact }
+}
+
+/** Imports more rows than fit. */
+function importTooMuch(list: List): ReturnType<List['begin']> {
+  list.db.run(SMALL_CACHE)
+  list.db.run(`pragma max_page_count = ${PAGES_MAX}`) // the same error as that of a full disk
+  const importTx = list.begin('merge')
+  const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
+  const importAll = (): void => {
+    for (let n = 0; n < ROWS; n += 1) {
+      const row = { ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}:80`, type: 'http' }
+      const result = readRow(row, defaults)
+      if (result.ok) importTx.add(result.proxy)
+    }
+    void importTx.commit()
+  }
+  expect(importAll).toThrow(/full/)
+  return importTx
+}
+
+/** Writes much into the WAL in a transaction that is left open. */
+function beginLongTransaction(file: string): Database {
+  const db = new Database(file, { create: false, readwrite: true })
+  db.run(SMALL_CACHE)
+  db.run('begin immediate')
+  db.run('create table junk (content)')
+  db.run('insert into junk values (zeroblob(?))', [2 * LONG_BYTES])
+  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
+  return db
+}
+
+test('what a transaction without a commit has taken in the WAL is given back by an import that fails at its end, while others have the list open', () => {
+  const { dir, file, committed, expectIntact } = listInUse()
+  const list = openList(dir)
+  const importTx = importTooMuch(list)
+  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
+  void importTx.rollback()
+  expect(walBytes(file)).toBe(committed)
+  list.close()
+  expectIntact()
+})
+
+test('what a transaction without a commit has taken in the WAL is given back by the next import after one that was killed', () => {
+  const { dir, file, committed, expectIntact } = listInUse()
+  const killed = beginLongTransaction(file)
+  killed.run('rollback')
+  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
+  const list = openList(dir)
+  list.begin('merge')
+  expect(walBytes(file)).toBe(committed)
+  list.close()
+  killed.close()
+  expectIntact()
+})
+
+test('what a transaction without a commit has taken in the WAL is given back by a server within a tick, when the import was killed', () => {
+  const { file, server, committed, expectIntact } = listInUse()
+  const killed = beginLongTransaction(file)
+  killed.run('rollback')
+  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
+  server.tick()
+  expect(walBytes(file)).toBe(committed)
+  killed.close()
+  expectIntact()
+})
+
+test('what a transaction without a commit has taken in the WAL is given back by a server that starts after both were killed', () => {
+  const { file, expectIntact, committed } = listInUse()
+  const killed = beginLongTransaction(file)
+  const dir = temporaryDirectory()
+  const copy = join(dir, PROXY_FILE)
+  for (const end of ['', '-wal']) cpSync(file + end, copy + end, { preserveTimestamps: true })
+  killed.run('rollback')
+  killed.close()
+  const said: string[] = []
+  const server = openServer(dir, said)
+  expect(walBytes(copy)).toBeGreaterThan(LONG_BYTES)
+  server.tick()
+  expect(walBytes(copy)).toBe(committed)
+  const list = openList(dir)
+  expect(list.proxies.extent().rows).toBe(2)
+  expect(isStamped(list.db, copy)).toBeTrue()
+  list.close()
+  expect(said).toEqual([])
+  expect(checkListFile(copy, () => T0)).toEqual([])
+  expectIntact()
+})
+
+test('nothing is taken from a transaction under way, which then commits all of it', () => {
+  const { file, server, expectIntact } = listInUse()
+  const writer = beginLongTransaction(file)
+  const before = walBytes(file)
+  server.tick()
+  expect(walBytes(file)).toBe(before)
+  writer.run('insert into junk values (zeroblob(?))', [LONG_BYTES])
+  writer.run('commit')
+  server.tick()
+  const sum = 'select sum(length(content)) from junk'
+  expect(writer.query(sum).values()).toEqual([[3 * LONG_BYTES]])
+  expect(writer.query('pragma integrity_check').values()).toEqual([['ok']])
+  writer.run('drop table junk') // the check of the list does not know it
+  writer.close()
+  expectIntact()
+})

@@ -1,0 +1,11 @@
+/** Owns small disks in memory, for tests of full ones. */
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
+
+/** An empty file system of a size such as `300k`; `null` where this user may not mount one. */
+export function smallDisk(size: string): string | null {
+  const dir = temporaryDirectory()
+  const { exitCode } = Bun.spawnSync(['mount', '-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir])
+  if (exitCode !== 0) return null
+  onCleanUp(() => void Bun.spawnSync(['umount', '-l', dir]))
+  return dir
+}
