@@ -4,7 +4,7 @@
  * full, and nobody is admitted any more.
  */
 import type { Database } from 'bun:sqlite'
-import { statfsSync, statSync } from 'node:fs'
+import { realpathSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError } from '../../lib/errors.ts'
 import { walBytes } from '../integrity/file-stamp.ts'
@@ -32,8 +32,8 @@ function freeBytes(file: string): number {
  * @throws CommandError that says how much is missing.
  */
 export function createRoomCheck(db: Database): () => void {
-  const file = db.filename
-  if (file === '' || file === ':memory:') return () => {}
+  if (db.filename === '' || db.filename === ':memory:') return () => {}
+  const file = realpathSync(db.filename) // SQLite puts the WAL there
   const before = walBytes(file)
   return () => {
     const found = db
@@ -51,7 +51,7 @@ export function createRoomCheck(db: Database): () => void {
     if (missing <= 0) return
     const megabytes = Math.ceil(missing / MEGABYTE)
     throw new CommandError(
-      `${file} cannot be written (the disk is full: ${megabytes} MB more are needed); nothing was imported`,
+      `${db.filename} cannot be written (the disk is full: ${megabytes} MB more are needed); nothing was imported`,
     )
   }
 }
