@@ -91,6 +91,7 @@ export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
+  changeList,
   changeRegistry,
   FEEDS_FILE,
   listFeeds,

@@ -39,7 +39,8 @@ function feedProblems({ kind, source, shown, headersFile }: Feed): string[] {
 
 /** The problems of the feeds and the databases of places that the environment names. */
 export function sourceProblems(dir: string, env: Environment): string[] {
-  const settings = readSettings(['feed', 'feeds', 'feedEvery', 'geoip'], {}, env)
+  const names = ['feed', 'feeds', 'feedEvery', 'geoip', 'providerService'] as const
+  const settings = readSettings(names, {}, env)
   let feeds: Feed[] = []
   const unread = problemOf(() => {
     feeds = feedsOf(settings)

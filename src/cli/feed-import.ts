@@ -1,7 +1,7 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
 import { withList, withListToReplace } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
-import type { Feed } from '../import/feeds/feed.ts'
+import { type Feed, inFeedLine } from '../import/feeds/feed.ts'
 import type { Imported } from '../import/feeds/fetch.ts'
 import { shrinkProblem } from '../import/guard.ts'
 import { importSources, type Source } from '../import/import.ts'
@@ -26,7 +26,7 @@ function createObserver() {
     progress() {},
     ignored() {},
     rejected(file: string, line: number, field: string, reason: string): void {
-      if (left > 0) say(`${file}:${line}: ${field} ${reason}`)
+      if (left > 0) say(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
       left -= 1
     },
   }
@@ -50,8 +50,8 @@ export function importFeed(
   const importInto = async (list: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
     const importTx = list.begin(feed.replaces ? 'replace' : 'merge')
     const options = {
-      ...{ format: feed.format, strict: false, bytesMax, signal },
-      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: undefined },
+      ...{ format: feed.format, mapping: feed.mapping, strict: false, bytesMax, signal },
+      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
       beforeRows: () => importTx.lock(signal),
     }
     try {

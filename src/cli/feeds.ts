@@ -9,6 +9,7 @@ import { type FetchContext, fetchFeed } from '../import/feeds/fetch.ts'
 import { isDue } from '../import/feeds/schedule.ts'
 import { BYTES_MAX } from '../import/feeds/source.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
+import { checkMapping } from '../import/fields/columns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -29,12 +30,14 @@ export function feedsOf({
   feed,
   feeds: file,
   feedEvery,
-}: Settings<'feed' | 'feeds' | 'feedEvery'>): Feed[] {
+  providerService: provider,
+}: Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>): Feed[] {
   const feeds = [
     ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
     ...(file === undefined ? [] : parseFeedsFile(readFeedsFile(file), feedEvery, file)),
   ]
   refuseConflicts(feeds)
+  for (const { shown, mapping } of feeds) checkMapping(mapping, provider, `feed ${shown}: map`)
   return feeds
 }
 

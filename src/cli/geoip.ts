@@ -1,6 +1,6 @@
 /** Owns `geoip apply`, and opening the databases that `--geoip` names. */
 import { readFileSync, statSync } from 'node:fs'
-import { withList } from '../app.ts'
+import { changeList } from '../app.ts'
 import {
   createPlacing,
   openPlaces,
@@ -103,7 +103,7 @@ export const geoipCommand = command({
     if (geoip.length === 0) throw new CommandError('name a database with --geoip', 2)
     const place = openGeoip(geoip)
     yieldToServer()
-    const counts = await withList(data, clock, async list => {
+    const counts = await changeList(data, clock, async list => {
       const found = list.finder.find(EVERYTHING, { nowMs: clock(), addressBits: 32 })
       const importTx = list.begin('merge', () => say('another import has locked the list; waiting'))
       let filled = 0

@@ -5,10 +5,10 @@ import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/store.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { Expected, type Expiry, readKey } from '../config/parsers.ts'
-import type { Clock } from '../lib/clock.ts'
-import { CommandError, reasonOf } from '../lib/errors.ts'
+import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
 import { DAY_MS, formatInstant } from '../lib/time.ts'
-import { command, print, printJson, say, table } from './command.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { type Context, command, print, printJson, say, table } from './command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 import { resetKey, showKey, unknownKey } from './key-show.ts'
 
@@ -75,17 +75,20 @@ const addKey = command({
   summary: 'create an access key and print it once',
   settings: ['data', 'plan', 'label', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
-  async run({ settings: { data, plan = STANDARD, label = '', expires, key: given }, clock }) {
+  endsAtSignal: 'by itself',
+  async run({ settings, clock, signal }) {
+    const { data, plan = STANDARD, label = '', expires, key: given } = settings
     const nowMs = clock()
     const expiresAt = endOf(expires, nowMs)
-    const key = given === STDIN ? await keyFromStdin() : (given ?? newKey('regular'))
+    const key =
+      given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
     const { id, isNew } = await withRegistry(data, async registry => {
       await requirePlan(registry, plan)
       return registry.keys.add({ key, label, plan, expiresAt }, nowMs)
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
     say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver(data, id, key, clock)
+    await handOver({ data, id, key, clock, signal })
   },
 })
 
@@ -94,7 +97,8 @@ const addTemporaryKey = command({
   summary: 'create a temporary key and print it; plan temp has its limits',
   settings: ['data', 'ttl', 'label'],
   example: 'proxylist keys temp --ttl 1h --label trial',
-  async run({ settings: { data, ttl, label = '' }, clock }) {
+  endsAtSignal: 'by itself',
+  async run({ settings: { data, ttl, label = '' }, clock, signal }) {
     const nowMs = clock()
     const expiresAt = futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = newKey('temp')
@@ -102,19 +106,42 @@ const addTemporaryKey = command({
       keys.add({ key, label, plan: null, expiresAt }, nowMs),
     )
     say(`temporary key ${id}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver(data, id, key, clock)
+    await handOver({ data, id, key, clock, signal })
   },
 })
 
-/** Prints a new key; if that fails, nobody could read it, and it is revoked. */
-async function handOver(data: string, id: string, key: string, clock: Clock): Promise<void> {
+/**
+ * Prints the secret of a key that is stored by now. @throws CommandError when that fails, or a signal
+ * comes first: `outcomeOf` says what became of the key.
+ */
+async function printSecret(
+  secret: string,
+  signal: AbortSignal,
+  outcomeOf: (reason: string) => Awaitable<string>,
+): Promise<void> {
   try {
-    await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
+    signal.throwIfAborted()
+    // Not `print`, which accepts a closed stdout, and keeps signals from being seen while it waits.
+    const out = Bun.stdout.writer()
+    await orAborted(Promise.all([out.write(`${secret}\n`), out.flush()]), signal)
   } catch (error) {
-    await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
-    throw new CommandError(`the key could not be printed (${reasonOf(error)}); it is revoked`)
+    const outcome = await outcomeOf(error === signal.reason ? 'interrupted' : reasonOf(error))
+    throw new CommandError(outcome, error instanceof CommandError ? error.exitCode : 1)
   }
 }
+
+type NewSecret = Pick<Context<never>, 'clock' | 'signal'> & {
+  data: string
+  id: string
+  key: string
+}
+
+/** Prints a new key; if that fails, nobody could read it, and it is revoked. */
+const handOver = ({ data, id, key, clock, signal }: NewSecret): Promise<void> =>
+  printSecret(key, signal, async reason => {
+    await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
+    return `the key could not be printed (${reason}); it is revoked`
+  })
 
 const until = (expiresAt: number | null): string =>
   expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`
@@ -207,7 +234,8 @@ const rotateKey = command({
   arguments: '<id>',
   settings: ['data', 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
-  async run({ settings: { data, overlap }, args: [id = ''], clock }) {
+  endsAtSignal: 'by itself',
+  async run({ settings: { data, overlap }, args: [id = ''], clock, signal }) {
     const nowMs = clock()
     const untilMs = nowMs + overlap
     if (overlap >= FOREVER) throw new CommandError('--overlap must be less than 100 years', 2)
@@ -225,11 +253,10 @@ const rotateKey = command({
     })
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
-    try {
-      await Bun.write(Bun.stdout, `${key}\n`) // not `print`, which accepts a closed stdout
-    } catch (error) {
-      throw new CommandError(`the secret could not be printed (${reasonOf(error)}); rotate again`)
-    }
+    await printSecret(
+      ...([key, signal] as const),
+      reason => `the secret could not be printed (${reason}); rotate again`,
+    )
   },
 })
 

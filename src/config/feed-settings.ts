@@ -11,7 +11,7 @@ export const FEED_SETTINGS = {
   }),
   feeds: optional({
     value: 'FILE',
-    help: 'file of feeds, one a line: SOURCE [type=T] [format=F] [every=60s] [replace] [headers=FILE]',
+    help: 'file of feeds, one a line: SOURCE [type=T] [format=F] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] [replace] [headers=FILE]',
     read: readFile,
   }),
   feedEvery: setting({

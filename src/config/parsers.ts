@@ -6,6 +6,7 @@
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
+import { parsePairs } from '../lib/query-string.ts'
 import {
   DAY_MS,
   MINUTE_MS,
@@ -79,12 +80,8 @@ export const readBytes = (given: string): number => {
 }
 
 /** `COLUMN=FIELD`, one a line or separated by commas, as fields in lower case by column. */
-export const readMapping = (given: string): ReadonlyMap<string, string> => {
-  const pairs = [...given.matchAll(/\s*([^=\n]*[^=\s])\s*=\s*([^=,\s]+) *(?:[,\n]|$)/gy)]
-  const read = pairs.reduce((length, [pair]) => length + pair.length, 0)
-  if (read < given.length) return expect('COLUMN=FIELD, or COLUMN=-')
-  return new Map(pairs.map(([, column = '', field = '']) => [column, field.toLowerCase()]))
-}
+export const readMapping = (given: string): ReadonlyMap<string, string> =>
+  parsePairs(given) ?? expect('COLUMN=FIELD, or COLUMN=-')
 
 const ON = ['1', 'true', 'yes', 'on']
 const OFF = ['0', 'false', 'no', 'off']

@@ -123,6 +123,8 @@ function createRowReader(
   /** For rows of which nobody knows the unit of their ping. */
   const foreign: RowDefaults = { ...defaults, pingUnit: defaults.pingUnit ?? 'unknown' }
   const ignored = new Set<string>()
+  /** Why the first row of a source was rejected, and how many rows were for that. */
+  let refusal = { reason: '', rows: 0 }
   const totals: Totals = { read: 0, rejected: 0 }
   /** The members of the row before: rows mostly have the same, which need no look-up. */
   let members: string[] = []
@@ -149,13 +151,20 @@ function createRowReader(
   function bad(file: string, line: number, field: string, reason: string): void {
     totals.read += 1
     totals.rejected += 1
-    if (strict) throw new CommandError(`${file}:${line}: ${field} ${reason}`)
+    const sentence = `${field} ${reason}`
+    if (refusal.rows === 0) refusal.reason = sentence
+    if (refusal.reason === sentence) refusal.rows += 1
+    if (strict) throw new CommandError(`${file}:${line}: ${sentence}`)
     observer.rejected(file, line, field, reason)
   }
 
   return {
     totals,
     checkMapping: mappingCheck.check,
+    refusal: () => refusal,
+    startSource(): void {
+      refusal = { reason: '', rows: 0 }
+    },
     /** Where the reader of a file puts what it finds. */
     sinkOf: (file: string, format: Format): RowSink => ({
       row(line, row, listedAs) {
@@ -214,10 +223,15 @@ export async function importSources(
   for (const source of sources) {
     const { name } = source
     const before = { ...totals }
+    rows.startSource()
     await readSource(source)
     const read = totals.read - before.read
     if (read > 0 && totals.rejected - before.rejected === read) {
-      throw new CommandError(`${name}: no row is usable; nothing was imported`)
+      const { reason, rows: refused } = rows.refusal()
+      const share = `${refused.toLocaleString('en-US')} of ${read.toLocaleString('en-US')}`
+      throw new CommandError(
+        `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
+      )
     }
     const problem = emptyProblem(read)
     if (problem === null) continue

@@ -1,4 +1,7 @@
-/** Owns parsing query strings (URL Standard, application/x-www-form-urlencoded). Pure. */
+/**
+ * Owns parsing pairs of names and values: query strings (URL Standard,
+ * application/x-www-form-urlencoded), and lists as options have them. Pure.
+ */
 
 /** One `name=value` of a query string; `null` where percent-decoding yields invalid UTF-8. */
 export type Pair = { name: string | null; value: string | null }
@@ -29,4 +32,15 @@ export function splitQueryString(text: string): readonly Pair[] {
         equals < 0 ? [part, ''] : [part.slice(0, equals), part.slice(equals + 1)]
       return { name: decode(name), value: decode(value) }
     })
+}
+
+/** `NAME=VALUE`, one a line or separated by commas; no value has a comma or white space. */
+const PAIR = /\s*([^=\n]*[^=\s])\s*=\s*([^=,\s]+) *(?:[,\n]|$)/gy
+
+/** The values of such pairs by name, in lower case; `null` when the text is anything else. */
+export function parsePairs(text: string): ReadonlyMap<string, string> | null {
+  const pairs = [...text.matchAll(PAIR)]
+  const read = pairs.reduce((length, [pair]) => length + pair.length, 0)
+  if (read < text.length) return null
+  return new Map(pairs.map(([, name = '', value = '']) => [name, value.toLowerCase()]))
 }

@@ -240,6 +240,12 @@ export function readList<T>(dir: string, clock: Clock, work: (list: List) => Awa
   return withList(dir, clock, work, { isReader: true })
 }
 
+/** The same for a command that changes the list that is there. @throws CommandError when there is none. */
+export function changeList<T>(dir: string, clock: Clock, work: (list: List) => Awaitable<T>) {
+  requireData(dir, PROXY_FILE)
+  return withList(dir, clock, work)
+}
+
 /** The same for keys, plans and usage. @throws CommandError when there are none. */
 export function readRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
   requireData(dir, ACCESS_FILE)

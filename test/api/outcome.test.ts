@@ -3,6 +3,8 @@
  * of its limits as far as they are known.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { createAccess } from '../../src/access/access.ts'
 import type { KeyReader, UsageStore } from '../../src/access/store.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
@@ -15,6 +17,7 @@ import { StoreError } from '../../src/lib/errors.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, type Limits, T0, UNLIMITED } from '../support/fixtures.ts'
+import { ROOT } from '../support/program.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -366,6 +369,54 @@ describe('a stream', () => {
     const outcome = await ask()
     expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', 'key', 'burst 2, daily 3, subnets 5'])
     expect(ends).toEqual(['cancelled'])
+    close()
+  })
+})
+
+describe('README’s sentence on refused requests', () => {
+  const SENTENCE =
+    'A request that a limit refuses does not count; one that is refused for its networks counts as a ' +
+    'request, because its answer was found. What proxylist fails to answer (500, 503) is given back: ' +
+    'windows and day are as before it.'
+
+  test('is there', () => {
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    expect(readme.replaceAll(/\s+/g, ' ')).toContain(SENTENCE)
+  })
+
+  test('is true of limits: refused for networks counts, refused by a window or a day does not', async () => {
+    const limits = { burst: { requests: 2, seconds: 60 }, daily: 9, subnets: 1 }
+    const { id, ask, close } = createWorld(limits)
+    expect(shown(await ask('count=1'), id)[2]).toBe('burst 1, daily 8, subnets 0')
+    const outcomes: unknown[] = []
+    for (let n = 0; n < 4; n += 1) outcomes.push(shown(await ask(), id))
+    const left = 'burst 0, daily 7, subnets 0'
+    expect(outcomes).toEqual([
+      ['SUBNET_LIMIT_REACHED', 'key', left],
+      ...Array(3).fill(['RATE_LIMIT_EXCEEDED', 'key', left]),
+    ])
+    close()
+  })
+
+  test.each([
+    ['503', FAILURE, 'DB_EXECUTE_FAILED'],
+    ['500', MISTAKE, 'INTERNAL_ERROR'],
+  ] as const)('is true of %s: windows and day are as before it', async (_, thrown, code) => {
+    let isFailing = false
+    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
+      reader: {
+        ...reader,
+        findEndpoints(...of) {
+          if (isFailing) throw thrown
+          return reader.findEndpoints(...of)
+        },
+      },
+    }))
+    expect(shown(await ask('count=1'), id)).toEqual(['answered', ...COUNTED])
+    isFailing = true
+    expect(shown(await ask(), id)).toEqual([code, ...COUNTED])
+    isFailing = false
+    expect(shown(await ask(), id)).toEqual(['answered', 'key', 'burst 0, daily 1'])
     close()
   })
 })

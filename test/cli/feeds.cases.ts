@@ -56,6 +56,20 @@ export const FEEDS: readonly Transcript[] = [
     ],
   },
   {
+    name: 'a feed with ping in milliseconds says what its line needs, and has its rows with that',
+    files: {
+      'feeds.conf': 'a.csv ping-unit=ms map="Where is it=ip"\n',
+      'a.csv': 'Where is it,type,ping\n192.0.2.1:80,http,530\n192.0.2.2:80,http,61\n',
+    },
+    steps: [
+      { args: ['fetch', '--feeds', 'feeds.conf', '--json'], stdout: /"rows": 2,\n *"error": null/ },
+      {
+        args: ['list', `get=csv&fields=ip,ping&${ALL.replace('get=txt&', '')}`],
+        stdout: 'ip,ping\r\n192.0.2.2:80,0.061\r\n192.0.2.1:80,0.53\r\n',
+      },
+    ],
+  },
+  {
     name: 'feeds of a directory that is not there says so, as other commands do, and makes nothing',
     steps: [['feeds'], ['feeds', '--json'], ['feeds']].map(args => ({
       args: [...args, '--data', 'mistyped'],
@@ -85,7 +99,8 @@ const bad = (name: string, args: string[], stderr: string, files = {}): Transcri
   steps: [{ args, exitCode: 2, stderr: `proxylist: ${stderr}\n` }],
 })
 const LINE =
-  'a feed is SOURCE [type=socks5] [format=csv] [every=60s] [replace] [headers=FILE], SOURCE a URL or a path'
+  'a feed is SOURCE [type=socks5] [format=csv] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] ' +
+  '[replace] [headers=FILE], SOURCE a URL or a path'
 
 /** Feeds that are refused at the start, before anything else is done. */
 export const BAD_FEEDS: readonly Transcript[] = ['serve', 'fetch'].flatMap(command => [
@@ -105,6 +120,11 @@ export const BAD_FEEDS: readonly Transcript[] = ['serve', 'fetch'].flatMap(comma
     [command, '--feeds', 'feeds.conf'],
     'feeds.conf:2: has a double quote that is not closed',
     { 'feeds.conf': 'a.txt # "ours\n"100.csv\n' },
+  ),
+  bad(
+    `${command} names the field of a map that no record has`,
+    [command, '--feed', 'a.txt map=delay=pingg'],
+    "feed a.txt: map: no field is called 'pingg'; did you mean 'ping'?",
   ),
   bad(
     `${command} names a feeds file that it cannot read`,

@@ -414,7 +414,7 @@ export const FOUND: readonly Transcript[] = [
         args: ['import', 'a.txt'],
         exitCode: 1,
         stderr:
-          'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable; nothing was imported\n',
+          'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable, 1 of 1 because ip has a user and a password, which are not supported; nothing was imported\n',
       },
       {
         args: ['import', 'b.xlsx'],

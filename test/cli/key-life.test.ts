@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { ask, from } from '../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { proxylist } from '../support/program.ts'
 import { type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -609,9 +610,12 @@ describe('keys import refuses a file', () => {
   })
 })
 
-test('commands that only read keys make no data directory', async () => {
+test('commands that only read, or change what is there, make no data directory', async () => {
   const dir = join(temporaryDirectory(), 'mistyped')
-  for (const command of ['keys show abc', 'keys export', 'stats', 'keys list']) {
+  const places = join(temporaryDirectory(), 'city.mmdb')
+  writeFileSync(places, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin') }))
+  const commands = ['keys show abc', 'keys export', 'stats', 'keys list']
+  for (const command of [...commands, `geoip apply --geoip ${places}`]) {
     const { exitCode, stderr } = await cli(dir)(command)
     expect([command, exitCode, existsSync(dir)]).toEqual([command, 1, false])
     expect(stderr).toContain('there is no data directory')

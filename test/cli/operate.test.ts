@@ -14,6 +14,7 @@ import {
   renameSync,
   rmSync,
   symlinkSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs'
 import { constants } from 'node:os'
@@ -24,6 +25,7 @@ import { ask } from '../support/answer.ts'
 import { smallDisk } from '../support/disk.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { program, proxylist, ROOT, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -33,9 +35,14 @@ afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */
 setDefaultTimeout(60_000)
 
+/** A database of places. */
+const PLACES = join(temporaryDirectory(), 'city.mmdb')
+writeFileSync(PLACES, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin') }))
+
 /** What to type after the name of a command, where that is needed. */
 const TYPED: { readonly [command: string]: readonly string[] } = {
   import: ['a.txt'],
+  'geoip apply': ['--geoip', PLACES],
   'keys show': ['k3x9m2ab'],
   'keys set': ['k3x9m2ab', '--label', 'a'],
   'keys rotate': ['k3x9m2ab'],
@@ -80,6 +87,7 @@ describe('a file as --data is named in one sentence', () => {
 describe('a command that only reads or changes makes nothing, and names what is missing', () => {
   const READERS = [
     ['list', PROXY_FILE, 'fill it with: proxylist import FILE'],
+    ['geoip apply', PROXY_FILE, 'fill it with: proxylist import FILE'],
     ['keys list', ACCESS_FILE, 'create a key with: proxylist keys add'],
     ['plans list', ACCESS_FILE, 'create a key with: proxylist keys add'],
   ] as const

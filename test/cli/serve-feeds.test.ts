@@ -34,6 +34,31 @@ test('a feed is imported while the server runs, and again when it has changed', 
   expect(await server.stop()).toBe(0)
 })
 
+const SLOW = 'Where,type,ping\n192.0.2.7:80,http,530\n192.0.2.8:80,http,61\n'
+
+test('ping-unit and map of a feed’s line are those of its import', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, SLOW) })
+  const feed = `${source.url}/a ping-unit=ms map=Where=ip`
+  const server = await start(dataDirectory([]), '--feed', feed)
+  await server.says(/\/a: 2 rows\n/)
+  expect(await server.ask('&get=json&pretty=0&fields=ip,ping')).toBe(
+    '[{"ip":"192.0.2.8:80","ping":0.061},{"ip":"192.0.2.7:80","ping":0.53}]',
+  )
+  expect(await server.stop()).toBe(0)
+})
+
+test('feeds says why no row of a feed was usable, and how many rows that refused', async () => {
+  const source = await startFeedServer({ '/a': reply(200, {}, SLOW) })
+  const dir = dataDirectory([])
+  const hint = "if it is in milliseconds, give ping-unit=ms in the feed's line"
+  const args = ['fetch', '--feed', `${source.url}/a`, '--data', dir]
+  const { exitCode, stderr } = await proxylist(args)
+  expect(exitCode).toBe(1)
+  expect(stderr).toContain(`/a:2: ping is over 60 s; ${hint}\n`)
+  const { stdout } = await proxylist(['feeds', '--data', dir])
+  expect(stdout).toContain(`no row is usable, 2 of 2 because ping is over 60 s; ${hint}; nothing`)
+})
+
 test('a failing feed is said once, without its secrets, which are nowhere in the data', async () => {
   const source = await startFeedServer({ '/a': reply(503) })
   const dir = dataDirectory()

@@ -3,8 +3,9 @@
  * end quietly with their usual status, and the server goes on.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { closeSync, constants, openSync, readSync } from 'node:fs'
+import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { codeOf } from '../../src/lib/errors.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch, launchServer } from '../support/launch.ts'
 import { createClock, program, proxylist } from '../support/program.ts'
@@ -35,6 +36,18 @@ function createPipe() {
         return '' // nothing yet
       }
     },
+  }
+}
+
+/** Writes to a named pipe until it has no room. */
+function fill(file: string): void {
+  const fd = openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)
+  try {
+    for (;;) writeSync(fd, Buffer.alloc(4096))
+  } catch (error) {
+    expect(codeOf(error)).toBe('EAGAIN')
+  } finally {
+    closeSync(fd)
   }
 }
 
@@ -114,6 +127,36 @@ describe('a full stdout', () => {
     const { id } = JSON.parse(stdout).find(({ state }: { state: string }) => state === 'active')
     const said = `proxylist: the secret ${reason}; rotate again`
     expect(await run('keys', 'rotate', id)).toEqual([1, said])
+  })
+})
+
+describe('Ctrl-C while nobody reads a new key', () => {
+  const env = { ...createClock().env, PROXYLIST_DATA: dataDirectory() }
+  type Listed = { id: string; state: string }
+  const listed = async (): Promise<Listed[]> =>
+    JSON.parse((await proxylist(['keys', 'list', '--json'], { env })).stdout)
+  /** How a command ends that a signal interrupts after it has said that it made a secret. */
+  async function interrupted(...args: string[]) {
+    const pipe = createPipe()
+    fill(pipe.file)
+    const child = launch([...program(), ...args], { env, stdout: { file: pipe.file } })
+    await child.says(/it is shown only once:\n/)
+    child.kill('SIGINT')
+    return [await child.ended, child.written.stderr.split('\n').at(-2)]
+  }
+
+  test.each(['keys add', 'keys temp'])('%s says that the key is revoked, and it is', async line => {
+    const before = (await listed()).map(({ id }) => id)
+    const said = 'proxylist: the key could not be printed (interrupted); it is revoked'
+    expect(await interrupted(...line.split(' '))).toEqual([130, said])
+    const added = (await listed()).filter(({ id }) => !before.includes(id))
+    expect(added).toMatchObject([{ state: 'revoked' }])
+  })
+
+  test('keys rotate says that the secret could not be printed', async () => {
+    const { id = '' } = (await listed()).find(({ state }) => state === 'active') ?? {}
+    const said = 'proxylist: the secret could not be printed (interrupted); rotate again'
+    expect(await interrupted('keys', 'rotate', id)).toEqual([130, said])
   })
 })
 

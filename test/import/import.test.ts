@@ -340,7 +340,10 @@ describe('an import', () => {
   })
   test('is rejected for one source with only bad rows among good ones', async () => {
     const sources = [sourceOf('good', 'http://1.2.3.4:80\n'), sourceOf('bad', '1.2.3.5:80\n')]
-    await expect(imported(sources)).rejects.toThrow('bad: no row is usable; nothing was imported')
+    await expect(imported(sources)).rejects.toThrow(
+      'bad: no row is usable, 1 of 1 because type is required: http, https, socks4, socks5 ' +
+        '(or give --type); nothing was imported',
+    )
   })
   for (const empty of ['', '\n', '# nothing today\n', 'ip,type\n']) {
     test(`that replaces the list is rejected for an empty file: ${JSON.stringify(empty)}`, async () => {

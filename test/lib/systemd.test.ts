@@ -49,6 +49,16 @@ describe('the unit file', () => {
     expect(unitValue('UnsetEnvironment').split(' ')).toEqual(expect.arrayContaining(names))
   })
 
+  test('makes /run/proxylist, which its user and its group may enter, for a unix socket', async () => {
+    const { stdout } = await proxylist(['systemd-unit'])
+    expect(stdout.match(/^Runtime\w+=.*$/gm)).toEqual([
+      'RuntimeDirectory=proxylist',
+      'RuntimeDirectoryMode=0750',
+    ])
+    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
+    expect(readme).toContain('PROXYLIST_LISTEN=unix:/run/proxylist/http.sock')
+  })
+
   test('gives the process its own directory, and no other options', () => {
     expect([unitValue('StateDirectory'), unitValue('ExecStart')]).toEqual([
       'proxylist',

@@ -3,8 +3,10 @@
  * line of options. Parses such lines and files of headers. Pure; knows nothing of fetching.
  */
 import { CommandError } from '../../lib/errors.ts'
+import { parsePairs } from '../../lib/query-string.ts'
 import { DAY_MS, parseDurationWithin, SECOND_MS } from '../../lib/time.ts'
 import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
+import type { Mapping } from '../fields/columns.ts'
 import { FORMATS, type Format } from '../formats/formats.ts'
 import { maskSource } from './mask.ts'
 
@@ -18,6 +20,10 @@ export type Feed = {
   kind: 'url' | 'path'
   type: ProxyType | undefined
   format: Format | 'auto'
+  /** The unit of `ping` where the source names none. */
+  pingUnit: (typeof PING_UNITS)[number] | undefined
+  /** What columns and members of the source hold. */
+  mapping: Mapping
   everyMs: number
   /** Whether the list becomes what the feed holds. */
   replaces: boolean
@@ -26,7 +32,10 @@ export type Feed = {
 }
 
 export const FEED_LINE =
-  'SOURCE [type=socks5] [format=csv] [every=60s] [replace] [headers=FILE], SOURCE a URL or a path'
+  'SOURCE [type=socks5] [format=csv] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] [replace] ' +
+  '[headers=FILE], SOURCE a URL or a path'
+
+const PING_UNITS = ['s', 'ms'] as const
 
 const wrong = (where: string, what: string): never => {
   throw new CommandError(`${where}: ${what}`, 2)
@@ -39,7 +48,7 @@ const wordsOf = (line: string): string[] =>
   )
 
 const isUrl = (word: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(word)
-const isOption = (word: string): boolean => word === 'replace' || /^[a-z_]+=/i.test(word)
+const isOption = (word: string): boolean => word === 'replace' || /^[a-z_-]+=/i.test(word)
 
 /** @throws CommandError unless `source` is a path or an `http(s)://` URL. */
 function kindOf(source: string, where: string): Feed['kind'] {
@@ -49,7 +58,10 @@ function kindOf(source: string, where: string): Feed['kind'] {
   return isHttp ? 'url' : wrong(where, `${maskSource(source)} must be an http:// or https:// URL`)
 }
 
-type Options = Pick<Feed, 'type' | 'format' | 'everyMs' | 'replaces' | 'headersFile'>
+type Options = Pick<
+  Feed,
+  'type' | 'format' | 'pingUnit' | 'mapping' | 'everyMs' | 'replaces' | 'headersFile'
+>
 
 /** Each option of a feed; a parser returns what changes, or what it accepts. */
 const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } = {
@@ -60,6 +72,14 @@ const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } 
   format(value) {
     const format = FORMATS.find(known => known === value.toLowerCase())
     return format ? { format } : FORMATS.join(', ')
+  },
+  'ping-unit'(value) {
+    const pingUnit = PING_UNITS.find(known => known === value.toLowerCase())
+    return pingUnit ? { pingUnit } : PING_UNITS.join(' or ')
+  },
+  map(value) {
+    const mapping = value === '' ? null : parsePairs(value)
+    return mapping ? { mapping } : 'COLUMN=FIELD, or COLUMN=- to ignore it'
   },
   every(value) {
     const everyMs = parseDurationWithin(value, SECOND_MS, 7 * DAY_MS)
@@ -79,7 +99,8 @@ function readOption(word: string, where: string): Partial<Options> {
 
 /** One feed from its words. */
 function toFeed(words: readonly string[], everyMs: number, where: string): Feed {
-  const [source = '', ...options] = words
+  const [source = '', ...more] = words
+  const options = more.map(word => readOption(word, where))
   const feed: Feed = {
     id: new Bun.CryptoHasher('sha256').update(source).digest('hex').slice(0, 32),
     source,
@@ -87,10 +108,12 @@ function toFeed(words: readonly string[], everyMs: number, where: string): Feed 
     kind: kindOf(source, where),
     type: undefined,
     format: 'auto',
+    pingUnit: undefined,
     everyMs,
     replaces: false,
     headersFile: null,
-    ...Object.assign({}, ...options.map(word => readOption(word, where))),
+    ...Object.assign({}, ...options),
+    mapping: new Map(options.flatMap(({ mapping }) => [...(mapping ?? [])])),
   }
   if (feed.headersFile !== null && feed.kind === 'path') {
     wrong(where, 'headers= is for URLs; a path has no headers')
@@ -126,20 +149,34 @@ export function parseFeedsFile(text: string, everyMs: number, file: string): Fee
   })
 }
 
+const quoted = (text: string): string => (/\s/.test(text) ? `"${text}"` : text)
+const joined = (words: readonly string[]): string => words.filter(word => word !== '').join(' ')
+
+/** The options that decide what the rows of a feed become, as its line has them. */
+export function importOptionsOf({ format, type, pingUnit, mapping, replaces }: Feed): string {
+  const map = [...mapping].map(pair => pair.join('=')).join(',')
+  return joined([
+    format === 'auto' ? '' : `format=${format}`,
+    type === undefined ? '' : `type=${type}`,
+    pingUnit === undefined ? '' : `ping-unit=${pingUnit}`,
+    map === '' ? '' : `map=${quoted(map)}`,
+    replaces ? 'replace' : '',
+  ])
+}
+
 /** The line that `parseFeeds` reads as this feed. */
 export function feedLine(feed: Feed): string {
-  const quoted = (text: string): string => (/\s/.test(text) ? `"${text}"` : text)
-  return [
-    quoted(feed.source),
-    `every=${feed.everyMs}ms`,
-    feed.format === 'auto' ? '' : `format=${feed.format}`,
-    feed.type === undefined ? '' : `type=${feed.type}`,
-    feed.replaces ? 'replace' : '',
-    feed.headersFile === null ? '' : `headers=${quoted(feed.headersFile)}`,
-  ]
-    .filter(word => word !== '')
-    .join(' ')
+  const headers = feed.headersFile === null ? '' : `headers=${quoted(feed.headersFile)}`
+  const every = `every=${feed.everyMs}ms`
+  return joined([quoted(feed.source), every, importOptionsOf(feed), headers])
 }
+
+/** What an import says, with its flags as options of a feed's line, which is where they are set. */
+export const inFeedLine = (sentence: string): string =>
+  sentence.replace(
+    /--(type|ping-unit|map)(?: ([A-Z]+=[\w-]+|\w+))?/g,
+    (_, name: string, value = '') => `${name}=${value} in the feed's line`,
+  )
 
 /** @throws CommandError (usage) when a source is named twice, or one of several says `replace`. */
 export function refuseConflicts(feeds: readonly Feed[]): void {

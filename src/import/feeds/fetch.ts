@@ -8,7 +8,7 @@ import { CommandError, messageOf } from '../../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { Source } from '../import.ts'
 import { FetchFailure, type Validators } from './download.ts'
-import type { Feed } from './feed.ts'
+import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { delayMs } from './schedule.ts'
 import { type OpenContext, openFeed } from './source.ts'
 import type { FeedState, FeedStore } from './store.ts'
@@ -81,7 +81,7 @@ async function importOpened(
 /** A failure as a sentence without the name of the feed, which is shown beside it. */
 function toFailed(feed: Feed, thrown: unknown): Result {
   if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
-  const error = messageOf(thrown)
+  const error = inFeedLine(messageOf(thrown))
     .replaceAll(`${feed.shown}: `, '')
     .replaceAll(feed.source, feed.shown)
   const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
@@ -137,7 +137,7 @@ export async function fetchFeed(feed: Feed, context: FetchContext): Promise<Feed
   const { store, clock } = context
   if (!store.claim(feed, clock())) return null
   const before = store.find(feed.id) ?? { ...NEW, source: feed.shown }
-  const options = `${feed.format} ${feed.type} ${feed.replaces} ${context.importOptions}`
+  const options = `${importOptionsOf(feed)} ${context.importOptions}`
   let result: Result
   try {
     result = await importOpened(feed, await knownOf(before, options, context), context)

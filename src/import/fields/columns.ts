@@ -18,15 +18,22 @@ export const knownColumns = (provider: string): ReadonlySet<string> =>
 export type Mapping = ReadonlyMap<string, string>
 export const IGNORED = '-'
 
-/** @throws CommandError (usage) when a column is given a field that no record has. */
-export function checkMapping(mapping: Mapping | undefined, provider: string): void {
+/**
+ * @throws CommandError (usage) when a column is given a field that no record has; `where` is what
+ *   gives it.
+ */
+export function checkMapping(
+  mapping: Mapping | undefined,
+  provider: string,
+  where = '--map',
+): void {
   const known = knownColumns(provider)
   for (const field of mapping?.values() ?? []) {
     if (known.has(field) || field === IGNORED) continue
     const near = nearest(field, [...known])
     const hint =
       near === null ? `the fields are ${[...known].join(', ')}` : `did you mean '${near}'?`
-    throw new CommandError(`--map: no field is called '${field.slice(0, 40)}'; ${hint}`, 2)
+    throw new CommandError(`${where}: no field is called '${field.slice(0, 40)}'; ${hint}`, 2)
   }
 }
 

@@ -46,17 +46,22 @@ const STOPPING = 'the server is stopping; try again shortly'
 const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
   new ApiError(code, message, { retryAfterSeconds: 1 })
 
-/** Why an answer of `holder` does not get a slot. */
-function refusalOf(holder: Holder): ApiError {
+/** Why an answer of `holder` does not get one of so many slots. */
+function refusalOf(holder: Holder, slots: number): ApiError {
   const { isTrial, downloads } = holder.share
-  if (mayHoldMore(holder) && !isTrial) {
+  const isOwnLimit = !mayHoldMore(holder)
+  if (!isOwnLimit && !isTrial) {
     return refusal('DB_EXECUTE_FAILED', 'too many long answers are under way; try again shortly')
   }
-  const limit = downloads === 1 ? '1 long answer' : `${downloads} long answers`
-  const whose = isTrial ? 'the demo and temporary keys of an address' : 'this key'
+  const limit = isOwnLimit ? downloads : slots
+  const answers = limit === 1 ? '1 long answer' : `${limit} long answers`
+  const trial = isOwnLimit
+    ? 'the demo and temporary keys of an address'
+    : 'all demo and temporary keys'
+  const whose = isTrial ? trial : 'this key'
   return refusal(
     'RATE_LIMIT_EXCEEDED',
-    `${whose} may have ${limit} under way at once; retry after 1 s`,
+    `${whose} may have ${answers} under way at once; retry after 1 s`,
   )
 }
 
@@ -126,14 +131,14 @@ function createTaking({ claim, onRelease, onBlocked }: TakingParts) {
   }
 }
 
-type QueueParts = Pick<PoolOptions, 'later' | 'waitMsMax' | 'elapsedMs'> & {
+type QueueParts = Pick<PoolOptions, 'slots' | 'later' | 'waitMsMax' | 'elapsedMs'> & {
   take: (holder: Holder) => Slot | null
   /** Called with a holder of which nothing waits any more because of a failure. */
   onFailure: (holder: Holder) => void
 }
 
 /** What waits for slots. */
-function createQueue({ later, waitMsMax, elapsedMs, take, onFailure }: QueueParts) {
+function createQueue({ slots, later, waitMsMax, elapsedMs, take, onFailure }: QueueParts) {
   /** What ends the wait of each with an error. */
   const failures = new Set<(error: unknown) => void>()
   return {
@@ -170,7 +175,7 @@ function createQueue({ later, waitMsMax, elapsedMs, take, onFailure }: QueuePart
           }
         },
       }
-      const cancel = later(() => fail(refusalOf(holder)), waitMsMax)
+      const cancel = later(() => fail(refusalOf(holder, slots)), waitMsMax)
       holder.waiting.add(one)
       failures.add(fail)
       return promise
@@ -194,7 +199,7 @@ export function createSlots({ slots, waitMsMax, later, elapsedMs, claim }: PoolO
     onBlocked: retryLater,
   })
   const onFailure = holders.forgetUnused
-  const queue = createQueue({ later, waitMsMax, elapsedMs, take, onFailure })
+  const queue = createQueue({ slots, later, waitMsMax, elapsedMs, take, onFailure })
 
   function grantNext(): void {
     while (held() < slots && !queue.isEmpty()) {
@@ -222,8 +227,9 @@ export function createSlots({ slots, waitMsMax, later, elapsedMs, claim }: PoolO
   return {
     /**
      * A slot for a long answer of `share`, at once or when others are released.
-     * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long,
-     *   DB_EXECUTE_FAILED when others keep all slots, or what `claim` throws.
+     * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long, or
+     *   others keep all slots of `demo` and temporary keys; DB_EXECUTE_FAILED when others keep all of
+     *   plans, or what `claim` throws.
      */
     async acquire(share: Share): Promise<Slot> {
       const holder = holders.of(share)
@@ -232,7 +238,7 @@ export function createSlots({ slots, waitMsMax, later, elapsedMs, claim }: PoolO
         const slot = isFirst ? take(holder) : null
         if (slot !== null) return slot
         if (isStopping) throw refusal('DB_EXECUTE_FAILED', STOPPING)
-        if (!queue.hasRoom(holder)) throw refusalOf(holder)
+        if (!queue.hasRoom(holder)) throw refusalOf(holder, slots)
       } catch (error) {
         holders.forgetUnused(holder)
         throw error

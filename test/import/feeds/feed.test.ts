@@ -4,6 +4,7 @@ import { retryAfterMs } from '../../../src/import/feeds/download.ts'
 import {
   type Feed,
   feedLine,
+  inFeedLine,
   parseFeeds,
   parseFeedsFile,
   parseHeaders,
@@ -23,6 +24,33 @@ const one = (text: string): Feed => {
   return feed
 }
 
+const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
+  ['lists/a.txt', { kind: 'path', source: 'lists/a.txt' }],
+  ['"my lists/a b.txt" type=socks5', { source: 'my lists/a b.txt', type: 'socks5' }],
+  ['/a type=SOCKS4', { type: 'socks4' }],
+  ['/a format=csv', { format: 'csv' }],
+  ['/a ping-unit=MS', { pingUnit: 'ms' }],
+  ['/a map=Where=ip', { mapping: new Map([['Where', 'ip']]) }],
+  [
+    '/a map="IP Address=ip,4=PING" map=x=- replace',
+    {
+      mapping: new Map([
+        ['IP Address', 'ip'],
+        ['4', 'ping'],
+        ['x', '-'],
+      ]),
+      replaces: true,
+    },
+  ],
+  ['/a every=1s', { everyMs: SECOND_MS }],
+  ['/a every=7d', { everyMs: 7 * 24 * HOUR_MS }],
+  ['/a replace', { replaces: true }],
+  ['http://a/b headers=/etc/h', { headersFile: '/etc/h' }],
+  ['http://a/b headers="/etc/my h" replace', { headersFile: '/etc/my h', replaces: true }],
+  ['http://a/b?x=1&type=2', { kind: 'url', source: 'http://a/b?x=1&type=2' }],
+  ['HTTPS://A/b', { kind: 'url' }],
+]
+
 describe('a line of a feed', () => {
   test('has a source and, unless they are given, the usual options', () => {
     expect(one('https://example.com/list.csv')).toEqual({
@@ -32,25 +60,14 @@ describe('a line of a feed', () => {
       kind: 'url',
       type: undefined,
       format: 'auto',
+      pingUnit: undefined,
+      mapping: new Map(),
       everyMs: EVERY_MS,
       replaces: false,
       headersFile: null,
     })
   })
 
-  const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
-    ['lists/a.txt', { kind: 'path', source: 'lists/a.txt' }],
-    ['"my lists/a b.txt" type=socks5', { source: 'my lists/a b.txt', type: 'socks5' }],
-    ['/a type=SOCKS4', { type: 'socks4' }],
-    ['/a format=csv', { format: 'csv' }],
-    ['/a every=1s', { everyMs: SECOND_MS }],
-    ['/a every=7d', { everyMs: 7 * 24 * HOUR_MS }],
-    ['/a replace', { replaces: true }],
-    ['http://a/b headers=/etc/h', { headersFile: '/etc/h' }],
-    ['http://a/b headers="/etc/my h" replace', { headersFile: '/etc/my h', replaces: true }],
-    ['http://a/b?x=1&type=2', { kind: 'url', source: 'http://a/b?x=1&type=2' }],
-    ['HTTPS://A/b', { kind: 'url' }],
-  ]
   test.each(OPTIONS)('%s', (line, options) => {
     const feed = one(line)
     expect(feed).toMatchObject(options)
@@ -65,11 +82,16 @@ describe('a line of a feed', () => {
       ['http://c/', undefined, 5 * MINUTE_MS],
     ])
   })
+})
 
+describe('a line of a feed that is wrong', () => {
   const WRONG: readonly (readonly [line: string, says: string])[] = [
     ['type=http', '--feed: begins with an option; a feed is SOURCE [type=socks5]'],
     ['/a type=ftp', '--feed: type must be http, https, socks4, socks5'],
     ['/a format=xml', '--feed: format must be txt, csv, json, ndjson'],
+    ['/a ping-unit=min', '--feed: ping-unit must be s or ms'],
+    ['/a map=', '--feed: map must be COLUMN=FIELD, or COLUMN=- to ignore it'],
+    ['/a map=Where', '--feed: map must be COLUMN=FIELD, or COLUMN=- to ignore it'],
     ['/a every=0s', '--feed: every must be a duration from 1s to 7d, such as 60s'],
     ['/a every=999ms', '--feed: every must be a duration from 1s to 7d, such as 60s'],
     ['/a every=8d', '--feed: every must be a duration from 1s to 7d, such as 60s'],
@@ -99,6 +121,14 @@ function thrownBy(work: () => unknown): CommandError {
   }
   throw new Error('threw no CommandError')
 }
+
+test.each([
+  ['give --ping-unit ms', "give ping-unit=ms in the feed's line"],
+  ['(or give --type)', "(or give type= in the feed's line)"],
+  ['with --map COLUMN=-, where', "with map=COLUMN=- in the feed's line, where"],
+  ["--map: no column is called 'a'", "map= in the feed's line: no column is called 'a'"],
+  ['would remove (--allow-empty)', 'would remove (--allow-empty)'],
+])('%s of an import is, of a feed, %s', (said, shown) => expect(inFeedLine(said)).toBe(shown))
 
 describe('a feeds file', () => {
   test('has one feed a line, comments and empty lines', () => {

@@ -284,6 +284,71 @@ describe.each(Object.entries(FAULTS))('%s', (_, [answer, error]) => {
   })
 })
 
+type Hinted = { text: string; options?: string; error: string; follow: string; rows: number }
+const HINTED: { readonly [what: string]: Hinted } = {
+  'a table with ping in milliseconds': {
+    text: 'ip,type,ping\n192.0.2.1:80,http,530\n192.0.2.2:80,http,1200\n192.0.2.3:0,http,1\n',
+    error:
+      'no row is usable, 2 of 3 because ping is over 60 s; if it is in milliseconds, ' +
+      "give ping-unit=ms in the feed's line; nothing was imported",
+    ...{ follow: 'ping-unit=ms', rows: 2 },
+  },
+  'addresses without a type': {
+    text: '192.0.2.1:1080\n192.0.2.2:1080\n',
+    error:
+      'no row is usable, 2 of 2 because type is required: http, https, socks4, socks5 ' +
+      "(or give type= in the feed's line); nothing was imported",
+    ...{ follow: 'type=socks5', rows: 2 },
+  },
+  'times that are relative': {
+    text: 'ip,type,last seen\n192.0.2.1:80,http,5 minutes ago\n',
+    error:
+      'no row is usable, 1 of 1 because checked_at is relative, and nobody knows to what: ' +
+      "ignore it with map=COLUMN=- in the feed's line, where COLUMN is its name; nothing was imported",
+    ...{ follow: 'map="last seen=-"', rows: 1 },
+  },
+  'columns under unknown names': {
+    ...{ text: 'Where,Kind\nx,http\n192.0.2.1:80,http\n', options: 'format=csv' },
+    error:
+      'has no column ip in its CSV header, and no column of addresses; ' +
+      "name it with map=COLUMN=ip in the feed's line; nothing was imported",
+    ...{ follow: 'format=csv map=Where=ip,Kind=type', rows: 1 },
+  },
+  'a mapped column that it does not have': {
+    ...{ text: 'ip,type\n192.0.2.1:80,http\n', options: 'map=Where=ip' },
+    error:
+      "map= in the feed's line: no column or member is called 'Where'; there are ip, type; " +
+      'nothing was imported',
+    ...{ follow: 'map=ip=ip', rows: 1 },
+  },
+}
+
+describe.each(Object.entries(HINTED))(
+  'a feed of %s',
+  (_, { text, options, error, follow, rows }) => {
+    test('says why nothing was imported, and an option of its line helps', async () => {
+      const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, text) })
+      const fetcher = createFetcher()
+      const source = `${server.url}/a`
+      const state = await fetcher.fetch(`${source} ${options ?? ''}`)
+      expect(state).toMatchObject({ error, failures: 1 })
+      expect(await fetcher.fetch(`${source} ${follow}`)).toMatchObject({ ...SUCCESS, rows })
+      expect(fetcher.rowCount()).toBe(rows)
+    })
+  },
+)
+
+test('a feed whose line gets another ping-unit or map is imported again', async () => {
+  const text = 'ip,type,ping\n192.0.2.1:80,http,30\n'
+  const server = await startFeedServer({ '/a': reply(200, { ETag: '"v1"' }, text) })
+  const fetcher = createFetcher()
+  const OPTIONS = ['', '', 'ping-unit=ms', 'ping-unit=ms', 'ping-unit=ms map=ping=-']
+  for (const options of OPTIONS) await fetcher.fetch(`${server.url}/a ${options}`)
+  expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual([
+    ...[false, true, false, true, false],
+  ])
+})
+
 describe('a server that asks to wait', () => {
   test.each([
     [429, '120', 2],

@@ -6,7 +6,9 @@ import type { Claim } from '../../../src/sqlite/streaming/claims.ts'
 import { createSlots, type PoolOptions, type Slot } from '../../../src/sqlite/streaming/slots.ts'
 
 const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
-const address = (id: string): Share => ({ id, isTrial: true, downloads: 1 })
+const address = (id: string, downloads: number | null = 1): Share => ({
+  ...{ id, isTrial: true, downloads },
+})
 
 const WAIT_MS = 20_000
 
@@ -163,6 +165,14 @@ describe('a key', () => {
   })
 })
 
+test('no more than 1,000 requests wait in all', async () => {
+  const pool = createPool(1)
+  pool.ask(key('first'))
+  const asked = Array.from({ length: 1_010 }, (_, n) => pool.ask(key(`key ${n % 20}`)))
+  await pool.pass(0)
+  expect(asked.filter(({ state }) => state === 'waits')).toHaveLength(1_000)
+})
+
 describe('when all slots are taken', () => {
   test('a free one goes to the key that has least, then to the one that waits longest', async () => {
     const pool = createPool(4)
@@ -236,6 +246,44 @@ test('an address of demo has one, and is refused with 429 whatever it waits for'
   expect(asked.map(({ state }) => (state instanceof ApiError ? state.code : state))).toEqual([
     ...(['has', 'RATE_LIMIT_EXCEEDED', 'has', 'RATE_LIMIT_EXCEEDED'] as const),
   ])
+})
+
+describe('a refusal says whose limit was reached, and how many that is', () => {
+  const CASES: readonly (readonly [
+    what: string,
+    held: readonly Share[],
+    asks: Share,
+    says: string,
+  ])[] = [
+    [
+      ...(['of a key', [key('a', 2), key('a', 2)], key('a', 2)] as const),
+      'this key may have 2 long answers under way at once; retry after 1 s',
+    ],
+    [
+      ...(['of an address', [address('1')], address('1')] as const),
+      'the demo and temporary keys of an address may have 1 long answer under way at once; retry after 1 s',
+    ],
+    [
+      ...(['of all addresses', ['1', '2', '3', '4'].map(id => address(id)), address('5')] as const),
+      'all demo and temporary keys may have 4 long answers under way at once; retry after 1 s',
+    ],
+    [
+      ...(['of all, without a limit of an address', Array(4).fill(address('1', null))] as const),
+      address('1', null),
+      'all demo and temporary keys may have 4 long answers under way at once; retry after 1 s',
+    ],
+    [
+      ...(['of all keys', Array(4).fill(key('a', null)), key('b')] as const),
+      'too many long answers are under way; try again shortly',
+    ],
+  ]
+  test.each(CASES)('%s', async (_, held, asks, says) => {
+    const pool = createPool(4)
+    for (const share of held) pool.ask(share)
+    const refused = pool.ask(asks)
+    await pool.pass(WAIT_MS)
+    expect(refused.state).toMatchObject({ message: says })
+  })
 })
 
 describe('on two servers, a key', () => {
