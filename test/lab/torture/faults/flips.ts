@@ -36,7 +36,7 @@ async function checked(server: Watched): Promise<'intact' | 'refused' | 'undecid
   return 'undecided'
 }
 
-type Outcome = { end: string; wrong: string[]; answers: number }
+type Outcome = { end: string; wrong: string[]; answers: number; stderr: string }
 
 /** One damage: before the start, or under a server that has answered or not. */
 async function damageOnce(
@@ -49,7 +49,7 @@ async function damageOnce(
   const file = files(dir).list
   if (!isRunning) flipBits(file, random)
   const server = await startWatched(binary, dir).catch(() => null)
-  if (server === null) return { end: 'not started', wrong: [], answers: 0 }
+  if (server === null) return { end: 'not started', wrong: [], answers: 0, stderr: '' }
   try {
     if (isRunning) {
       if (random() < 0.5) await askAll(server)
@@ -63,11 +63,14 @@ async function damageOnce(
       const isRight = isAllowed(answer, right.get(query))
       return isRight ? [] : [`${query}: ${answer.status} ${answer.body.slice(0, 60)}`]
     })
-    return { end: !server.isRunning() ? 'crashed' : end, wrong, answers: all.length }
+    const { stderr } = server.written
+    return { end: !server.isRunning() ? 'crashed' : end, wrong, answers: all.length, stderr }
   } finally {
     await server.stop()
   }
 }
+
+const isBad = ({ end }: Outcome): boolean => end === 'crashed' || end === 'undecided'
 
 export async function flips(run: Run, pristine: string): Promise<Finding[]> {
   const random = randomOf(run.seed, 'flips')
@@ -84,6 +87,7 @@ export async function flips(run: Run, pristine: string): Promise<Finding[]> {
     const outcome = await damageOnce(run, dir, right, random)
     ends.set(outcome.end, (ends.get(outcome.end) ?? 0) + 1)
     for (const what of outcome.wrong) run.say(`flip ${n}: wrong: ${what}`)
+    if (isBad(outcome)) run.say(`flip ${n}: ${outcome.end}: ${outcome.stderr}`)
     wrong.push(...outcome.wrong)
     answers += outcome.answers
     if (n % 40 === 0) run.say(`${n} damages`)

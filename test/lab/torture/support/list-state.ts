@@ -12,6 +12,8 @@ import { DEADLINE, fingerprintOf } from './kill.ts'
 /** Every row of the list: none in a run is older than a day. */
 const EVERYTHING = 'time=86400'
 const KEY = `pl_${'W'.repeat(32)}`
+/** What says that there is nothing; a first import may be killed before it has made the directory. */
+const NOTHING = /no proxies match|there is no data directory/
 /** Between two requests to a running server. */
 const ASK_EVERY_MS = 15
 
@@ -22,7 +24,7 @@ async function listed(binary: string, data: string, query: string): Promise<stri
   const command = [binary, 'list', `${EVERYTHING}&${query}`, '--data', data]
   const { exitCode, stdout, stderr } = await run(command, DEADLINE)
   if (exitCode === 0) return fingerprintOf(stdout)
-  if (exitCode === 1 && stderr.includes('no proxies match')) return 'nothing'
+  if (exitCode === 1 && NOTHING.test(stderr)) return 'nothing'
   throw new Error(`list exited with ${exitCode}: ${stderr}`)
 }
 
