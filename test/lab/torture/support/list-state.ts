@@ -3,6 +3,7 @@
  * that runs on it meanwhile.
  */
 import { Database } from 'bun:sqlite'
+import { existsSync } from 'node:fs'
 import { addKeys } from '../../../support/fixtures.ts'
 import { run } from '../../../support/launch.ts'
 import { repeat } from '../../support/repeat.ts'
@@ -48,8 +49,9 @@ export const integrityFaults = (db: Database): string[] =>
     .map(row => row.integrity_check)
     .filter(text => text !== 'ok')
 
-/** What is wrong with a list's file: damage, a missing index or city, or an index not used. */
+/** What is wrong with a list's file, if there is one: damage, a missing index or city, or an index not used. */
 export function listFaults(data: string): string[] {
+  if (!existsSync(files(data).list)) return []
   const db = new Database(files(data).list, { readwrite: true })
   try {
     const faults = integrityFaults(db)
