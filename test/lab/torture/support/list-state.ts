@@ -13,8 +13,8 @@ import { DEADLINE, fingerprintOf } from './kill.ts'
 /** Every row of the list: none in a run is older than a day. */
 const EVERYTHING = 'time=86400'
 const KEY = `pl_${'W'.repeat(32)}`
-/** What says that there is nothing; a first import may be killed before it has made the directory. */
-const NOTHING = /no proxies match|there is no data directory/
+/** What says that there is nothing: a first import may be killed before it has made a file. */
+const NOTHING = /no proxies match|there is no /
 /** Between two requests to a running server. */
 const ASK_EVERY_MS = 15
 
