@@ -9,7 +9,7 @@ import {
   UnusableGeoip,
 } from '../import/geoip.ts'
 import { CommandError, nextTurn, unreadable } from '../lib/errors.ts'
-import type { Filter } from '../proxies/filter.ts'
+import { EVERYTHING } from '../proxies/filter.ts'
 import { type IncomingProxy, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
 import {
   AT,
@@ -44,25 +44,6 @@ export const geoipStamp = (files: readonly string[]): string =>
   files
     .map(file => `${file} ${statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 'missing'}`)
     .join(' ')
-
-/** Every proxy of the list, however old. */
-const EVERYTHING: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: Number.MAX_SAFE_INTEGER,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  sort: null,
-  count: null,
-}
 
 /** Rows between two turns of the event loop. */
 const TURN_ROWS = 4096

@@ -152,8 +152,11 @@ async function startJobs(serving: Serving): Promise<Job[]> {
     list.tick()
   }
   tick()
-  // Reads the usage, which the first request would wait for; the supervisor reports a failure.
-  await isTrue(async () => (await registry.usage.peek([])).length === 0, onFailure)
+  // Reads the usage, which the first request would wait for.
+  await isTrue(async () => {
+    await registry.usage.peek([])
+    return true
+  }, onFailure)
   return [
     repeat(tick, TICK_EVERY_MS),
     pruneUsage(registry.usage, clock, onFailure),

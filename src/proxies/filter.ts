@@ -35,6 +35,25 @@ export type Filter = {
   count: number | null
 }
 
+/** A filter that every proxy passes, however old. */
+export const EVERYTHING: Filter = {
+  types: [],
+  anons: [],
+  pingMaxMs: null,
+  speedMin: null,
+  ageMaxSeconds: Number.MAX_SAFE_INTEGER,
+  worksMin: null,
+  countries: [],
+  countryMode: 'include',
+  cities: [],
+  lang: 'ru',
+  port: null,
+  address: null,
+  services: [],
+  sort: null,
+  count: null,
+}
+
 /** Letters that have a stroke where others have an accent: Unicode does not take them apart. */
 const STROKES: { [letter: string]: string } = { ł: 'l', ø: 'o', đ: 'd', ħ: 'h', ŧ: 't' }
 

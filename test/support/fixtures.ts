@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRow } from '../../src/import/row.ts'
-import type { Filter } from '../../src/proxies/filter.ts'
+import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
 import { type List, openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
@@ -11,23 +11,7 @@ import { onCleanUp, temporaryDirectory } from './temporary.ts'
 export const T0 = Date.UTC(2026, 10, 20, 12)
 
 /** What a query without parameters asks for. */
-export const NO_FILTER: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: 600,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  sort: null,
-  count: null,
-}
+export const NO_FILTER: Filter = { ...EVERYTHING, ageMaxSeconds: 600 }
 
 /** A list row as a file would hold it; `age` is in seconds before T0. */
 export type TestRow = { [member: string]: unknown; age?: number }

@@ -38,7 +38,7 @@ export type LogEntry = Entry | GivenBack | UseEntry | MovedEntry | ResetEntry
 type Chunk = { text: string | null; waiting: UsedEntry[]; keys: UsedKeys }
 const emptyChunk = (): Chunk => ({ text: null, waiting: [], keys: new Map() })
 
-/** Keys that are examined for days that are over, at a time: requests wait for it. */
+/** Keys and addresses that are examined for days that are over, at a time: requests wait for it. */
 const EXAMINE_SLICE = 600
 
 const hourOf = (ms: number): number => Math.floor(ms / HOUR_MS) * HOUR_MS
@@ -122,7 +122,11 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
 export type Over = { found: Unmoved[]; mayRemain: boolean }
 
 /** Returns a function that finds the days before a day, chunk by chunk. */
-function createSearch(count: number, { read }: ReturnType<typeof createChunks>) {
+function createSearch(
+  count: number,
+  subjects: Subjects,
+  { read }: ReturnType<typeof createChunks>,
+) {
   let searchedDay = 0
   let next = 0
 
@@ -148,7 +152,7 @@ function createSearch(count: number, { read }: ReturnType<typeof createChunks>) 
       let examined = 0
       while (next < count && examined < EXAMINE_SLICE) {
         const { keys } = read(next)
-        examined += keys.size
+        examined += Math.max(keys.size, subjects.inChunk(next).length) // addresses too
         if (!addFrom(keys, found, keysMax)) break
         next += 1
       }
@@ -169,7 +173,7 @@ export function createHistory(
   onDamage: (cause: unknown) => never,
 ) {
   const chunks = createChunks(count, subjects, onDamage)
-  const search = createSearch(count, chunks)
+  const search = createSearch(count, subjects, chunks)
 
   /** Applies an entry to its chunk, if that does not include it. */
   function apply(entry: UsedEntry, isIncluded: IsIncluded): void {
@@ -179,7 +183,7 @@ export function createHistory(
 
   return {
     settle: chunks.settle,
-    /** Leaves what a start need not read, and what only adds to days, until something is read. */
+    /** Applies a batch that only adds to days when something is read: a start does not need it. */
     defer: chunks.defer,
 
     /** Counts an admission of a subject. Addresses of temporary keys are counted by the keys. */

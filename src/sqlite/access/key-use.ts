@@ -14,7 +14,6 @@ import {
 import { utcDay } from '../../lib/time.ts'
 import type { createAdmissionLog } from './admission-log.ts'
 import { createDayTable } from './days.ts'
-
 import type { Noted } from './subjects.ts'
 import type { UseEntry } from './used-keys.ts'
 

@@ -227,6 +227,16 @@ describe('days that are over', () => {
   })
 })
 
+test('days that are over are looked for slice by slice among many addresses of demo too', () => {
+  const usage = openUsage()
+  const addresses = Array.from({ length: 2_000 }, (_, n) => `192.0.${n >> 8}.${n & 255}`)
+  usage.usage.admit(addresses.map(ip => ({ rules: limitRulesOf(DEMO, ip), nowMs: T0 })))
+  let slices = 1
+  while (usage.usage.prune(T0)) slices += 1
+  expect(slices).toBe(4) // of at least 600 each
+  usage.close()
+})
+
 describe('days long over', () => {
   test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, () => {
     const usage = openUsage()
