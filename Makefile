@@ -48,6 +48,7 @@ mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEE
 check: $(READY) ## format, lint, types and the rules of the house, without changing anything
 	$(BUN) x biome check
 	$(BUN) x tsc --noEmit
+	$(BUN) x tsc --noEmit -p src/web
 	$(BUN) test --only-failures test/tidy.test.ts
 
 fmt: $(READY) ## format, and fix what the linter can fix

@@ -27,7 +27,7 @@ export type AppStores = {
 }
 
 export type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'providerService' | 'trustProxy'
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
@@ -60,6 +60,7 @@ export function createApp(
     throttle,
     note: usage.note,
     cors,
+    pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
   })
   return {
     /** Answers a request in process, without a network. */

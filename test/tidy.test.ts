@@ -15,13 +15,15 @@ function readTexts(place: string): File[] {
   const names = statSync(path).isFile()
     ? [place]
     : readdirSync(path, { recursive: true, encoding: 'utf8' })
-        .filter(name => /\.(?:ts|mjs|sql|md)$/.test(name) && !name.includes('node_modules'))
+        .filter(
+          name => /\.(?:tsx?|mjs|sql|md|css|html)$/.test(name) && !name.includes('node_modules'),
+        )
         .map(name => join(place, name))
   return names.map(name => ({ name, text: readFileSync(join(ROOT, name), 'utf8') }))
 }
 
 const FILES = readTexts('src').map(({ name, text }) => ({ name: name.slice('src/'.length), text }))
-const SOURCES = FILES.filter(({ name }) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
+const SOURCES = FILES.filter(({ name }) => /\.tsx?$/.test(name) && !name.endsWith('.d.ts'))
 
 const code = (text: string): string =>
   text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
@@ -116,7 +118,12 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/'],
   ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
   ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
-  ['the environment', /process\.env|Bun\.env|import\.meta\.env/, 'config/environment.ts'],
+  [
+    'the environment',
+    /process\.env|Bun\.env|import\.meta\.env/,
+    'config/environment.ts',
+    'web/bundle.ts',
+  ],
   ['the end of the process', /process\.exit\(/, 'main.ts', 'bootstrap.ts'],
   ['worker threads', /new Worker\(/, 'lib/worker.ts'],
   [

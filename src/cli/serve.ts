@@ -51,6 +51,10 @@ const SERVE_SETTINGS = [
   'grace',
   'cacheBytes',
   'providerService',
+  'page',
+  'publicStats',
+  'adminListen',
+  'metricsOpen',
 ] as const
 type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
 

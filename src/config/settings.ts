@@ -10,6 +10,7 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { TYPES } from '../proxies/proxy.ts'
 import { type Environment, TEST_CLOCK } from './environment.ts'
 import { FEED_SETTINGS } from './feed-settings.ts'
+import { PAGE_SETTINGS } from './page-settings.ts'
 import {
   EXPIRY,
   Expected,
@@ -103,6 +104,7 @@ export const SETTINGS = {
     help: "name of the provider's own service, the fifth service flag",
     read: readServiceName,
   }),
+  ...PAGE_SETTINGS,
   ...FEED_SETTINGS,
   format: setting({
     value: 'FORMAT',

@@ -1,6 +1,6 @@
 /**
  * Owns the HTTP service: request ids, client addresses, header fields, errors and the access log of
- * every request. What each path replies is in `routes.ts`.
+ * every request. What each path replies is in `routes/`.
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'
@@ -18,15 +18,8 @@ import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { type Cors, createCors } from './cors.ts'
 import { errorReply, plainText, type Reply, responseOf } from './reply.ts'
-import {
-  createRoutes,
-  type End,
-  type Incoming,
-  methodNotAllowed,
-  notFound,
-  type Route,
-  type RouteParts,
-} from './routes.ts'
+import { type End, type Incoming, methodNotAllowed, notFound, type Route } from './routes/route.ts'
+import { createRoutes, type RouteParts } from './routes/routes.ts'
 
 export type HttpParts = RouteParts & {
   clock: Clock

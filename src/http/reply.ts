@@ -16,6 +16,8 @@ import {
 export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
   | StreamBody
+  /** There is none, as of a 304. */
+  | { kind: 'none' }
   /** The body of a stream that HEAD does not send; its length is not known. */
   | { kind: 'unsent-stream' }
 
@@ -90,14 +92,14 @@ export function responseOf(
   if (!isHead) return new Response(contentOf(body), { status, headers })
   headers.date = formatHttpDate(clock()) // Bun 1.4.4 adds it to all others
   if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
-  else headers['content-length'] = String(lengthOf(body))
+  else if (body.kind === 'whole') headers['content-length'] = String(lengthOf(body))
   return new Response(null, { status, headers })
 }
 
 /** The content of a body as `Response` accepts it. */
 function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array> | null {
   if (body.kind === 'stream') return body.stream
-  if (body.kind === 'unsent-stream') return null
+  if (body.kind !== 'whole') return null
   const { content } = body
   if (content === '') return null // a status without a body, such as 204, allows no other
   return content.length < UNCORKED_MIN_LENGTH ? content : inOneWrite(content)

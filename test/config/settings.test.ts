@@ -118,6 +118,35 @@ const SERVER = {
     expected: '600, 660 or 666: who may connect is the owner, the group too, or all',
   },
   sample: SWITCH,
+  page: {
+    fallback: 'on',
+    accepted: [
+      ['on', 'on'],
+      ['off', 'off'],
+    ],
+    refused: ['yes', 'ON', '1'],
+    expected: 'on or off',
+  },
+  publicStats: {
+    fallback: 'full',
+    accepted: [
+      ['full', 'full'],
+      ['totals', 'totals'],
+      ['off', 'off'],
+    ],
+    refused: ['none', 'on', 'FULL'],
+    expected: 'full or totals or off',
+  },
+  adminListen: {
+    fallback: undefined,
+    accepted: [
+      ['127.0.0.1:8081', { kind: 'tcp', hostname: '127.0.0.1', port: 8081 }],
+      ['unix:/run/admin.sock', { kind: 'unix', path: '/run/admin.sock' }],
+    ],
+    refused: ['8081', 'http://127.0.0.1:8081', 'unix:'],
+    expected: 'HOST:PORT, :PORT or unix:/PATH',
+  },
+  metricsOpen: SWITCH,
   retain: {
     fallback: 7 * DAY,
     accepted: [

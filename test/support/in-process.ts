@@ -29,7 +29,7 @@ export async function startInProcess(
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
+      ...{ errors, providerService, cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges(PEER) },
       cors: cors === undefined ? undefined : readOrigins(cors),
     },
     clock,

@@ -1,66 +1,28 @@
-/** Owns the routes of the service: which paths there are, and what each replies. */
-import { DEMO_KEY } from '../access/key.ts'
-import { type Answer, bodyOf } from '../api/answer.ts'
-import { ApiError } from '../api/errors.ts'
-import { type Handler, type Outcome, type Refused, refused } from '../api/handler.ts'
-import type { Query } from '../api/query.ts'
-import type { ResponseCache } from '../api/response-cache.ts'
-import type { AnswerStream, Sent } from '../api/streaming.ts'
-import type { Clock } from '../lib/clock.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
+/** Owns the route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
+import { DEMO_KEY } from '../../access/key.ts'
+import { type Answer, bodyOf } from '../../api/answer.ts'
+import type { Handler, Outcome } from '../../api/handler.ts'
+import type { Query } from '../../api/query.ts'
+import type { ResponseCache } from '../../api/response-cache.ts'
+import type { AnswerStream, Sent } from '../../api/streaming.ts'
+import type { Clock } from '../../lib/clock.ts'
+import type { Awaitable } from '../../lib/turn-batch.ts'
 import {
   COMPRESS_MIN_BYTES,
   chooseEncoding,
   compressStream,
   createCompressor,
   type Encoding,
-} from './compression.ts'
-import { createCredentialReader } from './credentials.ts'
-import { bodyHeaders, type HeaderFields } from './headers.ts'
-import { type Body, METHODS, plainText, type Reply } from './reply.ts'
+} from '../compression.ts'
+import { createCredentialReader } from '../credentials.ts'
+import { bodyHeaders, type HeaderFields } from '../headers.ts'
+import type { Body } from '../reply.ts'
+import type { Route } from './route.ts'
 
-/**
- * A request and when it arrived. `ip` finds the client's address, in a microsecond; the connection
- * must still be open, so a route that needs it calls it before it waits for anything.
- */
-export type Incoming = { request: Request; isHead: boolean; ip: () => string; nowMs: number }
-/** Ends a request with `end`, at once or later. A route may throw, but its promise never rejects. */
-export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
-export type End = (routed: Reply | Refused) => Awaitable<Response>
+/** What the route needs to answer. */
+export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }
 
-export type RouteParts = {
-  handle: Handler
-  cache: ResponseCache
-  clock: Clock
-  /** Throws or rejects when the list cannot be read or usage cannot be written. */
-  probe: () => Awaitable<void>
-}
-
-/** The routes of GET and HEAD by path. */
-export const createRoutes = ({ probe, ...api }: RouteParts): { [path: string]: Route } => ({
-  '/api': apiRoute(api),
-  '/healthz': (_, end) => end(plainText('ok\n')),
-  '/readyz': async (_, end) => {
-    try {
-      await probe()
-    } catch (thrown) {
-      return end(refused(thrown))
-    }
-    return end(plainText('ready\n'))
-  },
-})
-
-/** The route of other methods. */
-export const methodNotAllowed: Route = () => {
-  throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
-}
-
-/** The route of every other path. */
-export const notFound: Route = () => {
-  throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
-}
-
-function apiRoute({ handle, cache, clock }: Omit<RouteParts, 'probe'>): Route {
+export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {
   const credentialReader = createCredentialReader()
   const bodyFor = createBodies(cache, clock)
 

@@ -1,0 +1,46 @@
+/**
+ * Owns replies of documents: content that is the same for every client, compressed before anybody
+ * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
+ */
+import { gzipSync } from 'node:zlib'
+import { chooseEncoding, type Encoding } from '../compression.ts'
+import type { HeaderFields } from '../headers.ts'
+import type { Reply } from '../reply.ts'
+
+/** The same bytes in each coding. */
+export type Coded = { readonly [C in Encoding | 'identity']: Uint8Array }
+
+export type Document = { fields: HeaderFields; etag: string; coded: Coded }
+
+/** Compresses a text in every coding, which takes milliseconds: not for the request path. */
+export function encode(text: string): Coded {
+  const identity = Buffer.from(text)
+  return { identity, gzip: gzipSync(identity, { level: 9 }), zstd: Bun.zstdCompressSync(identity) }
+}
+
+/** A document. Its tag is weak: one for all codings. */
+export const documentOf = (coded: Coded, fields: HeaderFields): Document => ({
+  fields,
+  etag: `W/"${Bun.hash(coded.identity).toString(36)}"`,
+  coded,
+})
+
+/** Whether `If-None-Match` names this tag. */
+const isKnown = (given: string | null, etag: string): boolean =>
+  given !== null &&
+  (given.trim() === '*' ||
+    given.split(',').some(tag => tag.trim().replace(/^(?!W\/)/, 'W/') === etag))
+
+/** The reply with a document, in the coding that suits the client, or that it has it already. */
+export function documentReply({ fields, etag, coded }: Document, request: Headers): Reply {
+  const headers = { ...fields, etag, vary: 'Accept-Encoding' }
+  const rest = { kind: 'reply', keyId: null, limits: [], records: 0 } as const
+  if (isKnown(request.get('if-none-match'), etag)) {
+    return { ...rest, status: 304, headers, body: { kind: 'none' } }
+  }
+  const encoding = chooseEncoding(request.get('accept-encoding'))
+  const content = coded[encoding ?? 'identity']
+  const body = { kind: 'whole', content } as const
+  if (encoding === null) return { ...rest, status: 200, headers, body }
+  return { ...rest, status: 200, headers: { ...headers, 'content-encoding': encoding }, body }
+}

@@ -1,0 +1,72 @@
+/**
+ * Owns the routes of the page for people (contract F6): its files, and the header fields that keep
+ * it from running or loading anything that is not its own.
+ */
+
+import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
+import { type Document, documentOf, documentReply } from './documents.ts'
+import { notFound, type Route } from './route.ts'
+
+/** A file of a page as it is built: its content as text, and compressed, in base64. */
+export type PageFile = {
+  /** `index.html`, or a name with a hash of its content. */
+  name: string
+  text: string
+  gzip: string
+  zstd: string
+}
+
+/** What a page may do: run, show and fetch what comes from this service, and nothing else. */
+export const PAGE_FIELDS: HeaderFields = {
+  ...COMMON_HEADERS,
+  'content-security-policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+    "require-trusted-types-for 'script'; trusted-types 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+const TYPES: { readonly [ending: string]: string } = {
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+}
+
+/** Names of files but the page itself change with their content. */
+const FOREVER = 'public, max-age=31536000, immutable'
+
+function pageDocument({ name, text, gzip, zstd }: PageFile): Document {
+  const fields = {
+    ...PAGE_FIELDS,
+    'content-type': TYPES[name.split('.').pop() ?? ''] ?? 'application/octet-stream',
+    'cache-control': name.endsWith('.html') ? 'no-cache' : FOREVER,
+  }
+  const decode = (base64: string): Uint8Array => Buffer.from(base64, 'base64')
+  return documentOf({ identity: Buffer.from(text), gzip: decode(gzip), zstd: decode(zstd) }, fields)
+}
+
+/** The routes of a page whose files `load` brings, at the first request for any. */
+export function pageRoutes(load: () => Promise<readonly PageFile[]>): { [path: string]: Route } {
+  let documents: Promise<ReadonlyMap<string, Document>> | null = null
+  const find = async (path: string): Promise<Document | undefined> => {
+    documents ??= load().then(
+      files =>
+        new Map(
+          files.map(file => [
+            file.name === 'index.html' ? '/' : `/-/${file.name}`,
+            pageDocument(file),
+          ]),
+        ),
+    )
+    return (await documents).get(path)
+  }
+  const route: Route = async (incoming, end) => {
+    const { request } = incoming
+    const document = await find(new URL(request.url).pathname)
+    if (document === undefined) return notFound(incoming, end)
+    return end(documentReply(document, request.headers))
+  }
+  return { '/': route, '/-/*': route }
+}

@@ -1,0 +1,29 @@
+/**
+ * Owns bundling the pages. Runs as a macro: while the program is built, or when the module that
+ * calls it is first loaded by `bun run`; the program itself holds what it returns.
+ */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+
+/** The files of a page: its HTML as `index.html`, and what that loads, named by its content. */
+export function bundle(page: string): { name: string; text: string; gzip: string; zstd: string }[] {
+  const folder = mkdtempSync(join(tmpdir(), 'proxylist-page-'))
+  const { exitCode, stderr } = Bun.spawnSync([
+    ...[process.execPath, 'build', join(import.meta.dir, page), '--minify', '--target=browser'],
+    ...['--public-path=/-/', '--define=process.env.NODE_ENV="production"', `--outdir=${folder}`],
+  ])
+  if (exitCode !== 0) throw new Error(`${page} cannot be bundled: ${stderr.toString()}`)
+  const files = readdirSync(folder).map(name => {
+    const text = readFileSync(join(folder, name), 'utf8')
+    return {
+      name,
+      text,
+      gzip: gzipSync(text, { level: 9 }).toString('base64'),
+      zstd: Bun.zstdCompressSync(text, { level: 19 }).toString('base64'),
+    }
+  })
+  rmSync(folder, { recursive: true })
+  return files
+}

@@ -1,0 +1,97 @@
+/**
+ * Owns the browser of tests: a Chromium that is `PROXYLIST_BROWSER`, one on PATH, or the one of the
+ * npm package, and pages of it that note whatever goes wrong. Without one, tests of pages are
+ * skipped, but fail where `CI` is `true`.
+ */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import axe from 'axe-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { onCleanUp } from './temporary.ts'
+
+const FLAGS = [
+  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
+]
+
+/** The executable of a browser and the variables that it needs; `null` when there is none. */
+async function findBrowser(): Promise<{ path: string; env: { [name: string]: string } } | null> {
+  const given = process.env.PROXYLIST_BROWSER
+  if (given) return { path: given, env: {} }
+  for (const name of ['chromium', 'google-chrome', 'chromium-browser']) {
+    const path = Bun.which(name)
+    if (path !== null) return { path, env: {} }
+  }
+  try {
+    const packaged = (await import('@sparticuz/chromium')).default
+    const path = await packaged.executablePath()
+    const { LD_LIBRARY_PATH = '' } = process.env
+    return existsSync(path) ? { path, env: { LD_LIBRARY_PATH } } : null
+  } catch {
+    return null
+  }
+}
+
+const FOUND = await findBrowser()
+if (FOUND === null) {
+  const why = 'no browser: set PROXYLIST_BROWSER or install chromium'
+  if (process.env.CI === 'true') throw new Error(why)
+  process.stderr.write(`tests of pages are skipped: ${why}\n`)
+}
+
+/** Whether there is a browser; `test.if(HAS_BROWSER)` skips a test where there is none. */
+export const HAS_BROWSER = FOUND !== null
+
+let launched: Promise<Browser> | null = null
+
+/** The one browser of this process, closed when its tests are over. */
+async function browser(): Promise<Browser> {
+  if (FOUND === null) throw new Error('there is no browser')
+  const { path, env } = FOUND
+  launched ??= chromium
+    .launch({ executablePath: path, args: FLAGS, env: { ...process.env, ...env } as never })
+    .then(started => {
+      onCleanUp(async () => {
+        launched = null
+        await started.close()
+      })
+      return started
+    })
+  return launched
+}
+
+/** A page, and what went wrong on it: errors of scripts, messages of the console, failed loads. */
+export type Opened = { page: Page; problems: string[]; requests: string[]; close(): Promise<void> }
+
+/** Opens a URL in a fresh profile. */
+export async function openPage(url: string, options: BrowserContextOptions = {}): Promise<Opened> {
+  const context = await (await browser()).newContext({ locale: 'en-US', ...options })
+  const page = await context.newPage()
+  const problems: string[] = []
+  const requests: string[] = []
+  page.on('pageerror', error => problems.push(`error: ${error.message}`))
+  page.on('console', message => {
+    if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text())
+  })
+  page.on('request', request => requests.push(request.url()))
+  await page.goto(url)
+  return { page, problems, requests, close: () => context.close() }
+}
+
+/** The violations that axe finds on a page, as sentences. */
+export async function violationsOf(page: Page): Promise<string[]> {
+  // Evaluated by the debugger, which Content-Security-Policy does not concern.
+  await page.evaluate(axe.source)
+  const rules = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+  const found: { id: string; help: string; nodes: string[] }[] = await page.evaluate(
+    `axe.run({ runOnly: ${JSON.stringify(rules)} }).then(({ violations }) =>
+       violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary) })))`,
+  )
+  return found.map(({ id, help, nodes }) => `${id}: ${help}: ${nodes.join(' | ')}`)
+}
+
+/** Where screenshots of a test may be looked at: `PROXYLIST_SCREENSHOTS`, a folder. */
+export async function keepScreenshot(page: Page, name: string): Promise<void> {
+  const folder = process.env.PROXYLIST_SCREENSHOTS
+  if (folder) await page.screenshot({ path: join(folder, `${name}.png`), fullPage: true })
+}
