@@ -10,12 +10,14 @@ import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
 import type { Settings } from './config/settings.ts'
+import { VERSION } from './config/version.ts'
 import { createHttpApp } from './http/app.ts'
 import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
-import type { ProxyReader } from './proxies/store.ts'
+import { createStatsCache } from './proxies/stats-cache.ts'
+import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -24,10 +26,11 @@ export type AppStores = {
   proxies: ProxyReader
   /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  stats: StatsSource
 }
 
 export type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'trustProxy'
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
@@ -60,6 +63,7 @@ export function createApp(
     throttle,
     note: usage.note,
     cors,
+    stats: readerOfStats(stores, settings),
     pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
   })
   return {
@@ -74,6 +78,16 @@ export function createApp(
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }
+}
+
+/** What `/stats` says of the list, `null` for nothing. */
+function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
+  const { publicStats: part, providerService: provider } = settings
+  if (part === 'off') return null
+  return createStatsCache(
+    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
+    proxies.version,
+  )
 }
 
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
