@@ -126,8 +126,8 @@ function createCells() {
     read(): Cell[] {
       const cells: Cell[] = []
       for (let at = 0; at < size; at += WIDTH) {
+        if (numbers[at] === 0) continue
         const [count = 0, ...services] = numbers.subarray(at, at + WIDTH)
-        if (count === 0) continue
         const cell = at / WIDTH
         const ages = Math.floor(cell / ANON_SLOTS / TYPE_SLOTS)
         cells.push({
