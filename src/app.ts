@@ -15,6 +15,7 @@ import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import { createCounters, type Traffic } from './metrics/traffic.ts'
 import type { ProxyReader } from './proxies/store.ts'
 
 /** What the service reads and writes. */
@@ -45,6 +46,7 @@ export function createApp(
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
+  const counters = createCounters()
   const http = createHttpApp({
     handle: createHandler({ access, readQuery: createQueryReader(provider), cache, clock }),
     cache,
@@ -58,6 +60,7 @@ export function createApp(
     errors,
     clientIp: createClientIp(trustProxy),
     throttle,
+    counters,
     note: usage.note,
     cors,
     pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
@@ -71,6 +74,8 @@ export function createApp(
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
+    /** The requests of the list since the start. */
+    traffic: (): Traffic => counters.traffic('/api'),
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }
