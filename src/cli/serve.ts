@@ -90,7 +90,7 @@ type ServedList =
 
 const openListFor = (settings: ServeSettings, clock: Clock, log: Log): ServedList =>
   settings.sample
-    ? { kind: 'sample', ...openMemoryList() }
+    ? { kind: 'sample', ...openMemoryList(clock) }
     : { kind: 'file', ...openServerList(settings.data, settings.providerService, clock, log.say) }
 
 type Serving = {

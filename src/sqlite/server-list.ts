@@ -5,9 +5,10 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/streaming.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, systemClock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import type { Breakdown } from '../proxies/breakdown.ts'
 import type { ProxyReader, Removal } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
@@ -25,6 +26,7 @@ import {
   watchFile,
 } from './integrity/file-stamp.ts'
 import { trimWal } from './integrity/trim.ts'
+import { createBreakdowns } from './proxies/breakdown.ts'
 import { createStreamer } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
@@ -133,12 +135,18 @@ function superviseList(dir: string, clock: Clock, say: Say) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  /** The number of rows according to the checksum, and the newest check in milliseconds. */
+  extent(): { rows: number; newestMs: number | null }
+  /** The list as it was within the last 15 seconds; counting it makes nobody wait. */
+  breakdown(): Promise<Breakdown>
   tick(): void
   close(): void
 }
 
 /** What finds proxies in a supervised list, without making other requests wait. */
-function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyReader, 'version'> {
+function createFinder(
+  use: ReturnType<typeof superviseList>['use'],
+): Omit<ProxyReader, 'version'> & Pick<ServerList, 'extent'> {
   return {
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
@@ -152,19 +160,23 @@ function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyR
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
     hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    extent: () => use(({ proxies }) => proxies.extent()),
   }
 }
 
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
-  const { use, generation, check } = supervised
+  const { use, generation, check, health } = supervised
   const versionText = createVersionText()
   const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'proxies')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true
 
+  const { breakdown, ...breakdowns } = createBreakdowns(join(dir, PROXY_FILE), clock, () =>
+    use(({ verify }) => verify()),
+  )
   const streamer = createStreamer(
     { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
     {
@@ -186,6 +198,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
         return versionText(generation(), proxies.version())
       }),
     ...createFinder(use),
+    breakdown,
     tick() {
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
@@ -202,12 +215,14 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
     },
     close() {
       streamer.close()
+      breakdowns.close()
       checkpointer.close()
       supervised.close()
     },
   }
   return {
     ...list,
+    health,
     /** Removes a slice of stale rows, see `ProxyWriter`. */
     removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies, settle }) => {
@@ -240,7 +255,7 @@ export function createVersionText() {
 }
 
 /** A list in memory. Only this process can change it, and it finds no answer too large. */
-export function openMemoryList() {
+export function openMemoryList(clock: Clock = systemClock) {
   const list: List = openList(null)
   const { proxies } = list
   return {
@@ -252,6 +267,8 @@ export function openMemoryList() {
     lacks: proxies.lacks,
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
+    extent: proxies.extent,
+    breakdown: async () => list.breakdown(clock()),
     tick() {},
     close: list.close,
   } satisfies ServerList & { list: List }

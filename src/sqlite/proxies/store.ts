@@ -112,6 +112,9 @@ export function readBreakdown(db: Database, now: number): Breakdown {
     'select count(*) as rows, max(checked_at) as newest from proxies where checked_at >= ?',
   )
   const since = (second: number) => later.get(second) ?? { rows: 0, newest: null }
+  const nth = db.prepare<{ at: number }, [number]>(
+    'select checked_at as at from proxies order by checked_at desc limit 1 offset ?',
+  )
   return db.transaction((): Breakdown => {
     const { rows, newest } = since(Number.MIN_SAFE_INTEGER)
     const bounds = AGES_SECONDS.map(seconds => ({ seconds, rows: since(now - seconds).rows }))
@@ -119,6 +122,7 @@ export function readBreakdown(db: Database, now: number): Breakdown {
     return {
       rows,
       newest,
+      median: nth.get(Math.floor(rows / 2))?.at ?? null,
       types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
       countries: countBy(db, 'country').map(({ value, count }) => ({
         ...{ country: countryText(value), count },
