@@ -10,6 +10,7 @@ import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
 import type { Settings } from './config/settings.ts'
+import { VERSION } from './config/version.ts'
 import { createHttpApp } from './http/app.ts'
 import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
@@ -17,7 +18,8 @@ import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import type { Observed } from './metrics/observed.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
-import type { ProxyReader } from './proxies/store.ts'
+import { createStatsCache } from './proxies/stats-cache.ts'
+import type { ProxyReader, StatsSource } from './proxies/store.ts'
 import { sqliteVersion } from './sqlite/database.ts'
 
 /** What the service reads and writes. */
@@ -27,10 +29,11 @@ export type AppStores = {
   proxies: ProxyReader
   /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  stats: StatsSource
 }
 
 export type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'trustProxy'
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
@@ -72,6 +75,7 @@ export function createApp(
     counters,
     note: usage.note,
     cors,
+    stats: readerOfStats(stores, settings),
     pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
   })
   return {
@@ -92,7 +96,7 @@ export function createApp(
   }
 }
 
-/** The metrics of a service, of type `METRICS_TYPE`: the text format of Prometheus, which is loaded at the first scrape. */
+/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
 export function createMetrics({ counted }: App, observed: Observed, clock: Clock) {
   const load = async (): Promise<() => Promise<string>> => {
     const { createMetricsText } = await import('./metrics/text.ts')
@@ -104,6 +108,17 @@ export function createMetrics({ counted }: App, observed: Observed, clock: Clock
     return (await loaded)()
   }
 }
+
+/** What `/stats` says of the list, `null` for nothing. */
+function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
+  const { publicStats: part, providerService: provider } = settings
+  if (part === 'off') return null
+  return createStatsCache(
+    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
+    proxies.version,
+  )
+}
+
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'

@@ -90,7 +90,7 @@ type ServedList =
 
 const openListFor = (settings: ServeSettings, clock: Clock, log: Log): ServedList =>
   settings.sample
-    ? { kind: 'sample', ...openMemoryList(clock) }
+    ? { kind: 'sample', ...openMemoryList() }
     : { kind: 'file', ...openServerList(settings.data, settings.providerService, clock, log.say) }
 
 type Serving = {
@@ -112,7 +112,8 @@ async function serve(serving: Serving): Promise<void> {
   const manager = await createNotifier(serviceManager(), log.say)
   const jobs = await startJobs(serving)
   try {
-    const stores = { keys, usage, proxies: list, streamer: list.streamer }
+    const { streamer, stats } = list
+    const stores = { keys, usage, proxies: list, streamer, stats }
     const app = createApp(stores, settings, clock, log)
     const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)

@@ -3,6 +3,7 @@
  * Everything here takes microseconds, or happens off the main thread.
  */
 import type { FeedState } from '../import/feeds/store.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/breakdown.ts'
 
 /** A database of a data directory. */
@@ -22,8 +23,8 @@ export type Observed = {
   freeBytes: () => number | null
   /** The number of rows, and the newest check in milliseconds. @throws StoreError. */
   extent: () => { rows: number; newestMs: number | null }
-  /** Rejects with a `StoreError`. */
-  breakdown: () => Promise<Breakdown>
+  /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */
+  breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
   feeds: () => readonly FeedState[]
 }

@@ -42,25 +42,16 @@ function attempt<T, O>(read: () => T, otherwise: O): T | O {
   }
 }
 
-/** The newest breakdown that there is without waiting for long; `null` without any. */
-function createPatience({ breakdown }: Observed): () => Promise<Breakdown | null> {
-  let known: Breakdown | null = null
-  return async () => {
-    const { promise: late, resolve } = Promise.withResolvers<Breakdown | null>()
-    const timer = setTimeout(() => resolve(known), WAIT_MS_MAX)
-    const counted = breakdown().then(
-      found => {
-        known = found
-        return found
-      },
-      () => {
-        known = null // the list cannot be read
-        return null
-      },
-    )
-    const newest = await Promise.race([counted, late])
+/** The list by type and age; `null` when it cannot be read, or one scrape would wait for long. */
+async function breakdownOf({ breakdown }: Observed, nowMs: number): Promise<Breakdown | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>()
+  const timer = setTimeout(() => resolve(null), WAIT_MS_MAX)
+  try {
+    return await Promise.race([breakdown(nowMs), late])
+  } catch {
+    return null // its supervisor reports it
+  } finally {
     clearTimeout(timer)
-    return newest
   }
 }
 
@@ -96,7 +87,6 @@ const valuesOf = ({ name, read }: Family, reading: Reading) =>
 export function createMetricsText({ counted, observed, clock, sqliteVersion }: MetricsParts) {
   const lags = watchEventLoop()
   const elapsedMs = stopwatch()
-  const findBreakdown = createPatience(observed)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: sqliteVersion }
   let reading: Reading | null = null
   let shared: { text: Promise<string>; atMs: number } | null = null
@@ -106,9 +96,10 @@ export function createMetricsText({ counted, observed, clock, sqliteVersion }: M
   })
 
   async function write(): Promise<string> {
-    const breakdown = await findBreakdown()
+    const nowMs = clock()
+    const breakdown = await breakdownOf(observed, nowMs)
     reading = {
-      ...{ nowMs: clock(), breakdown, lags, build },
+      ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       extent: attempt(observed.extent, null),

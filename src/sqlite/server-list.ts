@@ -5,11 +5,10 @@
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/streaming.ts'
-import { type Clock, systemClock } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import type { Breakdown } from '../proxies/breakdown.ts'
-import type { ProxyReader, Removal } from '../proxies/store.ts'
+import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
@@ -26,8 +25,9 @@ import {
   watchFile,
 } from './integrity/file-stamp.ts'
 import { trimWal } from './integrity/trim.ts'
-import { createBreakdowns } from './proxies/breakdown.ts'
-import { createStreamer } from './proxies/stream.ts'
+import { makeStats } from './proxies/counts.ts'
+import { createStatsSource } from './proxies/stats.ts'
+import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
@@ -137,8 +137,7 @@ export type ServerList = ProxyReader & {
   streamer: AnswerStreamer | null
   /** The number of rows according to the checksum, and the newest check in milliseconds. */
   extent(): { rows: number; newestMs: number | null }
-  /** The list as it was within the last 15 seconds; counting it makes nobody wait. */
-  breakdown(): Promise<Breakdown>
+  stats: StatsSource
   tick(): void
   close(): void
 }
@@ -164,41 +163,46 @@ function createFinder(
   }
 }
 
+/** Returns the hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
+const createHooks =
+  ({ use, fail, report }: ReturnType<typeof superviseList>, say: Say) =>
+  (what: string): StreamHooks => ({
+    /** Throws unless the list is intact, as far as that is known without a check. */
+    verify: () => use(({ verify }) => verify()),
+    onFailure(failure) {
+      if (isDamage(failure)) fail(failure)
+      else if (isStoreFailure(failure)) report(failure)
+      else say(`${what}: ${messageOf(failure)}`)
+    },
+  })
+
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
   const { use, generation, check, health } = supervised
   const versionText = createVersionText()
-  const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'proxies')
+  const file = join(dir, PROXY_FILE)
+  const checkpointer = createCheckpointer(file, 'proxies')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true
 
-  const { breakdown, ...breakdowns } = createBreakdowns(join(dir, PROXY_FILE), clock, () =>
-    use(({ verify }) => verify()),
-  )
+  const hooksFor = createHooks(supervised, say)
   const streamer = createStreamer(
-    { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
-    {
-      /** Throws unless the list is intact, as far as that is known without a check. */
-      verify: () => use(({ verify }) => verify()),
-      onFailure(failure) {
-        if (isDamage(failure)) supervised.fail(failure)
-        else if (isStoreFailure(failure)) supervised.report(failure)
-        else say(`a long answer was interrupted: ${messageOf(failure)}`)
-      },
-    },
+    { file, provider, walBound: WAL_BOUND },
+    hooksFor('a long answer was interrupted'),
   )
+  const stats = createStatsSource(file, hooksFor('the statistics could not be made'))
 
   const list: ServerList = {
     streamer,
+    stats,
     version: () =>
       use(({ verify, proxies }) => {
         verify()
         return versionText(generation(), proxies.version())
       }),
     ...createFinder(use),
-    breakdown,
     tick() {
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
@@ -214,8 +218,8 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
       if (unstampedTicks > UNSTAMPED_MAX) check()
     },
     close() {
+      stats.close()
       streamer.close()
-      breakdowns.close()
       checkpointer.close()
       supervised.close()
     },
@@ -255,12 +259,17 @@ export function createVersionText() {
 }
 
 /** A list in memory. Only this process can change it, and it finds no answer too large. */
-export function openMemoryList(clock: Clock = systemClock) {
+export function openMemoryList() {
   const list: List = openList(null)
   const { proxies } = list
   return {
     list,
     streamer: null,
+    /** In process: the sample is small. */
+    stats: {
+      make: async request => makeStats(list.db, request),
+      count: async nowMs => list.breakdown(nowMs),
+    },
     version: () => String(proxies.version()),
     ...list.finder,
     findByIds: proxies.findByIds,
@@ -268,7 +277,6 @@ export function openMemoryList(clock: Clock = systemClock) {
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
     extent: proxies.extent,
-    breakdown: async () => list.breakdown(clock()),
     tick() {},
     close: list.close,
   } satisfies ServerList & { list: List }

@@ -29,6 +29,7 @@ export async function startInProcess(
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
+  const { publicStats = 'full' } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -36,11 +37,13 @@ export async function startInProcess(
   const registry = openServerRegistry(dir, write)
   const list = openServerList(dir, providerService, clock, write)
   const { keys, usage } = registry
-  const stores: AppStores = { keys, usage, proxies: list, streamer: list.streamer }
+  const { streamer, stats } = list
+  const stores: AppStores = { keys, usage, proxies: list, streamer, stats }
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges(PEER) },
+      ...{ errors, providerService, publicStats, cacheBytes: 2 ** 20, page: 'on' },
+      trustProxy: readRanges(PEER),
       cors: cors === undefined ? undefined : readOrigins(cors),
     },
     clock,
