@@ -17,6 +17,7 @@ import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import type { Observed } from './metrics/observed.ts'
+import { createTiming, type Timing } from './metrics/process.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
 import { createStatsCache } from './proxies/stats-cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
@@ -97,10 +98,18 @@ export function createApp(
 }
 
 /** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
-export function createMetrics({ counted }: App, observed: Observed, clock: Clock) {
+export function createMetrics(
+  { counted }: App,
+  observed: Observed,
+  clock: Clock,
+  timing: Timing | null = null,
+) {
   const load = async (): Promise<() => Promise<string>> => {
     const { createMetricsText } = await import('./metrics/text.ts')
-    return createMetricsText({ counted, observed, clock, sqliteVersion: sqliteVersion() })
+    return createMetricsText({
+      ...{ counted, observed, clock, sqliteVersion: sqliteVersion() },
+      timing: timing ?? createTiming(),
+    })
   }
   let loaded: ReturnType<typeof load> | null = null
   return async (): Promise<string> => {

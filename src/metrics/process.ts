@@ -1,5 +1,6 @@
 /** Owns what the process itself uses, and how late its event loop is. */
 import { readdirSync, readFileSync } from 'node:fs'
+import type { Later } from '../access/auth-throttle.ts'
 import { PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
@@ -41,13 +42,24 @@ export function readProcess(): ProcessState {
 }
 
 /** How often the event loop is measured. */
-const EVERY_MS = 100
+export const EVERY_MS = 100
+
+/** A monotonic clock and timers; those of the process do not keep it alive. */
+export type Timing = { elapsedMs: () => number; later: Later }
+
+export const createTiming = (): Timing => ({
+  elapsedMs: stopwatch(),
+  later(run, ms) {
+    const timer = setTimeout(run, ms).unref()
+    return () => clearTimeout(timer)
+  },
+})
 
 /**
  * From now on measures how much later than asked a timer fires. An event loop that is blocked for a
- * second is seen once, as a second. Does not keep the process alive.
+ * second is seen once, as a second.
  */
-export function watchEventLoop(elapsedMs = stopwatch()): Histogram {
+export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
   const lags = createHistogram()
   function next(): void {
     const dueMs = elapsedMs() + EVERY_MS
@@ -55,7 +67,7 @@ export function watchEventLoop(elapsedMs = stopwatch()): Histogram {
       observe(lags, Math.max(0, elapsedMs() - dueMs) / SECOND_MS)
       next()
     }
-    setTimeout(fire, EVERY_MS).unref()
+    later(fire, EVERY_MS)
   }
   next()
   return lags

@@ -3,16 +3,17 @@
  * Imported at the first scrape, so that the start does not load prom-client.
  */
 import { type Gauge, Registry } from 'prom-client'
+import type { Later } from '../access/auth-throttle.ts'
 import type { CacheCounts } from '../api/cache/entries.ts'
 import type { Admissions } from '../api/handler.ts'
 import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
-import { type Clock, stopwatch } from '../lib/clock.ts'
+import type { Clock } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/breakdown.ts'
 import { FAMILIES } from './families.ts'
 import type { Family, Reading } from './family.ts'
 import type { Observed } from './observed.ts'
-import { readProcess, watchEventLoop } from './process.ts'
+import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
 
 /** What is counted in the request path. */
@@ -27,11 +28,12 @@ export type MetricsParts = {
   observed: Observed
   clock: Clock
   sqliteVersion: string
+  timing: Timing
 }
 
 /** How long a text is given to all who scrape, and how long one scrape waits for the list. */
 const SHARED_MS = SECOND_MS
-const WAIT_MS_MAX = SECOND_MS
+export const WAIT_MS_MAX = SECOND_MS
 
 /** What `read` returns; `otherwise` when it fails, which its own store reports. */
 function attempt<T, O>(read: () => T, otherwise: O): T | O {
@@ -43,15 +45,19 @@ function attempt<T, O>(read: () => T, otherwise: O): T | O {
 }
 
 /** The list by type and age; `null` when it cannot be read, or one scrape would wait for long. */
-async function breakdownOf({ breakdown }: Observed, nowMs: number): Promise<Breakdown | null> {
+async function breakdownOf(
+  { breakdown }: Observed,
+  nowMs: number,
+  later: Later,
+): Promise<Breakdown | null> {
   const { promise: late, resolve } = Promise.withResolvers<null>()
-  const timer = setTimeout(() => resolve(null), WAIT_MS_MAX)
+  const cancelTimer = later(() => resolve(null), WAIT_MS_MAX)
   try {
     return await Promise.race([breakdown(nowMs), late])
   } catch {
     return null // its supervisor reports it
   } finally {
-    clearTimeout(timer)
+    cancelTimer()
   }
 }
 
@@ -84,9 +90,9 @@ const valuesOf = ({ name, read }: Family, reading: Reading) =>
  * Returns what writes the metrics. All scrapes within a second share one text. From the first one on,
  * the event loop is measured.
  */
-export function createMetricsText({ counted, observed, clock, sqliteVersion }: MetricsParts) {
-  const lags = watchEventLoop()
-  const elapsedMs = stopwatch()
+export function createMetricsText(parts: MetricsParts) {
+  const { counted, observed, clock, sqliteVersion, timing } = parts
+  const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: sqliteVersion }
   let reading: Reading | null = null
   let shared: { text: Promise<string>; atMs: number } | null = null
@@ -97,7 +103,7 @@ export function createMetricsText({ counted, observed, clock, sqliteVersion }: M
 
   async function write(): Promise<string> {
     const nowMs = clock()
-    const breakdown = await breakdownOf(observed, nowMs)
+    const breakdown = await breakdownOf(observed, nowMs, timing.later)
     reading = {
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
@@ -112,12 +118,12 @@ export function createMetricsText({ counted, observed, clock, sqliteVersion }: M
   }
 
   return (): Promise<string> => {
-    const nowMs = elapsedMs()
+    const nowMs = timing.elapsedMs()
     if (shared === null || nowMs - shared.atMs >= SHARED_MS) {
       const text = write()
       shared = { text, atMs: nowMs }
       text.catch(() => {
-        shared = null
+        if (shared?.text === text) shared = null
       })
     }
     return shared.text

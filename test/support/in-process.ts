@@ -64,7 +64,10 @@ export async function startInProcess(
     return app.handle(request)
   }
   const { traffic } = app
-  const metrics = createMetrics(app, observeData(dir, registry, list), clock)
+  let elapsedMs = 0
+  /** Each scrape comes a second after the one before, and waits for the list. */
+  const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
+  const metrics = createMetrics(app, observeData(dir, registry, list), clock, timing)
   let isOpen = true
   const stop = async (): Promise<void> => {
     if (!isOpen) return
