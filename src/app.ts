@@ -5,7 +5,7 @@
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle, type Later, timerLater } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/store.ts'
-import { createHandler } from './api/handler.ts'
+import { createAdmissions, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
@@ -16,8 +16,12 @@ import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import type { Observed } from './metrics/observed.ts'
+import { createTiming, type Timing } from './metrics/process.ts'
+import { createCounters, type Traffic } from './metrics/traffic.ts'
 import { createStatsCache } from './proxies/stats-cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
+import { sqliteVersion } from './sqlite/database.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -48,8 +52,16 @@ export function createApp(
   const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
+  const counters = createCounters()
+  const admissions = createAdmissions()
   const http = createHttpApp({
-    handle: createHandler({ access, readQuery: createQueryReader(provider), cache, clock }),
+    handle: createHandler({
+      access,
+      readQuery: createQueryReader(provider),
+      cache,
+      clock,
+      admissions,
+    }),
     cache,
     probe() {
       proxies.version()
@@ -61,6 +73,7 @@ export function createApp(
     errors,
     clientIp: createClientIp(trustProxy),
     throttle,
+    counters,
     note: usage.note,
     cors,
     stats: readerOfStats(stores, settings),
@@ -75,8 +88,33 @@ export function createApp(
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
+    /** What is counted of requests, for the metrics. */
+    counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
+    /** The requests of the list since the start. */
+    traffic: (): Traffic => counters.traffic('/api'),
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
+  }
+}
+
+/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
+export function createMetrics(
+  { counted }: App,
+  observed: Observed,
+  clock: Clock,
+  timing: Timing | null = null,
+) {
+  const load = async (): Promise<() => Promise<string>> => {
+    const { createMetricsText } = await import('./metrics/text.ts')
+    return createMetricsText({
+      ...{ counted, observed, clock, sqliteVersion: sqliteVersion() },
+      timing: timing ?? createTiming(),
+    })
+  }
+  let loaded: ReturnType<typeof load> | null = null
+  return async (): Promise<string> => {
+    loaded ??= load()
+    return (await loaded)()
   }
 }
 
@@ -93,7 +131,6 @@ function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
-export { sqliteVersion } from './sqlite/database.ts'
 export { openServerFeeds } from './sqlite/feeds/store.ts'
 export {
   leftovers,
@@ -102,6 +139,7 @@ export {
   subjectsAhead,
   tallyList,
 } from './sqlite/findings.ts'
+export { observeData } from './sqlite/observe.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
@@ -119,3 +157,4 @@ export {
   withRegistry,
   withResource,
 } from './sqlite/stores.ts'
+export { sqliteVersion }

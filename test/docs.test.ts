@@ -14,8 +14,10 @@ import { describeParameters } from '../src/api/params.ts'
 import { memberNames } from '../src/api/render.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import { FAMILIES } from '../src/metrics/families.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
 import { proxylist, ROOT } from './support/program.ts'
+import { HAS_PROMTOOL, promtool } from './support/promtool.ts'
 import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
@@ -100,6 +102,27 @@ describe('the README’s table of options', () => {
     })
   }
   test('has no other option', () => expect(rows).toHaveLength(names.length))
+})
+
+describe('the README’s table of metrics', () => {
+  const rows = tableOf('metric', 'type', 'labels', 'meaning')
+
+  for (const { name, type, labels, help } of FAMILIES) {
+    test(`has ${name}, its type, labels and help`, () => {
+      expect(rows).toContainEqual([
+        ...[quoted(name), type, labels.map(quoted).join(' ')],
+        help.replace(/\.$/, ''),
+      ])
+    })
+  }
+  test('has no other metric', () => expect(rows).toHaveLength(FAMILIES.length))
+
+  test.if(HAS_PROMTOOL)('is preceded by a configuration that Prometheus accepts', async () => {
+    const [, yaml = ''] = /```yaml\n(# prometheus\.yml\n.*?)```/s.exec(README) ?? []
+    const file = join(temporaryDirectory(), 'prometheus.yml')
+    writeFileSync(file, yaml)
+    expect(await promtool(['check', 'config', '--syntax-only', file])).toBe('')
+  })
 })
 
 const TEMPORARY = temp('')

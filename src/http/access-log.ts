@@ -3,7 +3,6 @@
  * key, so it cannot leak one.
  */
 import type { Sent } from '../api/streaming.ts'
-import { stopwatch } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { lengthOf, type Reply, type StreamBody } from './reply.ts'
@@ -41,15 +40,18 @@ export type Begun = {
   nowMs: number
   /** The client's address, which is found once. */
   ip: () => string
-  /** When it began, as the log measures it, and what cancels its body if that is a stream. */
+  /** When it began, by the stopwatch of the log, and what cancels its body if that is a stream. */
   beganMs: number
   cancel: (() => unknown) | null
 }
 
 const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
 
-/** The access log on `log`: call `begin`, then `whole` or `stream`, for every request. */
-export function createAccessLog(log: Log, elapsedMs = stopwatch()) {
+/**
+ * The access log on `log`: call `begin`, then `whole` or `stream`, for every request. `elapsedMs` is
+ * the stopwatch by which requests began.
+ */
+export function createAccessLog(log: Log, elapsedMs: () => number) {
   const unfinished = new Set<Begun>()
 
   /** Writes the line of a request and forgets it; does nothing if that was done. */
@@ -83,7 +85,6 @@ export function createAccessLog(log: Log, elapsedMs = stopwatch()) {
     begin(begun: Begun): void {
       if (!log.hasLines) return
       begun.ip()
-      begun.beganMs = elapsedMs()
       unfinished.add(begun)
     },
     /** The reply is given to the connection as a whole. */

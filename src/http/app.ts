@@ -10,14 +10,16 @@ import type { AnswerUse } from '../access/history.ts'
 import { ApiError, type ErrorCode, STATUS } from '../api/errors.ts'
 import { type Refused, refused } from '../api/handler.ts'
 import type { Origins } from '../config/parsers.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, stopwatch } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Counters, Outcome, RouteTraffic } from '../metrics/traffic.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { type Cors, createCors } from './cors.ts'
-import { errorReply, plainText, type Reply, responseOf } from './reply.ts'
+import { errorReply, lengthOf, plainText, type Reply, responseOf } from './reply.ts'
 import { type End, type Incoming, methodNotAllowed, notFound, type Route } from './routes/route.ts'
 import { createRoutes, type RouteParts } from './routes/routes.ts'
 
@@ -29,6 +31,8 @@ export type HttpParts = RouteParts & {
   clientIp: ClientIp
   /** Counts the records of an answer and a refusal because of a limit; nothing waits for it. */
   note: (use: AnswerUse) => void
+  /** Counts requests for the metrics. */
+  counters: Counters
   /** Delays refusals to clients that send many wrong keys. */
   throttle: AuthThrottle
   /** The pages that may read answers in a browser; without it, browsers decide for themselves. */
@@ -39,15 +43,18 @@ export type HttpApp = ReturnType<typeof createHttpApp>['service']
 
 /** The codes of refusals because of a wrong key. */
 const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVALID'])
-/** Logged instead of a path without a route, which may hold a mistyped key. */
+/** Logged and counted instead of a path without a route, which may hold a mistyped key. */
 const UNKNOWN_PATH = '(unknown)'
 
-type Current = Incoming & Begun
+type Current = Incoming & Begun & { counted: RouteTraffic }
+/** How a request ended, as it is counted, and after how long. */
+type Ended = { outcome: Outcome; seconds: number }
 
 /** Returns the function that ends requests; it never throws. */
 function createEnd(
-  { clock, log, errors, throttle, note }: HttpParts,
+  { clock, log, errors, throttle, note, counters }: HttpParts,
   accessLog: ReturnType<typeof createAccessLog>,
+  elapsedMs: () => number,
   cors: Cors | null,
 ) {
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
@@ -68,55 +75,67 @@ function createEnd(
     return responseOf(reply, { requestId: id, isHead, clock, cors: origin })
   }
 
-  function send(current: Current, reply: Reply): Response {
+  function send(current: Current, reply: Reply, { outcome, seconds }: Ended): Response {
     const response = respondWith(current, reply)
     const { body } = reply
-    const { nowMs } = current
+    const { nowMs, counted } = current
     if (body.kind === 'stream') {
       accessLog.stream(current, reply, body)
-      void body.sent.then(({ records }) => noteUse(reply, records, nowMs))
+      const streamed = counters.beginStream(counted)
+      void body.sent.then(sent => {
+        streamed(sent)
+        noteUse(reply, sent.records, nowMs)
+      })
     } else {
+      counted.records += reply.records
+      if (!current.isHead) counted.bytes += lengthOf(body)
       accessLog.whole(current, reply)
       noteUse(reply, reply.records, nowMs)
     }
+    counters.count(counted, outcome, seconds)
     return response
   }
 
   /** For a failure while a reply is made: nothing of it reaches the client. */
-  function giveUp(current: Current, thrown: unknown): Response {
+  function giveUp(current: Current, thrown: unknown, seconds: number): Response {
     report(current.id, thrown)
     accessLog.whole(current, INTERNAL)
+    counters.count(current.counted, 'INTERNAL_ERROR', seconds)
     return respondWith(current, INTERNAL)
   }
 
   return (current: Current, routed: Reply | Refused): Awaitable<Response> => {
+    // Without the delay of wrong keys below: it says nothing of how fast the service is.
+    const seconds = (elapsedMs() - current.beganMs) / SECOND_MS
     try {
-      if (routed.kind === 'reply') return send(current, routed)
+      if (routed.kind === 'reply') return send(current, routed, { outcome: routed.status, seconds })
       const { id, ip, nowMs } = current
       const { error, cause } = routed
       if (error.status >= 500) report(id, cause)
       // Its timestamp is that of the response: a refusal may come long after the request.
-      const refuse = (): Response => send(current, errorReply(routed, errors, clock()))
+      const refuse = (): Response =>
+        send(current, errorReply(routed, errors, clock()), { outcome: error.code, seconds })
       if (!WRONG_KEY.has(error.code)) return refuse()
       const delayed = throttle.failed(clientBucket(ip()), nowMs)
-      return delayed.then(refuse).catch(thrown => giveUp(current, thrown))
+      return delayed.then(refuse).catch(thrown => giveUp(current, thrown, seconds))
     } catch (thrown) {
-      return giveUp(current, thrown)
+      return giveUp(current, thrown, seconds)
     }
   }
 }
 
 /** The service as an Elysia application, not listening yet. */
 export function createHttpApp(parts: HttpParts) {
-  const { clock, clientIp } = parts
+  const { clock, clientIp, counters } = parts
   const cors = parts.cors === undefined ? null : createCors(parts.cors)
-  const accessLog = createAccessLog(parts.log)
-  const endWith = createEnd(parts, accessLog, cors)
+  const elapsedMs = stopwatch()
+  const accessLog = createAccessLog(parts.log, elapsedMs)
+  const endWith = createEnd(parts, accessLog, elapsedMs, cors)
   const nextId = hyperid({ fixedLength: true, urlSafe: true })
 
   /** Runs a route and turns what it ends with into a logged `Response`. */
   function respond(
-    path: string,
+    counted: RouteTraffic,
     route: Route,
     isHead: boolean,
     { request }: { request: Request },
@@ -128,7 +147,10 @@ export function createHttpApp(parts: HttpParts) {
       foundIp ??= clientIp(peerOf(request), request.headers.get('x-forwarded-for'))
       return foundIp
     }
-    const current = { request, isHead, ip, nowMs, id, path, beganMs: 0, cancel: null }
+    counters.all.begun += 1
+    const { path } = counted
+    const beganMs = elapsedMs()
+    const current = { request, isHead, ip, nowMs, id, path, beganMs, counted, cancel: null }
     accessLog.begin(current)
     const end: End = routed => endWith(current, routed)
     try {
@@ -147,17 +169,19 @@ export function createHttpApp(parts: HttpParts) {
     return server?.requestIP(request)?.address ?? (server?.port === undefined ? null : '')
   }
   for (const [path, route] of Object.entries(createRoutes(parts))) {
+    const counted = counters.route(path)
     // Bound, because Elysia reads the source of a function to decide whether it is asynchronous,
     // and would wrap an arrow function that returns a call in two more promises.
     app
-      .all(path, respond.bind(null, path, methodNotAllowed, false))
-      .get(path, respond.bind(null, path, route, false))
+      .all(path, respond.bind(null, counted, methodNotAllowed, false))
+      .get(path, respond.bind(null, counted, route, false))
       // Of its own: Elysia would read the whole body to compute its length.
-      .head(path, respond.bind(null, path, route, true))
+      .head(path, respond.bind(null, counted, route, true))
   }
+  const unknown = counters.route(UNKNOWN_PATH)
   app.onError(({ code, error, request }) => {
     const route = code === 'UNKNOWN' ? failWith(error) : notFound
-    return respond(UNKNOWN_PATH, route, request.method === 'HEAD', { request })
+    return respond(unknown, route, request.method === 'HEAD', { request })
   })
   return { service: app, logUnfinished: accessLog.logUnfinished }
 }

@@ -1,5 +1,6 @@
 /** Owns what the operator sees of a list as a whole: by type, by country and by age of the check. */
 import { AGES_SECONDS, type Cell, type ListCounts, OLDER } from './counts.ts'
+import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 import { type ProxyType, TYPES } from './proxy.ts'
 import { countryText } from './row.ts'
 
@@ -7,6 +8,8 @@ export type Breakdown = {
   rows: number
   /** The newest check, in Unix seconds; `null` for an empty list. */
   newest: number | null
+  /** The check that half of the rows are newer than, likewise. */
+  median: number | null
   types: readonly { type: ProxyType; count: number }[]
   /** The most frequent first; the country is `''` where it is unknown. */
   countries: readonly { country: string; count: number }[]
@@ -23,12 +26,14 @@ function countBy(cells: readonly Cell[], value: 'type' | 'country' | 'age'): Map
   return counts
 }
 
-export function breakdownOf({ rows, newest, cells }: ListCounts): Breakdown {
+/** What rows were counted to be; `median` needs their order. */
+export function breakdownOf({ rows, newest, cells }: ListCounts, median: number | null): Breakdown {
   const types = countBy(cells, 'type')
   const ages = countBy(cells, 'age')
   return {
     rows,
     newest,
+    median,
     types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
     countries: [...countBy(cells, 'country')]
       .sort(([a, countA], [b, countB]) => countB - countA || a - b)
@@ -39,3 +44,9 @@ export function breakdownOf({ rows, newest, cells }: ListCounts): Breakdown {
     ],
   }
 }
+
+/** The rows that a query without `time` sees. */
+export const freshRows = ({ ages }: Breakdown): number =>
+  ages
+    .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)
+    .reduce((sum, { count }) => sum + count, 0)

@@ -4,6 +4,7 @@
  */
 import type { Coded } from '../lib/coded.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Breakdown } from './breakdown.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
@@ -53,6 +54,8 @@ export type StatsRequest = StatsOptions & { nowMs: number }
 /** Counts the list, and compresses the statistics about it, without making requests wait. */
 export interface StatsSource {
   make(request: StatsRequest): Promise<Coded>
+  /** The list by type, country and age. Rejects with a `StoreError`. */
+  count(nowMs: number): Promise<Breakdown>
 }
 
 /** Rows of the list before an import and after it. */

@@ -135,13 +135,17 @@ function superviseList(dir: string, clock: Clock, say: Say) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  /** The number of rows according to the checksum, and the newest check in milliseconds. */
+  extent(): { rows: number; newestMs: number | null }
   stats: StatsSource
   tick(): void
   close(): void
 }
 
 /** What finds proxies in a supervised list, without making other requests wait. */
-function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyReader, 'version'> {
+function createFinder(
+  use: ReturnType<typeof superviseList>['use'],
+): Omit<ProxyReader, 'version'> & Pick<ServerList, 'extent'> {
   return {
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
@@ -155,6 +159,7 @@ function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyR
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
     hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    extent: () => use(({ proxies }) => proxies.extent()),
   }
 }
 
@@ -174,7 +179,7 @@ const createHooks =
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
-  const { use, generation, check } = supervised
+  const { use, generation, check, health } = supervised
   const versionText = createVersionText()
   const file = join(dir, PROXY_FILE)
   const checkpointer = createCheckpointer(file, 'proxies')
@@ -221,6 +226,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   }
   return {
     ...list,
+    health,
     /** Removes a slice of stale rows, see `ProxyWriter`. */
     removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies, settle }) => {
@@ -260,13 +266,17 @@ export function openMemoryList() {
     list,
     streamer: null,
     /** In process: the sample is small. */
-    stats: { make: async request => makeStats(list.db, request) },
+    stats: {
+      make: async request => makeStats(list.db, request),
+      count: async nowMs => list.breakdown(nowMs),
+    },
     version: () => String(proxies.version()),
     ...list.finder,
     findByIds: proxies.findByIds,
     lacks: proxies.lacks,
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
+    extent: proxies.extent,
     tick() {},
     close: list.close,
   } satisfies ServerList & { list: List }

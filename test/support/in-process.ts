@@ -1,5 +1,13 @@
 /** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
-import { type AppStores, createApp, openServerList, openServerRegistry } from '../../src/app.ts'
+import {
+  type App,
+  type AppStores,
+  createApp,
+  createMetrics,
+  observeData,
+  openServerList,
+  openServerRegistry,
+} from '../../src/app.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
@@ -9,6 +17,9 @@ import { onCleanUp } from './temporary.ts'
 /** A request in process has no peer, as on a unix socket; tests expect one of 127.0.0.1. */
 const PEER = '127.0.0.1'
 
+/** A service in process also shows its metrics, which the binary does on its admin listener. */
+export type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<string> }
+
 /** Gives stores that take the place of those of a whole service. */
 export type Exchange = (whole: AppStores) => Partial<AppStores>
 
@@ -16,7 +27,7 @@ export async function startInProcess(
   dir: string,
   options: ServeOptions,
   exchange: Exchange = () => ({}),
-): Promise<Service> {
+): Promise<InProcess> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
   const { publicStats = 'full' } = options
   let nowMs = T0
@@ -52,6 +63,11 @@ export async function startInProcess(
     request.headers.set('x-forwarded-for', forwardedFor ? `${forwardedFor}, ${PEER}` : PEER)
     return app.handle(request)
   }
+  const { traffic } = app
+  let elapsedMs = 0
+  /** Each scrape comes a second after the one before, and waits for the list. */
+  const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
+  const metrics = createMetrics(app, observeData(dir, registry, list), clock, timing)
   let isOpen = true
   const stop = async (): Promise<void> => {
     if (!isOpen) return
@@ -66,6 +82,8 @@ export async function startInProcess(
       nowMs = T0 + seconds * 1000
     },
     output: () => lines.join('\n'),
+    traffic,
+    metrics,
     stop,
   }
 }

@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Coded, encode } from '../../lib/coded.ts'
 import { ageClock } from '../../lib/time.ts'
+import { type Breakdown, breakdownOf } from '../../proxies/breakdown.ts'
 import {
   COUNTED_COLUMNS,
   type CountedRow,
@@ -35,6 +36,17 @@ export function readCounts(db: Database, at: number): ListCounts {
       if (rows.length < PAGE_ROWS) return counter.read(cityNames)
       lastId = rows.at(-1)?.[AT.id] ?? Number.MAX_SAFE_INTEGER
     }
+  })()
+}
+
+/** The list by type, country and age at an instant in milliseconds, on one snapshot. */
+export function readBreakdown(db: Database, nowMs: number): Breakdown {
+  const nth = db.prepare<{ at: number }, [number]>(
+    'select checked_at as at from proxies order by checked_at desc limit 1 offset ?',
+  )
+  return db.transaction(() => {
+    const counts = readCounts(db, ageClock(nowMs))
+    return breakdownOf(counts, nth.get(Math.floor(counts.rows / 2))?.at ?? null)
   })()
 }
 

@@ -1,6 +1,5 @@
 /** Owns the server's side of the worker that makes the statistics of a list in a file. */
 import { type Later, timerLater } from '../../access/auth-throttle.ts'
-import type { Coded } from '../../lib/coded.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { startTask, toError } from '../../lib/worker.ts'
 import type { StatsSource } from '../../proxies/store.ts'
@@ -22,15 +21,17 @@ export function createStatsSource(
 ): StatsSource & { close(): void } {
   const ends = new Set<() => void>()
 
-  /** Does a task; rejects with why the worker could not. */
-  function run(task: StatsTask): Promise<Coded> {
-    const { promise, resolve, reject } = Promise.withResolvers<Coded>()
+  /** Does a task, whose result `read` finds in the reply; rejects with why the worker could not. */
+  function run<T>(task: StatsTask, read: (reply: StatsReply) => T | null): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
     const worker = startTask<StatsTask, StatsReply>(
       'sqlite/proxies/stats.worker.ts',
       task,
       reply => {
-        if (reply.kind === 'made') resolve(reply.coded)
-        else reject(reply.kind === 'thrown' ? toError(reply.error) : new Error(reply.message))
+        if (reply.kind === 'thrown') return reject(toError(reply.error))
+        const result = reply.kind === 'failed' ? null : read(reply)
+        if (result !== null) return resolve(result)
+        reject(new Error(reply.kind === 'failed' ? reply.message : 'the worker did something else'))
       },
     )
     const end = (why: string) => () => {
@@ -46,19 +47,29 @@ export function createStatsSource(
     })
   }
 
+  /** The same, of a list that may be used. @throws StoreError */
+  async function runVerified<T>(...work: Parameters<typeof run<T>>): Promise<T> {
+    try {
+      const result = await run(...work)
+      verify()
+      return result
+    } catch (error) {
+      onFailure(error)
+      const known = toStoreError(file, error)
+      if (known instanceof StoreError) throw known
+      throw new StoreError('the statistics could not be made', { cause: error })
+    }
+  }
+
   return {
-    async make(request) {
-      try {
-        const coded = await run({ ...request, file })
-        verify()
-        return coded
-      } catch (error) {
-        onFailure(error)
-        const known = toStoreError(file, error)
-        if (known instanceof StoreError) throw known
-        throw new StoreError('the statistics could not be made', { cause: error })
-      }
-    },
+    make: request =>
+      runVerified({ kind: 'make', file, request }, reply =>
+        reply.kind === 'made' ? reply.coded : null,
+      ),
+    count: nowMs =>
+      runVerified({ kind: 'count', file, nowMs }, reply =>
+        reply.kind === 'counted' ? reply.breakdown : null,
+      ),
     close(): void {
       for (const end of ends) end()
     },

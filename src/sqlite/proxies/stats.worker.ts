@@ -2,13 +2,19 @@
 import { systemClock } from '../../lib/clock.ts'
 import type { Coded } from '../../lib/coded.ts'
 import { type ErrorMessage, toErrorMessage } from '../../lib/worker.ts'
+import type { Breakdown } from '../../proxies/breakdown.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
-import { makeStats } from './counts.ts'
+import { makeStats, readBreakdown } from './counts.ts'
 import { openListFile } from './store.ts'
 
-export type StatsTask = StatsRequest & { file: string }
+/** To make the statistics of the list in a file, or only to count it. */
+export type StatsTask = { file: string } & (
+  | { kind: 'make'; request: StatsRequest }
+  | { kind: 'count'; nowMs: number }
+)
 export type StatsReply =
   | { kind: 'made'; coded: Coded }
+  | { kind: 'counted'; breakdown: Breakdown }
   /** What was thrown, with its class. */
   | { kind: 'thrown'; error: ErrorMessage }
 
@@ -17,11 +23,13 @@ declare const self: Worker
 /** Rows are read once and in order: a large cache would only cost memory. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 512 } as const
 
-function make({ file, ...request }: StatsTask): StatsReply {
+function work(task: StatsTask): StatsReply {
   try {
-    const db = openListFile(file, systemClock, MODE)
+    const db = openListFile(task.file, systemClock, MODE)
     try {
-      return { kind: 'made', coded: makeStats(db, request) }
+      return task.kind === 'make'
+        ? { kind: 'made', coded: makeStats(db, task.request) }
+        : { kind: 'counted', breakdown: readBreakdown(db, task.nowMs) }
     } finally {
       db.close(true)
     }
@@ -30,4 +38,4 @@ function make({ file, ...request }: StatsTask): StatsReply {
   }
 }
 
-self.onmessage = ({ data }: MessageEvent<StatsTask>) => self.postMessage(make(data))
+self.onmessage = ({ data }: MessageEvent<StatsTask>) => self.postMessage(work(data))

@@ -1,0 +1,121 @@
+/**
+ * Owns the counters of requests: plain numbers, which cost a request nanoseconds and are read when
+ * metrics are scraped. They begin at 0 with the process. Knows nothing of HTTP besides its statuses.
+ */
+import { type ErrorCode, STATUS } from '../api/errors.ts'
+import type { Sent } from '../api/streaming.ts'
+import { createHistogram, type Histogram, observe } from './histogram.ts'
+
+/** How a request ended: with an error code, or with a status that is no error. */
+export type Outcome = ErrorCode | number
+
+/** The counters of a route: a path of the table of routes, so there are few. */
+export type RouteTraffic = {
+  readonly path: string
+  /** Requests that are over, by outcome. Of a stream, when its body begins. */
+  readonly outcomes: Map<Outcome, number>
+  /** Time until the reply was ready; of a stream, until its body begins. */
+  readonly durations: Histogram
+  /** What was given to connections; of streams, once they are over, before compression. */
+  records: number
+  bytes: number
+}
+
+/** What is counted of all routes. */
+export type AllTraffic = {
+  readonly routes: ReadonlyMap<string, RouteTraffic>
+  /** Requests that began. */
+  begun: number
+  /** Requests whose reply was ready. */
+  ended: number
+  streams: { begun: number; ended: number; truncated: number }
+}
+
+/** Requests of the list that are over, as the console shows them. */
+export type Traffic = {
+  /** 200, 404, 429, 5xx, and other 4xx. */
+  ok: number
+  notFound: number
+  refused: number
+  failed: number
+  rejected: number
+  records: number
+  bytes: number
+  /** Durations in each bucket of `BOUNDS_SECONDS`, and longer ones; see `quantileOf`. */
+  durations: readonly number[]
+}
+
+export const statusOf = (outcome: Outcome): number =>
+  typeof outcome === 'number' ? outcome : STATUS[outcome]
+
+/** The codes of our own failures, counted from 0, so that the first one is an increase. */
+const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
+  .filter(code => STATUS[code] >= 500)
+
+const createRouteTraffic = (path: string): RouteTraffic => ({
+  path,
+  outcomes: new Map<Outcome, number>([200, ...FAILURES].map(outcome => [outcome, 0])),
+  durations: createHistogram(),
+  records: 0,
+  bytes: 0,
+})
+
+export type Counters = ReturnType<typeof createCounters>
+
+/** Counters of a process, all 0. */
+export function createCounters() {
+  const routes = new Map<string, RouteTraffic>()
+  const all: AllTraffic = {
+    routes,
+    begun: 0,
+    ended: 0,
+    streams: { begun: 0, ended: 0, truncated: 0 },
+  }
+
+  /** The counters of a route; call it once for each, not for each request. */
+  function route(path: string): RouteTraffic {
+    const known = routes.get(path) ?? createRouteTraffic(path)
+    routes.set(path, known)
+    return known
+  }
+
+  return {
+    all,
+    route,
+
+    /** Counts a request whose reply is ready, `seconds` after it arrived. */
+    count(of: RouteTraffic, outcome: Outcome, seconds: number): void {
+      const { outcomes } = of
+      all.ended += 1
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+      observe(of.durations, seconds)
+    },
+
+    /** Counts a stream whose body begins; call what it returns when that is over. */
+    beginStream(of: RouteTraffic): (sent: Sent) => void {
+      const { streams } = all
+      streams.begun += 1
+      return ({ records, bytes, isTruncated }) => {
+        streams.ended += 1
+        if (isTruncated) streams.truncated += 1
+        of.records += records
+        of.bytes += bytes
+      }
+    },
+
+    /** The requests of a route, summed up by what their status says. */
+    traffic(path: string): Traffic {
+      const { outcomes, durations, records, bytes } = route(path)
+      const sums = { ok: 0, notFound: 0, refused: 0, failed: 0, rejected: 0 }
+      for (const [outcome, count] of outcomes) sums[classOf(statusOf(outcome))] += count
+      return { ...sums, records, bytes, durations: Array.from(durations.counts) }
+    },
+  }
+}
+
+function classOf(status: number): 'ok' | 'notFound' | 'refused' | 'failed' | 'rejected' {
+  if (status < 400) return 'ok'
+  if (status === 404) return 'notFound'
+  if (status === 429) return 'refused'
+  return status >= 500 ? 'failed' : 'rejected'
+}

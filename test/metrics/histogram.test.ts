@@ -1,0 +1,75 @@
+/** Holds the histogram of durations: which bucket counts one, and the quantiles of many. */
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import {
+  BOUNDS_SECONDS,
+  createHistogram,
+  observe,
+  quantileOf,
+} from '../../src/metrics/histogram.ts'
+
+const countsOf = (seconds: readonly number[]): number[] => {
+  const histogram = createHistogram()
+  for (const each of seconds) observe(histogram, each)
+  return Array.from(histogram.counts)
+}
+
+test('its buckets are those of the contract', () => {
+  expect(BOUNDS_SECONDS.join(' ')).toBe('0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 1 5')
+})
+
+test.each([
+  [0, 0],
+  [0.0005, 0],
+  [0.00050001, 1],
+  [0.3, 9],
+  [5, 10],
+  [5.1, 11],
+  [Number.POSITIVE_INFINITY, 11],
+])('%p seconds are counted in bucket %p, whose bound is included', (seconds, bucket) => {
+  expect(countsOf([seconds]).indexOf(1)).toBe(bucket)
+})
+
+test('each duration is counted once, and added to the sum', () => {
+  fc.assert(
+    fc.property(fc.array(fc.double({ min: 0, max: 20, noNaN: true })), seconds => {
+      const histogram = createHistogram()
+      for (const each of seconds) observe(histogram, each)
+      const sum = (numbers: Iterable<number>): number => [...numbers].reduce((a, b) => a + b, 0)
+      expect(sum(histogram.counts)).toBe(seconds.length)
+      expect(histogram.sumSeconds).toBe(sum(seconds))
+    }),
+  )
+})
+
+describe('a quantile', () => {
+  test('of nothing is not known', () => {
+    expect(quantileOf(countsOf([]), 0.5)).toBeNull()
+  })
+
+  // As histogram_quantile of Prometheus computes them.
+  test.each([
+    [[0.0001, 0.0001, 0.0001, 0.0001], 0.5, 0.00025],
+    [[0.0001, 0.0001, 0.0001, 0.0001], 1, 0.0005],
+    [[0.0001, 0.002], 0.5, 0.0005],
+    [[0.0001, 0.002], 0.75, 0.00175],
+    [[0.0001, 100], 0.99, 5],
+    [[0.2], 0.5, 0.175],
+  ])('of %p, %p, is %p', (seconds, quantile, expected) => {
+    expect(quantileOf(countsOf(seconds), quantile)).toBeCloseTo(expected, 12)
+  })
+
+  test('lies in the bucket of the duration that it stands for', () => {
+    const durations = fc.array(fc.double({ min: 0.000001, max: 5, noNaN: true }), { minLength: 1 })
+    fc.assert(
+      fc.property(durations, fc.double({ min: 0.01, max: 1, noNaN: true }), (seconds, quantile) => {
+        const sorted = seconds.toSorted((a, b) => a - b)
+        const exact = sorted[Math.max(0, Math.ceil(quantile * sorted.length) - 1)] ?? 0
+        const bucket = BOUNDS_SECONDS.findIndex(bound => exact <= bound)
+        const found = quantileOf(countsOf(seconds), quantile) ?? 0
+        expect(found).toBeLessThanOrEqual(BOUNDS_SECONDS[bucket] ?? 0)
+        expect(found).toBeGreaterThanOrEqual(BOUNDS_SECONDS[bucket - 1] ?? 0)
+      }),
+    )
+  })
+})

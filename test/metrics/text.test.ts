@@ -1,0 +1,206 @@
+/** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
+import { describe, expect, test } from 'bun:test'
+import { prometheusContentType } from 'prom-client'
+import { createAdmissions } from '../../src/api/handler.ts'
+import type { FeedState } from '../../src/import/feeds/store.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { FEEDS_MAX, LABEL_LENGTH_MAX } from '../../src/metrics/families/feeds.ts'
+import { METRICS_TYPE } from '../../src/metrics/family.ts'
+import type { Observed } from '../../src/metrics/observed.ts'
+import { EVERY_MS } from '../../src/metrics/process.ts'
+import { createMetricsText, WAIT_MS_MAX } from '../../src/metrics/text.ts'
+import { createCounters } from '../../src/metrics/traffic.ts'
+import type { Breakdown } from '../../src/proxies/breakdown.ts'
+import { T0 } from '../support/fixtures.ts'
+import { samplesOf, valueOf } from '../support/metrics.ts'
+import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
+
+const CACHE = { hits: 0, misses: 0, evictions: 0, entries: 0, bytes: 0, bytesMax: 0 }
+
+const BREAKDOWN: Breakdown = {
+  ...{ rows: 3, newest: T0 / 1000, median: T0 / 1000 - 60 },
+  ...{ types: [{ type: 'http', count: 3 }], countries: [], ages: [] },
+}
+
+/** A feed that was fetched once. */
+const feedOf = (source: string, more: Partial<FeedState> = {}): FeedState => ({
+  ...{ source, lastSuccessAt: T0, rows: 10, rejected: 1, error: '', failures: 0 },
+  ...{ nextTryAt: T0, attempts: 4, options: '' },
+  validators: { etag: '', lastModified: '', digest: '' },
+  ...more,
+})
+
+/** A scraped service of which nothing happens by itself; `passMs` lets time pass. */
+function scraped(more: Partial<Observed> = {}) {
+  let elapsedMs = 0
+  let readings = 0
+  const timers = new Map<() => void, number>()
+  const observed: Observed = {
+    databases() {
+      readings += 1
+      return []
+    },
+    freeBytes: () => null,
+    extent: () => ({ rows: 3, newestMs: T0 }),
+    breakdown: () => BREAKDOWN,
+    feeds: () => [],
+    ...more,
+  }
+  const scrape = createMetricsText({
+    counted: {
+      traffic: createCounters().all,
+      admissions: createAdmissions(),
+      cacheCounts: () => CACHE,
+    },
+    ...{ observed, clock: () => T0 + elapsedMs, sqliteVersion: '3' },
+    timing: {
+      elapsedMs: () => elapsedMs,
+      later(run, ms) {
+        timers.set(run, elapsedMs + ms)
+        return () => void timers.delete(run)
+      },
+    },
+  })
+  return {
+    scrape,
+    readings: () => readings,
+    /** Lets time pass, in which timers that are due fire, `lateMs` late. */
+    passMs(ms: number, lateMs = 0): void {
+      elapsedMs += ms + lateMs
+      for (const [run, atMs] of timers) {
+        if (atMs > elapsedMs) continue
+        timers.delete(run)
+        run()
+      }
+    },
+  }
+}
+
+test('its content type is that of prom-client, which is loaded later', () => {
+  expect(METRICS_TYPE).toBe(prometheusContentType)
+})
+
+describe('scrapes', () => {
+  test('within a second share one text: a thousand cost what one does', async () => {
+    const { scrape, readings, passMs } = scraped()
+    const texts = await Promise.all(Array.from({ length: 1000 }, scrape))
+    expect(new Set(texts).size).toBe(1)
+    expect(readings()).toBe(1)
+    passMs(999)
+    await scrape()
+    expect(readings()).toBe(1)
+    passMs(1)
+    await scrape()
+    expect(readings()).toBe(2)
+  })
+
+  test('that fail are not shared: the next one tries again', async () => {
+    let isFailing = true
+    const { scrape } = scraped({
+      databases() {
+        if (isFailing) throw new Error('no file')
+        return []
+      },
+    })
+    await expect(scrape()).rejects.toThrow('no file')
+    isFailing = false
+    expect(valueOf(await scrape(), 'proxylist_list_rows')).toBe(3)
+  })
+
+  test('wait a second at most for the list to be counted, and show it at the next one', async () => {
+    const { promise, resolve } = Promise.withResolvers<Breakdown>()
+    const { scrape, passMs } = scraped({ breakdown: () => promise })
+    const first = scrape()
+    passMs(WAIT_MS_MAX)
+    const text = await first
+    expect(valueOf(text, 'proxylist_list_rows')).toBe(3)
+    expect(valueOf(text, 'proxylist_list_newest_check_age_seconds')).toBe(0)
+    expect(valueOf(text, 'proxylist_list_rows_by_type')).toBeNull()
+    expect(valueOf(text, 'proxylist_list_median_check_age_seconds')).toBeNull()
+    resolve(BREAKDOWN)
+    const next = await scrape()
+    expect(valueOf(next, 'proxylist_list_rows_by_type', { type: 'http' })).toBe(3)
+    expect(valueOf(next, 'proxylist_list_median_check_age_seconds')).toBe(61)
+  })
+
+  test('go on without what cannot be read', async () => {
+    const fail = (): never => {
+      throw new StoreError('/secret/proxies.db is locked: select * from proxies')
+    }
+    const { scrape } = scraped({
+      ...{ extent: fail, feeds: fail },
+      breakdown: async () => fail(),
+    })
+    const text = await scrape()
+    expect(valueOf(text, 'proxylist_list_rows')).toBeNull()
+    expect(valueOf(text, 'proxylist_cache_entries')).toBe(0)
+    expect(text).not.toMatch(/secret|select \*/)
+  })
+})
+
+test('the event loop is measured from the first scrape on: once in a while, and how late it is', async () => {
+  const { scrape, passMs } = scraped()
+  passMs(EVERY_MS)
+  passMs(EVERY_MS, 300)
+  passMs(WAIT_MS_MAX - 3 * EVERY_MS)
+  const text = await scrape()
+  const name = 'proxylist_event_loop_lag_seconds'
+  expect(valueOf(text, `${name}_count`)).toBe(3)
+  expect(valueOf(text, `${name}_bucket`, { le: '0.0005' })).toBe(1)
+  expect(valueOf(text, `${name}_bucket`, { le: '1' })).toBe(3)
+  expect(valueOf(text, `${name}_sum`)).toBeCloseTo(0.3 + 0.6)
+})
+
+describe('feeds', () => {
+  const NAME = 'proxylist_feed_rows'
+
+  test('show when they last succeeded, their rows, attempts and failures', async () => {
+    const never = { lastSuccessAt: null, rows: null, rejected: 0, failures: 3, attempts: 3 }
+    const feeds = [feedOf('https://a.example/list'), feedOf('https://b.example/list', never)]
+    const { scrape } = scraped({ feeds: () => feeds })
+    const text = await scrape()
+    const [a, b] = feeds.map(({ source }) => ({ source }))
+    const of = (name: string) =>
+      [a, b].map(labels => valueOf(text, `proxylist_feed_${name}`, labels))
+    expect(of('last_success_timestamp_seconds')).toEqual([T0 / 1000, null])
+    expect(of('rows')).toEqual([10, null])
+    expect(of('rejected_rows')).toEqual([1, 0])
+    expect(of('attempts_total')).toEqual([4, 3])
+    expect(of('consecutive_failures')).toEqual([0, 3])
+  })
+
+  test('whose masked sources are the same are told apart', async () => {
+    const feeds = [1, 2, 3].map(rows => feedOf('https://a.example/list?key=***', { rows }))
+    const { scrape } = scraped({ feeds: () => feeds })
+    const shown = samplesOf(await scrape()).filter(({ name }) => name === NAME)
+    expect(shown.map(({ labels, value }) => [labels.source, value])).toEqual([
+      ['https://a.example/list?key=***', 1],
+      ['https://a.example/list?key=*** #2', 2],
+      ['https://a.example/list?key=*** #3', 3],
+    ])
+  })
+
+  test('are at most a thousand, with labels that are not long', async () => {
+    const feeds = Array.from({ length: 2 * FEEDS_MAX }, (_, i) =>
+      feedOf(`/data/${'x'.repeat(4000)}${i}`),
+    )
+    const { scrape } = scraped({ feeds: () => feeds })
+    const shown = samplesOf(await scrape()).filter(({ name }) => name === NAME)
+    expect(shown).toHaveLength(FEEDS_MAX)
+    expect(new Set(shown.map(({ labels }) => labels.source)).size).toBe(FEEDS_MAX)
+    for (const { labels } of shown) {
+      expect(labels.source?.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX + ' #1000'.length)
+    }
+  })
+
+  test.if(HAS_PROMTOOL)(
+    'with any characters in their sources leave the text well-formed',
+    async () => {
+      const sources = ['/a "b" \\c', '/line\nbreak', '/brace}{,=', '/списки', '/\u2028', ' ']
+      const { scrape } = scraped({ feeds: () => sources.map(source => feedOf(source)) })
+      const text = await scrape()
+      expect(samplesOf(text).filter(({ name }) => name === NAME)).toHaveLength(sources.length)
+      expect(await promtool(['check', 'metrics'], text)).toBe('')
+    },
+  )
+})

@@ -1,0 +1,41 @@
+/** Holds the counters of requests, by themselves. */
+import { expect, test } from 'bun:test'
+import { type ErrorCode, STATUS } from '../../src/api/errors.ts'
+import { createCounters, type Outcome, statusOf } from '../../src/metrics/traffic.ts'
+
+const CODES = Object.keys(STATUS) as ErrorCode[] // of the table itself
+
+test('every error code has the status of its table, and a status is its own', () => {
+  for (const code of CODES) expect(statusOf(code)).toBe(STATUS[code])
+  expect(statusOf(304)).toBe(304)
+})
+
+test('the console sees every request once, as 200, 404, 429, 5xx or another 4xx', () => {
+  const { route, count, traffic } = createCounters()
+  const outcomes: Outcome[] = [200, 200, 204, ...CODES]
+  for (const outcome of outcomes) count(route('/api'), outcome, 0.002)
+  count(route('/healthz'), 200, 1)
+  const { durations, ...sums } = traffic('/api')
+  expect(sums).toEqual({
+    ...{ ok: 3, notFound: 2, refused: 5, failed: 2, rejected: 5 },
+    ...{ records: 0, bytes: 0 },
+  })
+  expect(durations.reduce((sum, each) => sum + each, 0)).toBe(outcomes.length)
+  expect(durations[2]).toBe(outcomes.length)
+})
+
+test('a stream counts what it sent once it is over, and whether it was truncated', () => {
+  const { all, route, beginStream, traffic } = createCounters()
+  const whole = beginStream(route('/api'))
+  const cut = beginStream(route('/api'))
+  expect(all.streams).toEqual({ begun: 2, ended: 0, truncated: 0 })
+  whole({ records: 10, bytes: 100, isTruncated: false })
+  cut({ records: 1, bytes: 12, isTruncated: true })
+  expect(all.streams).toEqual({ begun: 2, ended: 2, truncated: 1 })
+  expect(traffic('/api')).toMatchObject({ records: 11, bytes: 112 })
+})
+
+test('our own failures are counted from 0, so that the first one is an increase', () => {
+  const { outcomes } = createCounters().route('/api')
+  expect(Object.fromEntries(outcomes)).toEqual({ 200: 0, INTERNAL_ERROR: 0, DB_EXECUTE_FAILED: 0 })
+})
