@@ -47,6 +47,8 @@ export function createApp(
   const throttle = createAuthThrottle(later)
   const http = createHttpApp({
     handle: createHandler({ access, readQuery: createQueryReader(provider), cache, clock }),
+    access,
+    usage,
     cache,
     probe() {
       proxies.version()

@@ -3,20 +3,29 @@ import { refused } from '../../api/handler.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { plainText } from '../reply.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
+import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes } from './pages.ts'
 import type { Route } from './route.ts'
 
-export type RouteParts = ApiRouteParts & {
-  /** Throws or rejects when the list cannot be read or usage cannot be written. */
-  probe: () => Awaitable<void>
-  /** Brings the files of the page; `null` serves none. */
-  pages: (() => Promise<readonly PageFile[]>) | null
-}
+export type RouteParts = ApiRouteParts &
+  KeyRouteParts & {
+    /** Throws or rejects when the list cannot be read or usage cannot be written. */
+    probe: () => Awaitable<void>
+    /** Brings the files of the page; `null` serves none. */
+    pages: (() => Promise<readonly PageFile[]>) | null
+  }
 
 /** The routes of GET and HEAD by path. */
-export const createRoutes = ({ probe, pages, ...api }: RouteParts): { [path: string]: Route } => ({
+export const createRoutes = ({
+  probe,
+  pages,
+  access,
+  usage,
+  ...api
+}: RouteParts): { [path: string]: Route } => ({
   ...(pages === null ? {} : pageRoutes(pages)),
   '/api': apiRoute(api),
+  '/key': keyRoute({ access, usage }),
   '/healthz': (_, end) => end(plainText('ok\n')),
   '/readyz': async (_, end) => {
     try {
