@@ -10,11 +10,13 @@ import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
 import type { Settings } from './config/settings.ts'
+import { VERSION } from './config/version.ts'
 import { createHttpApp } from './http/app.ts'
 import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import type { Lang } from './proxies/proxy.ts'
 import type { ProxyReader } from './proxies/store.ts'
 
 /** What the service reads and writes. */
@@ -27,10 +29,32 @@ export type AppStores = {
 }
 
 export type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'trustProxy'
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
+
+/** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
+function documentsOf({ errors, page, providerService: provider, publicStats: stats }: AppSettings) {
+  const document = async (lang: Lang) => {
+    const { createDocument } = await import('./api/openapi/document.ts')
+    return createDocument({ version: VERSION, provider, errors, stats, lang })
+  }
+  const openapi = async (): Promise<string> => JSON.stringify(await document('en'))
+  if (page === 'off') return { openapi, docs: null, pages: null }
+  const load = () => import('./web/files.ts')
+  return {
+    openapi,
+    docs: async (lang: Lang): Promise<string> => {
+      const { docsPage } = await import('./web/docs/page.ts')
+      return docsPage(await document(lang), lang, (await load()).DOCS)
+    },
+    pages: async () => {
+      const { PAGE, DOCS } = await load()
+      return [...PAGE, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
+    },
+  }
+}
 
 /** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
 export function createApp(
@@ -62,7 +86,7 @@ export function createApp(
     throttle,
     note: usage.note,
     cors,
-    pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
+    ...documentsOf(settings),
   })
   return {
     /** Answers a request in process, without a network. */

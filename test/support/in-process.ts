@@ -18,6 +18,7 @@ export async function startInProcess(
   exchange: Exchange = () => ({}),
 ): Promise<Service> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
+  const { page = 'on', publicStats = 'full' } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -29,7 +30,8 @@ export async function startInProcess(
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges(PEER) },
+      ...{ errors, providerService, cacheBytes: 2 ** 20, trustProxy: readRanges(PEER) },
+      ...{ page, publicStats },
       cors: cors === undefined ? undefined : readOrigins(cors),
     },
     clock,

@@ -5,10 +5,12 @@ import { plainText } from '../reply.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes } from './pages.ts'
+import { type ReferenceParts, referenceRoutes } from './reference.ts'
 import type { Route } from './route.ts'
 
 export type RouteParts = ApiRouteParts &
-  KeyRouteParts & {
+  KeyRouteParts &
+  ReferenceParts & {
     /** Throws or rejects when the list cannot be read or usage cannot be written. */
     probe: () => Awaitable<void>
     /** Brings the files of the page; `null` serves none. */
@@ -21,9 +23,12 @@ export const createRoutes = ({
   pages,
   access,
   usage,
+  openapi,
+  docs,
   ...api
 }: RouteParts): { [path: string]: Route } => ({
   ...(pages === null ? {} : pageRoutes(pages)),
+  ...referenceRoutes({ openapi, docs }),
   '/api': apiRoute(api),
   '/key': keyRoute({ access, usage }),
   '/healthz': (_, end) => end(plainText('ok\n')),
