@@ -27,7 +27,7 @@ const top = (lang: Lang, words: Words): Html => html`<header class="top">
 </nav>
 <nav class="switch" aria-label="${words.language}">${LANGUAGES.map(
   each =>
-    html`<a href="${each.href}" lang="${each.lang}" hreflang="${each.lang}" aria-label="${each.name}"${current(each.lang === lang, 'true')}>${each.lang.toUpperCase()}</a>`,
+    html`<a href="${each.href}" lang="${each.lang}" hreflang="${each.lang}" title="${each.name}"${current(each.lang === lang, 'true')}>${each.lang.toUpperCase()}</a>`,
 )}</nav>
 </header>`
 
@@ -76,8 +76,9 @@ ${contents(sections, words)}
 <main id="main">
 <header class="intro">
 <h1>${words.title} <small>${info.title} ${info.version}</small></h1>
-<p>${prose(about)}</p>
+<p>${info.summary}</p>
 </header>
+<p>${prose(about)}</p>
 ${sections.map(
   ({ id, title, body }) => html`<section id="${id}">
 <h2><a href="#${id}">${title}</a></h2>

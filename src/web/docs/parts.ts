@@ -10,13 +10,17 @@ const codes = (values: readonly unknown[]): Html[] =>
   values.map(value => html`<code>${value === '' ? '""' : String(value)}</code> `)
 
 /** A row: its name links to itself, so that it can be sent to a colleague. */
-export type Row = { id: string; name: string; about: Html | null; says: Html }
+export type Row = { id: string; name: string; about: Html | null; says: Html; beside?: Html }
 
 export const rows = (all: readonly Row[]): Html => html`<dl class="rows">${all.map(
-  ({ id, name, about, says }) => html`
+  ({ id, name, about, says, beside }) => html`
 <div id="${id}">
 <dt><a href="#${encodeURIComponent(id)}"><code>${name}</code></a>${about !== null && html` <span class="about">${about}</span>`}</dt>
-<dd>${says}</dd>
+<dd>${says}</dd>${
+    beside !== undefined &&
+    html`
+<dd class="beside">${beside}</dd>`
+  }
 </div>`,
 )}
 </dl>`
@@ -53,10 +57,14 @@ const FORM_WORDS = {
   city: 'form_city',
 } as const satisfies { [parameter: string]: keyof Words }
 
+/** A maximum that only bounds the digits. */
+const NO_BOUND = 999_999_999_999_999
+
 /** What a parameter accepts. */
 function acceptedBy({ name, schema }: Parameter, words: Words): Html {
   const { items = schema, minimum, maximum } = schema
   if (minimum !== undefined && maximum !== undefined) {
+    if (maximum >= NO_BOUND) return html`<code>${minimum}</code> ${words.orMore}`
     return html`<code>${minimum}</code> – <code>${maximum}</code>`
   }
   if (items.enum !== undefined) return html`${codes(items.enum)}`
@@ -80,11 +88,11 @@ export const parameterRows = (all: readonly Parameter[], words: Words): Html =>
         name,
         about: html`${isClosed ? words.oneOf : kindOf(schema, words)}`,
         says: html`<p>${prose(description)}</p>
-<p class="values">${acceptedBy(parameter, words)}</p>
-<p class="values"><span>${words.example}</span> <code>${inUrl(parameter)}</code>${
+<p class="values">${acceptedBy(parameter, words)}</p>`,
+        beside: html`<p class="values"><code>${inUrl(parameter)}</code></p>${
           schema.default !== undefined &&
-          html` <span>${words.byDefault}</span> <code>${String(schema.default)}</code>`
-        }</p>`,
+          html`<p class="values">${words.byDefault} <code>${String(schema.default)}</code></p>`
+        }`,
       }
     }),
   )

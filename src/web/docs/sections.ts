@@ -1,4 +1,5 @@
 /** Owns the sections of the reference page, each made from a part of the document. */
+import { FORM_TYPES } from '../../api/openapi/responses.ts'
 import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
 import { type Html, html, prose } from './html.ts'
 import {
@@ -98,15 +99,18 @@ ${groupsOf(parameters, words).map(
 
 function formsSection(document: Document, words: Words): Section {
   const response = getOf(document, '/api')?.responses['200']
-  const content = Object.entries(response?.content ?? {})
+  const forms = Object.entries(FORM_TYPES)
   return {
     id: 'forms',
     title: words.forms,
-    items: content.map(([type]) => ({ id: idOf('form', type), title: type })),
+    items: forms.map(([form]) => ({ id: idOf('form', form), title: form })),
     body: html`${paragraphs(response?.description ?? '')}
-${content.map(
-  ([type, { schema }]) => html`<h3 id="${idOf('form', type)}"><code>${type}</code></h3>
-<p>${prose(schema.description ?? '')}</p>
+${forms.map(
+  ([
+    form,
+    type,
+  ]) => html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
+<p>${prose(response?.content?.[type]?.schema.description ?? '')}</p>
 <div class="samples">${examplesOf(response, type).map(({ summary, value }) =>
     sample(html`<code>${summary}</code>`, curl(`/api?${summary}`), contentCode(value)),
   )}</div>`,
@@ -129,8 +133,8 @@ ${memberRows('envelope', envelope, words)}`,
   }
 }
 
-/** The message of each error that the document has an example of, by code. */
-function messagesOf({ paths }: Document): ReadonlyMap<string, unknown> {
+/** An example of each error that the document has one of, by code. */
+function errorExamplesOf({ paths }: Document): ReadonlyMap<string, unknown> {
   const examples = Object.values(paths).flatMap(({ get }) =>
     Object.values(get.responses).flatMap(({ content = {} }) =>
       Object.values(content).flatMap(media => Object.values(media.examples ?? {})),
@@ -139,10 +143,15 @@ function messagesOf({ paths }: Document): ReadonlyMap<string, unknown> {
   return new Map(examples.toReversed().map(({ summary, value }) => [summary, value]))
 }
 
+/** The message of an error body, which is all of it in the older form. */
+const messageOf = (body: unknown): string =>
+  typeof body === 'string' ? body : String((body as { message?: unknown }).message ?? '')
+
 function errorsSection(document: Document, words: Words): Section {
   const code = schemaOf(document, 'ErrorCode')
   const error = schemaOf(document, 'Error')
-  const examples = messagesOf(document)
+  const examples = errorExamplesOf(document)
+  const messages = new Map([...examples].map(([name, value]) => [name, messageOf(value)]))
   const all = Object.entries(code['x-enumDescriptions'] ?? {})
   const limited = examples.get('DAILY_LIMIT_REACHED')
   const [, aboutErrors = ''] = document.info.description.split('\n\n')
@@ -156,7 +165,7 @@ ${rows(
     id: idOf('error', name),
     name,
     about: html`<span class="status">${code['x-enumStatuses']?.[name] ?? ''}</span>`,
-    says: html`<p>${prose(when)}</p>`,
+    says: html`<p>${prose(when)}</p><p class="values">${messages.get(name) ?? null}</p>`,
   })),
 )}
 <h3 id="error-body">${words.errorBody}</h3>
