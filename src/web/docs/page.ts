@@ -25,10 +25,10 @@ const top = (lang: Lang, words: Words): Html => html`<header class="top">
 <a href="${LANGUAGES.find(each => each.lang === lang)?.href ?? ''}"${current(true, 'page')}>${words.title}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
-<nav class="switch" aria-label="${words.language}">${LANGUAGES.map(
+<div class="switch" role="group" aria-label="${words.language}">${LANGUAGES.map(
   each =>
     html`<a href="${each.href}" lang="${each.lang}" hreflang="${each.lang}" title="${each.name}"${current(each.lang === lang, 'true')}>${each.lang.toUpperCase()}</a>`,
-)}</nav>
+)}</div>
 </header>`
 
 const contents = (

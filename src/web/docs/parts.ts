@@ -89,7 +89,7 @@ export const parameterRows = (all: readonly Parameter[], words: Words): Html =>
         about: html`${isClosed ? words.oneOf : kindOf(schema, words)}`,
         says: html`<p>${prose(description)}</p>
 <p class="values">${acceptedBy(parameter, words)}</p>`,
-        beside: html`<p class="values"><code>${inUrl(parameter)}</code></p>${
+        beside: html`<p class="values"><code>?${inUrl(parameter)}</code></p>${
           schema.default !== undefined &&
           html`<p class="values">${words.byDefault} <code>${String(schema.default)}</code></p>`
         }`,
