@@ -168,7 +168,9 @@ export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
   INVALID_PARAMETER: { message: 'works must be an integer from 0 to 100' },
   INVALID_KEY: { message: 'the key is invalid or expired' },
   TEMP_KEY_INVALID: { message: 'the temporary key is expired or not active' },
-  PROXIES_NOT_FOUND: { message: 'no proxy matches: none in the list has the given country' },
+  PROXIES_NOT_FOUND: {
+    message: 'no proxies match the filters: no proxy in the list has the given country',
+  },
   NOT_FOUND: { message: 'nothing is served here; the list is at /api' },
   METHOD_NOT_ALLOWED: { message: 'only GET and HEAD are allowed here' },
   RATE_LIMIT_EXCEEDED: { message: 'too many requests; retry after 5 s', retry_after: 5 },
