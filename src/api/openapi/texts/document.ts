@@ -68,7 +68,7 @@ export const DOCUMENT_TEXTS = {
     'A proxy. `fields` may leave members out; their order stays.',
     'Прокси. `fields` может убрать поля; порядок остаётся.',
   ],
-  'schema.Envelope': ['The answer with `wrap=1`.', 'Ответ с wrap=1.'],
+  'schema.Envelope': ['The answer with `wrap=1`.', 'Ответ с `wrap=1`.'],
   'schema.ByAddress': [
     'The answer with `format=object`: records by `ip:port`.',
     'Ответ с `format=object`: записи по `ip:port`.',
