@@ -19,6 +19,7 @@ import type { Log } from './lib/log.ts'
 import type { Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
+import type { Lang } from './proxies/proxy.ts'
 import { createStatsCache } from './proxies/stats-cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 import { sqliteVersion } from './sqlite/database.ts'
@@ -38,6 +39,28 @@ export type AppSettings = Settings<
 >
 
 export type App = ReturnType<typeof createApp>
+
+/** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
+function documentsOf({ errors, page, providerService: provider, publicStats: stats }: AppSettings) {
+  const document = async (lang: Lang) => {
+    const { createDocument } = await import('./api/openapi/document.ts')
+    return createDocument({ version: VERSION, provider, errors, stats, lang })
+  }
+  const openapi = async (): Promise<string> => JSON.stringify(await document('en'))
+  if (page === 'off') return { openapi, docs: null, pages: null }
+  const load = () => import('./web/files.ts')
+  return {
+    openapi,
+    docs: async (lang: Lang): Promise<string> => {
+      const { docsPage } = await import('./web/docs/page.ts')
+      return docsPage(await document(lang), lang, (await load()).DOCS)
+    },
+    pages: async () => {
+      const { PAGE, DOCS } = await load()
+      return [...PAGE, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
+    },
+  }
+}
 
 /** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
 export function createApp(
@@ -62,6 +85,8 @@ export function createApp(
       clock,
       admissions,
     }),
+    access,
+    usage,
     cache,
     probe() {
       proxies.version()
@@ -77,7 +102,7 @@ export function createApp(
     note: usage.note,
     cors,
     stats: readerOfStats(stores, settings),
-    pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
+    ...documentsOf(settings),
   })
   return {
     /** Answers a request in process, without a network. */

@@ -14,7 +14,7 @@ import {
   quotasOf,
   type Served,
 } from './entitlements.ts'
-import type { Caller } from './key.ts'
+import type { Caller, KeyRecord } from './key.ts'
 import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
 import {
   type Admission,
@@ -85,6 +85,13 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   )
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[]) => usage.consume(batch))
 
+  /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
+  function find(key: string, nowMs: number): KeyRecord | null {
+    const record = keys.find(key)
+    if (record === null || record.revokedAt !== null || !record.caller.plan.enabled) return null
+    return record.expiresAt === null || nowMs < record.expiresAt ? record : null
+  }
+
   /** The status of the caller's network quotas. */
   async function networkLimits(caller: Caller, nowMs: number): Promise<LimitStatus[]> {
     if (!hasNetworkQuota(caller)) return []
@@ -98,12 +105,10 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   return {
     networkLimits,
 
-    /** The owner of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
-    authenticate(key: string, nowMs: number): Caller | null {
-      const record = keys.find(key)
-      if (record === null || record.revokedAt !== null || !record.caller.plan.enabled) return null
-      return record.expiresAt === null || nowMs < record.expiresAt ? record.caller : null
-    },
+    find,
+
+    /** The owner of a key; `null` as of `find`. */
+    authenticate: (key: string, nowMs: number): Caller | null => find(key, nowMs)?.caller ?? null,
 
     /**
      * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may

@@ -14,8 +14,16 @@ export type Caller =
   | { kind: 'temp'; id: string; plan: Plan }
   | { kind: 'demo'; id: 'demo'; plan: Plan }
 
-/** A stored key and its owner. Times are Unix milliseconds. */
-export type KeyRecord = { caller: Caller; expiresAt: number | null; revokedAt: number | null }
+/**
+ * A key and its owner. Times are Unix milliseconds; `expiresAt` of a secret that was rotated out is
+ * when that ends.
+ */
+export type KeyRecord = {
+  caller: Caller
+  label: string
+  expiresAt: number | null
+  revokedAt: number | null
+}
 
 /** A key as an operator sees it. Times are Unix milliseconds. */
 export type ListedKey = {

@@ -83,6 +83,8 @@ export interface Registry {
     /** Removes a revoked key, and its use. */
     remove(id: string): Awaitable<'removed' | 'unknown' | 'not-revoked'>
     list(nowMs: number): Awaitable<ListedKey[]>
+    /** The key with an id, in one indexed lookup; `null` when there is none. */
+    read(id: string, nowMs: number): Awaitable<ListedKey | null>
     /** All keys as they are stored, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
     /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */

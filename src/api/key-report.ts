@@ -1,10 +1,17 @@
 /** Owns what a key's owner and its operator see of it (contract F3): state, limits, use of today. */
 import { limitRulesOf, quotasOf } from '../access/entitlements.ts'
 import { type KeyUse, unusedDay } from '../access/history.ts'
-import { type Caller, keyState, type ListedKey } from '../access/key.ts'
+import {
+  type Caller,
+  type KeyRecord,
+  type KeyState,
+  keyState,
+  type ListedKey,
+} from '../access/key.ts'
 import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
+import type { UsageStore } from '../access/store.ts'
 import { formatInstant, utcDay } from '../lib/time.ts'
 
 /** A key, its plan, what it has used of its limits, and its use over time. */
@@ -21,23 +28,57 @@ function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
 
-/** The report of F3. `window` and `reset` of a limit are in seconds, hours are those of UTC. */
-export function keyReport(facts: KeyFacts, nowMs: number) {
-  const { key, plan, use } = facts
+/** The use of a key on the day of an instant, by hour of UTC. */
+function todayOf(use: KeyUse, nowMs: number) {
   const day = utcDay(nowMs)
   const today = use.days.find(each => each.day === day) ?? unusedDay(day)
   const { requests, records, refused, hours } = today
-  return {
-    id: key.id,
-    label: key.label,
-    plan: plan.name,
-    state: keyState(key, nowMs),
-    expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
-    limits: limitsOf(facts, nowMs).map(
-      ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
-        ...{ name, quota, window, left, reset },
-      }),
-    ),
-    today: { requests, records, refused, hours: HOURS.map(hour => hours[hour] ?? 0) },
-  }
+  return { requests, records, refused, hours: HOURS.map(hour => hours[hour] ?? 0) }
+}
+
+type Named = { id: string; label: string; plan: string; state: KeyState; expiresAt: number | null }
+
+/** The members of F3. `window` and `reset` of a limit are in seconds. */
+const reportOf = (
+  { id, label, plan, state, expiresAt }: Named,
+  limits: readonly LimitStatus[],
+  today: ReturnType<typeof todayOf> | null,
+) => ({
+  ...{ id, label, plan, state },
+  expires: expiresAt === null ? null : formatInstant(expiresAt),
+  limits: limits.map(
+    ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
+      ...{ name, quota, window, left, reset },
+    }),
+  ),
+  today,
+})
+
+/** The report for the operator: of any key, without the limits that count by client address. */
+export function keyReport(facts: KeyFacts, nowMs: number) {
+  const { key, plan, use } = facts
+  const { id, label, expiresAt } = key
+  const named = { id, label, plan: plan.name, state: keyState(key, nowMs), expiresAt }
+  const today = todayOf(use, nowMs)
+  return { ...reportOf(named, limitsOf(facts, nowMs), today), today }
+}
+
+export type KeyReport = ReturnType<typeof reportOf>
+
+/**
+ * The report for the owner of a valid key, whose limits are those that `access` has for its client;
+ * counts nothing. `today` is `null` for `demo`, whose use is not counted by client.
+ */
+export async function ownReport(
+  { caller, label, expiresAt }: KeyRecord,
+  limits: readonly LimitStatus[],
+  usage: Pick<UsageStore, 'history'>,
+  nowMs: number,
+): Promise<KeyReport> {
+  const { id, plan, kind } = caller
+  const named: Named = { id, label, plan: plan.name, state: 'active', expiresAt }
+  if (kind === 'demo') return reportOf(named, limits, null)
+  const day = utcDay(nowMs)
+  const [use] = await usage.history([id], day, day)
+  return reportOf(named, limits, todayOf(use ?? { lastSeenMs: null, days: [] }, nowMs))
 }

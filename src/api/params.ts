@@ -25,8 +25,18 @@ export type Params = { filter: Filter; output: Output }
 const GETS = [...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]
 const INTEGER_MAX = 999_999_999_999_999
 
-/** A parameter's schema: `pattern` checks it, `accepts` says in an error what it should be. */
-type Parameter = TString & { accepts: string; list?: boolean; min?: number; max?: number }
+/**
+ * A parameter's schema: `pattern` checks it, `accepts` says in an error what it should be. For the
+ * documentation: the closed `values` of it, or of the items of a `list`, or the pattern of an `item`.
+ */
+type Parameter = TString & {
+  accepts: string
+  list?: boolean
+  min?: number
+  max?: number
+  values?: readonly string[]
+  item?: string
+}
 const parameter = (pattern: string, accepts: string, more: object = {}): Parameter =>
   Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped
 
@@ -35,12 +45,20 @@ const anyOf = (values: readonly string[]): string => `(?:${values.map(literally)
 const integer = (min: number, max: number, unit = ''): Parameter =>
   parameter('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
 const oneOf = (values: readonly string[]): Parameter =>
-  parameter(`^${anyOf(values)}$`, values.join(' or '))
+  parameter(`^${anyOf(values)}$`, values.join(' or '), { values })
 const flag = oneOf(['1', '0'])
-const listMatching = (item: string, accepts: string): Parameter =>
-  parameter(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, { list: true })
+const listMatching = (item: string, accepts: string, more: object): Parameter =>
+  parameter(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, {
+    list: true,
+    ...more,
+  })
 const listOf = (values: readonly string[]): Parameter =>
-  listMatching(anyOf(values), values.join(', '))
+  listMatching(anyOf(values), values.join(', '), { values })
+
+const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
+const PORT =
+  '(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})'
+const CITY_CHARACTER = '[^,\\u0000-\\u001f\\u007f]'
 
 /** The parameters of spec 4.1 in its order, and ours (contract F1), by the output they apply to. */
 function parametersOf(provider: string) {
@@ -52,12 +70,20 @@ function parametersOf(provider: string) {
     speed: integer(0, INTEGER_MAX, ' (bytes per second)'),
     time: integer(0, INTEGER_MAX, ' (seconds)'),
     works: integer(0, 100),
-    country: listMatching('[a-z]{2}', 'two-letter country codes (ISO 3166-1 alpha-2)'),
+    country: listMatching('[a-z]{2}', 'two-letter country codes (ISO 3166-1 alpha-2)', {
+      item: '[A-Za-z]{2}',
+    }),
     country_mode: oneOf(COUNTRY_MODES),
     cm: oneOf(COUNTRY_MODES),
-    city: listMatching('[^,\\u0000-\\u001f\\u007f]{1,200}', 'city names'),
+    // A character of the documentation may be two code units here, and two more in lower case.
+    city: listMatching(`${CITY_CHARACTER}{1,200}`, 'city names', {
+      item: `${CITY_CHARACTER}{1,100}`,
+    }),
     port: integer(1, 65535),
-    ip: parameter('^[0-9.]{7,15}:[1-9][0-9]{0,4}$', 'an IPv4 address with a port, a.b.c.d:port'),
+    ip: parameter(
+      `^(?:${OCTET}\\.){3}${OCTET}:${PORT}$`,
+      'an IPv4 address with a port, a.b.c.d:port',
+    ),
     service: listOf(services),
     sort: oneOf(SORTS),
     count: integer(0, INTEGER_MAX),
@@ -70,13 +96,26 @@ function parametersOf(provider: string) {
   return { filters, txt, record, json }
 }
 
-/** Names and accepted values of all parameters but `key`, for the documentation. */
-export function describeParameters(provider: string): { name: string; accepts: string }[] {
+/** A parameter for the documentation; `forms`: those of `get` that it applies to. */
+export type Described = Pick<Parameter, 'accepts' | 'list' | 'max' | 'min' | 'pattern'> &
+  Pick<Parameter, 'values' | 'item'> & { name: string; forms: readonly Output['kind'][] }
+
+/** All parameters but `key`, in the order of the table. */
+export function describeParameters(provider: string): Described[] {
   const { filters, txt, record, json } = parametersOf(provider)
-  return Object.entries({ ...filters, ...txt, ...record, ...json }).map(([name, { accepts }]) => ({
-    name,
-    accepts,
-  }))
+  const groups = [
+    [OUTPUT_KINDS, filters],
+    [['txt'], txt],
+    [['json', 'csv', 'ndjson'], record],
+    [['json'], json],
+  ] as const
+  return groups.flatMap(([forms, parameters]) =>
+    Object.entries<Parameter>(parameters).map(([name, parameter]) => ({
+      name,
+      forms,
+      ...parameter,
+    })),
+  )
 }
 
 /** The error for parameters that cannot be accepted. */
@@ -203,8 +242,6 @@ function toInteger(name: string, values: Values, own: { [name: string]: Paramete
 }
 
 function toFilter(values: Values, own: { [name: string]: Parameter }, provider: string): Filter {
-  const address = values.ip === undefined ? null : parseAddress(values.ip)
-  if (values.ip !== undefined && address === null) throw invalid(mustBe('ip', own))
   const mode = values.country_mode ?? values.cm
   const services = new Set(items(values.service))
   const wanted = (service: Service) => services.has(service === 'provider' ? provider : service)
@@ -220,7 +257,7 @@ function toFilter(values: Values, own: { [name: string]: Parameter }, provider: 
     cities: [...new Map(items(values.city).map(city => [fold(city), city])).values()].sort(),
     lang: values.lang === 'en' ? 'en' : 'ru',
     port: toInteger('port', values, own),
-    address,
+    address: values.ip === undefined ? null : parseAddress(values.ip),
     services: SERVICES.filter(wanted),
     sort: SORTS.find(sort => sort === values.sort) ?? null,
     count: toInteger('count', values, own) || null,

@@ -16,7 +16,7 @@ export const unknownKey = (): CommandError =>
   new CommandError('there is no key with this id; see proxylist keys list')
 
 async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
-  const key = (await keys.list(nowMs)).find(each => each.id === id)
+  const key = await keys.read(id, nowMs)
   const plan = key && (await plans.find(key.plan ?? TEMP_PLAN))
   if (!key || !plan) throw unknownKey()
   const today = utcDay(nowMs)
@@ -102,7 +102,7 @@ async function subjectOf({ keys }: Registry, id: string, address: string | undef
     return { kind: id, id: address === undefined ? null : clientBucket(address) } as const
   }
   if (address !== undefined) throw new CommandError('--address is for demo and temp', 2)
-  if (!(await keys.list(now)).some(key => key.id === id)) throw unknownKey()
+  if ((await keys.read(id, now)) === null) throw unknownKey()
   return keySubject(id)
 }
 

@@ -93,7 +93,7 @@ export function keyOf(pairs: readonly Pair[], authorization: string | null): str
  * The key in an Authorization header, which HTTP delivers as Latin-1. Several headers arrive
  * joined by commas; other schemes are ignored.
  */
-function bearerOf(authorization: string): string | undefined {
+export function bearerOf(authorization: string): string | undefined {
   if (!/^Bearer(?: |$)/i.test(authorization)) return undefined
   const keys = authorization.split(/, *(?=Bearer )/i).map(part => part.replace(/^Bearer */i, ''))
   const [key = '', ...others] = new Set(keys.map(text => text.trim()))

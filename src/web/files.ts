@@ -2,4 +2,5 @@
 import { bundle } from './bundle.ts' with { type: 'macro' }
 
 export const PAGE = bundle('page/index.html')
+export const DOCS = bundle('docs/index.html')
 export const CONSOLE = bundle('console/index.html')

@@ -26,7 +26,10 @@ import { between, randomOf } from '../support/random.ts'
 const NOW = 2_000_000_000
 const DAY = 86_400
 const FULL: StatsOptions = { version: '1.2.3', part: 'full', provider: 'the service' }
-const cityNames = (id: number) => ({ name: `Город ${id}`, nameEn: id % 3 === 0 ? '' : `City ${id}` })
+const cityNames = (id: number) => ({
+  name: `Город ${id}`,
+  nameEn: id % 3 === 0 ? '' : `City ${id}`,
+})
 
 /** The values of a row by name; `age` in seconds at `NOW`. */
 type Values = {
@@ -170,7 +173,11 @@ describe('the cube', () => {
   })
 
   test('merges what is below 5 into country --, and hides what is still below 5', () => {
-    const small = [...many(4), ...many(1, { country: 'US' }), ...many(4, { country: 'FR', type: 1 })]
+    const small = [
+      ...many(4),
+      ...many(1, { country: 'US' }),
+      ...many(4, { country: 'FR', type: 1 }),
+    ]
     const document = documentOf(countsOf([...small, ...many(5, { country: 'FR', type: 2 })]))
     expect(cellsOf(document)).toEqual(
       new Map([
@@ -340,7 +347,9 @@ describe('a million rows of 220 countries', () => {
           [0, ...AGES_SECONDS.keys()].map((_, age) => {
             const count = sizeOf()
             const services = SERVICES.map(() => between(random, 0, count))
-            const country = countryToNumber(countryText((1 + Math.floor(n / 26)) * 32 + 1 + (n % 26)))
+            const country = countryToNumber(
+              countryText((1 + Math.floor(n / 26)) * 32 + 1 + (n % 26)),
+            )
             return { type, anon, country, age, count, services }
           }),
         ),
@@ -363,7 +372,11 @@ describe('a million rows of 220 countries', () => {
     nameOf: (i: number) => string,
   ])[] = [
     ['of all sizes', () => between(random, 1, 80), short],
-    ['that are few large and many small ones', () => Math.round(2 * 4000 ** random() ** 3), short],
+    [
+      'that are few large and many small ones',
+      () => Math.round(2 * 4000 ** (random() ** 3)),
+      short,
+    ],
     ['that are all alike', () => 41, short],
     ['and cities of very long names', () => between(random, 1, 80), long],
   ]

@@ -29,7 +29,7 @@ export async function startInProcess(
   exchange: Exchange = () => ({}),
 ): Promise<InProcess> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
-  const { publicStats = 'full' } = options
+  const { page = 'on', publicStats = 'full' } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -42,7 +42,7 @@ export async function startInProcess(
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, publicStats, cacheBytes: 2 ** 20, page: 'on' },
+      ...{ errors, providerService, publicStats, page, cacheBytes: 2 ** 20 },
       trustProxy: readRanges(PEER),
       cors: cors === undefined ? undefined : readOrigins(cors),
     },

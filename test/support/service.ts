@@ -20,6 +20,7 @@ export type ServeOptions = {
   errors?: 'json' | 'text'
   providerService?: string
   cors?: string
+  page?: 'on' | 'off'
   publicStats?: 'full' | 'totals' | 'off'
   /** Timers of a service in process; without them wrong keys are refused at once there. */
   later?: Later
@@ -34,9 +35,11 @@ export const startService = (dir: string, options: ServeOptions = {}): Promise<S
 /** Starts `proxylist serve` as a child process on a free port of 127.0.0.1. */
 export async function startChild(
   dir: string,
-  { errors = 'json', providerService = 'the service', cors, publicStats }: ServeOptions = {},
+  options: ServeOptions = {},
   more: readonly string[] = [],
 ) {
+  const { errors = 'json', providerService = 'the service', cors } = options
+  const { page = 'on', publicStats = 'full' } = options
   const { env, setClock } = createClock()
   const { port, pid, exited, ended, kill, written } = await launchServer(
     [
@@ -44,7 +47,7 @@ export async function startChild(
       ...['--data', dir, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1'],
       ...['--errors', errors, '--provider-service', providerService, ...more],
       ...(cors === undefined ? [] : ['--cors', cors]),
-      ...(publicStats === undefined ? [] : ['--public-stats', publicStats]),
+      ...['--page', page, '--public-stats', publicStats],
     ],
     { env },
   )

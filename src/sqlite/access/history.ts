@@ -24,6 +24,7 @@ import {
   toUnmoved,
   type Unmoved,
   type UsedEntry,
+  type UsedKey,
   type UsedKeys,
   type UseEntry,
 } from './used-keys.ts'
@@ -48,6 +49,20 @@ const hourEntryOf = ({ id, hourMs, hourRequests, latestMs }: Known): HourEntry =
   ...(['hour', id, hourMs, hourRequests, latestMs] as const),
 ]
 
+/** Reads the text of a chunk, and applies what was waiting for that. */
+function readText(chunk: Chunk, text: string, onDamage: (cause: unknown) => never): void {
+  try {
+    for (const known of loadKeys(text)) chunk.keys.set(known.id, known)
+  } catch (cause) {
+    chunk.keys.clear()
+    onDamage(cause)
+  }
+  const { waiting } = chunk
+  chunk.text = null
+  chunk.waiting = []
+  for (const entry of waiting) applyTo(chunk.keys, entry)
+}
+
 /** The chunks; `onDamage` is called with the failure to read one, and throws. */
 function createChunks(count: number, subjects: Subjects, onDamage: (cause: unknown) => never) {
   let chunks = Array.from({ length: count }, emptyChunk)
@@ -69,19 +84,6 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
     subject.hourRequests = 0
   }
 
-  function readText(chunk: Chunk, text: string): void {
-    try {
-      for (const known of loadKeys(text)) chunk.keys.set(known.id, known)
-    } catch (cause) {
-      chunk.keys.clear()
-      onDamage(cause)
-    }
-    const { waiting } = chunk
-    chunk.text = null
-    chunk.waiting = []
-    for (const entry of waiting) applyTo(chunk.keys, entry)
-  }
-
   function applyDeferred(): void {
     const all = deferred
     deferred = []
@@ -92,6 +94,14 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
     }
   }
 
+  /** A chunk that has been read. */
+  function open(index: number): Chunk {
+    applyDeferred()
+    const chunk = at(index)
+    if (chunk.text !== null) readText(chunk, chunk.text, onDamage)
+    return chunk
+  }
+
   return {
     apply,
     settle,
@@ -100,11 +110,17 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
 
     /** A chunk with all that is known of its keys. */
     read(index: number): Chunk {
-      applyDeferred()
-      const chunk = at(index)
-      if (chunk.text !== null) readText(chunk, chunk.text)
+      const chunk = open(index)
       for (const subject of subjects.inChunk(index)) settle(subject)
       return chunk
+    },
+
+    /** One key of a chunk with all that is known of it: in microseconds, however many there are. */
+    readKey(index: number, id: string): UsedKey | null {
+      const chunk = open(index)
+      const subject = subjects.key(id)
+      if (subject !== null) settle(subject)
+      return chunk.keys.get(id) ?? null
     },
 
     load(index: number, text: string): void {
@@ -217,8 +233,8 @@ export function createHistory(
     },
 
     read(id: string): Unmoved | null {
-      const known = chunks.read(chunkOf(id, count)).keys.get(id)
-      return known ? toUnmoved(known) : null
+      const known = chunks.readKey(chunkOf(id, count), id)
+      return known === null ? null : toUnmoved(known)
     },
 
     before: search.find,

@@ -32,8 +32,10 @@ const FLUSH_CALLS = 30
  * key, which `subjectOf` finds, so that it costs no look-up of its own.
  */
 function createNotes(subjectOf: (id: string) => Noted | null) {
-  /** Those that count something, the one that was noted first at the start. */
-  let pending: Noted[] = []
+  /** Those that count something, by key, the one that was noted first at the start. */
+  const pending = new Map<string, Noted>()
+  /** What was counted with an object that no longer counts: on an earlier day, or before a reload. */
+  let earlier: Noted[] = []
   /** Of those that are no subject, such as `demo`. */
   const others = new Map<string, Noted>()
 
@@ -45,40 +47,59 @@ function createNotes(subjectOf: (id: string) => Noted | null) {
     return added
   }
 
+  function setAside(noted: Noted): void {
+    earlier.push(countsOf(noted))
+    clear(noted)
+  }
+
+  /** Adds one that has counted nothing so far. */
+  function addPending(noted: Noted): void {
+    const known = pending.get(noted.id)
+    if (known !== undefined) {
+      setAside(known)
+      others.delete(noted.id)
+    }
+    pending.set(noted.id, noted)
+  }
+
+  const first = (most: number): Noted[] => {
+    const some = earlier.slice(0, most)
+    return [...some, ...pending.values().take(most - some.length)]
+  }
+
   return {
     add({ keyId, records, refused, nowMs }: AnswerUse): void {
       if (records + refused === 0) return
       const noted = notedOf(keyId)
-      if (isEmpty(noted)) pending.push(noted)
-      else if (utcDay(noted.notedMs) !== utcDay(nowMs)) {
-        pending.push(countsOf(noted))
-        clear(noted)
-      }
+      if (isEmpty(noted)) addPending(noted)
+      else if (utcDay(noted.notedMs) !== utcDay(nowMs)) setAside(noted)
       noted.records += records
       noted.refused += refused
       noted.notedMs = nowMs
     },
-    count: (): number => pending.length,
+    count: (): number => earlier.length + pending.size,
     entries: (most: number): UseEntry[] =>
-      pending
-        .slice(0, most)
-        .map(({ id, notedMs, records, refused }) => ['use', id, notedMs, records, refused]),
+      first(most).map(({ id, notedMs, records, refused }) => [
+        ...(['use', id, notedMs, records, refused] as const),
+      ]),
     /** Forgets the first ones, whose entries are written. */
     forget(most: number): void {
-      for (const noted of pending.slice(0, most)) {
+      const written = first(most)
+      const ofEarlier = Math.min(most, earlier.length)
+      for (const noted of written.slice(ofEarlier)) {
         clear(noted)
         others.delete(noted.id)
+        pending.delete(noted.id)
       }
-      pending = pending.slice(most)
+      earlier = earlier.slice(ofEarlier)
     },
-    /** The days that are not written, by key. */
-    days: (): Map<string, DayUse[]> => {
-      const days = new Map<string, DayUse[]>()
-      for (const { id, records, refused, notedMs } of pending) {
-        const use = { ...unusedDay(utcDay(notedMs)), records, refused }
-        days.set(id, [...(days.get(id) ?? []), use])
-      }
-      return days
+    /** The days of a key that are not written. */
+    daysOf: (id: string): DayUse[] => {
+      const known = pending.get(id)
+      const its = earlier.filter(noted => noted.id === id)
+      return [...its, ...(known === undefined ? [] : [known])].map(
+        ({ records, refused, notedMs }) => ({ ...unusedDay(utcDay(notedMs)), records, refused }),
+      )
     },
   }
 }
@@ -100,11 +121,10 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
   const history = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
     const moved = days.read(ids, fromDay, toDay)
     const seen = days.lastSeen(ids)
-    const unwritten = noted.days()
     admissions.catchUp() // to the same commit: the transaction has begun to read
     return ids.map((id): KeyUse => {
       const unmoved = admissions.useOf(id)
-      const recent = [...(unmoved?.days ?? []), ...(unwritten.get(id) ?? [])]
+      const recent = [...(unmoved?.days ?? []), ...noted.daysOf(id)]
       const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
       const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
       return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }

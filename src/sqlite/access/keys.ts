@@ -25,7 +25,7 @@ import { dataVersionOf } from '../database.ts'
 import { createKeyDump } from './key-dump.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
-type KeyRow = { id: string; expires_at: number | null; revoked_at: number | null }
+type KeyRow = { id: string; label: string; expires_at: number | null; revoked_at: number | null }
 type FoundRow = KeyRow & PlanRow & { plan: string | null }
 
 /** Keys kept in memory. */
@@ -33,7 +33,7 @@ const KEYS_MAX = 50_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
-const LIST = `
+const LISTED = `
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt, enabled as isEnabled,
     (select count(*) from networks
@@ -44,14 +44,21 @@ const LIST = `
       as clientsToday,
     (select max(o.expires_at) from old_secrets o where o.key_id = k.id and o.expires_at > $nowMs)
       as oldSecretUntil
-  from keys k ${PLAN_OF_KEY} order by created_at, k.id`
+  from keys k ${PLAN_OF_KEY}`
 
 type UsageReader = { peek(batch: readonly Subject[]): Usage[] }
 type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 
-function listKeys(db: Database, usage: UsageReader, nowMs: number): ListedKey[] {
+/** All keys, or the one with an id. */
+function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string): ListedKey[] {
   const day = utcDay(nowMs)
-  const rows = db.prepare<ListRow, { day: number; nowMs: number }>(LIST).all({ day, nowMs })
+  const at = { day, nowMs }
+  const rows =
+    id === undefined
+      ? db.prepare<ListRow, typeof at>(`${LISTED} order by created_at, k.id`).all(at)
+      : db
+          .prepare<ListRow, typeof at & { id: string }>(`${LISTED} where k.id = $id`)
+          .all({ ...at, id })
   const used = usage.peek(rows.map(({ id }) => keySubject(id)))
   return rows.map((row, i) => {
     const its = used[i] ?? UNUSED
@@ -63,12 +70,12 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number): ListedKey[] 
 /** Finds records by key. They are cached in memory. */
 function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, expires_at, revoked_at, plan, ${PLAN_COLUMNS} from keys k ${PLAN_OF_KEY}
+    `select id, label, expires_at, revoked_at, plan, ${PLAN_COLUMNS} from keys k ${PLAN_OF_KEY}
      where hash = ?`,
   )
   const findOld = db.prepare<FoundRow, [Uint8Array]>(
-    `select id, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expires_at, revoked_at,
-       plan, ${PLAN_COLUMNS}
+    `select id, label, min(coalesce(k.expires_at, o.expires_at), o.expires_at) as expires_at,
+       revoked_at, plan, ${PLAN_COLUMNS}
      from old_secrets o join keys k on k.id = o.key_id ${PLAN_OF_KEY} where o.hash = ?`,
   )
   const findPlan = db.prepare<PlanRow, [string]>(
@@ -92,16 +99,16 @@ function createKeyReader(db: Database) {
     const row = findPlan.get(DEMO_PLAN)
     if (row === null) return null
     const caller: Caller = { kind: 'demo', id: DEMO_KEY, plan: planOf(row) }
-    return { caller, expiresAt: null, revokedAt: null }
+    return { caller, label: '', expiresAt: null, revokedAt: null }
   }
 
   function findStored(key: string): KeyRecord | null {
     const hash = hashKey(key)
     const row = findCurrent.get(hash) ?? findOld.get(hash)
     if (row === null) return null
-    const { id, plan, expires_at: expiresAt, revoked_at: revokedAt } = row
+    const { id, label, plan, expires_at: expiresAt, revoked_at: revokedAt } = row
     const caller: Caller = { kind: plan === null ? 'temp' : 'regular', id, plan: planOf(row) }
-    return { caller, expiresAt, revokedAt }
+    return { caller, label, expiresAt, revokedAt }
   }
 
   return {
@@ -207,6 +214,9 @@ export function createKeyStore(db: Database, usage: UsageReader) {
         .immediate(),
 
     list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
+
+    read: (id: string, nowMs: number): ListedKey | null =>
+      listKeys(db, usage, nowMs, id)[0] ?? null,
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,

@@ -1,0 +1,197 @@
+/**
+ * Owns the examples of the OpenAPI document. A test sends each request to a service with
+ * `EXAMPLE_RECORDS` as its list, at `EXAMPLE_TIME`, and compares.
+ */
+import type { ErrorCode } from '../errors.ts'
+import { memberNames, type OUTPUT_KINDS } from '../render.ts'
+import type { Example } from './schema.ts'
+
+/** The time of the examples; records were checked a minute before. */
+export const EXAMPLE_TIME = '2026-11-20T12:00:00.000Z'
+
+/** The list of the examples, in the order of an answer; the provider's service is under `provider`. */
+export const EXAMPLE_RECORDS = [
+  {
+    ip: '203.0.113.10:1080',
+    ip_out: '203.0.113.10',
+    type: 'socks5',
+    anon: 'elite',
+    speed: 512_000,
+    ping: 0.21,
+    timecheck: '2026-11-20 13:59:00',
+    country: 'DE',
+    city: 'Берлин',
+    works: '98',
+    ...{ smtp: false, telegram: true, avito: false, google: true, provider: false },
+  },
+  {
+    ip: '203.0.113.11:3128',
+    ip_out: '',
+    type: 'http',
+    anon: 'anonymous',
+    speed: 240_000,
+    ping: 0.35,
+    timecheck: '2026-11-20 13:59:00',
+    country: 'FR',
+    city: 'Париж',
+    works: '91',
+    ...{ smtp: false, telegram: false, avito: true, google: false, provider: true },
+  },
+] as const
+
+type Members = { readonly [name: string]: unknown }
+
+/** The records as an answer shows them. */
+const recordsOf = (name: string): Members[] =>
+  EXAMPLE_RECORDS.map(({ provider, ...record }) => ({ ...record, [name]: provider }))
+
+const pick = (record: Members, names: readonly string[]): Members =>
+  Object.fromEntries(names.map(name => [name, record[name]]))
+
+/** Examples of answers of /api by the form that they show; `summary` is the query string. */
+export function answerExamples(provider: string): {
+  [form in (typeof OUTPUT_KINDS)[number]]: { [name: string]: Example }
+} {
+  const records = recordsOf(provider)
+  const names = memberNames(provider).filter(name => name !== 'port')
+  const lines = records.map(record => names.map(name => record[name]).join(','))
+  const [first = {}] = records
+  return {
+    txt: {
+      addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n203.0.113.11:3128\n' },
+      withTypes: {
+        summary: 'type=socks5&type_prefix=1',
+        value: 'socks5://203.0.113.10:1080\n',
+      },
+    },
+    json: {
+      records: { summary: 'get=json&type=socks5', value: [first] },
+      split: {
+        summary: 'get=json&split_ip=1&fields=ip,port,country',
+        value: [
+          { ip: '203.0.113.10', port: '1080', country: 'DE' },
+          { ip: '203.0.113.11', port: '3128', country: 'FR' },
+        ],
+      },
+      byAddress: {
+        summary: 'get=json&format=object&fields=type,ping',
+        value: Object.fromEntries(
+          records.map(record => [`${record.ip}`, pick(record, ['type', 'ping'])]),
+        ),
+      },
+      envelope: {
+        summary: 'get=json&wrap=1&fields=ip&country=de&ping=700',
+        value: {
+          status: 'ok',
+          count: 1,
+          timestamp: EXAMPLE_TIME,
+          filters: { ping: 700, time: 600, country: 'de', country_mode: 'include', lang: 'ru' },
+          data: [{ ip: '203.0.113.10:1080' }],
+        },
+      },
+    },
+    csv: {
+      records: { summary: 'get=csv', value: `${[names.join(','), ...lines].join('\r\n')}\r\n` },
+    },
+    ndjson: {
+      records: {
+        summary: 'get=ndjson&fields=ip,ping,country',
+        value: records
+          .map(record => `${JSON.stringify(pick(record, ['ip', 'ping', 'country']))}\n`)
+          .join(''),
+      },
+    },
+  }
+}
+
+/** What a key of plan standard is told that has sent two requests within this second. */
+export const KEY_EXAMPLE = {
+  id: 'wsu5jcyw',
+  label: 'first customer',
+  plan: 'standard',
+  state: 'active',
+  expires: null,
+  limits: [
+    { name: 'burst', quota: 5, window: 5, left: 3, reset: 5 },
+    { name: 'daily', quota: 34_560, window: 86_400, left: 34_558, reset: 43_200 },
+  ],
+  today: {
+    ...{ requests: 2, records: 4, refused: 0 },
+    hours: [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+  },
+}
+
+/** What `demo` is told before its first request. */
+export const DEMO_EXAMPLE = {
+  ...{ id: 'demo', label: '', plan: 'demo', state: 'active', expires: null },
+  limits: [{ name: 'demo', quota: 2, window: 60, left: 2, reset: 0 }],
+  today: null,
+}
+
+/** Statistics of a list of nine proxies. */
+export const STATS_EXAMPLE = (provider: string, part: 'full' | 'totals') => ({
+  version: '1',
+  at: EXAMPLE_TIME,
+  total: 9,
+  hidden: 2,
+  dimensions: {
+    type: ['http', 'https', 'socks4', 'socks5'],
+    anon: ['', 'transparent', 'anonymous', 'elite'],
+    country: ['--', '', 'DE'],
+    age: [60, 300, 600, 3600, 86_400, 604_800],
+    services: ['smtp', 'telegram', 'avito', 'google', provider],
+  },
+  histograms: {
+    ping: { edges: [0, 500, 1000], counts: [6, 3] },
+    speed: { edges: [0, 100_000, 1_000_000], counts: [2, 7] },
+    works: { edges: [0, 50, 100], counts: [1, 8] },
+  },
+  ...(part === 'full' && {
+    cube: {
+      ...{ type: [3], anon: [3], country: [2], age: [1], count: [7] },
+      ...{ smtp: [0], telegram: [5], avito: [1], google: [4], [provider]: [2] },
+    },
+    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 6 }],
+  }),
+})
+
+type ErrorExample = {
+  message: string
+  retry_after?: number
+  daily_limit?: number
+  used_subnets?: number
+}
+
+/** What each error may say. */
+export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
+  KEY_MISSING: { message: 'key is required: ?key=KEY or Authorization: Bearer KEY' },
+  INVALID_PARAMETER: { message: 'works must be an integer from 0 to 100' },
+  INVALID_KEY: { message: 'the key is invalid or expired' },
+  TEMP_KEY_INVALID: { message: 'the temporary key is expired or not active' },
+  PROXIES_NOT_FOUND: {
+    message: 'no proxies match the filters: no proxy in the list has the given country',
+  },
+  NOT_FOUND: { message: 'nothing is served here; the list is at /api' },
+  METHOD_NOT_ALLOWED: { message: 'only GET and HEAD are allowed here' },
+  RATE_LIMIT_EXCEEDED: { message: 'too many requests; retry after 5 s', retry_after: 5 },
+  DAILY_LIMIT_REACHED: {
+    message: "the plan's 3 requests of this day are used up; retry after 43200 s",
+    ...{ retry_after: 43_200, daily_limit: 3 },
+  },
+  SUBNET_LIMIT_REACHED: {
+    message:
+      'this answer needs 1 more /16 subnets; 2 of the 2 a day are used: narrow the filter or lower count',
+    ...{ retry_after: 43_200, used_subnets: 2 },
+  },
+  DEMO_LIMIT_REACHED: {
+    message: 'the demo key allows 2 requests a minute; retry after 60 s',
+    retry_after: 60,
+  },
+  TEMP_LIMIT_REACHED: {
+    message:
+      'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
+    retry_after: 3600,
+  },
+  INTERNAL_ERROR: { message: 'an internal error occurred; the request id identifies it' },
+  DB_EXECUTE_FAILED: { message: 'the database did not answer; try again shortly' },
+}

@@ -1,0 +1,57 @@
+/**
+ * Owns the route of a key's owner, /key (contract F3): the key comes in the header only, and asking
+ * counts for nothing.
+ */
+import type { Access } from '../../access/access.ts'
+import type { UsageStore } from '../../access/store.ts'
+import { ApiError } from '../../api/errors.ts'
+import { refused } from '../../api/handler.ts'
+import { ownReport } from '../../api/key-report.ts'
+import { invalid } from '../../api/params.ts'
+import { invalidKey } from '../../api/refusals.ts'
+import { queryStringOf, splitQueryString } from '../../lib/query-string.ts'
+import { bearerOf } from '../credentials.ts'
+import { COMMON_HEADERS, CONTENT_TYPES } from '../headers.ts'
+import type { Reply } from '../reply.ts'
+import type { Route } from './route.ts'
+
+export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
+
+const HEADERS = { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES.json }
+const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
+
+/** Whether a query string has a parameter `key`, which is refused before the header is looked at. */
+const hasKey = (queryString: string): boolean =>
+  splitQueryString(queryString).some(({ name }) => name === 'key')
+
+/** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key. */
+function keyOf(queryString: string, authorization: string | null): string {
+  if (queryString !== '' && hasKey(queryString)) {
+    throw invalid(`a key in the URL ends up in logs: ${IN_HEADER}`)
+  }
+  const key = bearerOf(authorization ?? '')
+  if (key === undefined) throw new ApiError('KEY_MISSING', `key is required: ${IN_HEADER}`)
+  return key
+}
+
+export function keyRoute({ access, usage }: KeyRouteParts): Route {
+  return async ({ request, ip: findIp, nowMs }, end) => {
+    let known: { keyId: string | null; limits: Reply['limits'] } = { keyId: null, limits: [] }
+    try {
+      const ip = findIp()
+      const queryString = queryStringOf(request.url)
+      const key = keyOf(queryString, request.headers.get('authorization'))
+      const record = access.find(key, nowMs)
+      if (record === null) throw invalidKey(key)
+      known = { keyId: record.caller.id, limits: [] }
+      const limits = await access.limits(record.caller, ip, nowMs)
+      known = { ...known, limits }
+      if (queryString !== '') throw invalid('/key has no parameters')
+      const content = JSON.stringify(await ownReport(record, limits, usage, nowMs))
+      const body = { kind: 'whole', content } as const
+      return end({ ...known, kind: 'reply', status: 200, headers: HEADERS, body, records: 0 })
+    } catch (thrown) {
+      return end(refused(thrown, known))
+    }
+  }
+}

@@ -1,0 +1,269 @@
+/**
+ * The OpenAPI document (contract F5): valid by the field's parsers, complete, and no laxer than what
+ * validates. That its examples are true is held by `test/http/reference.test.ts`.
+ */
+import { describe, expect, test } from 'bun:test'
+import SwaggerParser from '@apidevtools/swagger-parser'
+import { validate } from '@readme/openapi-parser'
+import fc from 'fast-check'
+import { STATUS } from '../../src/api/errors.ts'
+import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
+import { EXAMPLE_RECORDS } from '../../src/api/openapi/examples.ts'
+import type { Operation, Parameter } from '../../src/api/openapi/schema.ts'
+import { DOCUMENT_TEXTS } from '../../src/api/openapi/texts/document.ts'
+import { ERROR_MEMBER_TEXTS, ERROR_TEXTS } from '../../src/api/openapi/texts/errors.ts'
+import * as MEMBERS from '../../src/api/openapi/texts/members.ts'
+import * as PARAMETERS from '../../src/api/openapi/texts/parameters.ts'
+import { createParamsParser, describeParameters } from '../../src/api/params.ts'
+import { memberNames } from '../../src/api/render.ts'
+import { splitQueryString } from '../../src/lib/query-string.ts'
+import { allows, valueOf } from '../support/json-schema.ts'
+import { unlessRefused } from './thrown.ts'
+
+const PROVIDER = 'the service'
+const OPTIONS: DocumentOptions = {
+  ...{ version: '1.2.3', provider: PROVIDER, errors: 'json', stats: 'full', lang: 'en' },
+}
+const DOCUMENT = createDocument(OPTIONS)
+const VARIANTS: readonly (readonly [what: string, options: Partial<DocumentOptions>])[] = [
+  ['as it is by default', {}],
+  ['in Russian', { lang: 'ru' }],
+  ['with --errors text', { errors: 'text' }],
+  ['with --public-stats totals', { stats: 'totals' }],
+  ['with --public-stats off', { stats: 'off' }],
+  ['with another name of the provider’s service', { provider: 'моя почта 2.0' }],
+]
+const get = (path: string): Operation => {
+  const operation = DOCUMENT.paths[path]?.get
+  if (operation === undefined) throw new Error(`${path} is not in the document`)
+  return operation
+}
+const PARAMETERS_OF_API = get('/api').parameters ?? []
+const copyOf = (options: Partial<DocumentOptions>) =>
+  structuredClone(createDocument({ ...OPTIONS, ...options }))
+
+describe.each(VARIANTS)('the document %s', (_, options) => {
+  test('is valid by @readme/openapi-parser', async () => {
+    const result = await validate(copyOf(options) as never) // its types lack 3.1's arrays of types
+    expect(result).toMatchObject({ valid: true, warnings: [] })
+  })
+  test('is valid by @apidevtools/swagger-parser', async () => {
+    const valid = await SwaggerParser.validate(copyOf(options) as never) // likewise
+    expect(valid).toMatchObject({ openapi: '3.1.1' })
+  })
+  test('has the same members as JSON: nothing of it is undefined', () => {
+    const document = createDocument({ ...OPTIONS, ...options })
+    expect(JSON.parse(JSON.stringify(document))).toStrictEqual(document as never)
+  })
+  test('has examples that its schemas allow', () => {
+    const { paths, components } = createDocument({ ...OPTIONS, ...options })
+    for (const [path, { get: operation }] of Object.entries(paths)) {
+      for (const [status, { content = {} }] of Object.entries(operation.responses)) {
+        for (const { schema, examples = {} } of Object.values(content)) {
+          expect([path, status, Object.keys(examples)]).not.toEqual([path, status, []])
+          for (const { summary, value } of Object.values(examples)) {
+            expect([path, status, summary, allows(schema, value, components.schemas)]).toEqual([
+              ...[path, status, summary, true],
+            ])
+          }
+        }
+      }
+    }
+  })
+})
+
+describe('completeness', () => {
+  test('every parameter, in the order of the table, with a text and an example', () => {
+    expect(PARAMETERS_OF_API.map(({ name }) => name)).toEqual(
+      describeParameters(PROVIDER).map(({ name }) => name),
+    )
+    expect(Object.keys(PARAMETERS.PARAMETER_TEXTS)).toEqual(
+      describeParameters(PROVIDER).map(({ name }) => name),
+    )
+    for (const { name, example, schema } of PARAMETERS_OF_API) {
+      expect([name, allows(schema, example)]).toEqual([name, true])
+    }
+  })
+
+  test.each(['the service', 'acme mail'])('every member of a record, with service %s', provider => {
+    const { Proxy: record } = createDocument({ ...OPTIONS, provider }).components.schemas
+    expect(Object.keys(record?.properties ?? {})).toEqual(memberNames(provider))
+    for (const { description } of Object.values(record?.properties ?? {})) {
+      expect(description).not.toBeEmpty()
+    }
+  })
+
+  test('every error code, with its status, when it is sent, and where', () => {
+    const { ErrorCode: code } = DOCUMENT.components.schemas
+    expect(code?.enum).toEqual(Object.keys(STATUS))
+    const shown = new Map(
+      Object.entries(get('/api').responses).flatMap(([status, { content = {} }]) =>
+        Object.values(content).flatMap(({ examples = {} }) =>
+          Object.values(examples).map(({ summary }) => [summary, Number(status)] as const),
+        ),
+      ),
+    )
+    for (const [name, status] of Object.entries(STATUS)) {
+      expect(code?.['x-enumDescriptions']?.[name]).not.toBeEmpty()
+      if (name !== 'NOT_FOUND') expect([name, shown.get(name)]).toEqual([name, status])
+    }
+  })
+
+  test('/stats is there unless it is off, and has no cube and no cities as totals', () => {
+    const statsOf = (stats: DocumentOptions['stats']) => createDocument({ ...OPTIONS, stats })
+    const members = (stats: DocumentOptions['stats']) =>
+      Object.keys(statsOf(stats).components.schemas.Stats?.properties ?? {})
+    expect(members('full')).toContain('cube')
+    expect(members('totals')).not.toContain('cube')
+    expect(members('totals')).not.toContain('cities')
+    expect(JSON.stringify(statsOf('off'))).not.toContain('/stats')
+    expect(statsOf('off').components.schemas).not.toHaveProperty('Stats')
+  })
+
+  test('a key is declared in the header only', () => {
+    expect(DOCUMENT.components.securitySchemes).toEqual({
+      bearer: { type: 'http', scheme: 'bearer' },
+    })
+    expect(PARAMETERS_OF_API.map(({ name }) => name)).not.toContain('key')
+    const needy = Object.entries(DOCUMENT.paths).filter(([, path]) => path.get.security.length > 0)
+    expect(needy.map(([path]) => path)).toEqual(['/api', '/key'])
+  })
+
+  test('it says what demo does: works=90, masked addresses', () => {
+    expect(DOCUMENT.info.description).toContain('`works=90`')
+    expect(get('/api').description).toMatch(/`demo`, `works` is 90.*octets of addresses are 0/)
+  })
+
+  test('the status of an answer is ok, that of an error is error', () => {
+    const { Envelope, Error: body } = DOCUMENT.components.schemas
+    expect(Envelope?.properties?.status?.const).toBe('ok')
+    expect(body?.properties?.status?.const).toBe('error')
+  })
+
+  test('with --errors text, error bodies are text', () => {
+    const { paths } = createDocument({ ...OPTIONS, errors: 'text' })
+    for (const [status, { content }] of Object.entries(paths['/api']?.get.responses ?? {})) {
+      if (status !== '200') expect(Object.keys(content ?? {})).toEqual(['text/plain'])
+    }
+  })
+})
+
+describe('texts', () => {
+  const tables = { ...MEMBERS, ...PARAMETERS, DOCUMENT_TEXTS, ERROR_TEXTS, ERROR_MEMBER_TEXTS }
+  test.each(Object.entries(tables))(
+    '%s are in both languages, with the same code in them',
+    (_, table) => {
+      for (const [name, [en, ru]] of Object.entries(table) as [
+        string,
+        readonly [string, string],
+      ][]) {
+        expect([name, en.length > 2, /[а-я]/i.test(ru), /[а-я]/i.test(en)]).toEqual([
+          name,
+          true,
+          true,
+          false,
+        ])
+        const codes = (text: string) =>
+          [...text.matchAll(/`([^`]*)`/g)].map(([, code]) => code).sort()
+        expect([name, ...codes(ru)]).toEqual([name, ...codes(en)])
+      }
+    },
+  )
+})
+
+const parse = createParamsParser(PROVIDER)
+/** Whether the service accepts parameters; each value is as a query string has it, encoded. */
+const accepts = (query: string): boolean =>
+  unlessRefused(() => parse(splitQueryString(query))) !== null
+/** A value as a generated client writes it: style form, not exploded. */
+const encode = (value: unknown): string =>
+  [value]
+    .flat()
+    .map(each => encodeURIComponent(String(each)))
+    .join(',')
+
+/** The forms of `get` in which a parameter is not ignored, as a part of a query. */
+const formOf = ({ name, 'x-forms': forms }: Parameter): string =>
+  name === 'get' || forms === undefined ? '' : `&get=${forms[0]}`
+
+describe('the schema of a parameter', () => {
+  test.each(PARAMETERS_OF_API.map(parameter => [parameter.name, parameter] as const))(
+    '%s: every value that it allows is accepted',
+    (name, parameter) => {
+      fc.assert(
+        fc.property(valueOf(parameter.schema), value => {
+          expect([name, value, accepts(`${name}=${encode(value)}${formOf(parameter)}`)]).toEqual([
+            ...[name, value, true],
+          ])
+        }),
+        { numRuns: 500 },
+      )
+    },
+  )
+
+  /** A value that a client could send by mistake, near one that is allowed. */
+  const nearly = (parameter: Parameter) =>
+    fc
+      .tuple(
+        valueOf(parameter.schema).map(value => [value].flat().join(',')),
+        fc.constantFrom('', '0', '-', ' ', '.', '9', ':', 'x', ',', '\n', '999999', 'İ', '%'),
+        fc.nat(30),
+        fc.boolean(),
+      )
+      .map(
+        ([text, added, at, isCut]) => text.slice(0, at) + added + text.slice(isCut ? at + 1 : at),
+      )
+
+  /** What a text of a query string is to a schema. */
+  function typed({ schema }: Parameter, text: string): unknown {
+    if (schema.type === 'array') return text.split(',')
+    return schema.type === 'integer' && /^(?:0|-?[1-9]\d*)$/.test(text) ? Number(text) : text
+  }
+
+  test.each(PARAMETERS_OF_API.map(parameter => [parameter.name, parameter] as const))(
+    '%s: every value that is refused lies outside of it',
+    (name, parameter) => {
+      let refused = 0
+      fc.assert(
+        fc.property(nearly(parameter), text => {
+          if (accepts(`${name}=${encodeURIComponent(text)}${formOf(parameter)}`)) return
+          refused += 1
+          expect([name, text, allows(parameter.schema, typed(parameter, text))]).toEqual([
+            ...[name, text, false],
+          ])
+        }),
+        { numRuns: 1000 },
+      )
+      expect(refused).toBeGreaterThan(0)
+    },
+  )
+
+  test.each(['999.1.1.1:1', '1.2.3.4:65536', '01.2.3.4:80', '1.2.3.4:080', '1.2.3:80', '1.2.3.4'])(
+    'ip: %s lies outside of it, and is refused',
+    text => {
+      const ip = PARAMETERS_OF_API.find(({ name }) => name === 'ip')
+      expect([allows(ip?.schema ?? {}, text), accepts(`ip=${text}`)]).toEqual([false, false])
+    },
+  )
+
+  test('a default is the same as leaving the parameter out', () => {
+    for (const parameter of PARAMETERS_OF_API) {
+      const { name, schema } = parameter
+      if (schema.default === undefined || name === 'sort') continue
+      const form = formOf(parameter)
+      const read = (query: string) => parse(splitQueryString(query))
+      expect([name, read(`${name}=${encode(schema.default)}${form}`)]).toEqual([
+        ...([name, read(form)] as const),
+      ])
+    }
+  })
+})
+
+test('the example of a name with a space is a record with that name', () => {
+  const { paths } = createDocument({ ...OPTIONS, provider: 'acme mail' })
+  const { content = {} } = paths['/api']?.get.responses['200'] ?? {}
+  const [first] = EXAMPLE_RECORDS
+  expect(content['application/json']?.examples?.records?.value).toMatchObject([
+    { ip: first.ip, 'acme mail': first.provider },
+  ])
+})
