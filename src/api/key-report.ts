@@ -5,7 +5,7 @@ import { type Caller, keyState, type ListedKey } from '../access/key.ts'
 import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
-import { formatInstant, utcDay } from '../lib/time.ts'
+import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 
 /** A key, its plan, what it has used of its limits, and its use over time. */
 export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
@@ -18,6 +18,8 @@ function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
   const networks = quotaStatuses(quotasOf(plan), counts, utcDay(nowMs), nowMs)
   return [...rules.flatMap(rule => limitStatus(rule, used, nowMs)), ...networks]
 }
+
+const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
 
@@ -32,7 +34,7 @@ export function keyReport(facts: KeyFacts, nowMs: number) {
     label: key.label,
     plan: plan.name,
     state: keyState(key, nowMs),
-    expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
+    expires: orNull(key.expiresAt),
     limits: limitsOf(facts, nowMs).map(
       ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
         ...{ name, quota, window, left, reset },
@@ -41,3 +43,15 @@ export function keyReport(facts: KeyFacts, nowMs: number) {
     today: { requests, records, refused, hours: HOURS.map(hour => hours[hour] ?? 0) },
   }
 }
+
+/** The report of a key with what only its operator sees. */
+export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
+  ...keyReport(facts, nowMs),
+  prefix: facts.key.prefix,
+  created: formatInstant(facts.key.createdAt),
+  old_secret_until: orNull(facts.key.oldSecretUntil),
+  last_seen: orNull(facts.use.lastSeenMs),
+  days: facts.use.days.map(({ day, requests, records, refused }) => ({
+    ...{ day: formatDay(day), requests, records, refused },
+  })),
+})

@@ -1,6 +1,7 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
 import { TEMP_PREFIX } from '../access/key.ts'
-import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
+import { changePlan, removePlan as removePlanOf, requireUseful } from '../access/manage.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -65,16 +66,6 @@ function nameOf(given: string): string {
   }
 }
 
-/** @throws CommandError for a limit that would do nothing on the plan of demo or temporary keys. */
-function requireUseful(
-  name: string,
-  { subnets, clients }: { subnets?: unknown; clients?: unknown },
-): void {
-  if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
-  if (subnets === undefined && clients === undefined) return
-  throw new CommandError(`plan ${name} counts no networks: it has no --subnets and --clients`, 2)
-}
-
 const setPlan = command({
   name: 'plans set',
   summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
@@ -85,17 +76,14 @@ const setPlan = command({
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
   async run({ settings: { data, enabled, ...limits }, args: [given = ''] }) {
     const name = nameOf(given)
-    requireUseful(name, limits)
-    const changes = Object.entries({
-      ...limits,
-      ...(enabled !== undefined && { enabled: enabled === 'on' }),
-    }).filter(([, limit]) => limit !== undefined)
-    const plan = await withRegistry(data, async ({ plans }) => {
-      const base = (await plans.find(name)) ?? BUILT_IN_PLANS[0]
-      const changed = { ...base, ...Object.fromEntries(changes), name } as Plan // of `limits`
-      await plans.set(changed)
-      return changed
-    })
+    const changes = Object.fromEntries(
+      Object.entries({
+        ...limits,
+        ...(enabled !== undefined && { enabled: enabled === 'on' }),
+      }).filter(([, limit]) => limit !== undefined),
+    )
+    requireUseful(name, Object.keys(changes), '--')
+    const plan = await withRegistry(data, ({ plans }) => changePlan(plans, name, changes))
     const { name: _, ...described } = describe(plan)
     const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
@@ -109,17 +97,7 @@ const removePlan = command({
   settings: ['data'],
   example: 'proxylist plans remove small',
   async run({ settings: { data }, args: [name = ''] }) {
-    if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
-      throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
-    }
-    const removal = await changeRegistry(data, ({ plans }) => plans.remove(name))
-    if (removal.kind === 'in-use') {
-      const keys = `${removal.keys}, revoked ones included`
-      throw new CommandError(`plan ${name} is used by keys (${keys}); it stays`)
-    }
-    if (removal.kind === 'unknown') {
-      throw new CommandError('there is no plan of this name; see proxylist plans list')
-    }
+    await changeRegistry(data, ({ plans }) => removePlanOf(plans, name))
     say(`plan ${name} is removed`)
   },
 })
