@@ -83,6 +83,8 @@ export interface Registry {
     /** Removes a revoked key, and its use. */
     remove(id: string): Awaitable<'removed' | 'unknown' | 'not-revoked'>
     list(nowMs: number): Awaitable<ListedKey[]>
+    /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
+    count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** All keys as they are stored, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
     /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */

@@ -46,7 +46,11 @@ const LIST = `
       as oldSecretUntil
   from keys k ${PLAN_OF_KEY} order by created_at, k.id`
 
-type UsageReader = { peek(batch: readonly Subject[]): Usage[] }
+type UsageReader = {
+  peek(batch: readonly Subject[]): Usage[]
+  /** How many keys have sent requests on a UTC day or later. */
+  countUsed(day: number): number
+}
 type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 
 function listKeys(db: Database, usage: UsageReader, nowMs: number): ListedKey[] {
@@ -75,7 +79,7 @@ function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // A record stays right until another connection commits: the server itself changes no key.
+  // A record stays right until another connection commits, or `forget` is called.
   const known = createBoundedMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
@@ -86,6 +90,12 @@ function createKeyReader(db: Database) {
     const plan = plans.get(row.name) ?? toPlan(row)
     plans.set(row.name, plan)
     return plan
+  }
+
+  /** Forgets all records: call this when this connection changes keys or plans. */
+  function forget(): void {
+    known.clear()
+    plans.clear()
   }
 
   function findDemo(): KeyRecord | null {
@@ -105,13 +115,11 @@ function createKeyReader(db: Database) {
   }
 
   return {
+    forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       const current = version()
-      if (current !== knownVersion) {
-        known.clear()
-        plans.clear()
-      }
+      if (current !== knownVersion) forget()
       knownVersion = current
       const record = known.get(key)
       if (record) return record
@@ -150,11 +158,15 @@ function createRotate(db: Database) {
 
 /** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
-  const { find, idOf } = createKeyReader(db)
+  const { find, idOf, forget } = createKeyReader(db)
   const { dump, load } = createKeyDump(db, idOf)
+  const countKeys = db.prepare<{ n: number }, []>(
+    'select count(*) as n from keys where revoked_at is null',
+  )
 
   return {
     find,
+    forget,
     dump,
     load,
 
@@ -208,7 +220,12 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
 
+    count: (nowMs: number): { total: number; usedToday: number } => ({
+      total: countKeys.get()?.n ?? 0,
+      usedToday: usage.countUsed(utcDay(nowMs)),
+    }),
+
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
-  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean; forget(): void }
 }
