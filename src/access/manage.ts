@@ -6,7 +6,7 @@ import { CommandError } from '../lib/errors.ts'
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
-import { type KeyChanges, keyState, type ListedKey, newKey } from './key.ts'
+import { type KeyChanges, keyState, type ListedKey, newKey, TEMP_PREFIX } from './key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
 import { UNUSED } from './rate-limit.ts'
 import type { Registry } from './store.ts'
@@ -112,6 +112,15 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
   const [used = UNUSED] = await usage.peek([keySubject(id)])
   const [use] = await usage.history([id], today - HISTORY_DAYS + 1, today)
   return { key, plan, used, use: use ?? { lastSeenMs: null, days: [] } }
+}
+
+/** @throws CommandError for the name of a plan that looks like a temporary key; `what` names it. */
+export function refuseTemporaryName(name: string, what: string): void {
+  if (!name.startsWith(TEMP_PREFIX)) return
+  throw new CommandError(
+    `${what} must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
+    2,
+  )
 }
 
 /** Creates or changes a plan; what is left out stays, or is that of the built-in standard. */

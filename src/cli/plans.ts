@@ -1,6 +1,10 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
-import { TEMP_PREFIX } from '../access/key.ts'
-import { changePlan, removePlan as removePlanOf, requireUseful } from '../access/manage.ts'
+import {
+  changePlan,
+  refuseTemporaryName,
+  removePlan as removePlanOf,
+  requireUseful,
+} from '../access/manage.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
@@ -53,12 +57,7 @@ const listPlans = command({
 
 /** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
-  if (given.startsWith(TEMP_PREFIX)) {
-    throw new CommandError(
-      `NAME must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
-      2,
-    )
-  }
+  refuseTemporaryName(given, 'NAME')
   try {
     return SETTINGS.plan.read(given)
   } catch (error) {

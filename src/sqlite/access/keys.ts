@@ -156,13 +156,21 @@ function createRotate(db: Database) {
   }).immediate
 }
 
+/** What counts keys. */
+function createKeyCount(db: Database, usage: UsageReader) {
+  const select = db.prepare<{ n: number }, []>(
+    'select count(*) as n from keys where revoked_at is null',
+  )
+  return (nowMs: number): { total: number; usedToday: number } => ({
+    total: select.get()?.n ?? 0,
+    usedToday: usage.countUsed(utcDay(nowMs)),
+  })
+}
+
 /** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
   const { find, idOf, forget } = createKeyReader(db)
   const { dump, load } = createKeyDump(db, idOf)
-  const countKeys = db.prepare<{ n: number }, []>(
-    'select count(*) as n from keys where revoked_at is null',
-  )
 
   return {
     find,
@@ -220,10 +228,7 @@ export function createKeyStore(db: Database, usage: UsageReader) {
 
     list: (nowMs: number): ListedKey[] => listKeys(db, usage, nowMs),
 
-    count: (nowMs: number): { total: number; usedToday: number } => ({
-      total: countKeys.get()?.n ?? 0,
-      usedToday: usage.countUsed(utcDay(nowMs)),
-    }),
+    count: createKeyCount(db, usage),
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
