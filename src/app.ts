@@ -5,18 +5,22 @@
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle, type Later, timerLater } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/store.ts'
-import { createHandler } from './api/handler.ts'
+import { createAdmissions, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
 import type { Settings } from './config/settings.ts'
+import { VERSION } from './config/version.ts'
 import { createHttpApp } from './http/app.ts'
 import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import type { Observed } from './metrics/observed.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
-import type { ProxyReader } from './proxies/store.ts'
+import { createStatsCache } from './proxies/stats-cache.ts'
+import type { ProxyReader, StatsSource } from './proxies/store.ts'
+import { sqliteVersion } from './sqlite/database.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -25,10 +29,11 @@ export type AppStores = {
   proxies: ProxyReader
   /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  stats: StatsSource
 }
 
 export type AppSettings = Settings<
-  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'trustProxy'
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
 >
 
 export type App = ReturnType<typeof createApp>
@@ -47,8 +52,15 @@ export function createApp(
   const access = createAccess(keys, usage)
   const throttle = createAuthThrottle(later)
   const counters = createCounters()
+  const admissions = createAdmissions()
   const http = createHttpApp({
-    handle: createHandler({ access, readQuery: createQueryReader(provider), cache, clock }),
+    handle: createHandler({
+      access,
+      readQuery: createQueryReader(provider),
+      cache,
+      clock,
+      admissions,
+    }),
     cache,
     probe() {
       proxies.version()
@@ -63,6 +75,7 @@ export function createApp(
     counters,
     note: usage.note,
     cors,
+    stats: readerOfStats(stores, settings),
     pages: settings.page === 'on' ? async () => (await import('./web/files.ts')).PAGE : null,
   })
   return {
@@ -74,6 +87,8 @@ export function createApp(
     releaseDelayed: throttle.release,
     /** Refuses the answers that wait for their turn, and those that would from now on. */
     refuseWaiting: (): void => streamer?.refuseWaiting(),
+    /** What is counted of requests, for the metrics. */
+    counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
     /** Writes the log lines of requests whose connections were closed before they were done. */
@@ -81,10 +96,32 @@ export function createApp(
   }
 }
 
+/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
+export function createMetrics({ counted }: App, observed: Observed, clock: Clock) {
+  const load = async (): Promise<() => Promise<string>> => {
+    const { createMetricsText } = await import('./metrics/text.ts')
+    return createMetricsText({ counted, observed, clock, sqliteVersion: sqliteVersion() })
+  }
+  let loaded: ReturnType<typeof load> | null = null
+  return async (): Promise<string> => {
+    loaded ??= load()
+    return (await loaded)()
+  }
+}
+
+/** What `/stats` says of the list, `null` for nothing. */
+function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
+  const { publicStats: part, providerService: provider } = settings
+  if (part === 'off') return null
+  return createStatsCache(
+    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
+    proxies.version,
+  )
+}
+
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
-export { sqliteVersion } from './sqlite/database.ts'
 export { openServerFeeds } from './sqlite/feeds/store.ts'
 export {
   leftovers,
@@ -93,6 +130,7 @@ export {
   subjectsAhead,
   tallyList,
 } from './sqlite/findings.ts'
+export { observeData } from './sqlite/observe.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
@@ -110,3 +148,4 @@ export {
   withRegistry,
   withResource,
 } from './sqlite/stores.ts'
+export { sqliteVersion }

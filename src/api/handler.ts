@@ -42,11 +42,17 @@ export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Ref
 const UNKNOWN: Known = { keyId: null, limits: [] }
 
 export type Handler = ReturnType<typeof createHandler>
+/** Admitted requests by kind of key, and those of them that were given back. */
+export type Admissions = { [kind in Caller['kind']]: number } & { givenBack: number }
+export const createAdmissions = (): Admissions => ({ regular: 0, temp: 0, demo: 0, givenBack: 0 })
+
 export type HandlerParts = {
   access: Access
   readQuery: QueryReader
   cache: ResponseCache
   clock: Clock
+  /** Counted here, for the metrics. */
+  admissions: Admissions
 }
 
 /** An admitted request, and the instants at which it counts. */
@@ -68,9 +74,9 @@ type Progress = {
 }
 
 /** Creates the handler of `/api`. */
-export function createHandler({ access, readQuery, cache, clock }: HandlerParts) {
+export function createHandler({ access, readQuery, cache, clock, admissions }: HandlerParts) {
   const consume = createConsumer(access)
-  const limitsAfter = createLimitsAfter(access, clock)
+  const limitsAfter = createLimitsAfter(access, clock, admissions)
 
   /**
    * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
@@ -117,6 +123,7 @@ export function createHandler({ access, readQuery, cache, clock }: HandlerParts)
         const hasQuota = hasNetworkQuota(caller)
         if (hasQuota) progress.missing = caller
         if (decision.kind === 'refused') return fail(rateLimitRefusal(caller, decision))
+        admissions[caller.kind] += 1
         progress.sent = { caller, ip, nowMs, decision }
         const finding = cache.find(query, nowMs, hasQuota, () => shareOf(caller, ip))
         if (hasQuota) return consume(progress, progress.sent, finding).then(end).catch(fail)
@@ -158,9 +165,10 @@ const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Kno
 })
 
 /** Returns a function that finds the limits of a request that is refused for an error. */
-function createLimitsAfter(access: Access, clock: Clock) {
+function createLimitsAfter(access: Access, clock: Clock, admissions: Admissions) {
   /** Gives a request back; returns the status of its limits then. */
   async function giveBack({ caller, ip, decision }: Sent): Promise<readonly LimitStatus[]> {
+    admissions.givenBack += 1
     await access.giveBack(caller, ip, decision.instants)
     return access.limits(caller, ip, clock()) // it may have waited long
   }

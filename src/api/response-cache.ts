@@ -126,6 +126,8 @@ export function createResponseCache(
     /** The error for a query of which `find` has found nothing. */
     notFound: createNotFound(reader, streamer),
 
+    counts: entries.counts,
+
     /** See `CacheEntries.reserve`. */
     reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>
       entries.reserve(id, answer, bytes),

@@ -48,9 +48,13 @@ export type Traffic = {
 export const statusOf = (outcome: Outcome): number =>
   typeof outcome === 'number' ? outcome : STATUS[outcome]
 
+/** The codes of our own failures, counted from 0, so that the first one is an increase. */
+const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
+  .filter(code => STATUS[code] >= 500)
+
 const createRouteTraffic = (path: string): RouteTraffic => ({
   path,
-  outcomes: new Map([[200, 0]]),
+  outcomes: new Map<Outcome, number>([200, ...FAILURES].map(outcome => [outcome, 0])),
   durations: createHistogram(),
   records: 0,
   bytes: 0,

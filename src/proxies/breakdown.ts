@@ -1,16 +1,52 @@
-/** Owns what is counted of a list as a whole: by type, by country and by age of the check. */
-import type { ProxyType } from './proxy.ts'
-
-/** Bounds of the age of a check, in seconds. */
-export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const
+/** Owns what the operator sees of a list as a whole: by type, by country and by age of the check. */
+import { AGES_SECONDS, type Cell, type ListCounts, OLDER } from './counts.ts'
+import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
+import { type ProxyType, TYPES } from './proxy.ts'
+import { countryText } from './row.ts'
 
 export type Breakdown = {
   rows: number
   /** The newest check, in Unix seconds; `null` for an empty list. */
   newest: number | null
+  /** The check that half of the rows are newer than, likewise. */
+  median: number | null
   types: readonly { type: ProxyType; count: number }[]
   /** The most frequent first; the country is `''` where it is unknown. */
   countries: readonly { country: string; count: number }[]
   /** Rows by the smallest bound that holds; `null`: older than all. */
   ages: readonly { seconds: number | null; count: number }[]
 }
+
+/** The rows of the cells by one of their values. */
+function countBy(cells: readonly Cell[], value: 'type' | 'country' | 'age'): Map<number, number> {
+  const counts = new Map<number, number>()
+  for (const cell of cells) {
+    counts.set(cell[value], (counts.get(cell[value]) ?? 0) + cell.count)
+  }
+  return counts
+}
+
+/** What rows were counted to be; `median` needs their order. */
+export function breakdownOf({ rows, newest, cells }: ListCounts, median: number | null): Breakdown {
+  const types = countBy(cells, 'type')
+  const ages = countBy(cells, 'age')
+  return {
+    rows,
+    newest,
+    median,
+    types: TYPES.map((type, i) => ({ type, count: types.get(i) ?? 0 })),
+    countries: [...countBy(cells, 'country')]
+      .sort(([a, countA], [b, countB]) => countB - countA || a - b)
+      .map(([country, count]) => ({ country: countryText(country), count })),
+    ages: [
+      ...AGES_SECONDS.map((seconds, i) => ({ seconds, count: ages.get(i) ?? 0 })),
+      { seconds: null, count: ages.get(OLDER) ?? 0 },
+    ],
+  }
+}
+
+/** The rows that a query without `time` sees. */
+export const freshRows = ({ ages }: Breakdown): number =>
+  ages
+    .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)
+    .reduce((sum, { count }) => sum + count, 0)

@@ -2,10 +2,13 @@
  * Owns the ports of this folder: what the rules require of a store of proxies. Failures of a store
  * are `StoreError`s.
  */
+import type { Coded } from '../lib/coded.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Breakdown } from './breakdown.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
+import type { StatsOptions } from './stats.ts'
 
 export type FindOptions = {
   nowMs: number
@@ -43,6 +46,16 @@ export interface ProxyReader {
   /** Whether any proxy has one of these types; `null` when finding out would make others wait. */
   hasType(types: readonly ProxyType[]): boolean | null
   isEmpty(): boolean
+}
+
+/** What statistics say, and the instant of the ages in them. */
+export type StatsRequest = StatsOptions & { nowMs: number }
+
+/** Counts the list, and compresses the statistics about it, without making requests wait. */
+export interface StatsSource {
+  make(request: StatsRequest): Promise<Coded>
+  /** The list by type, country and age. Rejects with a `StoreError`. */
+  count(nowMs: number): Promise<Breakdown>
 }
 
 /** Rows of the list before an import and after it. */

@@ -8,7 +8,7 @@ import type { AnswerStreamer } from '../api/streaming.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import type { ProxyReader, Removal } from '../proxies/store.ts'
+import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
@@ -25,7 +25,9 @@ import {
   watchFile,
 } from './integrity/file-stamp.ts'
 import { trimWal } from './integrity/trim.ts'
-import { createStreamer } from './proxies/stream.ts'
+import { makeStats } from './proxies/counts.ts'
+import { createStatsSource } from './proxies/stats.ts'
+import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
@@ -133,12 +135,17 @@ function superviseList(dir: string, clock: Clock, say: Say) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  /** The number of rows according to the checksum, and the newest check in milliseconds. */
+  extent(): { rows: number; newestMs: number | null }
+  stats: StatsSource
   tick(): void
   close(): void
 }
 
 /** What finds proxies in a supervised list, without making other requests wait. */
-function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyReader, 'version'> {
+function createFinder(
+  use: ReturnType<typeof superviseList>['use'],
+): Omit<ProxyReader, 'version'> & Pick<ServerList, 'extent'> {
   return {
     find: (filter, options) =>
       use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
@@ -152,34 +159,44 @@ function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyR
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
     hasType: types => use(({ proxies }) => proxies.hasType(types)),
     isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    extent: () => use(({ proxies }) => proxies.extent()),
   }
 }
+
+/** Returns the hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
+const createHooks =
+  ({ use, fail, report }: ReturnType<typeof superviseList>, say: Say) =>
+  (what: string): StreamHooks => ({
+    /** Throws unless the list is intact, as far as that is known without a check. */
+    verify: () => use(({ verify }) => verify()),
+    onFailure(failure) {
+      if (isDamage(failure)) fail(failure)
+      else if (isStoreFailure(failure)) report(failure)
+      else say(`${what}: ${messageOf(failure)}`)
+    },
+  })
 
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
-  const { use, generation, check } = supervised
+  const { use, generation, check, health } = supervised
   const versionText = createVersionText()
-  const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'proxies')
+  const file = join(dir, PROXY_FILE)
+  const checkpointer = createCheckpointer(file, 'proxies')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true
 
+  const hooksFor = createHooks(supervised, say)
   const streamer = createStreamer(
-    { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
-    {
-      /** Throws unless the list is intact, as far as that is known without a check. */
-      verify: () => use(({ verify }) => verify()),
-      onFailure(failure) {
-        if (isDamage(failure)) supervised.fail(failure)
-        else if (isStoreFailure(failure)) supervised.report(failure)
-        else say(`a long answer was interrupted: ${messageOf(failure)}`)
-      },
-    },
+    { file, provider, walBound: WAL_BOUND },
+    hooksFor('a long answer was interrupted'),
   )
+  const stats = createStatsSource(file, hooksFor('the statistics could not be made'))
 
   const list: ServerList = {
     streamer,
+    stats,
     version: () =>
       use(({ verify, proxies }) => {
         verify()
@@ -201,6 +218,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
       if (unstampedTicks > UNSTAMPED_MAX) check()
     },
     close() {
+      stats.close()
       streamer.close()
       checkpointer.close()
       supervised.close()
@@ -208,6 +226,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
   }
   return {
     ...list,
+    health,
     /** Removes a slice of stale rows, see `ProxyWriter`. */
     removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies, settle }) => {
@@ -246,12 +265,18 @@ export function openMemoryList() {
   return {
     list,
     streamer: null,
+    /** In process: the sample is small. */
+    stats: {
+      make: async request => makeStats(list.db, request),
+      count: async nowMs => list.breakdown(nowMs),
+    },
     version: () => String(proxies.version()),
     ...list.finder,
     findByIds: proxies.findByIds,
     lacks: proxies.lacks,
     hasType: types => proxies.hasType(types, true),
     isEmpty: proxies.isEmpty,
+    extent: proxies.extent,
     tick() {},
     close: list.close,
   } satisfies ServerList & { list: List }

@@ -88,7 +88,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     probe: ({ usage }) => usage.probe(),
     say,
   })
-  const { use } = supervised
+  const { use, health } = supervised
   /** Works with the open file, if there is one; failures are reported by the supervisor. */
   function tryWith(work: (opened: Opened) => void): void {
     try {
@@ -128,6 +128,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     keys,
     plans,
     usage,
+    health,
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),
     tick(): void {
       supervised.tick()

@@ -21,6 +21,9 @@ export type SupervisorParts<Store> = {
   say: (sentence: string) => void
 }
 
+/** `failures` are those of requests and of verifying, which is done every second. */
+export type Health = { works: boolean; failures: number }
+
 export type Supervisor<Store> = {
   /** Works with the store. @throws StoreError while it is not open or when it fails. */
   use<T>(work: (store: Store) => T): T
@@ -29,6 +32,8 @@ export type Supervisor<Store> = {
   /** Reports a failure found elsewhere; `fail` also closes a store that it made unusable. */
   report(failure: unknown): void
   fail(failure: unknown): void
+  /** Whether the store works, as far as is known, and how often it failed so far. */
+  health(): Health
   /** Number of times that `reopen` has succeeded. */
   generation(): number
   close(): void
@@ -41,6 +46,7 @@ export function supervise<Store>(
 ): Supervisor<Store> {
   let store = first
   let generation = 0
+  let failures = 0
   let isClosed = false
   /** Nested uses in progress: only the outermost may close the store. */
   let depth = 0
@@ -54,6 +60,7 @@ export function supervise<Store>(
   }
 
   function report(failure: unknown): void {
+    failures += 1
     const sentence = explain(file, failure)
     // Consequences of the first failure are not news, but findings about it are.
     const isNews = failure instanceof StoreError && !said.has(sentence)
@@ -103,6 +110,7 @@ export function supervise<Store>(
       }
     },
     generation: () => generation,
+    health: () => ({ works: store !== null && said.size === 0, failures }),
     close() {
       isClosed = true
       drop()

@@ -6,7 +6,7 @@
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { keySubject } from '../../src/access/entitlements.ts'
-import { createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream } from '../../src/api/streaming.ts'
@@ -62,6 +62,7 @@ function createWorld(
   }
   const access = createAccess(registry.keys, registry.usage)
   const handle = createHandler({
+    admissions: createAdmissions(),
     clock,
     access,
     readQuery: createQueryReader(PROVIDER),

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createAccess } from '../../src/access/access.ts'
 import type { KeyReader, UsageStore } from '../../src/access/store.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
-import { createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream, AnswerStreamer } from '../../src/api/streaming.ts'
@@ -57,6 +57,7 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   }
   const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
   const handle = createHandler({
+    admissions: createAdmissions(),
     clock: () => T0,
     access: createAccess(keys, usage),
     readQuery: createQueryReader(PROVIDER),

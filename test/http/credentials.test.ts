@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { LRUCache } from 'lru-cache'
 import { createAccess } from '../../src/access/access.ts'
 import { newKey } from '../../src/access/key.ts'
-import { createHandler, type Outcome } from '../../src/api/handler.ts'
+import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { openMemoryList } from '../../src/app.ts'
@@ -290,6 +290,7 @@ describe('the key', () => {
   registry.plans.set({ ...UNLIMITED, name: 'unlimited' })
   registry.keys.add({ key, label: '', plan: 'unlimited', expiresAt: null }, T0)
   const handle = createHandler({
+    admissions: createAdmissions(),
     clock: () => T0,
     access: createAccess(registry.keys, registry.usage),
     readQuery: createQueryReader(provider),

@@ -1,5 +1,13 @@
 /** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
-import { type AppStores, createApp, openServerList, openServerRegistry } from '../../src/app.ts'
+import {
+  type App,
+  type AppStores,
+  createApp,
+  createMetrics,
+  observeData,
+  openServerList,
+  openServerRegistry,
+} from '../../src/app.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
@@ -9,6 +17,9 @@ import { onCleanUp } from './temporary.ts'
 /** A request in process has no peer, as on a unix socket; tests expect one of 127.0.0.1. */
 const PEER = '127.0.0.1'
 
+/** A service in process also shows its metrics, which the binary does on its admin listener. */
+export type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<string> }
+
 /** Gives stores that take the place of those of a whole service. */
 export type Exchange = (whole: AppStores) => Partial<AppStores>
 
@@ -16,8 +27,9 @@ export async function startInProcess(
   dir: string,
   options: ServeOptions,
   exchange: Exchange = () => ({}),
-): Promise<Service> {
+): Promise<InProcess> {
   const { errors = 'json', providerService = 'the service', cors, later, onRepeated } = options
+  const { publicStats = 'full' } = options
   let nowMs = T0
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
@@ -25,11 +37,13 @@ export async function startInProcess(
   const registry = openServerRegistry(dir, write)
   const list = openServerList(dir, providerService, clock, write)
   const { keys, usage } = registry
-  const stores: AppStores = { keys, usage, proxies: list, streamer: list.streamer }
+  const { streamer, stats } = list
+  const stores: AppStores = { keys, usage, proxies: list, streamer, stats }
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
-      ...{ errors, providerService, cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges(PEER) },
+      ...{ errors, providerService, publicStats, cacheBytes: 2 ** 20, page: 'on' },
+      trustProxy: readRanges(PEER),
       cors: cors === undefined ? undefined : readOrigins(cors),
     },
     clock,
@@ -49,6 +63,8 @@ export async function startInProcess(
     request.headers.set('x-forwarded-for', forwardedFor ? `${forwardedFor}, ${PEER}` : PEER)
     return app.handle(request)
   }
+  const { traffic } = app
+  const metrics = createMetrics(app, observeData(dir, registry, list), clock)
   let isOpen = true
   const stop = async (): Promise<void> => {
     if (!isOpen) return
@@ -63,6 +79,8 @@ export async function startInProcess(
       nowMs = T0 + seconds * 1000
     },
     output: () => lines.join('\n'),
+    traffic,
+    metrics,
     stop,
   }
 }

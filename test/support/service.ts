@@ -20,6 +20,7 @@ export type ServeOptions = {
   errors?: 'json' | 'text'
   providerService?: string
   cors?: string
+  publicStats?: 'full' | 'totals' | 'off'
   /** Timers of a service in process; without them wrong keys are refused at once there. */
   later?: Later
   /** Called with the topics of repeated sentences of a service in process. */
@@ -33,7 +34,7 @@ export const startService = (dir: string, options: ServeOptions = {}): Promise<S
 /** Starts `proxylist serve` as a child process on a free port of 127.0.0.1. */
 export async function startChild(
   dir: string,
-  { errors = 'json', providerService = 'the service', cors }: ServeOptions = {},
+  { errors = 'json', providerService = 'the service', cors, publicStats }: ServeOptions = {},
   more: readonly string[] = [],
 ) {
   const { env, setClock } = createClock()
@@ -43,6 +44,7 @@ export async function startChild(
       ...['--data', dir, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1'],
       ...['--errors', errors, '--provider-service', providerService, ...more],
       ...(cors === undefined ? [] : ['--cors', cors]),
+      ...(publicStats === undefined ? [] : ['--public-stats', publicStats]),
     ],
     { env },
   )

@@ -41,23 +41,55 @@ type Held = { entry: Entry; reservedBytes: number }
 const sizeOf = ({ entry, reservedBytes }: Held): number =>
   OVERHEAD_BYTES + bytesOf(entry.content) + reservedBytes
 
+/** What the cache did so far, and its size. */
+export type CacheCounts = {
+  /** Lookups that found what is right, and those that did not. */
+  hits: number
+  misses: number
+  /** Entries that made room for others. */
+  evictions: number
+  entries: number
+  bytes: number
+  bytesMax: number
+}
+
 export type CacheEntries = ReturnType<typeof createCacheEntries>
 
 /** Creates entries of at most `bytesMax` bytes together, looked up by id. */
 export function createCacheEntries(bytesMax: number) {
+  const counts = { hits: 0, misses: 0, evictions: 0 }
   const held = new LRUCache<string, Held>({
     maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
     sizeCalculation: sizeOf,
+    dispose(_, __, reason) {
+      if (reason === 'evict') counts.evictions += 1
+    },
   })
+  const isRight = (entry: Entry, listVersion: string, nowSeconds: number): boolean =>
+    entry.listVersion === listVersion &&
+    entry.fromSeconds <= nowSeconds &&
+    nowSeconds <= entry.toSeconds
+
   return {
     has: (id: string): boolean => held.has(id),
 
     /** The entry that is right at `nowSeconds` for this version of the list. */
     lookUp(id: string, listVersion: string, nowSeconds: number): Entry | null {
       const entry = held.get(id)?.entry
-      if (entry?.listVersion !== listVersion) return null
-      return entry.fromSeconds <= nowSeconds && nowSeconds <= entry.toSeconds ? entry : null
+      if (entry === undefined || !isRight(entry, listVersion, nowSeconds)) {
+        counts.misses += 1
+        return null
+      }
+      counts[entry.content === 'too-large' ? 'misses' : 'hits'] += 1
+      return entry
     },
+
+    counts: (): CacheCounts => ({
+      ...counts,
+      entries: held.size,
+      bytes: held.calculatedSize,
+      bytesMax,
+    }),
 
     set: (id: string, entry: Entry): void => void held.set(id, { entry, reservedBytes: 0 }),
 

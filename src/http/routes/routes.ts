@@ -5,17 +5,26 @@ import { plainText } from '../reply.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type PageFile, pageRoutes } from './pages.ts'
 import type { Route } from './route.ts'
+import { type StatsReader, statsRoute } from './stats.ts'
 
 export type RouteParts = ApiRouteParts & {
   /** Throws or rejects when the list cannot be read or usage cannot be written. */
   probe: () => Awaitable<void>
   /** Brings the files of the page; `null` serves none. */
   pages: (() => Promise<readonly PageFile[]>) | null
+  /** Reads the statistics of the list; `null` publishes none. */
+  stats: StatsReader | null
 }
 
 /** The routes of GET and HEAD by path. */
-export const createRoutes = ({ probe, pages, ...api }: RouteParts): { [path: string]: Route } => ({
+export const createRoutes = ({
+  probe,
+  pages,
+  stats,
+  ...api
+}: RouteParts): { [path: string]: Route } => ({
   ...(pages === null ? {} : pageRoutes(pages)),
+  ...(stats === null ? {} : { '/stats': statsRoute(stats) }),
   '/api': apiRoute(api),
   '/healthz': (_, end) => end(plainText('ok\n')),
   '/readyz': async (_, end) => {

@@ -1,0 +1,30 @@
+/**
+ * Owns what is read when metrics are scraped, besides counters: the port of stores, feeds and files.
+ * Everything here takes microseconds, or happens off the main thread.
+ */
+import type { FeedState } from '../import/feeds/store.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Breakdown } from '../proxies/breakdown.ts'
+
+/** A database of a data directory. */
+export type DatabaseState = {
+  /** The name of its file, such as `access.db`. */
+  name: string
+  works: boolean
+  failures: number
+  /** Sizes of its files; 0 for one that is not there. */
+  bytes: number
+  walBytes: number
+}
+
+export type Observed = {
+  databases: () => readonly DatabaseState[]
+  /** Free bytes on the disk of the data directory; `null` where that is not known. */
+  freeBytes: () => number | null
+  /** The number of rows, and the newest check in milliseconds. @throws StoreError. */
+  extent: () => { rows: number; newestMs: number | null }
+  /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */
+  breakdown: (nowMs: number) => Awaitable<Breakdown>
+  /** Their sources are masked. @throws when they cannot be read. */
+  feeds: () => readonly FeedState[]
+}

@@ -1,0 +1,62 @@
+/** Owns what the process itself uses, and how late its event loop is. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { createHistogram, type Histogram, observe } from './histogram.ts'
+
+export type ProcessState = {
+  cpuSeconds: number
+  residentBytes: number
+  startSeconds: number
+  /** Open file descriptors, and the most there may be; `null` where the system does not say. */
+  openFds: number | null
+  maxFds: number | null
+}
+
+const MICROSECONDS = 1e6
+
+function attempt<T>(read: () => T): T | null {
+  try {
+    return read()
+  } catch {
+    return null // not Linux
+  }
+}
+
+/** The soft limit in the text of /proc/self/limits; `null` when there is none. */
+function fdsMax(limits: string): number | null {
+  const [, soft] = /^Max open files\s+(\d+)/m.exec(limits) ?? []
+  return soft === undefined ? null : Number(soft)
+}
+
+export function readProcess(): ProcessState {
+  const { user, system } = process.cpuUsage()
+  return {
+    cpuSeconds: (user + system) / MICROSECONDS,
+    residentBytes: process.memoryUsage.rss(),
+    startSeconds: PROCESS_START_MS / SECOND_MS,
+    openFds: attempt(() => readdirSync('/proc/self/fd').length - 1), // less the one that it reads
+    maxFds: attempt(() => fdsMax(readFileSync('/proc/self/limits', 'utf8'))),
+  }
+}
+
+/** How often the event loop is measured. */
+const EVERY_MS = 100
+
+/**
+ * From now on measures how much later than asked a timer fires. An event loop that is blocked for a
+ * second is seen once, as a second. Does not keep the process alive.
+ */
+export function watchEventLoop(elapsedMs = stopwatch()): Histogram {
+  const lags = createHistogram()
+  function next(): void {
+    const dueMs = elapsedMs() + EVERY_MS
+    const fire = (): void => {
+      observe(lags, Math.max(0, elapsedMs() - dueMs) / SECOND_MS)
+      next()
+    }
+    setTimeout(fire, EVERY_MS).unref()
+  }
+  next()
+  return lags
+}

@@ -1,0 +1,125 @@
+/**
+ * Owns the text of the metrics, in the exposition format of Prometheus, and that scrapes cost little.
+ * Imported at the first scrape, so that the start does not load prom-client.
+ */
+import { type Gauge, Registry } from 'prom-client'
+import type { CacheCounts } from '../api/cache/entries.ts'
+import type { Admissions } from '../api/handler.ts'
+import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
+import { type Clock, stopwatch } from '../lib/clock.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import type { Breakdown } from '../proxies/breakdown.ts'
+import { FAMILIES } from './families.ts'
+import type { Family, Reading } from './family.ts'
+import type { Observed } from './observed.ts'
+import { readProcess, watchEventLoop } from './process.ts'
+import type { AllTraffic } from './traffic.ts'
+
+/** What is counted in the request path. */
+export type Counted = {
+  traffic: AllTraffic
+  admissions: Admissions
+  cacheCounts: () => CacheCounts
+}
+
+export type MetricsParts = {
+  counted: Counted
+  observed: Observed
+  clock: Clock
+  sqliteVersion: string
+}
+
+/** How long a text is given to all who scrape, and how long one scrape waits for the list. */
+const SHARED_MS = SECOND_MS
+const WAIT_MS_MAX = SECOND_MS
+
+/** What `read` returns; `otherwise` when it fails, which its own store reports. */
+function attempt<T, O>(read: () => T, otherwise: O): T | O {
+  try {
+    return read()
+  } catch {
+    return otherwise
+  }
+}
+
+/** The list by type and age; `null` when it cannot be read, or one scrape would wait for long. */
+async function breakdownOf({ breakdown }: Observed, nowMs: number): Promise<Breakdown | null> {
+  const { promise: late, resolve } = Promise.withResolvers<null>()
+  const timer = setTimeout(() => resolve(null), WAIT_MS_MAX)
+  try {
+    return await Promise.race([breakdown(nowMs), late])
+  } catch {
+    return null // its supervisor reports it
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** prom-client's registry, which writes what `current` returns of each family. */
+function createRegistry(current: () => Reading): Registry {
+  const registry = new Registry()
+  for (const family of FAMILIES) {
+    const { name, help, type } = family
+    const get = async () => ({
+      name,
+      help,
+      type,
+      aggregator: 'sum',
+      values: valuesOf(family, current()),
+    })
+    // Its own classes count; of one that is only read, the registry needs the name and `get`.
+    registry.registerMetric({ name, get } as unknown as Gauge)
+  }
+  return registry
+}
+
+const valuesOf = ({ name, read }: Family, reading: Reading) =>
+  read(reading).map(({ value, labels = {}, end = '' }) => ({
+    value,
+    labels,
+    metricName: name + end,
+  }))
+
+/**
+ * Returns what writes the metrics. All scrapes within a second share one text. From the first one on,
+ * the event loop is measured.
+ */
+export function createMetricsText({ counted, observed, clock, sqliteVersion }: MetricsParts) {
+  const lags = watchEventLoop()
+  const elapsedMs = stopwatch()
+  const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: sqliteVersion }
+  let reading: Reading | null = null
+  let shared: { text: Promise<string>; atMs: number } | null = null
+  const registry = createRegistry(() => {
+    if (reading === null) throw new Error('metrics are written before they are read')
+    return reading
+  })
+
+  async function write(): Promise<string> {
+    const nowMs = clock()
+    const breakdown = await breakdownOf(observed, nowMs)
+    reading = {
+      ...{ nowMs, breakdown, lags, build },
+      ...{ traffic: counted.traffic, admissions: counted.admissions },
+      cache: counted.cacheCounts(),
+      extent: attempt(observed.extent, null),
+      feeds: attempt(observed.feeds, []),
+      databases: observed.databases(),
+      freeBytes: observed.freeBytes(),
+      process: readProcess(),
+    }
+    return registry.metrics()
+  }
+
+  return (): Promise<string> => {
+    const nowMs = elapsedMs()
+    if (shared === null || nowMs - shared.atMs >= SHARED_MS) {
+      const text = write()
+      shared = { text, atMs: nowMs }
+      text.catch(() => {
+        shared = null
+      })
+    }
+    return shared.text
+  }
+}

@@ -1,0 +1,58 @@
+/** Owns what metrics show of a data directory: its databases, its disk, its list and its feeds. */
+import { existsSync, statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DatabaseState, Observed } from '../metrics/observed.ts'
+import { createStatsCache } from '../proxies/stats-cache.ts'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
+import { walOf } from './database-files.ts'
+import { openServerFeeds } from './feeds/store.ts'
+import type { ServerList } from './server-list.ts'
+import type { Health } from './supervise.ts'
+
+type Supervised = { health(): Health }
+
+const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+
+function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {
+  const file = join(dir, name)
+  return { name, ...health(), bytes: sizeOf(file), walBytes: sizeOf(walOf(file)) }
+}
+
+function freeBytes(dir: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(dir)
+    return bavail * bsize
+  } catch {
+    return null // it is missing
+  }
+}
+
+/** The states of the feeds in `dir`, without waiting for another process. */
+function feedsOf(dir: string) {
+  if (!existsSync(join(dir, FEEDS_FILE))) return []
+  const { list, close } = openServerFeeds(dir)
+  try {
+    return list()
+  } finally {
+    close()
+  }
+}
+
+/** The data in `dir` as a server has it open; a list in memory has no `health`. */
+export function observeData(
+  dir: string,
+  registry: Supervised,
+  list: ServerList & Partial<Supervised>,
+): Observed {
+  const { health } = list
+  return {
+    databases: () => [
+      stateOf(dir, ACCESS_FILE, registry),
+      ...(health === undefined ? [] : [stateOf(dir, PROXY_FILE, { health })]),
+    ],
+    freeBytes: () => freeBytes(dir),
+    extent: list.extent,
+    breakdown: createStatsCache(list.stats.count, list.version),
+    feeds: () => feedsOf(dir),
+  }
+}
