@@ -18,6 +18,7 @@ export const ADMIN_STATUS = {
   CONTENT_TYPE_REFUSED: 415,
   INTERNAL_ERROR: 500,
   DB_EXECUTE_FAILED: 503,
+  STORAGE_FAILED: 507,
 } as const
 
 export type AdminCode = keyof typeof ADMIN_STATUS

@@ -19,7 +19,15 @@ import { operatorReport } from '../api/key-report.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { formatInstant, utcDay } from '../lib/time.ts'
 import { AdminError } from './errors.ts'
-import { type AdminRoutes, type Asked, ok, type Replied, readMembers, readObject } from './route.ts'
+import {
+  type AdminRoutes,
+  type Asked,
+  created,
+  ok,
+  type Replied,
+  readMembers,
+  readObject,
+} from './route.ts'
 
 /** The value of a duration that is not given. */
 const durationOf = (name: 'ttl' | 'overlap'): number =>
@@ -59,14 +67,14 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
     const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
     const expiresAt = futureExpiry(nowMs + ttl, nowMs, 'ttl')
     const { id } = await registry.keys.add({ key, label, plan: null, expiresAt }, nowMs)
-    return { status: 201, value: { id, key } }
+    return created({ id, key })
   }
   const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
   const { plan = STANDARD_PLAN, label = '', expires } = members
   const expiresAt = endOf(expires, nowMs, 'expires')
   await requirePlan(registry.plans, plan)
   const { id } = await registry.keys.add({ key, label, plan, expiresAt }, nowMs)
-  return { status: 201, value: { id, key } }
+  return created({ id, key })
 }
 
 /** Changes a key; what is not given stays. */

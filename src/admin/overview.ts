@@ -2,45 +2,37 @@
 import { VERSION } from '../config/version.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Observed } from '../metrics/observed.ts'
+import type { Breakdown } from '../proxies/breakdown.ts'
+import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import { type History, MEASURES, type Measure, type Sample } from './history.ts'
 import { wireName } from './route.ts'
 import { createSampler, type Levels, type SamplerParts } from './sampler.ts'
 
-/** The list as the overview shows it; `fresh` rows are those that a query without `time` finds. */
-export type Figures = {
-  rows: number
-  fresh: number
-  newestMs: number | null
-  types: readonly { type: string; count: number }[]
-}
-
 export type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'until'>
-  /** Counted beside the requests. */
-  figures: () => Promise<Figures>
+  observed: Pick<Observed, 'extent' | 'breakdown' | 'databases'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>
   /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
   problem: () => Awaitable<string | null>
   rssBytes: () => number
-  dataBytes: () => number
 }
 
-const NO_FIGURES: Figures = { rows: 0, fresh: 0, newestMs: null, types: [] }
+/** What is shown of the list; `fresh` rows are those that a query without `time` finds. */
+type Figures = {
+  rows: number
+  fresh: number
+  newestMs: number | null
+  types: Breakdown['types']
+}
 
-/** How long figures of the list are shown before they are counted again. */
-const FIGURES_MS = 15 * SECOND_MS
-
-/** Counts figures at most every 15 seconds, and once for all who ask meanwhile. */
-function createFigures(count: () => Promise<Figures>, elapsedMs: () => number) {
-  let counted: { atMs: number; figures: Promise<Figures | null> } | null = null
-  return async (): Promise<Figures | null> => {
-    if (counted === null || elapsedMs() - counted.atMs >= FIGURES_MS) {
-      counted = { atMs: elapsedMs(), figures: count().catch(() => null) }
-    }
-    const figures = await counted.figures
-    if (figures === null) counted = null
-    return figures
-  }
+/** The figures of the list. The breakdown may be some seconds old, the rest is not. */
+async function figuresOf({ observed }: OverviewParts, nowMs: number): Promise<Figures> {
+  const { ages, types } = await observed.breakdown(nowMs)
+  const fresh = ages
+    .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)
+    .reduce((sum, { count }) => sum + count, 0)
+  return { ...observed.extent(), fresh, types }
 }
 
 /** The columns of a history as they are written on the wire. */
@@ -59,22 +51,22 @@ function describeHistory(samples: readonly Sample[]) {
   }
 }
 
+const NO_FIGURES: Figures = { rows: 0, fresh: 0, newestMs: null, types: [] }
+
 /** `tick` is to be called every second; `read` is the document of the overview. */
 export function createOverview(parts: OverviewParts) {
-  const { history, keys, problem, clock, elapsedMs } = parts
-  const figures = createFigures(parts.figures, elapsedMs)
+  const { history, observed, problem, clock, elapsedMs } = parts
   const startedMs = elapsedMs()
-  const keyCount = async () => keys(clock())
+  /** `null` while the database fails. */
+  const countKeys = async () => parts.keys(clock())
+  const keys = () => countKeys().catch(() => null)
+  const figures = (nowMs: number) => figuresOf(parts, nowMs).catch(() => null)
 
   async function levels(): Promise<Levels> {
-    const list = await figures()
-    const count = await keyCount().catch(() => null)
-    return {
-      rows: list?.rows ?? null,
-      fresh: list?.fresh ?? null,
-      keys: count?.usedToday ?? null,
-      rssBytes: parts.rssBytes(),
-    }
+    const list = await figures(clock())
+    const { rows = null, fresh = null } = list ?? {}
+    const count = await keys()
+    return { rows, fresh, keys: count?.usedToday ?? null, rssBytes: parts.rssBytes() }
   }
   const sampler = createSampler({ ...parts, levels })
 
@@ -82,10 +74,13 @@ export function createOverview(parts: OverviewParts) {
     tick: sampler.tick,
     async read() {
       const nowMs = clock()
-      const { rows, fresh, newestMs, types } = (await figures()) ?? NO_FIGURES
+      const { rows, fresh, newestMs, types } = (await figures(nowMs)) ?? NO_FIGURES
       const { perSecond, refusedShare, p50Ms, p99Ms } = sampler.recent()
-      const count = await keyCount().catch(() => ({ total: 0, usedToday: 0 }))
+      const { total = 0, usedToday = 0 } = (await keys()) ?? {}
       const found = await problem()
+      const dataBytes = observed
+        .databases()
+        .reduce((sum, { bytes, walBytes }) => sum + bytes + walBytes, 0)
       const newestSeconds =
         newestMs === null ? null : Math.max(0, Math.floor((nowMs - newestMs) / SECOND_MS))
       return {
@@ -99,8 +94,8 @@ export function createOverview(parts: OverviewParts) {
           ...{ per_second: perSecond, refused_share: refusedShare },
           ...{ p50_ms: p50Ms, p99_ms: p99Ms },
         },
-        keys: { total: count.total, used_today: count.usedToday },
-        process: { rss_bytes: parts.rssBytes(), data_bytes: parts.dataBytes() },
+        keys: { total, used_today: usedToday },
+        process: { rss_bytes: parts.rssBytes(), data_bytes: dataBytes },
         history: describeHistory(history.until(Math.floor(nowMs / MINUTE_MS))),
       }
     },

@@ -15,12 +15,17 @@ import { requireJson } from './guard.ts'
 /** A request that may be answered, and when it arrived; `name` is what stands for `*` in its path. */
 export type Asked = { request: Request; name: string; nowMs: number }
 
-/** A status and a value that becomes JSON. */
-export type Replied = { status: 200 | 201; value: unknown }
-export const ok = (value: unknown): Replied => ({ status: 200, value })
+/** What a route answers: a value, which becomes JSON; a text; or JSON lines while they are made. */
+export type Replied =
+  | { kind: 'value'; status: 200 | 201; value: unknown }
+  | { kind: 'text'; text: string; type: string }
+  | { kind: 'lines'; lines: ReadableStream<Uint8Array> }
 
-/** Answers a request with a value, or with a response of its own. @throws what `toAdminError` takes. */
-export type AdminRoute = (asked: Asked) => Awaitable<Replied | Response>
+export const ok = (value: unknown): Replied => ({ kind: 'value', status: 200, value })
+export const created = (value: unknown): Replied => ({ kind: 'value', status: 201, value })
+
+/** Answers a request. @throws what `toAdminError` takes. */
+export type AdminRoute = (asked: Asked) => Awaitable<Replied>
 
 /** Routes by path, in which `*` stands for one segment, and method. */
 export type AdminRoutes = { readonly [path: string]: { readonly [method: string]: AdminRoute } }

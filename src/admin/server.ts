@@ -39,6 +39,7 @@ const METRICS_PATH = '/metrics'
 const COMPRESS_MIN_BYTES = 1024
 const compress = promisify(gzip)
 
+const LINES_TYPE = 'application/x-ndjson'
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** The token of a request. @throws AdminError TOKEN_MISSING */
@@ -70,7 +71,7 @@ export function createAdmin(parts: AdminParts) {
   const authenticate = createAuthentication(parts)
   const plain = { ...fields, 'cache-control': 'no-store' }
 
-  async function textResponse(request: Request, status: number, text: string, type: string) {
+  async function send(request: Request, status: number, text: string, type: string) {
     const accepts = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '')
     const own = { ...plain, 'content-type': type, vary: 'Accept-Encoding' }
     if (!accepts || text.length < COMPRESS_MIN_BYTES) {
@@ -80,29 +81,31 @@ export function createAdmin(parts: AdminParts) {
     return new Response(await compress(text), { status, headers })
   }
 
-  const toResponse = (request: Request, replied: Replied | Response): Awaitable<Response> =>
-    replied instanceof Response
-      ? replied
-      : textResponse(request, replied.status, JSON.stringify(replied.value), JSON_TYPE)
+  function respond(request: Request, replied: Replied): Awaitable<Response> {
+    if (replied.kind === 'lines') {
+      return new Response(replied.lines, { headers: { ...plain, 'content-type': LINES_TYPE } })
+    }
+    if (replied.kind === 'text') return send(request, 200, replied.text, replied.type)
+    return send(request, replied.status, JSON.stringify(replied.value), JSON_TYPE)
+  }
 
   async function answer(request: Request, where: Listen, ip: string): Promise<Response> {
     const nowMs = clock()
     guard(request, where)
     const { method } = request
     const path = new URL(request.url).pathname
-    const page = method === 'GET' || method === 'HEAD' ? await pages(request) : null
+    const page = method === 'GET' ? await pages(request) : null
     if (page !== null) return page
     if (!(path === METRICS_PATH && metricsOpen)) await authenticate(request, ip)
     const { route, name } = findRoute(routesWithMetrics, method, path)
-    return toResponse(request, await route({ request, name, nowMs }))
+    return respond(request, await route({ request, name, nowMs }))
   }
 
   const routesWithMetrics: AdminRoutes = {
     ...routes,
     [METRICS_PATH]: {
-      async GET({ request }) {
-        const { text, type } = await metrics()
-        return textResponse(request, 200, text, type)
+      async GET() {
+        return { kind: 'text', ...(await metrics()) }
       },
     },
   }
