@@ -2,20 +2,35 @@
  * Owns the wiring of the service, which `serve` and every test that sends requests share. The only
  * file that names implementations of stores: commands import them from here.
  */
+import { join } from 'node:path'
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle, type Later, timerLater } from './access/auth-throttle.ts'
-import type { KeyReader, UsageStore } from './access/store.ts'
+import type { KeyReader, Registry, UsageStore } from './access/store.ts'
+import { HISTORY_FILE, openHistory } from './admin/history.ts'
+import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
+import { keyRoutes } from './admin/keys.ts'
+import type { LogTap } from './admin/log-tap.ts'
+import { createOverview } from './admin/overview.ts'
+import { planRoutes } from './admin/plans.ts'
+import { ok } from './admin/route.ts'
+import { createAdmin } from './admin/server.ts'
+import { newToken, storeToken } from './admin/token.ts'
 import { createAdmissions, createHandler } from './api/handler.ts'
 import { createQueryReader } from './api/query.ts'
 import { createResponseCache } from './api/response-cache.ts'
 import type { AnswerStreamer } from './api/streaming.ts'
+import type { Listen } from './config/parsers.ts'
 import type { Settings } from './config/settings.ts'
 import { VERSION } from './config/version.ts'
 import { createHttpApp } from './http/app.ts'
 import { createClientIp } from './http/client-ip.ts'
-import { listen } from './http/listen.ts'
-import type { Clock } from './lib/clock.ts'
+import { type Listening, listen } from './http/listen.ts'
+import { PAGE_FIELDS, servePage } from './http/routes/pages.ts'
+import { describeState } from './import/feeds/store.ts'
+import { type Clock, stopwatch } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
+import type { Awaitable } from './lib/turn-batch.ts'
+import { METRICS_TYPE } from './metrics/family.ts'
 import type { Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
@@ -23,6 +38,8 @@ import type { Lang } from './proxies/proxy.ts'
 import { createStatsCache } from './proxies/stats-cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 import { sqliteVersion } from './sqlite/database.ts'
+import { giveToOwner } from './sqlite/database-files.ts'
+import { lockPlace } from './sqlite/file-lock.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -77,6 +94,10 @@ export function createApp(
   const throttle = createAuthThrottle(later)
   const counters = createCounters()
   const admissions = createAdmissions()
+  const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
+    ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
+    ['requests cannot be counted', () => usage.probe()],
+  ]
   const http = createHttpApp({
     handle: createHandler({
       access,
@@ -88,10 +109,8 @@ export function createApp(
     access,
     usage,
     cache,
-    probe() {
-      proxies.version()
-      proxies.isEmpty()
-      return usage.probe()
+    async probe() {
+      for (const [, probe] of probes) await probe()
     },
     clock,
     log,
@@ -117,6 +136,19 @@ export function createApp(
     counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
     /** The requests of the list since the start. */
     traffic: (): Traffic => counters.traffic('/api'),
+    /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
+    async problem(): Promise<string | null> {
+      for (const [problem, probe] of probes) {
+        const failure = await Promise.resolve()
+          .then(probe)
+          .then(
+            () => null,
+            () => problem,
+          )
+        if (failure !== null) return failure
+      }
+      return null
+    },
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }
@@ -143,6 +175,80 @@ export function createMetrics(
   }
 }
 
+/** What the console shows and changes, besides the service. */
+export type ConsoleParts = {
+  app: App
+  registry: Registry
+  observed: Observed
+  tap: LogTap
+  settings: Settings<'data' | 'metricsOpen'>
+  /** Imports what was uploaded; `null` where the list cannot be changed. */
+  runImport: ImportParts['run']
+  clock: Clock
+  log: Log
+  later?: Later
+}
+
+export type Console = ReturnType<typeof createConsole>
+
+/** Creates the admin listener, not listening yet; `tick` is to be called every second. */
+export function createConsole(parts: ConsoleParts) {
+  const { app, registry, observed, tap, settings, clock, log, later = timerLater } = parts
+  const { data: dir, metricsOpen } = settings
+  const file = join(dir, HISTORY_FILE)
+  const history = openHistory({
+    ...{ file, adopt: giveToOwner, say: log.say },
+    lock: () => lockPlace(file, 0),
+  })
+  const overview = createOverview({
+    ...{ history, observed, clock, elapsedMs: stopwatch() },
+    ...{ traffic: app.traffic, problem: app.problem, keys: registry.keys.count },
+    rssBytes: () => process.memoryUsage.rss(),
+  })
+  const imports = createImports({ dir, run: parts.runImport })
+  const throttle = createAuthThrottle(later)
+  const writeMetrics = createMetrics(app, observed, clock)
+  const { handle } = createAdmin({
+    ...{ dir, metricsOpen, throttle, clock, log, fields: PAGE_FIELDS },
+    pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
+    metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
+    routes: {
+      '/console/overview': { GET: async () => ok(await overview.read()) },
+      ...keyRoutes(registry),
+      ...planRoutes(registry),
+      '/console/feeds': { GET: () => ok({ feeds: observed.feeds().map(describeState) }) },
+      '/console/log': {
+        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal) }),
+      },
+      ...imports.routes,
+    },
+  })
+  return {
+    handle,
+    tick: overview.tick,
+    /** Starts listening at an address, which on a unix socket is for its owner only. */
+    async listen(address: Listen) {
+      let where = address
+      const service: Listening = {
+        server: null,
+        fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
+      }
+      const { server, at, shown } = await listen(
+        ...([service, { listen: address, socketMode: 0o600 }, UPLOAD_BYTES_MAX] as const),
+      )
+      where = at
+      return { server, shown }
+    },
+    /** Ends streams, imports and delays, and what is kept of the last hours. */
+    close(): void {
+      throttle.release()
+      tap.close()
+      imports.close()
+      history.close()
+    },
+  }
+}
+
 /** What `/stats` says of the list, `null` for nothing. */
 function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
   const { publicStats: part, providerService: provider } = settings
@@ -153,6 +259,17 @@ function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
   )
 }
 
+/** Makes a token for the console of `dir`, and says whether there was one, which ends. */
+export function makeToken(dir: string): { token: string; hadOne: boolean } {
+  const token = newToken()
+  return { token, hadOne: storeToken(dir, token, giveToOwner) }
+}
+
+export { HISTORY_FILE } from './admin/history.ts'
+export type { RunningImport } from './admin/import.ts'
+export { createLogTap } from './admin/log-tap.ts'
+export { TOKEN_FILE } from './admin/token.ts'
+export { show } from './http/listen.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'

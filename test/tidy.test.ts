@@ -117,7 +117,14 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['commander', /from 'commander/, 'cli/'],
   ['prom-client', /from 'prom-client/, 'metrics/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/params.ts'],
-  ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/'],
+  [
+    'the Authorization header',
+    /'authorization'|Bearer/i,
+    'admin/',
+    'http/',
+    'import/feeds/',
+    'web/',
+  ],
   ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
   ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
   [

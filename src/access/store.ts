@@ -85,6 +85,8 @@ export interface Registry {
     list(nowMs: number): Awaitable<ListedKey[]>
     /** The key with an id, in one indexed lookup; `null` when there is none. */
     read(id: string, nowMs: number): Awaitable<ListedKey | null>
+    /** How many keys are not revoked, and how many were used today; reads neither all nor their use. */
+    count(nowMs: number): Awaitable<{ total: number; usedToday: number }>
     /** All keys as they are stored, in the order of `list`. */
     dump(): Awaitable<StoredKey[]>
     /** Stores all of these keys, or none and returns why. With `isTrial`, it stores none. */

@@ -12,7 +12,7 @@ import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
 import type { UsageStore } from '../access/store.ts'
-import { formatInstant, utcDay } from '../lib/time.ts'
+import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 
 /** A key, its plan, what it has used of its limits, and its use over time. */
 export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
@@ -25,6 +25,8 @@ function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
   const networks = quotaStatuses(quotasOf(plan), counts, utcDay(nowMs), nowMs)
   return [...rules.flatMap(rule => limitStatus(rule, used, nowMs)), ...networks]
 }
+
+const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
 
@@ -45,7 +47,7 @@ const reportOf = (
   today: ReturnType<typeof todayOf> | null,
 ) => ({
   ...{ id, label, plan, state },
-  expires: expiresAt === null ? null : formatInstant(expiresAt),
+  expires: orNull(expiresAt),
   limits: limits.map(
     ({ name, quota, windowSeconds: window, remaining: left, resetSeconds: reset }) => ({
       ...{ name, quota, window, left, reset },
@@ -82,3 +84,15 @@ export async function ownReport(
   const [use] = await usage.history([id], day, day)
   return reportOf(named, limits, todayOf(use ?? { lastSeenMs: null, days: [] }, nowMs))
 }
+
+/** The report of a key with what only its operator sees. */
+export const operatorReport = (facts: KeyFacts, nowMs: number) => ({
+  ...keyReport(facts, nowMs),
+  prefix: facts.key.prefix,
+  created: formatInstant(facts.key.createdAt),
+  old_secret_until: orNull(facts.key.oldSecretUntil),
+  last_seen: orNull(facts.use.lastSeenMs),
+  days: facts.use.days.map(({ day, requests, records, refused }) => ({
+    ...{ day: formatDay(day), requests, records, refused },
+  })),
+})

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import {
   ACCESS_FILE,
   FEEDS_FILE,
+  HISTORY_FILE,
   hasDirectory,
   leftovers,
   listProblems,
@@ -15,6 +16,7 @@ import {
   ORIGINS,
   PROXY_FILE,
   registryProblems,
+  TOKEN_FILE,
   tallyList,
 } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
@@ -68,6 +70,8 @@ const CHECKS: { [check: string]: Check } = {
       [join(dir, PROXY_FILE), 0o600],
       [join(dir, ACCESS_FILE), 0o600],
       [join(dir, FEEDS_FILE), 0o600],
+      [join(dir, TOKEN_FILE), 0o600],
+      [join(dir, HISTORY_FILE), 0o600],
     ] as const
     const problems = asked.flatMap(([path, mode]) => {
       const given = statSync(path, { throwIfNoEntry: false })?.mode ?? mode

@@ -14,13 +14,13 @@ import { messageOf } from '../lib/errors.ts'
 const OWN_FILE = '/proc/self/exe'
 
 /** How this program is started. */
-const programOf = (): string[] => {
+export const programOf = (): string[] => {
   if (!IS_COMPILED) return [process.execPath, Bun.main]
   return [existsSync(OWN_FILE) ? OWN_FILE : process.execPath]
 }
 
 /** Settings as text, `''` for one that is not set. */
-type Texts = { readonly [name in SettingName]?: string | undefined }
+export type Texts = { readonly [name in SettingName]?: string | undefined }
 
 /** Settings as variables of the environment. */
 export const environmentOf = (settings: Texts): Environment =>

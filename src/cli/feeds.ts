@@ -8,11 +8,10 @@ import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../impor
 import { type FetchContext, fetchFeed } from '../import/feeds/fetch.ts'
 import { isDue } from '../import/feeds/schedule.ts'
 import { BYTES_MAX } from '../import/feeds/source.ts'
-import type { FeedState, FeedStore } from '../import/feeds/store.ts'
+import { describeState, type FeedState, type FeedStore } from '../import/feeds/store.ts'
 import { checkMapping } from '../import/fields/columns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table, yieldToServer } from './command.ts'
 import { importFeed } from './feed-import.ts'
 import { geoipStamp } from './geoip.ts'
@@ -41,17 +40,9 @@ export function feedsOf({
   return feeds
 }
 
-const instantOf = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
-
 /** Prints states as a table or as JSON. */
 async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
-  const shown = states.map(state => ({
-    source: state.source,
-    last_success: instantOf(state.lastSuccessAt),
-    rows: state.rows,
-    error: state.error === '' ? null : state.error,
-    next_try: instantOf(state.nextTryAt),
-  }))
+  const shown = states.map(describeState)
   if (json) return printJson(shown)
   const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
     source,

@@ -1,47 +1,17 @@
 /** Owns `keys show` and `keys reset`: everything known of a key, and giving it a fresh start. */
 import { clientBucket, keySubject } from '../access/entitlements.ts'
-import { HISTORY_DAYS } from '../access/history.ts'
 import { DEMO_KEY } from '../access/key.ts'
+import { factsOf, findKey } from '../access/manage.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
-import { UNUSED, type UsagePart } from '../access/rate-limit.ts'
+import type { UsagePart } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
-import { type KeyFacts, keyReport } from '../api/key-report.ts'
+import { operatorReport } from '../api/key-report.ts'
 import { changeRegistry, readRegistry } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
-import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 import { columns, counted } from './chart.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
-export const unknownKey = (): CommandError =>
-  new CommandError('there is no key with this id; see proxylist keys list')
-
-async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
-  const key = await keys.read(id, nowMs)
-  const plan = key && (await plans.find(key.plan ?? TEMP_PLAN))
-  if (!key || !plan) throw unknownKey()
-  const today = utcDay(nowMs)
-  const [used = UNUSED] = await usage.peek([keySubject(id)])
-  const [use] = await usage.history([id], today - HISTORY_DAYS + 1, today)
-  return { key, plan, used, use: use ?? { lastSeenMs: null, days: [] } }
-}
-
-const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
-
-/** The report of a key with what only its operator sees. */
-function describe(facts: KeyFacts, nowMs: number) {
-  const { key, use } = facts
-  return {
-    ...keyReport(facts, nowMs),
-    prefix: key.prefix,
-    created: formatInstant(key.createdAt),
-    old_secret_until: orNull(key.oldSecretUntil),
-    last_seen: orNull(use.lastSeenMs),
-    days: use.days.map(({ day, requests, records, refused }) => ({
-      ...{ day: formatDay(day), requests, records, refused },
-    })),
-  }
-}
-type Described = ReturnType<typeof describe>
+type Described = ReturnType<typeof operatorReport>
 
 /** What is known of a key as lines of a terminal. */
 function draw(key: Described): string {
@@ -85,7 +55,7 @@ export const showKey = command({
   async run({ settings: { data, json }, args: [id = ''], clock }) {
     const nowMs = clock()
     const facts = await readRegistry(data, registry => factsOf(registry, id, nowMs))
-    const key = describe(facts, nowMs)
+    const key = operatorReport(facts, nowMs)
     await (json ? printJson(key) : print(draw(key)))
   },
 })
@@ -102,7 +72,7 @@ async function subjectOf({ keys }: Registry, id: string, address: string | undef
     return { kind: id, id: address === undefined ? null : clientBucket(address) } as const
   }
   if (address !== undefined) throw new CommandError('--address is for demo and temp', 2)
-  if ((await keys.read(id, now)) === null) throw unknownKey()
+  await findKey(keys, id, now)
   return keySubject(id)
 }
 

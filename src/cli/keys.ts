@@ -1,39 +1,25 @@
 /** Owns the `keys` commands that create, list, change and end access keys. */
 import { isatty } from 'node:tty'
 import { keyState, newKey } from '../access/key.ts'
-import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/store.ts'
+import {
+  changeKey,
+  endOf,
+  futureExpiry,
+  removeKey as removeKeyOf,
+  requirePlan,
+  rotateKey as rotateKeyOf,
+  STANDARD_PLAN,
+  unknownKey,
+} from '../access/manage.ts'
+import { TEMP_PLAN } from '../access/plan.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
-import { Expected, type Expiry, readKey } from '../config/parsers.ts'
+import { Expected, readKey } from '../config/parsers.ts'
 import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
-import { DAY_MS, formatInstant } from '../lib/time.ts'
+import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Context, command, print, printJson, say, table } from './command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
-import { resetKey, showKey, unknownKey } from './key-show.ts'
-
-const FOREVER = 100 * 365 * DAY_MS
-
-/** The expiry of a key, which must be in the future. */
-function futureExpiry(atMs: number, nowMs: number, flag: string): number {
-  if (atMs > nowMs && atMs < nowMs + FOREVER) return atMs
-  throw new CommandError(`${flag} must lie in the future, at most 100 years ahead`, 2)
-}
-
-/** When a key ends; `null`: never. */
-function endOf(expiry: Expiry | undefined, nowMs: number): number | null {
-  if (expiry === undefined || expiry.kind === 'never') return null
-  return futureExpiry(expiry.kind === 'in' ? nowMs + expiry.ms : expiry.ms, nowMs, '--expires')
-}
-
-/** @throws CommandError unless regular keys can be on this plan. */
-async function requirePlan({ plans }: Registry, plan: string): Promise<void> {
-  const names = (await plans.list())
-    .map(({ name }) => name)
-    .filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
-  if (names.includes(plan)) return
-  throw new CommandError(`there is no plan '${plan}' for keys; plans are ${names.join(', ')}`)
-}
+import { resetKey, showKey } from './key-show.ts'
 
 /** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
@@ -67,9 +53,6 @@ async function lineOfStdin(): Promise<string> {
   return line
 }
 
-/** The plan of a new key. */
-const STANDARD = 'standard'
-
 const addKey = command({
   name: 'keys add',
   summary: 'create an access key and print it once',
@@ -77,13 +60,13 @@ const addKey = command({
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { data, plan = STANDARD, label = '', expires, key: given } = settings
+    const { data, plan = STANDARD_PLAN, label = '', expires, key: given } = settings
     const nowMs = clock()
-    const expiresAt = endOf(expires, nowMs)
+    const expiresAt = endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
     const { id, isNew } = await withRegistry(data, async registry => {
-      await requirePlan(registry, plan)
+      await requirePlan(registry.plans, plan)
       return registry.keys.add({ key, label, plan, expiresAt }, nowMs)
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
@@ -206,23 +189,12 @@ const setKey = command({
     const changes = {
       ...(plan !== undefined && { plan }),
       ...(label !== undefined && { label }),
-      ...(expires !== undefined && { expiresAt: endOf(expires, nowMs) }),
+      ...(expires !== undefined && { expiresAt: endOf(expires, nowMs, '--expires') }),
     }
     if (Object.keys(changes).length === 0) {
       throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
     }
-    const key = await changeRegistry(data, async registry => {
-      const find = async () => (await registry.keys.list(nowMs)).find(each => each.id === id)
-      const known = await find()
-      if (known === undefined) throw unknownKey()
-      if (known.plan === null && plan !== undefined) {
-        throw new CommandError('this is a temporary key: its plan is temp and stays')
-      }
-      if (plan !== undefined) await requirePlan(registry, plan)
-      await registry.keys.set(id, changes)
-      return find()
-    })
-    if (key === undefined) throw unknownKey() // removed meanwhile
+    const key = await changeRegistry(data, registry => changeKey(registry, id, changes, nowMs))
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named}, ${until(key.expiresAt)}`)
   },
@@ -237,20 +209,10 @@ const rotateKey = command({
   endsAtSignal: 'by itself',
   async run({ settings: { data, overlap }, args: [id = ''], clock, signal }) {
     const nowMs = clock()
-    const untilMs = nowMs + overlap
-    if (overlap >= FOREVER) throw new CommandError('--overlap must be less than 100 years', 2)
-    const key = await changeRegistry(data, async ({ keys }) => {
-      const known = (await keys.list(nowMs)).find(each => each.id === id)
-      if (known === undefined) throw unknownKey()
-      const state = keyState(known, nowMs)
-      if (state === 'revoked') throw new CommandError('this key is revoked: make a new one')
-      if (state === 'expired') {
-        throw new CommandError('this key is expired: first extend it with keys set --expires')
-      }
-      const made = newKey(known.plan === null ? 'temp' : 'regular')
-      if (!(await keys.rotate(id, made, untilMs, nowMs))) throw unknownKey()
-      return made
-    })
+    const change = { overlapMs: overlap, option: '--overlap' }
+    const { key, untilMs } = await changeRegistry(data, registry =>
+      rotateKeyOf(registry, id, change, nowMs),
+    )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
     await printSecret(
@@ -267,11 +229,7 @@ const removeKey = command({
   settings: ['data'],
   example: 'proxylist keys remove k3x9m2ab',
   async run({ settings: { data }, args: [id = ''] }) {
-    const removal = await changeRegistry(data, ({ keys }) => keys.remove(id))
-    if (removal === 'unknown') throw unknownKey()
-    if (removal === 'not-revoked') {
-      throw new CommandError(`key ${id} is not revoked; first: proxylist keys revoke ${id}`)
-    }
+    await changeRegistry(data, registry => removeKeyOf(registry, id))
     say(`key ${id} is removed`)
   },
 })

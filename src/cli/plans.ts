@@ -1,6 +1,12 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
-import { TEMP_PREFIX } from '../access/key.ts'
-import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
+import {
+  changePlan,
+  refuseBuiltIn,
+  refuseTemporaryName,
+  removePlan as removePlanOf,
+  requireUseful,
+} from '../access/manage.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
@@ -52,27 +58,12 @@ const listPlans = command({
 
 /** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
-  if (given.startsWith(TEMP_PREFIX)) {
-    throw new CommandError(
-      `NAME must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
-      2,
-    )
-  }
+  refuseTemporaryName(given, 'NAME')
   try {
     return SETTINGS.plan.read(given)
   } catch (error) {
     throw new CommandError(`NAME must be ${error instanceof Error ? error.message : ''}`, 2)
   }
-}
-
-/** @throws CommandError for a limit that would do nothing on the plan of demo or temporary keys. */
-function requireUseful(
-  name: string,
-  { subnets, clients }: { subnets?: unknown; clients?: unknown },
-): void {
-  if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
-  if (subnets === undefined && clients === undefined) return
-  throw new CommandError(`plan ${name} counts no networks: it has no --subnets and --clients`, 2)
 }
 
 const setPlan = command({
@@ -85,17 +76,14 @@ const setPlan = command({
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
   async run({ settings: { data, enabled, ...limits }, args: [given = ''] }) {
     const name = nameOf(given)
-    requireUseful(name, limits)
-    const changes = Object.entries({
-      ...limits,
-      ...(enabled !== undefined && { enabled: enabled === 'on' }),
-    }).filter(([, limit]) => limit !== undefined)
-    const plan = await withRegistry(data, async ({ plans }) => {
-      const base = (await plans.find(name)) ?? BUILT_IN_PLANS[0]
-      const changed = { ...base, ...Object.fromEntries(changes), name } as Plan // of `limits`
-      await plans.set(changed)
-      return changed
-    })
+    const changes = Object.fromEntries(
+      Object.entries({
+        ...limits,
+        ...(enabled !== undefined && { enabled: enabled === 'on' }),
+      }).filter(([, limit]) => limit !== undefined),
+    )
+    requireUseful(name, Object.keys(changes), '--')
+    const plan = await withRegistry(data, ({ plans }) => changePlan(plans, name, changes))
     const { name: _, ...described } = describe(plan)
     const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
@@ -109,17 +97,8 @@ const removePlan = command({
   settings: ['data'],
   example: 'proxylist plans remove small',
   async run({ settings: { data }, args: [name = ''] }) {
-    if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
-      throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
-    }
-    const removal = await changeRegistry(data, ({ plans }) => plans.remove(name))
-    if (removal.kind === 'in-use') {
-      const keys = `${removal.keys}, revoked ones included`
-      throw new CommandError(`plan ${name} is used by keys (${keys}); it stays`)
-    }
-    if (removal.kind === 'unknown') {
-      throw new CommandError('there is no plan of this name; see proxylist plans list')
-    }
+    refuseBuiltIn(name)
+    await changeRegistry(data, ({ plans }) => removePlanOf(plans, name))
     say(`plan ${name} is removed`)
   },
 })

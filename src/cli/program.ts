@@ -10,6 +10,7 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
+import { consoleCommand } from './console.ts'
 import { doctorCommand } from './doctor.ts'
 import { FEED_COMMANDS } from './feeds.ts'
 import { geoipCommand } from './geoip.ts'
@@ -32,6 +33,7 @@ export const COMMANDS: readonly Command[] = [
   listCommand,
   ...KEY_COMMANDS,
   ...PLAN_COMMANDS,
+  consoleCommand,
   statsCommand,
   backupCommand,
   restoreCommand,

@@ -4,6 +4,7 @@ import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import {
   ACCESS_FILE,
   createApp,
+  createLogTap,
   openMemoryList,
   openServerFeeds,
   openServerList,
@@ -29,6 +30,7 @@ import { command } from './command.ts'
 import { linesOf, startFetch } from './feed-process.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
+import { checkConsole, startConsole } from './serve-console.ts'
 import { untilAborted } from './signals.ts'
 
 /** How often the supervisors of the databases verify them. */
@@ -69,6 +71,7 @@ export const serveCommand = command({
     if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
     }
+    checkConsole(settings)
     openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
     await withResource(
@@ -111,12 +114,15 @@ async function serve(serving: Serving): Promise<void> {
   const onFailure = reportTo(log)
   const manager = await createNotifier(serviceManager(), log.say)
   const jobs = await startJobs(serving)
+  let admin: Awaited<ReturnType<typeof startConsole>> | null = null
   try {
     const { streamer, stats } = list
     const stores = { keys, usage, proxies: list, streamer, stats }
-    const app = createApp(stores, settings, clock, log)
+    const tap = settings.adminListen === undefined ? null : createLogTap(log)
+    const app = createApp(stores, settings, clock, tap?.log ?? log)
     const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)
+    admin = tap && (await startConsole(serving, app, tap))
     if (feeds.length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
       log.say(`the list is empty; fill it with: proxylist import FILE --data ${settings.data}`)
     }
@@ -130,10 +136,12 @@ async function serve(serving: Serving): Promise<void> {
     log.say('stopping')
     app.releaseDelayed()
     app.refuseWaiting()
+    admin?.close()
     manager.stopping('finishing requests in flight')
-    await drain(server, settings.grace)
+    await Promise.all([server, admin?.server].map(each => each && drain(each, settings.grace)))
     await app.logUnfinished()
   } finally {
+    admin?.close()
     for (const job of jobs) job.stop()
     await log.close()
     manager.close()

@@ -1,4 +1,4 @@
-/** Owns binding the service to a TCP port or a unix socket. */
+/** Owns binding a service to a TCP port or a unix socket. */
 import { lookup } from 'node:dns/promises'
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { isIP } from 'node:net'
@@ -14,17 +14,24 @@ import type { HttpApp } from './app.ts'
  * neither.
  */
 const IDLE_TIMEOUT_SECONDS = 28
-/** No route reads a body. */
+/** No route of the list reads a body. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
 export type ListenSettings = Settings<'listen' | 'socketMode'>
 
+/** What answers requests; `server` is set before the first one comes. */
+export type Listening = Pick<HttpApp, 'fetch' | 'server'>
+
 /**
- * Starts listening; returns the address to show and the running server, which removes its socket
- * when it stops.
+ * Starts listening; returns the address, as it is and as it is shown, and the running server, which
+ * removes its socket when it stops. `bodyBytesMax`: the longest body of a request.
  * @throws CommandError when the address cannot be bound.
  */
-export async function listen(service: HttpApp, { listen: where, socketMode }: ListenSettings) {
+export async function listen(
+  service: Listening,
+  { listen: where, socketMode }: ListenSettings,
+  bodyBytesMax = REQUEST_BODY_MAX_BYTES,
+) {
   if (where.kind === 'unix') await removeStaleSocket(where.path)
   try {
     // Not `service.listen`: it registers routes and WebSockets, too, and Bun 1.4.4 sends a
@@ -33,7 +40,7 @@ export async function listen(service: HttpApp, { listen: where, socketMode }: Li
       // Bun's types declare idleTimeout for ports only, but it works for unix sockets, too.
       ...(addressOf(where) as Extract<Listen, { kind: 'tcp' }>),
       development: false,
-      maxRequestBodySize: REQUEST_BODY_MAX_BYTES,
+      maxRequestBodySize: bodyBytesMax,
       idleTimeout: IDLE_TIMEOUT_SECONDS,
       reusePort: false,
       fetch: service.fetch,
@@ -45,7 +52,7 @@ export async function listen(service: HttpApp, { listen: where, socketMode }: Li
   // Until here, the umask lets nobody but its owner connect.
   if (where.kind === 'unix') chmodSync(where.path, socketMode)
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
-  return { server, shown: show(at) }
+  return { server, at, shown: show(at) }
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>
@@ -82,7 +89,8 @@ const SOCKET_REASONS: { readonly [code: string]: string } = {
 const addressOf = (where: Listen) =>
   where.kind === 'unix' ? { unix: where.path } : { hostname: where.hostname, port: where.port }
 
-function show(where: Listen): string {
+/** An address as sentences have it. */
+export function show(where: Listen): string {
   if (where.kind === 'unix') return `unix:${where.path}`
   const { hostname, port } = where
   return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`

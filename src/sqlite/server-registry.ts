@@ -3,11 +3,17 @@
  * is in place.
  */
 import { join } from 'node:path'
-import type { KeyReader, UsageStore } from '../access/store.ts'
+import type { KeyReader, Registry, UsageStore } from '../access/store.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
+import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { type OpenMode, requireHeader } from './database.ts'
 import { createCheckpointer } from './integrity/checkpoint.ts'
-import { closeSafely, fingerprintOf, requireInPlace } from './integrity/file-stamp.ts'
+import {
+  closeSafely,
+  type Fingerprint,
+  fingerprintOf,
+  requireInPlace,
+} from './integrity/file-stamp.ts'
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
 
@@ -27,6 +33,41 @@ function createProbe(write: () => void): () => void {
   }
 }
 
+type Opened = ReturnType<typeof openRegistry> & { fingerprint: Fingerprint | null }
+type Use = <T>(work: (opened: Opened) => T) => T
+
+/** Keys and plans as the server reads and changes them, on its one connection. */
+function createOwnKeys(use: Use, file: string) {
+  /** Changes keys or plans in one transaction, which waits for those of other processes. */
+  const change = <T>(work: (opened: Opened) => T): T =>
+    use(opened => {
+      const result = takeLock(() => work(opened), LOCK_WAIT)
+      opened.keys.forget()
+      requireInPlace(file, opened.fingerprint)
+      return result
+    })
+  const keys: KeyReader & Registry['keys'] = {
+    find: key => use(registry => registry.keys.find(key)),
+    list: nowMs => use(registry => registry.keys.list(nowMs)),
+    read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
+    count: nowMs => use(registry => registry.keys.count(nowMs)),
+    dump: () => use(registry => registry.keys.dump()),
+    load: (stored, isTrial) => change(registry => registry.keys.load(stored, isTrial)),
+    add: (key, nowMs) => change(registry => registry.keys.add(key, nowMs)),
+    set: (id, changes) => change(registry => registry.keys.set(id, changes)),
+    rotate: (...rotation) => change(registry => registry.keys.rotate(...rotation)),
+    revoke: (id, nowMs) => change(registry => registry.keys.revoke(id, nowMs)),
+    remove: id => change(registry => registry.keys.remove(id)),
+  }
+  const plans: Registry['plans'] = {
+    list: () => use(registry => registry.plans.list()),
+    find: name => use(registry => registry.plans.find(name)),
+    set: plan => change(registry => registry.plans.set(plan)),
+    remove: name => change(registry => registry.plans.remove(name)),
+  }
+  return { keys, plans }
+}
+
 /**
  * Keys, plans and usage in `dir`; `tick` is to be called every second.
  * @throws what `openRegistry` throws when they cannot be opened at first.
@@ -37,7 +78,6 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     ...openRegistry(dir, { isServer: true, ...mode }),
     fingerprint: fingerprintOf(file),
   })
-  type Opened = ReturnType<typeof open>
   const supervised = supervise(open(), {
     file,
     reopen: () => open({ mustExist: true }),
@@ -71,7 +111,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       return result
     })
   const probe = createProbe(() => write(usage => usage.probe()))
-  const keys: KeyReader = { find: key => use(registry => registry.keys.find(key)) }
+  const { keys, plans } = createOwnKeys(use, file)
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
     giveBack: batch => write(store => store.giveBack(batch)),
@@ -87,6 +127,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
   }
   return {
     keys,
+    plans,
     usage,
     health,
     hasKeys: (): boolean => use(registry => registry.keys.hasAny()),

@@ -362,6 +362,7 @@ const OPERATOR = {
   allowShrink: SWITCH,
   replace: SWITCH,
   force: SWITCH,
+  progress: SWITCH,
   strict: SWITCH,
   json: SWITCH,
   plan: {

@@ -47,26 +47,39 @@ function pageDocument({ name, text, gzip, zstd }: PageFile): Document {
   return documentOf({ identity: Buffer.from(text), gzip: decode(gzip), zstd: decode(zstd) }, fields)
 }
 
-/** The routes of a page whose files `load` brings, at the first request for any. */
-export function pageRoutes(load: () => Promise<readonly PageFile[]>): { [path: string]: Route } {
+type Load = () => Promise<readonly PageFile[]>
+
+/** Finds the document of a path among the files that `load` brings, at the first request for any. */
+function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
-  const find = async (path: string): Promise<Document | undefined> => {
+  const pathOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
+  return async url => {
     documents ??= load().then(
-      files =>
-        new Map(
-          files.map(file => [
-            file.name === 'index.html' ? '/' : `/-/${file.name}`,
-            pageDocument(file),
-          ]),
-        ),
+      files => new Map(files.map(file => [pathOf(file.name), pageDocument(file)])),
     )
-    return (await documents).get(path)
+    return (await documents).get(new URL(url).pathname) ?? null
   }
+}
+
+/** The routes of a page with these files. */
+export function pageRoutes(load: Load): { [path: string]: Route } {
+  const find = createFinder(load)
   const route: Route = async (incoming, end) => {
     const { request } = incoming
-    const document = await find(new URL(request.url).pathname)
-    if (document === undefined) return notFound(incoming, end)
+    const document = await find(request.url)
+    if (document === null) return notFound(incoming, end)
     return end(documentReply(document, request.headers))
   }
   return { '/': route, '/-/*': route }
+}
+
+/** Answers GET requests for the files of a page without the service; `null` for other paths. */
+export function servePage(load: Load): (request: Request) => Promise<Response | null> {
+  const find = createFinder(load)
+  return async request => {
+    const document = await find(request.url)
+    if (document === null) return null
+    const { status, headers, body } = documentReply(document, request.headers)
+    return new Response(body.kind === 'whole' ? body.content : null, { status, headers })
+  }
 }

@@ -1,4 +1,5 @@
 /** Owns the port of feeds: what fetching them requires of a store. */
+import { formatInstant } from '../../lib/time.ts'
 import type { Validators } from './download.ts'
 
 /** What is known of a feed. Instants are Unix milliseconds. */
@@ -36,3 +37,14 @@ export interface FeedStore {
   /** Adds what is new, due now, and removes feeds that are not among these. */
   keepOnly(feeds: readonly FeedKey[], nowMs: number): void
 }
+
+const instantOf = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
+
+/** A state as operators see it, with times as ISO 8601 (contract G1). */
+export const describeState = (state: FeedState) => ({
+  source: state.source,
+  last_success: instantOf(state.lastSuccessAt),
+  rows: state.rows,
+  error: state.error === '' ? null : state.error,
+  next_try: instantOf(state.nextTryAt),
+})

@@ -219,6 +219,8 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     /** Reads what is read only when it is needed. @throws StoreError when it is damaged. */
     readHistory: content.history.readAll,
 
+    countUsed: (day: number): number => content.subjects.countUsed(day),
+
     /** Subjects with an admission that lies after `timeMs`. */
     after: (timeMs: number): Subject[] => content.subjects.after(timeMs),
 

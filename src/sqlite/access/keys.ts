@@ -46,7 +46,11 @@ const LISTED = `
       as oldSecretUntil
   from keys k ${PLAN_OF_KEY}`
 
-type UsageReader = { peek(batch: readonly Subject[]): Usage[] }
+type UsageReader = {
+  peek(batch: readonly Subject[]): Usage[]
+  /** How many keys have sent requests on a UTC day or later. */
+  countUsed(day: number): number
+}
 type ListRow = Omit<ListedKey, 'requestsToday' | 'isEnabled'> & { isEnabled: 0 | 1 }
 
 /** All keys, or the one with an id. */
@@ -82,7 +86,7 @@ function createKeyReader(db: Database) {
     `select ${PLAN_COLUMNS} from plans p where name = ?`,
   )
 
-  // A record stays right until another connection commits: the server itself changes no key.
+  // A record stays right until another connection commits, or `forget` is called.
   const known = createBoundedMap<string, KeyRecord>(KEYS_MAX)
   const plans = new Map<string, Plan>()
   const version = oncePerTurn(dataVersionOf(db))
@@ -93,6 +97,12 @@ function createKeyReader(db: Database) {
     const plan = plans.get(row.name) ?? toPlan(row)
     plans.set(row.name, plan)
     return plan
+  }
+
+  /** Forgets all records: call this when this connection changes keys or plans. */
+  function forget(): void {
+    known.clear()
+    plans.clear()
   }
 
   function findDemo(): KeyRecord | null {
@@ -112,13 +122,11 @@ function createKeyReader(db: Database) {
   }
 
   return {
+    forget,
     /** The key's record, valid or not; `null` when there is no such key. */
     find(key: string): KeyRecord | null {
       const current = version()
-      if (current !== knownVersion) {
-        known.clear()
-        plans.clear()
-      }
+      if (current !== knownVersion) forget()
       knownVersion = current
       const record = known.get(key)
       if (record) return record
@@ -155,13 +163,25 @@ function createRotate(db: Database) {
   }).immediate
 }
 
+/** What counts keys. */
+function createKeyCount(db: Database, usage: UsageReader) {
+  const select = db.prepare<{ n: number }, []>(
+    'select count(*) as n from keys where revoked_at is null',
+  )
+  return (nowMs: number): { total: number; usedToday: number } => ({
+    total: select.get()?.n ?? 0,
+    usedToday: usage.countUsed(utcDay(nowMs)),
+  })
+}
+
 /** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
-  const { find, idOf } = createKeyReader(db)
+  const { find, idOf, forget } = createKeyReader(db)
   const { dump, load } = createKeyDump(db, idOf)
 
   return {
     find,
+    forget,
     dump,
     load,
 
@@ -218,7 +238,9 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     read: (id: string, nowMs: number): ListedKey | null =>
       listKeys(db, usage, nowMs, id)[0] ?? null,
 
+    count: createKeyCount(db, usage),
+
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,
-  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean }
+  } satisfies KeyReader & Registry['keys'] & { hasAny(): boolean; forget(): void }
 }

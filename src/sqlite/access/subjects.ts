@@ -208,6 +208,13 @@ export function createSubjects(chunks: number) {
     ofReset: ([, id, , kind]: ResetEntry): Known[] =>
       (id === '' ? [...byId[kind].values()] : [byId[kind].get(id)]).filter(known => known != null),
 
+    /** How many keys have sent requests on a UTC day or later. */
+    countUsed(day: number): number {
+      let used = 0
+      for (const usage of byId.key.values()) if (usage.day >= day && usage.requests > 0) used += 1
+      return used
+    },
+
     /** Subjects whose last admission lies after `timeMs`. */
     after: (timeMs: number): Subject[] =>
       Object.values(byId).flatMap(known => after(known, timeMs)),

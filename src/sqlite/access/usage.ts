@@ -54,7 +54,7 @@ export const LOCK_WAIT: LockWait = {
  * all of them often find the lock taken. Attempts at short intervals find it free between two.
  * @throws SQLITE_BUSY when it is not free in time.
  */
-export function takeLock(begin: () => void, { msMax, pause, stopwatch }: LockWait): void {
+export function takeLock<T>(begin: () => T, { msMax, pause, stopwatch }: LockWait): T {
   const waitedMs = stopwatch()
   for (;;) {
     try {
@@ -227,6 +227,11 @@ export function createUsageStore(
         admissions.append(['reset', id ?? '', nowMs, kind, part])
         if (part !== 'window' && id !== null) networks.removeOf({ kind, id })
       }),
+    /** How many keys have sent requests on a UTC day or later. */
+    countUsed(day: number): number {
+      admissions.catchUp()
+      return admissions.countUsed(day)
+    },
     /** Subjects with an admission that lies after `timeMs`. */
     after(timeMs: number): Subject[] {
       admissions.catchUp()

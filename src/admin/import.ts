@@ -1,0 +1,221 @@
+/**
+ * Owns imports that are sent by the console: the upload goes into a file without a name, which a
+ * process of the program itself then imports, so that the list is locked only while it is imported,
+ * and one that is cut off changes nothing.
+ */
+import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { SettingName } from '../config/settings.ts'
+import { reasonOf } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { AdminError } from './errors.ts'
+import { refuseForms } from './guard.ts'
+import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
+
+/** Largest list, in bytes. */
+export const IMPORT_BYTES_MAX = 2 ** 30
+/** What the listener itself refuses, before anybody could say why. */
+export const UPLOAD_BYTES_MAX = 2 * IMPORT_BYTES_MAX
+/** Most imports at once; those that are read wait for each other. */
+export const IMPORTS_MAX = 4
+/** Time between two lines of progress, which keep the connection from being idle, too. */
+const PROGRESS_MS = SECOND_MS
+/** Longest name of a file that is shown, in characters. */
+const NAME_MAX = 200
+/** Most messages of an import, and their length in characters, as far as they are kept. */
+const MESSAGES_MAX = 50
+const MESSAGE_MAX = 500
+
+/** The settings of `import` that a query may have. */
+const OPTIONS = [
+  ...(['format', 'type', 'map', 'pingUnit', 'replace'] as const),
+  ...(['allowEmpty', 'allowShrink', 'strict'] as const),
+]
+type Texts = { readonly [name in SettingName]?: string }
+
+/** How a process that imports has ended. */
+export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
+export type RunningImport = {
+  ended: Promise<ImportEnd>
+  /** How much of the file it has taken. */
+  bytesRead(): number
+  kill(): void
+}
+
+export type ImportParts = {
+  /** The data directory, where uploads wait. */
+  dir: string
+  /** Imports what is read from an open file; `null` where the list cannot be changed. */
+  run: ((options: Texts, fd: number) => RunningImport) | null
+  /** Smaller in tests. */
+  bytesMax?: number
+}
+
+/** The name that the first word of a command's messages stands for: it reads stdin. */
+const STDIN = /^\(stdin\)(?=:)/gm
+
+/** Lines of the command as they may be shown: without folders, with the name that the browser gave. */
+function messagesOf(text: string, dir: string, name: string): string[] {
+  return text
+    .replace(STDIN, () => name)
+    .replaceAll(join(dir, '/'), '')
+    .split('\n')
+    .filter(line => line !== '')
+    .slice(-MESSAGES_MAX)
+    .map(line => line.slice(0, MESSAGE_MAX))
+}
+
+/** The last line of the answer, which says how the import has ended. */
+function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string, name: string): object {
+  const own = stderr.replace(/^proxylist: /gm, '').replace(STDIN, () => name)
+  const messages = messagesOf(own, dir, name)
+  if (isDone) return { kind: 'done', ...JSON.parse(stdout), messages }
+  return {
+    kind: 'failed',
+    message: messages.pop() ?? 'it was ended; the list is as it was',
+    messages,
+  }
+}
+
+const tooLarge = (bytesMax: number): AdminError =>
+  new AdminError('BODY_TOO_LARGE', `a list may have at most ${bytesMax / 2 ** 20} MiB`)
+
+/** Files that uploads are stored in, so that two of them have different names. */
+let uploads = 0
+
+/**
+ * Stores the body of a request in a file without a name; returns a descriptor to read it, which the
+ * caller closes. @throws AdminError when it is too large, cut off, or cannot be stored.
+ */
+async function store(request: Request, dir: string, bytesMax: number): Promise<number> {
+  const { body, headers } = request
+  const announced = headers.get('content-length')
+  if (Number(announced ?? 0) > bytesMax) throw tooLarge(bytesMax)
+  uploads += 1
+  const file = join(dir, `console-upload-${process.pid}-${uploads}`)
+  let written: number | null = null
+  let read: number | null = null
+  try {
+    written = openSync(file, 'wx', 0o600)
+    read = openSync(file, 'r')
+    unlinkSync(file)
+    const bytes = await copy(body, written, bytesMax)
+    if (announced !== null && Number(announced) !== bytes) throw cutOff()
+    const kept = read
+    read = null
+    return kept
+  } finally {
+    for (const fd of [written, read]) if (fd !== null) closeSync(fd)
+  }
+}
+
+const cutOff = (): AdminError =>
+  new AdminError('INVALID_PARAMETER', 'the upload was cut off; the list is as it was')
+
+/** Copies a body into an open file; returns its length. */
+async function copy(body: Request['body'], fd: number, bytesMax: number): Promise<number> {
+  const reader = body?.getReader()
+  let bytes = 0
+  for (;;) {
+    const { done, value } = (await reader?.read().catch(() => {
+      throw cutOff()
+    })) ?? { done: true }
+    if (done || value === undefined) return bytes
+    bytes += value.length
+    if (bytes > bytesMax) throw tooLarge(bytesMax)
+    writeAll(fd, value)
+  }
+}
+
+function writeAll(fd: number, chunk: Uint8Array): void {
+  try {
+    for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+  } catch (error) {
+    throw new AdminError('STORAGE_FAILED', `the upload could not be stored: ${reasonOf(error)}`)
+  }
+}
+
+/** The lines of an answer: progress while the import runs, then how it ended. */
+function linesOf(
+  { ended, bytesRead, kill }: RunningImport,
+  last: (end: ImportEnd) => object,
+): ReadableStream<Uint8Array> {
+  const lineOf = (value: object): Uint8Array => Buffer.from(`${JSON.stringify(value)}\n`)
+  const over = ended.then(last)
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { promise: pause, resolve } = Promise.withResolvers<null>()
+        const timer = setTimeout(() => resolve(null), PROGRESS_MS)
+        const line = await Promise.race([over, pause])
+        clearTimeout(timer)
+        controller.enqueue(lineOf(line ?? { kind: 'progress', bytes: bytesRead() }))
+        if (line !== null) controller.close()
+      },
+      cancel: kill,
+    },
+    { highWaterMark: 0 },
+  )
+}
+
+/** The options of a query, as text by setting. @throws AdminError naming a bad one. */
+function optionsOf(url: string): { name: string; options: Texts } {
+  const names = new Map(OPTIONS.map(option => [wireName(option), option]))
+  const { name = 'list', ...given } = readQuery(url, ['name', ...names.keys()])
+  const texts = Object.fromEntries(Object.entries(given).filter(([, text]) => text !== ''))
+  readMembers(texts, OPTIONS)
+  const options = Object.fromEntries(
+    [...names].map(([wire, option]) => [option, texts[wire] ?? '']),
+  )
+  const shown = name.replace(/\p{Cc}/gu, ' ').slice(0, NAME_MAX)
+  return { name: shown, options }
+}
+
+/** Imports of the console; `close` ends those that are running. */
+export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportParts) {
+  const running = new Set<RunningImport>()
+  let begun = 0
+
+  async function start(request: Request): Promise<Replied> {
+    refuseForms(request)
+    if (run === null) {
+      throw new AdminError(
+        'CONFLICT',
+        'the sample list is built in: nothing can be imported into it',
+      )
+    }
+    const { name, options } = optionsOf(request.url)
+    if (begun >= IMPORTS_MAX) {
+      throw new AdminError('CONFLICT', `${IMPORTS_MAX} imports are under way; try again after one`)
+    }
+    begun += 1
+    let fd: number | null = null
+    const end = (): void => {
+      begun -= 1
+      if (fd !== null) closeSync(fd)
+    }
+    try {
+      fd = await store(request, dir, bytesMax)
+    } catch (error) {
+      end()
+      throw error
+    }
+    const one = run(options, fd)
+    running.add(one)
+    request.signal.addEventListener('abort', one.kill, { once: true })
+    if (request.signal.aborted) one.kill()
+    const lines = linesOf(one, ended => lastLine(ended, dir, name))
+    void one.ended.then(() => {
+      running.delete(one)
+      end()
+    })
+    return { kind: 'lines', lines }
+  }
+
+  return {
+    routes: { '/console/import': { POST: ({ request }) => start(request) } } satisfies AdminRoutes,
+    close(): void {
+      for (const { kill } of running) kill()
+    },
+  }
+}

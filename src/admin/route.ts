@@ -1,0 +1,170 @@
+/**
+ * Owns what a route of the admin listener is, finding the one of a request, and reading what a
+ * request brings: the members of a JSON object and the parameters of a query, with the parsers and
+ * the sentences of the command line.
+ */
+import { Expected } from '../config/parsers.ts'
+import { SETTINGS, type SettingName, type Settings } from '../config/settings.ts'
+import { nearest } from '../lib/did-you-mean.ts'
+import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import { shownName } from '../lib/redact.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { AdminError } from './errors.ts'
+import { requireJson } from './guard.ts'
+
+/** A request that may be answered, and when it arrived; `name` is what stands for `*` in its path. */
+export type Asked = { request: Request; name: string; nowMs: number }
+
+/** What a route answers: a value, which becomes JSON; a text; or JSON lines while they are made. */
+export type Replied =
+  | { kind: 'value'; status: 200 | 201; value: unknown }
+  | { kind: 'text'; text: string; type: string }
+  | { kind: 'lines'; lines: ReadableStream<Uint8Array> }
+
+export const ok = (value: unknown): Replied => ({ kind: 'value', status: 200, value })
+export const created = (value: unknown): Replied => ({ kind: 'value', status: 201, value })
+
+/** Answers a request. @throws what `toAdminError` takes. */
+export type AdminRoute = (asked: Asked) => Awaitable<Replied>
+
+/** Routes by path, in which `*` stands for one segment, and method. */
+export type AdminRoutes = { readonly [path: string]: { readonly [method: string]: AdminRoute } }
+
+/** The text of a segment of a path. @throws AdminError NOT_FOUND when it is malformed. */
+function decodeSegment(segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    throw nothingHere()
+  }
+}
+
+const nothingHere = (): AdminError => new AdminError('NOT_FOUND', 'nothing is served here')
+
+/** The route of a method and path. @throws AdminError NOT_FOUND, METHOD_NOT_ALLOWED */
+export function findRoute(
+  routes: AdminRoutes,
+  method: string,
+  path: string,
+): { route: AdminRoute; name: string } {
+  const segments = path.split('/')
+  for (const [pattern, methods] of Object.entries(routes)) {
+    const parts = pattern.split('/')
+    const fits = (part: string, i: number): boolean =>
+      part === '*' ? segments[i] !== '' : part === segments[i]
+    if (parts.length !== segments.length || !parts.every(fits)) continue
+    const route = Object.hasOwn(methods, method) ? methods[method] : undefined
+    const allowed = Object.keys(methods)
+    if (route === undefined) {
+      const which = allowed.join(' and ')
+      throw new AdminError('METHOD_NOT_ALLOWED', `only ${which} can be done here`, allowed)
+    }
+    return { route, name: decodeSegment(segments[parts.indexOf('*')] ?? '') }
+  }
+  throw nothingHere()
+}
+
+const invalid = (message: string): AdminError => new AdminError('INVALID_PARAMETER', message)
+
+/** Largest body of JSON, in bytes. */
+export const JSON_BYTES_MAX = 64 * 1024
+
+const tooLong = (): AdminError =>
+  new AdminError('BODY_TOO_LARGE', `the body may have at most ${JSON_BYTES_MAX / 1024} KiB`)
+
+async function readText({ body, headers }: Request): Promise<string> {
+  if (Number(headers.get('content-length') ?? 0) > JSON_BYTES_MAX) throw tooLong()
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let text = ''
+  let bytes = 0
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length
+    if (bytes > JSON_BYTES_MAX) throw tooLong()
+    text += decoder.decode(chunk, { stream: true })
+  }
+  return text + decoder.decode()
+}
+
+const isObject = (value: unknown): value is { [member: string]: unknown } =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The object in the body of a request. @throws AdminError when there is none. */
+export async function readObject(request: Request): Promise<{ [member: string]: unknown }> {
+  requireJson(request)
+  let value: unknown
+  try {
+    value = JSON.parse(await readText(request))
+  } catch (error) {
+    if (error instanceof AdminError) throw error
+    throw invalid('the body must be a JSON object in UTF-8')
+  }
+  if (isObject(value)) return value
+  throw invalid('the body must be a JSON object')
+}
+
+/** A value of JSON as the command line would spell it; `null` when it has no such form. */
+function spell(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  if (isObject(value) && 'requests' in value && 'seconds' in value) {
+    return `${value.requests}/${value.seconds}s`
+  }
+  return null
+}
+
+/** Names of members that are settings, as they are written on the wire: `ping_unit`. */
+export const wireName = (name: string): string =>
+  name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+
+/** Values of the settings that were given. */
+type Members<N extends SettingName> = { [K in N]?: Exclude<Settings<N>[K], undefined> }
+
+/**
+ * What members of a request mean, by the parsers of the command line. `names` are those that may be
+ * given; a `null` member is spelled as `nullAs` has it.
+ * @throws AdminError naming a member that is not known, or what it accepts.
+ */
+export function readMembers<N extends SettingName>(
+  given: { readonly [member: string]: unknown },
+  names: readonly N[],
+  nullAs: { readonly [name in N]?: string } = {},
+): Members<N> {
+  const known = new Map(names.map(name => [wireName(name), name]))
+  const read = Object.entries(given).map(([member, value]) => {
+    const name = known.get(member)
+    if (name === undefined) throw invalid(unknownMember(member, [...known.keys()]))
+    const text = value === null ? (nullAs[name] ?? null) : spell(value)
+    try {
+      if (text === null) throw new Expected('a string or a number')
+      return [name, SETTINGS[name].read(text)]
+    } catch (error) {
+      if (error instanceof Expected) throw invalid(`${member} must be ${error.message}`)
+      throw error
+    }
+  })
+  return Object.fromEntries(read) as Members<N> // the table says what each parser returns
+}
+
+function unknownMember(member: string, names: readonly string[]): string {
+  const near = nearest(member, names)
+  const hint =
+    near === null ? `; it may have ${names.join(', ') || 'none'}` : `; did you mean '${near}'?`
+  return `unknown member${shownName(member, '', near !== null)}${hint}`
+}
+
+/** The parameters of a query, each given once. @throws AdminError for others. */
+export function readQuery(url: string, names: readonly string[]): { [name: string]: string } {
+  const found: { [name: string]: string } = {}
+  for (const { name, value } of splitQueryString(queryStringOf(url))) {
+    if (name === null || value === null) throw invalid('the query must be valid UTF-8')
+    if (!names.includes(name)) throw invalid(unknownParameter(name, names))
+    if (Object.hasOwn(found, name)) throw invalid(`${name} may be given only once`)
+    found[name] = value
+  }
+  return found
+}
+
+function unknownParameter(name: string, names: readonly string[]): string {
+  if (names.length === 0) return 'this takes no parameters'
+  return unknownMember(name, names).replace('member', 'parameter')
+}

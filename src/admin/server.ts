@@ -1,0 +1,135 @@
+/**
+ * Owns the admin listener (contract G3): which requests are answered, in which order they are
+ * checked, and the header fields and bodies of all answers. What each path does is in the routes.
+ */
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import type { AuthThrottle } from '../access/auth-throttle.ts'
+import { clientBucket } from '../access/entitlements.ts'
+import type { Listen } from '../config/parsers.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import type { Log } from '../lib/log.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { AdminError, adminErrorBody, toAdminError } from './errors.ts'
+import { guard } from './guard.ts'
+import { type AdminRoutes, findRoute, type Replied } from './route.ts'
+import { checkToken } from './token.ts'
+
+export type AdminParts = {
+  /** The data directory, which has the token. */
+  dir: string
+  routes: AdminRoutes
+  /** Answers requests for files of the console; `null` for any other. */
+  pages: (request: Request) => Promise<Response | null>
+  /** Header fields of every answer. */
+  fields: { readonly [name: string]: string }
+  /** The metrics as text, and their type. */
+  metrics: () => Promise<{ text: string; type: string }>
+  /** Whether metrics are answered without a token. */
+  metricsOpen: boolean
+  /** Delays refusals to clients that send many wrong tokens. */
+  throttle: AuthThrottle
+  clock: Clock
+  log: Pick<Log, 'sayRepeated'>
+}
+
+const METRICS_PATH = '/metrics'
+/** Shorter bodies are not worth compressing. */
+const COMPRESS_MIN_BYTES = 1024
+const compress = promisify(gzip)
+
+const LINES_TYPE = 'application/x-ndjson'
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/** The token of a request. @throws AdminError TOKEN_MISSING */
+function tokenOf({ headers }: Request): string {
+  const token = /^Bearer +(\S+)$/i.exec(headers.get('authorization')?.trim() ?? '')?.[1]
+  if (token !== undefined) return token
+  throw new AdminError('TOKEN_MISSING', 'a token is required: Authorization: Bearer TOKEN')
+}
+
+/** Returns a function that lets requests with the token pass. */
+function createAuthentication({ dir, throttle, clock }: AdminParts) {
+  /** @throws AdminError TOKEN_MISSING, TOKEN_INVALID, which is delayed after many wrong ones. */
+  return async (request: Request, ip: string): Promise<void> => {
+    const found = checkToken(dir, tokenOf(request))
+    if (found === 'right') return
+    await throttle.failed(clientBucket(ip), clock())
+    throw new AdminError(
+      'TOKEN_INVALID',
+      found === 'none'
+        ? 'there is no token yet; make one with: proxylist console'
+        : 'this token is not valid, or no longer; make a new one with: proxylist console',
+    )
+  }
+}
+
+/** The listener as a function from requests to responses, which never rejects. */
+export function createAdmin(parts: AdminParts) {
+  const { routes, pages, fields, metrics, metricsOpen, clock, log } = parts
+  const authenticate = createAuthentication(parts)
+  const plain = { ...fields, 'cache-control': 'no-store' }
+
+  async function send(request: Request, status: number, text: string, type: string) {
+    const accepts = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '')
+    const own = { ...plain, 'content-type': type, vary: 'Accept-Encoding' }
+    if (!accepts || text.length < COMPRESS_MIN_BYTES) {
+      return new Response(text, { status, headers: own })
+    }
+    const headers = { ...own, 'content-encoding': 'gzip' }
+    return new Response(await compress(text), { status, headers })
+  }
+
+  function respond(request: Request, replied: Replied): Awaitable<Response> {
+    if (replied.kind === 'lines') {
+      return new Response(replied.lines, { headers: { ...plain, 'content-type': LINES_TYPE } })
+    }
+    if (replied.kind === 'text') return send(request, 200, replied.text, replied.type)
+    return send(request, replied.status, JSON.stringify(replied.value), JSON_TYPE)
+  }
+
+  async function answer(request: Request, where: Listen, ip: string): Promise<Response> {
+    const nowMs = clock()
+    guard(request, where)
+    const { method } = request
+    const path = new URL(request.url).pathname
+    const page = method === 'GET' ? await pages(request) : null
+    if (page !== null) return page
+    if (!(path === METRICS_PATH && metricsOpen)) await authenticate(request, ip)
+    const { route, name } = findRoute(routesWithMetrics, method, path)
+    return respond(request, await route({ request, name, nowMs }))
+  }
+
+  const routesWithMetrics: AdminRoutes = {
+    ...routes,
+    [METRICS_PATH]: {
+      async GET() {
+        return { kind: 'text', ...(await metrics()) }
+      },
+    },
+  }
+
+  function refuse(thrown: unknown): Response {
+    const error = toAdminError(thrown)
+    if (error.code === 'INTERNAL_ERROR') {
+      const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
+      log.sayRepeated(`the console failed: ${messageOf(thrown)}`, `the console failed: ${cause}`)
+    } else if (thrown instanceof StoreError) {
+      log.sayRepeated(
+        `the console failed: ${thrown.message}`,
+        `the console failed: ${thrown.message}`,
+      )
+    }
+    const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
+    if (error.status === 401) headers['www-authenticate'] = 'Bearer'
+    if (error.allow.length > 0) headers.allow = error.allow.join(', ')
+    return new Response(adminErrorBody(error, clock()), { status: error.status, headers })
+  }
+
+  return {
+    /** Answers a request that came from `ip` to the listener at `where`. */
+    handle: (request: Request, where: Listen, ip: string): Promise<Response> =>
+      answer(request, where, ip).catch(refuse),
+  }
+}

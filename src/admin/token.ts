@@ -1,0 +1,61 @@
+/**
+ * Owns the token of the admin listener: 256 random bits, of which the data directory holds the
+ * SHA-256. There is one at a time; a new one ends the one before, also in a running server.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { codeOf, StoreError, systemReasonOf } from '../lib/errors.ts'
+
+/** The file in the data directory. */
+export const TOKEN_FILE = 'admin-token'
+
+const TOKEN_BYTES = 32
+const HASH = /^[0-9a-f]{64}\n$/
+
+/** A new random token: 43 characters that need no escaping in a URL. */
+export const newToken = (): string =>
+  Buffer.from(crypto.getRandomValues(new Uint8Array(TOKEN_BYTES))).toString('base64url')
+
+const hashOf = (token: string): string => new Bun.CryptoHasher('sha256').update(token).digest('hex')
+
+/** The hash that is stored in `dir`; `null` when no token was made. @throws StoreError */
+function storedHash(dir: string): string | null {
+  const file = join(dir, TOKEN_FILE)
+  try {
+    const text = readFileSync(file, 'latin1')
+    if (HASH.test(text)) return text.trim()
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return null
+    throw new StoreError(`${file} cannot be read: ${systemReasonOf(error) ?? codeOf(error)}`)
+  }
+  throw new StoreError(`${file} holds no token: make a new one with proxylist console`)
+}
+
+/**
+ * Stores a token in `dir`, in one step; returns whether there was one. `adopt` gives the file to the
+ * user of the service.
+ */
+export function storeToken(dir: string, token: string, adopt: (file: string) => void): boolean {
+  const file = join(dir, TOKEN_FILE)
+  const fresh = `${file}.new-${process.pid}`
+  const hadOne = Bun.file(file).size > 0
+  try {
+    writeFileSync(fresh, `${hashOf(token)}\n`, { mode: 0o600, flag: 'wx' })
+    adopt(fresh)
+    renameSync(fresh, file)
+  } finally {
+    rmSync(fresh, { force: true })
+  }
+  return hadOne
+}
+
+/**
+ * Whether a token is the one of `dir`; `none` when none was made. The file is read each time, so that
+ * a new token is valid at once. @throws StoreError when it cannot be read.
+ */
+export function checkToken(dir: string, token: string): 'right' | 'wrong' | 'none' {
+  const stored = storedHash(dir)
+  if (stored === null) return 'none'
+  return timingSafeEqual(Buffer.from(stored), Buffer.from(hashOf(token))) ? 'right' : 'wrong'
+}

@@ -1,0 +1,58 @@
+/** Owns `console`: makes the token of the admin listener, and prints where the console is. */
+import { resolve } from 'node:path'
+import { hasDirectory, makeToken, missingDirectory, show } from '../app.ts'
+import type { Listen } from '../config/parsers.ts'
+import { CommandError } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { command, print, say } from './command.ts'
+
+/** Where a tunnel to a unix socket ends on the operator's own machine. */
+const TUNNEL_PORT = 8081
+/** Addresses that a server listens on, but that nobody can open. */
+const EVERYWHERE = ['::', '0.0.0.0']
+
+/** The origin at which a browser on this machine, or at the end of a tunnel, opens the console. */
+function originOf(where: Listen): string {
+  if (where.kind === 'unix') return `http://127.0.0.1:${TUNNEL_PORT}`
+  const isEverywhere = EVERYWHERE.includes(where.hostname)
+  return show(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
+}
+
+/** Whether a console answers there. */
+async function answers(where: Listen): Promise<boolean> {
+  const socket = where.kind === 'unix' ? { unix: where.path } : {}
+  const init = { ...socket, signal: AbortSignal.timeout(SECOND_MS), redirect: 'manual' } as const
+  return fetch(`${originOf(where)}/`, init).then(
+    response => response.ok,
+    () => false,
+  )
+}
+
+/** The address as `--admin-listen` takes it. */
+const typed = (where: Listen): string => show(where).replace(/^http:\/\//, '')
+
+export const consoleCommand = command({
+  name: 'console',
+  summary: 'make a new token for the console and print its address; the former token ends',
+  settings: ['data', 'adminListen'],
+  example: 'proxylist console --admin-listen 127.0.0.1:8081',
+  async run({ settings: { data, adminListen } }) {
+    const where = adminListen ?? { kind: 'tcp', hostname: '127.0.0.1', port: TUNNEL_PORT }
+    if (where.kind === 'tcp' && where.port === 0) {
+      throw new CommandError('--admin-listen must name the port that serve has printed, not 0', 2)
+    }
+    if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
+    const { token, hadOne } = makeToken(data)
+    if (hadOne) say('the former token is not valid any more')
+    if (!(await answers(where))) {
+      say(
+        `no console answers there yet; start it with: proxylist serve --admin-listen ${typed(where)}`,
+      )
+    }
+    if (where.kind === 'unix') {
+      const path = resolve(where.path)
+      say(`from your own machine: ssh -N -L ${TUNNEL_PORT}:${path} USER@HOST, then open:`)
+    }
+    await print(`${originOf(where)}/#token=${token}\n`)
+  },
+})
