@@ -100,7 +100,7 @@ export function Header({ links, words, lang, setLang }: HeaderProps) {
               type="button"
               key={name}
               lang={name}
-              aria-label={name === 'en' ? 'English' : 'Русский'}
+              title={name === 'en' ? 'English' : 'Русский'}
               aria-pressed={lang === name}
               onClick={() => setLang(name)}
             >

@@ -147,7 +147,7 @@ export function KeyView({ apiKey, setKey, speak, say }: KeyViewProps) {
       <form class="card ask" onSubmit={look} autocomplete="off">
         <KeyField value={shown} set={setKey} describedBy="key-intro" say={say} />
         <button type="submit" class="primary" disabled={!isReady || asked.kind === 'asking'}>
-          {asked.kind === 'asking' ? words.asking : words.showKey}
+          {words.showKey}
         </button>
         <p class="hint" id="key-intro">
           {words.keyIntro}

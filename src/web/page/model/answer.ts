@@ -137,7 +137,9 @@ async function readText(body: ReadableStream<Uint8Array> | null) {
 }
 
 /** Bytes of the last response to a URL as they were sent, if the browser knows. */
-function sentBytesOf(path: string): number | null {
+async function sentBytesOf(path: string): Promise<number | null> {
+  // The entry is made in a task of its own, after the body has ended.
+  await new Promise(resolve => setTimeout(resolve))
   const entries = performance.getEntriesByType('resource') as PerformanceResourceTiming[]
   return entries.findLast(({ name }) => name.endsWith(path))?.encodedBodySize || null
 }
@@ -174,7 +176,7 @@ export async function ask(
   const { status, ok, headers } = response
   const isWhole = !isCut || formOf(choice) !== 'json'
   return {
-    ...{ status, ms, bytes, sentBytes: isCut ? null : sentBytesOf(path), text, isCut },
+    ...{ status, ms, bytes, sentBytes: isCut ? null : await sentBytesOf(path), text, isCut },
     rows: ok && isWhole ? readRows(text, formOf(choice)) : null,
     problem: ok ? null : readProblem(text, status),
     limits: readLimits(headers.get('ratelimit'), headers.get('ratelimit-policy')),

@@ -20,6 +20,7 @@ export const AGES = [60, 300, 600, 3600, 86_400, 604_800] as const
 export const DEFAULT_AGE_SECONDS = 600
 
 type Rule =
+  | { kind: 'address' }
   | { kind: 'list'; item: RegExp }
   | { kind: 'text'; pattern: RegExp }
   | { kind: 'integer'; min: number; max: number }
@@ -32,8 +33,6 @@ const text = (pattern: RegExp): Rule => ({ kind: 'text', pattern })
 const integer = (min: number, max: number): Rule => ({ kind: 'integer', min, max })
 const oneOf = (...values: readonly string[]): Rule => text(new RegExp(`^(?:${values.join('|')})$`))
 const NAME = /^[^,\u0000-\u001f\u007f]{1,200}$/
-const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
-const PORT = '(?:6553[0-5]|655[0-2]\\d|65[0-4]\\d\\d|6[0-4]\\d{3}|[1-5]\\d{4}|[1-9]\\d{0,3})'
 const INTEGER_MAX = 999_999_999_999_999
 
 /** The parameters, in the order of the documentation, and what each accepts. */
@@ -48,7 +47,7 @@ const RULES = {
   country_mode: oneOf('include', 'except'),
   city: { kind: 'list', item: NAME },
   port: integer(1, 65_535),
-  ip: text(new RegExp(`^(?:${OCTET}\\.){3}${OCTET}:${PORT}$`)),
+  ip: { kind: 'address' },
   service: { kind: 'list', item: NAME },
   sort: oneOf(...SORTS),
   count: integer(1, INTEGER_MAX),
@@ -110,6 +109,16 @@ export function toggled(value: string, item: string): string {
   return (items.includes(item) ? items.filter(i => i !== item) : [...items, item]).join()
 }
 
+/** Whether a text is `a.b.c.d:port`, in canonical decimals. */
+function isAddress(value: string): boolean {
+  const [ip = '', port = '', ...more] = value.split(':')
+  const octets = ip.split('.')
+  const isIn = (part: string, min: number, max: number): boolean =>
+    String(Number(part)) === part && Number(part) >= min && Number(part) <= max
+  const isIp = octets.length === 4 && octets.every(octet => isIn(octet, 0, 255))
+  return isIp && isIn(port, 1, 65_535) && more.length === 0
+}
+
 const isInteger = (value: string, min: number, max: number): boolean =>
   /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max
 
@@ -118,6 +127,7 @@ function accepted(name: Name, value: string): string {
   const rule: Rule = RULES[name]
   if (rule.kind === 'integer')
     return isInteger(value.trim(), rule.min, rule.max) ? value.trim() : ''
+  if (rule.kind === 'address') return isAddress(value.trim()) ? value.trim() : ''
   if (rule.kind === 'text') return rule.pattern.test(value.trim()) ? value.trim() : ''
   return [...new Set(itemsOf(value).filter(item => rule.item.test(item)))].join()
 }

@@ -5,13 +5,19 @@
  */
 import world from './world.json'
 
-export const MAP = { width: world.width, height: world.height }
+/** The part of the map that is shown: the Pacific at both sides is left out. */
+export const VIEW = { x: 96, y: -8, width: 868, height: world.height + 12 }
 
 const ROW_HEIGHT = world.step * 0.866
 
-/** Where countries are on the map, by code in upper case. */
+const base36 = (text = ''): number => Number.parseInt(text, 36)
+
+/** Where countries are on the map, by code in upper case. Islands of the Pacific are at its edges. */
 export const CENTERS: ReadonlyMap<string, readonly [x: number, y: number]> = new Map(
-  Object.entries(world.centers).map(([code, [x = 0, y = 0]]) => [code, [x, y]]),
+  [...world.centers.matchAll(/([A-Z]{2})(..)(..)/g)].map(([, code = '', x, y]) => [
+    code,
+    [base36(x), base36(y)],
+  ]),
 )
 
 /** All dots as one path. A row of the data is gaps and runs of dots, in base 36. */
@@ -20,7 +26,7 @@ export function landPath(): string {
   for (const [r, row] of world.rows.entries()) {
     let x = (r % 2) * (world.step / 2)
     for (const piece of row.split(' ').filter(text => text !== '')) {
-      const [gap = 0, run = 0] = piece.split('.').map(text => Number.parseInt(text, 36))
+      const [gap = 0, run = 0] = piece.split('.').map(base36)
       x += gap * world.step
       for (let i = 0; i < run; i++, x += world.step) {
         path += `M${x.toFixed(1)} ${(r * ROW_HEIGHT).toFixed(1)}h0`

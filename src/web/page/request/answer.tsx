@@ -75,12 +75,7 @@ function Facts({ answer, view, setView, say }: FactsProps) {
       <span>{unit(ms, 'millisecond', ms < 10 ? 1 : 0)}</span>
       <span>
         {size}
-        {sentBytes !== null && sentBytes < answer.bytes && (
-          <small title={fill(words.sentAs, { bytes: bytes(sentBytes) })}>
-            {' '}
-            → {bytes(sentBytes)}
-          </small>
-        )}
+        {sentBytes !== null && sentBytes < answer.bytes && <small> → {bytes(sentBytes)}</small>}
       </span>
       {rows !== null && (
         <fieldset class="switch" aria-label={words.form}>

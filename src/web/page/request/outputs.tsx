@@ -11,6 +11,7 @@ import {
   type Name,
   toggled,
 } from '../model/query.ts'
+import { Radios } from '../views/radios.tsx'
 import type { Say } from '../words/say.ts'
 
 type OutputsProps = {
@@ -19,32 +20,6 @@ type OutputsProps = {
   services: readonly string[]
   say: Say
 }
-
-type RadiosProps = {
-  name: Name
-  label: string
-  options: readonly { value: string; text: string }[]
-  chosen: string
-  choose: (value: string) => void
-}
-
-/** A row of radio buttons of which one is chosen. */
-const Radios = ({ name, label, options, chosen, choose }: RadiosProps) => (
-  <fieldset class="switch" aria-label={label}>
-    {options.map(({ value, text }) => (
-      <label key={value}>
-        <input
-          type="radio"
-          name={name}
-          value={value}
-          checked={value === chosen}
-          onChange={() => choose(value)}
-        />
-        {text}
-      </label>
-    ))}
-  </fieldset>
-)
 
 type CheckProps = {
   name: Name

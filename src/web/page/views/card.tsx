@@ -5,7 +5,7 @@ type CardProps = {
   title: string
   hint?: string
   /** How wide it is in the grid; by default a third. */
-  area?: 'map'
+  area?: 'map' | 'last'
   /** At the end of the line of the title. */
   end?: ComponentChildren
   children: ComponentChildren

@@ -7,6 +7,7 @@ import { CENTERS } from '../model/world.ts'
 import type { Say } from '../words/say.ts'
 import { Card } from './card.tsx'
 import { type Option, Options } from './options.tsx'
+import { Radios } from './radios.tsx'
 import { WorldMap } from './world-map.tsx'
 
 type CountriesProps = {
@@ -67,20 +68,13 @@ export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
   const all = useMemo(() => optionsOf(whole?.country ?? null, chosen, say), [whole, chosen, say])
   const listed = all.filter(option => matches(option, find.trim().toLowerCase()))
   const end = (
-    <fieldset class="switch" aria-label={words.countryMode}>
-      {MODES.map(mode => (
-        <label key={mode}>
-          <input
-            type="radio"
-            name="country_mode"
-            value={mode}
-            checked={isExcept === (mode === 'except')}
-            onChange={() => set({ country_mode: mode === 'except' ? mode : '' })}
-          />
-          {words[mode]}
-        </label>
-      ))}
-    </fieldset>
+    <Radios
+      name="country_mode"
+      label={words.countryMode}
+      options={MODES.map(value => ({ value, text: words[value] }))}
+      chosen={isExcept ? 'except' : 'include'}
+      choose={mode => set({ country_mode: mode })}
+    />
   )
   return (
     <Card title={words.map} area="map" end={end}>

@@ -96,7 +96,7 @@ function Place({ choice, set, stats, say }: FiltersProps) {
 function Sorts({ choice, set, say }: FiltersProps) {
   const chosen = choice.sort === '' ? 'checked' : choice.sort
   return (
-    <Card title={say.words.sort}>
+    <Card title={say.words.sort} area="last">
       <ul class="options plain">
         {SORTS.map(sort => (
           <li key={sort}>
@@ -178,6 +178,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
           {...common('ping')}
           label={words.ping}
           fieldLabel={words.pingLimit}
+          placeholder={words.pingUnit}
           direction="most"
           max={most}
           show={n => say.unit(n, 'millisecond')}
@@ -188,6 +189,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
           {...common('works')}
           label={words.works}
           fieldLabel={words.worksLimit}
+          placeholder="%"
           direction="least"
           max={100}
           show={say.percent}
@@ -198,6 +200,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
           {...common('speed')}
           label={words.speed}
           fieldLabel={words.speedLimit}
+          placeholder={words.speedUnit}
           direction="least"
           max={most}
           show={say.rate}

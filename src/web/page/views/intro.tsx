@@ -16,9 +16,7 @@ function factsOf({ known: { stats }, whole, say }: IntroProps): string[] {
     ...(countries.length === 0
       ? []
       : [`${number(countries.length)} ${plural(countries.length, words.countries)}`]),
-    ...(stats.hidden === 0
-      ? []
-      : [fill(plural(stats.hidden, words.hidden), { n: number(stats.hidden) })]),
+    ...(stats.hidden === 0 ? [] : [fill(words.hidden, { n: number(stats.hidden) })]),
     ...(stats.at === null ? [] : [fill(words.updated, { time: say.time(stats.at) })]),
   ]
 }

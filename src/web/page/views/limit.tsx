@@ -15,6 +15,7 @@ type LimitProps = {
   histogram: Histogram | null
   value: string
   set: (value: string) => void
+  placeholder: string
   /** Whether the value is the most or the least that passes. */
   direction: 'most' | 'least'
   max: number
@@ -47,7 +48,7 @@ function nearest(steps: readonly string[], value: string, direction: 'most' | 'l
   return direction === 'most' && Number(value) > last ? steps.length - 2 : steps.indexOf(best)
 }
 
-function Columns({ histogram, value, direction, show, say }: LimitProps) {
+function Columns({ histogram, value, direction, say }: LimitProps) {
   const counts = histogram?.counts ?? BLANK
   const edges = histogram?.edges ?? []
   const most = Math.max(1, ...counts)
@@ -57,17 +58,13 @@ function Columns({ histogram, value, direction, show, say }: LimitProps) {
     if (direction === 'most') return (edges[i] ?? 0) < limit || limit === 0
     return (edges[i + 1] ?? Number.POSITIVE_INFINITY) > limit
   }
-  const nameOf = (i: number): string => {
-    const [from = 0, to] = [edges[i], edges[i + 1]]
-    return to === undefined ? `${show(from)} +` : `${show(from)} – ${show(to)}`
-  }
   return (
     <div class="columns" aria-hidden="true">
       {counts.map((n, i) => (
         <span
           key={edges[i] ?? `blank ${i}`}
           data-in={isIn(i) || undefined}
-          title={histogram === null ? undefined : `${nameOf(i)}: ${say.number(n)}`}
+          title={say.number(n)}
           style={{ '--share': n / most }}
         />
       ))}
@@ -76,7 +73,7 @@ function Columns({ histogram, value, direction, show, say }: LimitProps) {
 }
 
 export function Limit(props: LimitProps) {
-  const { name, label, fieldLabel, value, set, direction, max, show, say } = props
+  const { name, label, fieldLabel, placeholder, value, set, direction, max, show, say } = props
   const { words } = say
   const steps = stepsOf(props)
   const isWrong = isInvalid(name, value)
@@ -106,7 +103,7 @@ export function Limit(props: LimitProps) {
           inputMode="numeric"
           maxLength={15}
           autocomplete="off"
-          placeholder={words.any}
+          placeholder={placeholder}
           aria-label={`${label}, ${fieldLabel}`}
           title={isWrong ? fill(words.numberInvalid, { min: 0, max: say.number(max) }) : fieldLabel}
           aria-invalid={isWrong || undefined}

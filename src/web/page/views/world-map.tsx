@@ -6,12 +6,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { fill } from '../../shared/speech.ts'
 import { type Bubble, placeBubbles } from '../model/bubbles.ts'
 import type { Facet } from '../model/facets.ts'
-import { CENTERS, landPath, MAP } from '../model/world.ts'
+import { CENTERS, landPath, VIEW } from '../model/world.ts'
 import type { Say } from '../words/say.ts'
 
 const LAND = landPath()
 const HIT_RADIUS = 13
-const VIEW = { x: 20, y: -6, width: MAP.width - 52, height: MAP.height + 10 }
 
 type MapProps = {
   counts: Facet | null
