@@ -2,8 +2,8 @@
  * Owns a list of proxies as statistics see it, and its statistics document (contract F4), for tests
  * of the page that count by hand.
  */
-import { ANONS, SERVICES, TYPES } from '../../src/web/page/model/query.ts'
-import { createRandom, pick } from './random.ts'
+import { ANONS, SERVICES, TYPES } from '../../../src/web/page/model/query.ts'
+import { createRandom, pick } from '../../support/random.ts'
 
 /** A proxy as the cube sees it. `age` is in seconds. */
 export type Counted = {
@@ -80,7 +80,7 @@ export function statisticsOf(list: readonly Counted[]) {
     services: [...SERVICES],
   }
   const cube = {
-    type: shown.map(({ at }) => dimensions.type.findIndex(type => type === at[0])),
+    type: shown.map(({ at }) => dimensions.type.indexOf(at[0] as (typeof TYPES)[number])),
     anon: shown.map(({ at }) => dimensions.anon.indexOf(at[1])),
     country: shown.map(({ at }) => dimensions.country.indexOf(at[2])),
     age: shown.map(({ at }) => AGES.indexOf(at[3])),
