@@ -1,0 +1,89 @@
+/** What the page reads of an answer: limits, rows of every form, errors. */
+import { describe, expect, test } from 'bun:test'
+import {
+  isSendable,
+  readLimits,
+  readProblem,
+  readRows,
+} from '../../../src/web/page/model/answer.ts'
+import { readKeyUsage } from '../../../src/web/page/model/key-usage.ts'
+import { readServices } from '../../../src/web/page/model/service.ts'
+
+test('limits are read from both header fields', () => {
+  const policy = '"burst";q=5;w=5, "daily";q=34560;w=86400'
+  expect(readLimits('"burst";r=4;t=5, "daily";r=34559;t=40211', policy)).toEqual([
+    { name: 'burst', quota: 5, left: 4, windowSeconds: 5, resetSeconds: 5 },
+    { name: 'daily', quota: 34_560, left: 34_559, windowSeconds: 86_400, resetSeconds: 40_211 },
+  ])
+  expect(readLimits(null, null)).toEqual([])
+  expect(readLimits('nonsense', '"x"')).toEqual([])
+})
+
+describe('rows', () => {
+  test.each([
+    ['array', '[{"ip":"1.2.3.4:80","works":"97"}]'],
+    ['object', '{"1.2.3.4:80":{"works":"97"}}'],
+    ['array in an envelope', '{"status":"ok","count":1,"data":[{"ip":"1.2.3.4:80","works":"97"}]}'],
+    ['object in an envelope', '{"status":"ok","count":1,"data":{"1.2.3.4:80":{"works":"97"}}}'],
+  ])('of JSON: %s', (_, text) => {
+    expect(readRows(text, 'json')).toEqual([{ ip: '1.2.3.4:80', works: '97' }])
+  })
+
+  test('of text, with types or without', () => {
+    expect(readRows('1.2.3.4:80\nsocks5://5.6.7.8:1080\n', 'txt')).toEqual([
+      { ip: '1.2.3.4:80' },
+      { ip: '5.6.7.8:1080', type: 'socks5' },
+    ])
+  })
+
+  test('of CSV with quotes, commas and line ends in values', () => {
+    const text = 'ip,city\r\n1.2.3.4:80,"a ""b"", c\r\nd"\r\n5.6.7.8:1,\r\n'
+    expect(readRows(text, 'csv')).toEqual([
+      { ip: '1.2.3.4:80', city: 'a "b", c\r\nd' },
+      { ip: '5.6.7.8:1', city: '' },
+    ])
+  })
+
+  test('of NDJSON', () => {
+    expect(readRows('{"ip":"a"}\n{"ip":"b"}\n', 'ndjson')).toEqual([{ ip: 'a' }, { ip: 'b' }])
+  })
+
+  test('of what is not what was asked for are none', () => {
+    expect(readRows('<html>', 'json')).toBeNull()
+    expect(readRows('{"ip":', 'ndjson')).toBeNull()
+  })
+})
+
+test('an error is read as JSON, and as plain text', () => {
+  expect(readProblem('{"code":"INVALID_KEY","message":"no"}', 403)).toEqual({
+    ...{ code: 'INVALID_KEY', message: 'no' },
+  })
+  expect(readProblem('Error: no', 403)).toEqual({ code: '403', message: 'no' })
+  expect(readProblem('<b>gateway</b>', 502)).toEqual({ code: '502', message: '<b>gateway</b>' })
+})
+
+test.each([
+  ['pl_abc', true],
+  ['', true],
+  ['a b', false],
+  ['ключ', false],
+  ['a\nb', false],
+])('a header can carry the key %j: %p', (key, can) => expect(isSendable(key)).toBe(can))
+
+test('members that a key lacks count as nothing; demo has no use of its own', () => {
+  expect(readKeyUsage({ id: 'demo', today: null, limits: [{ name: 'demo', quota: 2 }] })).toEqual({
+    ...{ id: 'demo', label: '', plan: '', state: '', expires: null, today: null },
+    limits: [{ name: 'demo', quota: 2, left: 0, windowSeconds: 0, resetSeconds: 0 }],
+  })
+  expect(readKeyUsage({ today: { hours: [3] } }).today?.hours).toHaveLength(24)
+})
+
+test('services are those that the document of the API names', () => {
+  const schema = { type: 'array', items: { enum: ['smtp', 'my shop'] } }
+  const parameters = [
+    { name: 'type', schema: { enum: ['http'] } },
+    { name: 'service', schema },
+  ]
+  expect(readServices({ paths: { '/api': { get: { parameters } } } })).toEqual(['smtp', 'my shop'])
+  expect(readServices({})).toBeNull()
+})

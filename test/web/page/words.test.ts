@@ -1,0 +1,71 @@
+/** Words, numbers and places of the page, in both languages. */
+import { describe, expect, test } from 'bun:test'
+import { createSay, WORDS } from '../../../src/web/page/words/say.ts'
+
+const holes = (value: unknown): string[] =>
+  [...JSON.stringify(value).matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name).sort()
+
+describe('English and Russian', () => {
+  test('have the same words', () => {
+    expect(Object.keys(WORDS.ru)).toEqual(Object.keys(WORDS.en))
+  })
+
+  test('put the same values into each sentence, and leave none empty', () => {
+    for (const [name, sentence] of Object.entries(WORDS.en)) {
+      const other: unknown = WORDS.ru[name as keyof typeof WORDS.en]
+      expect([name, new Set(holes(other))]).toEqual([name, new Set(holes(sentence))])
+      expect(JSON.stringify(other).length).toBeGreaterThan(2)
+    }
+  })
+})
+
+test.each([
+  [1, 'строка'],
+  [2, 'строки'],
+  [5, 'строк'],
+  [11, 'строк'],
+  [21, 'строка'],
+  [104, 'строки'],
+])('%d rows have their Russian form', (n, word) => {
+  const { plural, words } = createSay('ru')
+  expect(plural(n, words.rows)).toBe(word)
+})
+
+test('one proxy matches, two match', () => {
+  const { plural, words } = createSay('en')
+  expect([plural(1, words.matches), plural(2, words.matches)]).toEqual([
+    'proxy matches',
+    'proxies match',
+  ])
+})
+
+test.each([
+  [0, '0 byte'],
+  [999, '999 byte'],
+  [1500, '1.5 kB'],
+  [18_000, '18 kB'],
+  [2_400_000, '2.4 MB'],
+])('%d bytes are %s', (n, text) => expect(createSay('en').bytes(n)).toBe(text))
+
+test.each([
+  [1, '1 sec'],
+  [60, '60 sec'],
+  [119, '119 sec'],
+  [150, '2 min 30 sec'],
+  [40_200, '11 hr 10 min'],
+  [86_400, '1 day'],
+])('a wait of %d seconds is %s', (n, text) => expect(createSay('en').countdown(n)).toBe(text))
+
+test('a place is named, and a code without a name is itself', () => {
+  const { country } = createSay('ru')
+  expect([country('de'), country('XX'), country('xxxx'), country('--')]).toEqual([
+    ...['Германия', 'XX', 'xxxx', '--'],
+  ])
+})
+
+test('a name that came from the service is looked up among words only', () => {
+  const { named } = createSay('en')
+  expect(named('limit_', 'burst')).toBe('burst')
+  expect(named('limit_', 'own')).toBeNull()
+  expect(named('hint_', '__proto__')).toBeNull()
+})
