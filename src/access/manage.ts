@@ -50,7 +50,7 @@ export async function requirePlan(plans: Registry['plans'], plan: string): Promi
 /** @throws CommandError when no key has this id. */
 export async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
   const key = await keys.read(id, nowMs)
-  if (key === undefined) throw unknownKey()
+  if (key === null) throw unknownKey()
   return key
 }
 
