@@ -1,8 +1,10 @@
 /**
  * Owns the text of the metrics, in the exposition format of Prometheus, and that scrapes cost little.
- * Imported at the first scrape, so that the start does not load prom-client.
+ * Imported at the first scrape. Of prom-client it takes the registry alone: all of it would take 17 ms
+ * to load, during which requests wait, and 2.8 MB of the binary.
  */
-import { type Gauge, Registry } from 'prom-client'
+import type { Gauge } from 'prom-client'
+import Registry from 'prom-client/lib/registry.js'
 import type { Later } from '../access/auth-throttle.ts'
 import type { CacheCounts } from '../api/cache/entries.ts'
 import type { Admissions } from '../api/handler.ts'
