@@ -14,6 +14,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/breakdown.ts'
 import { FAMILIES } from './families.ts'
 import type { Family, Reading } from './family.ts'
+import { shownFeeds } from './feeds.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
@@ -111,7 +112,7 @@ export function createMetricsText(parts: MetricsParts) {
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       extent: attempt(observed.extent, null),
-      feeds: attempt(observed.feeds, []),
+      feeds: shownFeeds(attempt(observed.feeds, [])),
       databases: observed.databases(),
       freeBytes: observed.freeBytes(),
       process: readProcess(),
