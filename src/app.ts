@@ -16,7 +16,7 @@ import { createClientIp } from './http/client-ip.ts'
 import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
-import { createStatsCache } from './proxies/stats-cache.ts'
+import { createStatsCache } from './proxies/stats/cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
 /** What the service reads and writes. */

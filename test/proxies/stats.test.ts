@@ -4,29 +4,32 @@
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { encode } from '../../src/lib/coded.ts'
+import { encode } from '../../src/lib/text/coded.ts'
+import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { countryText, countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
 import {
   AGES_SECONDS,
   COUNT_MIN,
   type CountedRow,
   createCounter,
   type ListCounts,
-} from '../../src/proxies/counts.ts'
-import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { countryText, countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
+} from '../../src/proxies/stats/counts.ts'
+import type { Histogram, StatsDocument } from '../../src/proxies/stats/document.ts'
 import {
   largestThatFits,
   type StatsOptions,
   type StatsSize,
   statsDocument,
-} from '../../src/proxies/stats.ts'
-import type { Histogram, StatsDocument } from '../../src/proxies/stats-document.ts'
+} from '../../src/proxies/stats/publish.ts'
 import { between, randomOf } from '../support/random.ts'
 
 const NOW = 2_000_000_000
 const DAY = 86_400
 const FULL: StatsOptions = { version: '1.2.3', part: 'full', provider: 'the service' }
-const cityNames = (id: number) => ({ name: `Город ${id}`, nameEn: id % 3 === 0 ? '' : `City ${id}` })
+const cityNames = (id: number) => ({
+  name: `Город ${id}`,
+  nameEn: id % 3 === 0 ? '' : `City ${id}`,
+})
 
 /** The values of a row by name; `age` in seconds at `NOW`. */
 type Values = {
@@ -168,9 +171,15 @@ describe('the cube', () => {
       }),
     )
   })
+})
 
+describe('a cell', () => {
   test('merges what is below 5 into country --, and hides what is still below 5', () => {
-    const small = [...many(4), ...many(1, { country: 'US' }), ...many(4, { country: 'FR', type: 1 })]
+    const small = [
+      ...many(4),
+      ...many(1, { country: 'US' }),
+      ...many(4, { country: 'FR', type: 1 }),
+    ]
     const document = documentOf(countsOf([...small, ...many(5, { country: 'FR', type: 2 })]))
     expect(cellsOf(document)).toEqual(
       new Map([
@@ -340,7 +349,9 @@ describe('a million rows of 220 countries', () => {
           [0, ...AGES_SECONDS.keys()].map((_, age) => {
             const count = sizeOf()
             const services = SERVICES.map(() => between(random, 0, count))
-            const country = countryToNumber(countryText((1 + Math.floor(n / 26)) * 32 + 1 + (n % 26)))
+            const country = countryToNumber(
+              countryText((1 + Math.floor(n / 26)) * 32 + 1 + (n % 26)),
+            )
             return { type, anon, country, age, count, services }
           }),
         ),
@@ -363,7 +374,11 @@ describe('a million rows of 220 countries', () => {
     nameOf: (i: number) => string,
   ])[] = [
     ['of all sizes', () => between(random, 1, 80), short],
-    ['that are few large and many small ones', () => Math.round(2 * 4000 ** random() ** 3), short],
+    [
+      'that are few large and many small ones',
+      () => Math.round(2 * 4000 ** (random() ** 3)),
+      short,
+    ],
     ['that are all alike', () => 41, short],
     ['and cities of very long names', () => between(random, 1, 80), long],
   ]

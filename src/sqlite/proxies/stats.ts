@@ -1,7 +1,7 @@
 /** Owns the server's side of the worker that makes the statistics of a list in a file. */
 import { type Later, timerLater } from '../../access/auth-throttle.ts'
-import type { Coded } from '../../lib/coded.ts'
 import { StoreError } from '../../lib/errors.ts'
+import type { Coded } from '../../lib/text/coded.ts'
 import { startTask, toError } from '../../lib/worker.ts'
 import type { StatsSource } from '../../proxies/store.ts'
 import { toStoreError } from '../errors.ts'
