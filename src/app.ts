@@ -19,7 +19,7 @@ import type { Log } from './lib/log.ts'
 import type { Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { createCounters, type Traffic } from './metrics/traffic.ts'
-import { createStatsCache } from './proxies/stats-cache.ts'
+import { createStatsCache } from './proxies/stats/cache.ts'
 import type { ProxyReader, StatsSource } from './proxies/store.ts'
 import { sqliteVersion } from './sqlite/database.ts'
 

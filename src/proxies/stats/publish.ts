@@ -2,11 +2,11 @@
  * Owns what is published of a list (contract F4): which cells are too small to be shown, how they are
  * merged, and how many fit. Knows neither where rows are stored nor how a document is sent.
  */
-import { DAY_MS, SECOND_MS } from '../lib/time.ts'
+import { DAY_MS, SECOND_MS } from '../../lib/time.ts'
+import { ANONS, SERVICES, TYPES } from '../proxy.ts'
+import { countryText } from '../row.ts'
 import { AGES_SECONDS, type Cell, COUNT_MIN, type ListCounts, OLDER } from './counts.ts'
-import { ANONS, SERVICES, TYPES } from './proxy.ts'
-import { countryText } from './row.ts'
-import type { StatsCube, StatsDocument, StatsTotals } from './stats-document.ts'
+import type { StatsCube, StatsDocument, StatsTotals } from './document.ts'
 
 /** What `/stats` says: everything, or neither the cube nor the cities. */
 export type StatsPart = 'full' | 'totals'
@@ -31,8 +31,9 @@ const UNKNOWN_AT = 1
 /** A cell whose country is a position in `dimensions.country`. */
 type ShownCell = Cell
 
+/** The order of the columns: neighbours are alike, which compresses best. */
 const inOrder = (a: Cell, b: Cell): number =>
-  a.country - b.country || a.type - b.type || a.anon - b.anon || a.age - b.age
+  a.type - b.type || a.anon - b.anon || a.age - b.age || a.country - b.country
 
 /** One cell for all that agree in everything but the country. */
 function merge(cells: readonly Cell[]): ShownCell[] {
