@@ -11,7 +11,13 @@ import type { Health } from './supervise.ts'
 
 type Supervised = { health(): Health }
 
-const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+function sizeOf(file: string): number {
+  try {
+    return statSync(file).size
+  } catch {
+    return 0 // it is missing, or cannot be reached: its supervisor says so
+  }
+}
 
 function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {
   const file = join(dir, name)
