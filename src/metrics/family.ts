@@ -1,8 +1,8 @@
 /** Owns what a family of metrics is: a name, a type, labels, and the samples that a reading has of it. */
 import type { CacheCounts } from '../api/cache/entries.ts'
 import type { Admissions } from '../api/handler.ts'
-import type { FeedState } from '../import/feeds/store.ts'
-import type { Breakdown } from '../proxies/breakdown.ts'
+import type { Breakdown } from '../proxies/stats/breakdown.ts'
+import type { ShownFeed } from './feeds.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState } from './observed.ts'
 import type { ProcessState } from './process.ts'
@@ -20,7 +20,7 @@ export type Reading = {
   /** `null` while the list cannot be read. */
   extent: { rows: number; newestMs: number | null } | null
   breakdown: Breakdown | null
-  feeds: readonly FeedState[]
+  feeds: readonly ShownFeed[]
   databases: readonly DatabaseState[]
   freeBytes: number | null
   process: ProcessState

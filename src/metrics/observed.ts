@@ -4,7 +4,7 @@
  */
 import type { FeedState } from '../import/feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Breakdown } from '../proxies/breakdown.ts'
+import type { Breakdown } from '../proxies/stats/breakdown.ts'
 
 /** A database of a data directory. */
 export type DatabaseState = {

@@ -2,7 +2,7 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
-import { createStatsCache } from '../proxies/stats-cache.ts'
+import { createStatsCache } from '../proxies/stats/cache.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
 import { walOf } from './database-files.ts'
 import { openServerFeeds } from './feeds/store.ts'
@@ -11,7 +11,13 @@ import type { Health } from './supervise.ts'
 
 type Supervised = { health(): Health }
 
-const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+function sizeOf(file: string): number {
+  try {
+    return statSync(file).size
+  } catch {
+    return 0 // it is missing, or cannot be reached: its supervisor says so
+  }
+}
 
 function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {
   const file = join(dir, name)

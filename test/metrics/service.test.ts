@@ -1,7 +1,8 @@
 /** Holds what the metrics of a service show of requests, list, cache and databases. */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
 import { renameSync } from 'node:fs'
 import { join } from 'node:path'
+import { FAILURES_FREE } from '../../src/access/auth-throttle.ts'
 import type { AnswerStream, Sent } from '../../src/api/streaming.ts'
 import { PROXY_FILE } from '../../src/app.ts'
 import { FAMILIES } from '../../src/metrics/families.ts'
@@ -10,8 +11,9 @@ import { ASK, dataDirectory, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { samplesOf, valueOf } from '../support/metrics.ts'
 import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
+import type { ServeOptions } from '../support/service.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -74,6 +76,60 @@ describe('requests', () => {
     expect(valueOf(text, 'proxylist_http_sent_bytes_total', { route: '/api' })).toBe(bytes)
     expect(valueOf(text, 'proxylist_sent_records_total')).toBe(4)
     expect(traffic()).toMatchObject({ ok: 2, rejected: 1, bytes, records: 4 })
+  })
+})
+
+/** A service whose stopwatch stands still, and which takes two seconds to admit a request. */
+async function startSlow(options: ServeOptions = {}) {
+  let nowMs = 0
+  const stopwatch = spyOn(performance, 'now').mockImplementation(() => nowMs)
+  onCleanUp(() => stopwatch.mockRestore())
+  const passMs = (ms: number): void => {
+    nowMs += ms
+  }
+  const service = await startInProcess(dataDirectory(ROWS), options, ({ usage }) => ({
+    usage: {
+      ...usage,
+      admit(batch) {
+        passMs(2000)
+        return usage.admit(batch)
+      },
+    },
+  }))
+  return { ...service, passMs }
+}
+
+describe('the duration of a request', () => {
+  const NAME = 'proxylist_http_request_duration_seconds'
+  afterEach(cleanUp)
+
+  test('is the time until its reply is ready', async () => {
+    const { request, metrics } = await startSlow()
+    await request(ASK)
+    const text = await metrics()
+    expect(valueOf(text, `${NAME}_sum`, { route: '/api' })).toBe(2)
+    expect(valueOf(text, `${NAME}_bucket`, { route: '/api', le: '1' })).toBe(0)
+    expect(valueOf(text, `${NAME}_bucket`, { route: '/api', le: '5' })).toBe(1)
+  })
+
+  test('lacks the delay of wrong keys, which says nothing of how fast the service is', async () => {
+    const delays: (() => void)[] = []
+    const { request, metrics, passMs } = await startSlow({
+      later(run) {
+        delays.push(run)
+        return () => {}
+      },
+    })
+    const wrong = () => request('/api?key=pl_nobody')
+    for (let i = 0; i < FAILURES_FREE; i += 1) await wrong()
+    const delayed = wrong()
+    while (delays.length === 0) await new Promise(resume => setImmediate(resume))
+    passMs(300)
+    for (const run of delays) run()
+    await delayed
+    const text = await metrics()
+    expect(valueOf(text, `${NAME}_count`, { route: '/api' })).toBe(FAILURES_FREE + 1)
+    expect(valueOf(text, `${NAME}_sum`, { route: '/api' })).toBe(0)
   })
 })
 

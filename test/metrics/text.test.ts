@@ -4,13 +4,13 @@ import { prometheusContentType } from 'prom-client'
 import { createAdmissions } from '../../src/api/handler.ts'
 import type { FeedState } from '../../src/import/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { FEEDS_MAX, LABEL_LENGTH_MAX } from '../../src/metrics/families/feeds.ts'
 import { METRICS_TYPE } from '../../src/metrics/family.ts'
+import { FEEDS_MAX, LABEL_LENGTH_MAX } from '../../src/metrics/feeds.ts'
 import type { Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
 import { createMetricsText, WAIT_MS_MAX } from '../../src/metrics/text.ts'
 import { createCounters } from '../../src/metrics/traffic.ts'
-import type { Breakdown } from '../../src/proxies/breakdown.ts'
+import type { Breakdown } from '../../src/proxies/stats/breakdown.ts'
 import { T0 } from '../support/fixtures.ts'
 import { samplesOf, valueOf } from '../support/metrics.ts'
 import { HAS_PROMTOOL, promtool } from '../support/promtool.ts'
@@ -180,16 +180,18 @@ describe('feeds', () => {
     ])
   })
 
-  test('are at most a thousand, with labels that are not long', async () => {
-    const feeds = Array.from({ length: 2 * FEEDS_MAX }, (_, i) =>
-      feedOf(`/data/${'x'.repeat(4000)}${i}`),
+  test('are at most two hundred, those that fail first, with labels that are not long', async () => {
+    const feeds = Array.from({ length: 10 * FEEDS_MAX }, (_, i) =>
+      feedOf(`/data/${'x'.repeat(4000)}${i}`, { rows: i, failures: i >= 1900 ? 1 : 0 }),
     )
     const { scrape } = scraped({ feeds: () => feeds })
     const shown = samplesOf(await scrape()).filter(({ name }) => name === NAME)
     expect(shown).toHaveLength(FEEDS_MAX)
+    const rows = shown.map(({ value }) => value).toSorted((a, b) => a - b)
+    expect(rows).toEqual([...Array(100).keys(), ...Array.from({ length: 100 }, (_, i) => 1900 + i)])
     expect(new Set(shown.map(({ labels }) => labels.source)).size).toBe(FEEDS_MAX)
     for (const { labels } of shown) {
-      expect(labels.source?.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX + ' #1000'.length)
+      expect(labels.source?.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX + ' #2000'.length)
     }
   })
 

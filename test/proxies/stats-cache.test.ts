@@ -3,7 +3,7 @@
  * when somebody asks, one at a time, at most every 15 seconds.
  */
 import { describe, expect, test } from 'bun:test'
-import { createStatsCache } from '../../src/proxies/stats-cache.ts'
+import { createStatsCache } from '../../src/proxies/stats/cache.ts'
 
 /** A cache of numbered statistics, which are made when the test says so. */
 function createScene() {
@@ -90,7 +90,9 @@ describe('statistics', () => {
     expect(at(40)).toBe('made at 15')
     expect(attempts()).toEqual([0, 15])
   })
+})
 
+describe('statistics that are to be made again', () => {
   test('of a list that changed while they were made are of the version before', async () => {
     const { scene, at, attempts, make } = createScene()
     void at(0)

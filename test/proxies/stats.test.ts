@@ -4,23 +4,23 @@
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { encode } from '../../src/lib/coded.ts'
+import { encode } from '../../src/lib/text/coded.ts'
+import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import { countryText, countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
 import {
   AGES_SECONDS,
   COUNT_MIN,
   type CountedRow,
   createCounter,
   type ListCounts,
-} from '../../src/proxies/counts.ts'
-import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
-import { countryText, countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
+} from '../../src/proxies/stats/counts.ts'
+import type { Histogram, StatsDocument } from '../../src/proxies/stats/document.ts'
 import {
   largestThatFits,
   type StatsOptions,
   type StatsSize,
   statsDocument,
-} from '../../src/proxies/stats.ts'
-import type { Histogram, StatsDocument } from '../../src/proxies/stats-document.ts'
+} from '../../src/proxies/stats/publish.ts'
 import { between, randomOf } from '../support/random.ts'
 
 const NOW = 2_000_000_000
@@ -171,7 +171,9 @@ describe('the cube', () => {
       }),
     )
   })
+})
 
+describe('a cell', () => {
   test('merges what is below 5 into country --, and hides what is still below 5', () => {
     const small = [
       ...many(4),

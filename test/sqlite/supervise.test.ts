@@ -128,6 +128,24 @@ describe('a store that fails', () => {
   })
 })
 
+test('its health is whether it works, as far as is known, and every failure so far', () => {
+  const { supervisor, trouble, failWith } = supervised(true)
+  expect(supervisor.health()).toEqual({ works: true, failures: 0 })
+  failWith(BUSY)
+  failWith(BUSY)
+  expect(supervisor.health()).toEqual({ works: false, failures: 2 })
+  supervisor.tick()
+  expect(supervisor.health()).toEqual({ works: true, failures: 2 })
+  failWith(UNUSABLE)
+  trouble.open = new StoreError('it is missing')
+  supervisor.tick()
+  expect(supervisor.health()).toEqual({ works: false, failures: 4 })
+  delete trouble.open
+  supervisor.tick()
+  expect(supervisor.health()).toEqual({ works: true, failures: 4 })
+  expect(supervised(false).supervisor.health()).toEqual({ works: false, failures: 0 })
+})
+
 describe('a use throws', () => {
   const SENTENCES: readonly (readonly [code: string, sentence: string, isDamage: boolean])[] = [
     ['SQLITE_BUSY_SNAPSHOT', BUSY_SENTENCE, false],

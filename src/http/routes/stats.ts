@@ -1,6 +1,6 @@
 /** Owns the route of the statistics, /stats (contract F4): for everybody, without key or limits. */
 import { refused } from '../../api/handler.ts'
-import type { Coded } from '../../lib/coded.ts'
+import type { Coded } from '../../lib/text/coded.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { COMMON_HEADERS, CONTENT_TYPES } from '../headers.ts'
 import { type Document, documentOf, documentReply } from './documents.ts'

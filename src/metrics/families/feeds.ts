@@ -1,33 +1,14 @@
-/** Owns the metrics of feeds, and the label that names one. */
+/** Owns the metrics of feeds. */
 
 import type { FeedState } from '../../import/feeds/store.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import type { Family, Reading, Sample } from '../family.ts'
-
-/** Feeds that are shown, in the order of their sources, and the longest label of one. */
-export const FEEDS_MAX = 1000
-export const LABEL_LENGTH_MAX = 200
-
-/** One label for each feed. Sources are masked, so two feeds may show the same one. */
-export function labelsOf(feeds: readonly FeedState[]): string[] {
-  const seen = new Map<string, number>()
-  return feeds.map(({ source }) => {
-    const cut = source.slice(0, LABEL_LENGTH_MAX)
-    const count = (seen.get(cut) ?? 0) + 1
-    seen.set(cut, count)
-    return count === 1 ? cut : `${cut} #${count}`
-  })
-}
+import { type Family, one, type Reading, type Sample } from '../family.ts'
 
 /** A sample of each feed that has a value. */
-function perFeed({ feeds }: Reading, valueOf: (feed: FeedState) => number | null): Sample[] {
-  const shown = feeds.slice(0, FEEDS_MAX)
-  const labels = labelsOf(shown)
-  return shown.flatMap((feed, i) => {
-    const value = valueOf(feed)
-    return value === null ? [] : [{ labels: { source: labels[i] ?? '' }, value }]
-  })
-}
+const perFeed = ({ feeds }: Reading, valueOf: (state: FeedState) => number | null): Sample[] =>
+  feeds.flatMap(({ source, state }) =>
+    one(valueOf(state)).map(({ value }) => ({ labels: { source }, value })),
+  )
 
 const secondsOf = (ms: number | null): number | null => (ms === null ? null : ms / SECOND_MS)
 

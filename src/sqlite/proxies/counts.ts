@@ -1,16 +1,16 @@
 /** Owns reading the counts of a list, and making the coded statistics of them. */
 import type { Database } from 'bun:sqlite'
-import { type Coded, encode } from '../../lib/coded.ts'
+import { type Coded, encode } from '../../lib/text/coded.ts'
 import { ageClock } from '../../lib/time.ts'
-import { type Breakdown, breakdownOf } from '../../proxies/breakdown.ts'
+import { AT, type CityName } from '../../proxies/row.ts'
+import { type Breakdown, breakdownOf } from '../../proxies/stats/breakdown.ts'
 import {
   COUNTED_COLUMNS,
   type CountedRow,
   createCounter,
   type ListCounts,
-} from '../../proxies/counts.ts'
-import { AT, type CityName } from '../../proxies/row.ts'
-import { largestThatFits, statsDocument } from '../../proxies/stats.ts'
+} from '../../proxies/stats/counts.ts'
+import { largestThatFits, statsDocument } from '../../proxies/stats/publish.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
 import { ROW_COLUMNS } from './select/reader.ts'
 

@@ -1,8 +1,8 @@
 /** The worker that counts the list and compresses the statistics while the server answers. */
 import { systemClock } from '../../lib/clock.ts'
-import type { Coded } from '../../lib/coded.ts'
+import type { Coded } from '../../lib/text/coded.ts'
 import { type ErrorMessage, toErrorMessage } from '../../lib/worker.ts'
-import type { Breakdown } from '../../proxies/breakdown.ts'
+import type { Breakdown } from '../../proxies/stats/breakdown.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
 import { makeStats, readBreakdown } from './counts.ts'
 import { openListFile } from './store.ts'

@@ -1,8 +1,9 @@
 /** Owns what the operator sees of a list as a whole: by type, by country and by age of the check. */
+
+import { DEFAULT_AGE_MAX_SECONDS } from '../filter.ts'
+import { type ProxyType, TYPES } from '../proxy.ts'
+import { countryText } from '../row.ts'
 import { AGES_SECONDS, type Cell, type ListCounts, OLDER } from './counts.ts'
-import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
-import { type ProxyType, TYPES } from './proxy.ts'
-import { countryText } from './row.ts'
 
 export type Breakdown = {
   rows: number

@@ -1,7 +1,7 @@
 /** Owns counting the rows of a list in one pass: what statistics are made of. */
-import { ANONS, SERVICES, TYPES } from './proxy.ts'
-import { AT, type CityNames, countryText, UNKNOWN, UNKNOWN_PING } from './row.ts'
-import type { Histogram, StatsCity } from './stats-document.ts'
+import { ANONS, SERVICES, TYPES } from '../proxy.ts'
+import { AT, type CityNames, countryText, UNKNOWN, UNKNOWN_PING } from '../row.ts'
+import type { Histogram, StatsCity } from './document.ts'
 
 /** Bounds of the age of a check, in seconds. */
 export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const

@@ -2,11 +2,11 @@
  * Owns what is published of a list (contract F4): which cells are too small to be shown, how they are
  * merged, and how many fit. Knows neither where rows are stored nor how a document is sent.
  */
-import { DAY_MS, SECOND_MS } from '../lib/time.ts'
+import { DAY_MS, SECOND_MS } from '../../lib/time.ts'
+import { ANONS, SERVICES, TYPES } from '../proxy.ts'
+import { countryText } from '../row.ts'
 import { AGES_SECONDS, type Cell, COUNT_MIN, type ListCounts, OLDER } from './counts.ts'
-import { ANONS, SERVICES, TYPES } from './proxy.ts'
-import { countryText } from './row.ts'
-import type { StatsCube, StatsDocument, StatsTotals } from './stats-document.ts'
+import type { StatsCube, StatsDocument, StatsTotals } from './document.ts'
 
 /** What `/stats` says: everything, or neither the cube nor the cities. */
 export type StatsPart = 'full' | 'totals'

@@ -1,0 +1,63 @@
+/** Holds what metrics read of a data directory, whatever has happened to it. */
+import { afterAll, expect, test } from 'bun:test'
+import { statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ACCESS_FILE, FEEDS_FILE, openMemoryList, PROXY_FILE } from '../../src/app.ts'
+import { openFeeds } from '../../src/sqlite/feeds/store.ts'
+import { observeData } from '../../src/sqlite/observe.ts'
+import { addKeys, addList, T0 } from '../support/fixtures.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const WORKING = { health: () => ({ works: true, failures: 0 }) }
+const FAILING = { health: () => ({ works: false, failures: 7 }) }
+
+function memoryList() {
+  const list = openMemoryList()
+  onCleanUp(list.close)
+  return list
+}
+
+test('the databases have the sizes of their files, and the health of their supervisors', () => {
+  const dir = temporaryDirectory()
+  addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }])
+  addKeys(dir, {}, [], T0)
+  const observed = observeData(dir, WORKING, { ...memoryList(), ...FAILING })
+  const sizeOf = (name: string) => statSync(join(dir, name)).size
+  expect(observed.databases()).toMatchObject([
+    { name: ACCESS_FILE, works: true, failures: 0, bytes: sizeOf(ACCESS_FILE) },
+    { name: PROXY_FILE, works: false, failures: 7, bytes: sizeOf(PROXY_FILE), walBytes: 0 },
+  ])
+  expect(observed.freeBytes()).toBeGreaterThan(0)
+})
+
+test('a list in memory is no database', () => {
+  const observed = observeData(temporaryDirectory(), WORKING, memoryList())
+  expect(observed.databases().map(({ name }) => name)).toEqual([ACCESS_FILE])
+  expect(observed.extent()).toEqual({ rows: 0, newestMs: null })
+})
+
+test('feeds are those of the data directory, none where there are none', () => {
+  const dir = temporaryDirectory()
+  const { feeds } = observeData(dir, WORKING, memoryList())
+  expect(feeds()).toEqual([])
+  const store = openFeeds(dir)
+  store.keepOnly([{ id: '1', shown: 'https://example.com/list' }], T0)
+  store.close()
+  expect(feeds().map(({ source }) => source)).toEqual(['https://example.com/list'])
+  writeFileSync(
+    join(dir, FEEDS_FILE),
+    'not a database, and long enough to be read as one'.repeat(9),
+  )
+  expect(feeds).toThrow()
+})
+
+test('a directory that cannot be reached has no sizes and no free bytes, and nothing throws', () => {
+  const file = join(temporaryDirectory(), 'file')
+  writeFileSync(file, '')
+  const observed = observeData(join(file, 'data'), FAILING, { ...memoryList(), ...FAILING })
+  expect(observed.databases().map(({ bytes, walBytes }) => bytes + walBytes)).toEqual([0, 0])
+  expect(observed.freeBytes()).toBeNull()
+  expect(observed.feeds()).toEqual([])
+})
