@@ -21,6 +21,7 @@ export function createStatsSource(
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
   const ends = new Set<() => void>()
+  let isClosed = false
 
   /** Does a task; rejects with why the worker could not. */
   function run(task: StatsTask): Promise<Coded> {
@@ -53,13 +54,14 @@ export function createStatsSource(
         verify()
         return coded
       } catch (error) {
-        onFailure(error)
+        if (!isClosed) onFailure(error)
         const known = toStoreError(file, error)
         if (known instanceof StoreError) throw known
         throw new StoreError('the statistics could not be made', { cause: error })
       }
     },
     close(): void {
+      isClosed = true
       for (const end of ends) end()
     },
   }
