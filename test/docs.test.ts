@@ -220,6 +220,16 @@ describe('the examples of the server that `make run` starts', () => {
     expect(await ask(pathname + search)).toBe(shown)
   })
 
+  test('show what is published of it', async () => {
+    const [, shown = ''] = /\/stats \| jq .*\n(.*)\n/.exec(README) ?? []
+    const { total, cube, cities } = JSON.parse(await ask('/stats'))
+    const { hidden, cell, ...rest } = JSON.parse(shown)
+    expect(rest).toEqual({ total, city: cities[0] })
+    // Ages move while the test runs.
+    expect(Object.keys(cell)).toEqual(Object.keys(cube))
+    expect(hidden).toBeLessThan(total)
+  })
+
   test('show how it refuses the third request within a minute', async () => {
     const [, shown = ''] = README.split(/# .*third.*\n/)
     await ask(refused)

@@ -1,4 +1,5 @@
-/** Owns worker threads: starting them by source file, and passing errors between threads. */
+/** Owns worker threads: starting them by source file, their priority, and passing errors between threads. */
+import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { StoreError } from './errors.ts'
 
@@ -27,6 +28,22 @@ export function startTask<Input, Reply>(
   worker.unref()
   worker.postMessage(input)
   return worker
+}
+
+/** The priority of work that nobody should notice: it gets a tenth of a processor that others need. */
+const LOW_PRIORITY = 10
+
+/**
+ * Lowers the priority of the thread that calls it, for good. Only Linux has priorities of threads:
+ * elsewhere the whole process would get it, so nothing is done there.
+ */
+export function lowerPriority(): void {
+  if (process.platform !== 'linux') return
+  try {
+    setPriority(Math.max(getPriority(), LOW_PRIORITY))
+  } catch {
+    // Some sandboxes forbid it: then the work has the priority of all other threads.
+  }
 }
 
 /** States of a section, in the one element of its array. */

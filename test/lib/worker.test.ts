@@ -2,7 +2,10 @@
  * Errors as messages between threads: what survives, and what class they have afterwards; sections
  * that are not ended halfway.
  */
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { getPriority } from 'node:os'
+import { join } from 'node:path'
 import { StoreError } from '../../src/lib/errors.ts'
 import {
   closeSection,
@@ -12,6 +15,9 @@ import {
   toError,
   toErrorMessage,
 } from '../../src/lib/worker.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
 
 /** As a thread receives what another one sends. */
 const sent = (thrown: unknown): Error => toError(structuredClone(toErrorMessage(thrown)))
@@ -131,5 +137,35 @@ describe('a section', () => {
     closeSection(shared, 60_000)
     expect(Atomics.load(shared, 0)).toBe(2)
     worker.terminate()
+  })
+})
+
+describe('lowerPriority', () => {
+  /** The priority of the thread that calls it; of all threads where they have none of their own. */
+  const NICE = `
+    const nice = () => process.platform !== 'linux' ? 0
+      : Number(readFileSync('/proc/thread-self/stat', 'utf8').split(') ')[1].split(' ')[16])`
+  const MODULE = JSON.stringify(join(import.meta.dir, '../../src/lib/worker.ts'))
+
+  test('is of the thread that calls it alone', async () => {
+    const source = `
+      import { readFileSync } from 'node:fs'
+      import { lowerPriority } from ${MODULE}
+      ${NICE}
+      const before = nice()
+      lowerPriority()
+      lowerPriority()
+      postMessage(nice() - before)`
+    const file = join(temporaryDirectory(), 'worker.ts')
+    writeFileSync(file, source)
+    const worker = new Worker(file)
+    const { promise, resolve, reject } = Promise.withResolvers<number>()
+    worker.onmessage = ({ data }: MessageEvent<number>) => resolve(data)
+    worker.onerror = ({ message }) => reject(new Error(message))
+    const own = getPriority()
+    const lowered = await promise
+    worker.terminate()
+    expect(lowered).toBe(process.platform === 'linux' ? Math.max(10 - own, 0) : 0)
+    expect(getPriority()).toBe(own)
   })
 })

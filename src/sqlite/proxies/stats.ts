@@ -20,6 +20,7 @@ export function createStatsSource(
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
   const ends = new Set<() => void>()
+  let isClosed = false
 
   /** Does a task, whose result `read` finds in the reply; rejects with why the worker could not. */
   function run<T>(task: StatsTask, read: (reply: StatsReply) => T | null): Promise<T> {
@@ -54,7 +55,7 @@ export function createStatsSource(
       verify()
       return result
     } catch (error) {
-      onFailure(error)
+      if (!isClosed) onFailure(error)
       const known = toStoreError(file, error)
       if (known instanceof StoreError) throw known
       throw new StoreError('the statistics could not be made', { cause: error })
@@ -71,6 +72,7 @@ export function createStatsSource(
         reply.kind === 'counted' ? reply.breakdown : null,
       ),
     close(): void {
+      isClosed = true
       for (const end of ends) end()
     },
   }

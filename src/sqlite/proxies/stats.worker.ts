@@ -1,7 +1,10 @@
-/** The worker that counts the list and compresses the statistics while the server answers. */
+/**
+ * The worker that counts the list and compresses the statistics while the server answers: requests
+ * have priority.
+ */
 import { systemClock } from '../../lib/clock.ts'
 import type { Coded } from '../../lib/text/coded.ts'
-import { type ErrorMessage, toErrorMessage } from '../../lib/worker.ts'
+import { type ErrorMessage, lowerPriority, toErrorMessage } from '../../lib/worker.ts'
 import type { Breakdown } from '../../proxies/stats/breakdown.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
 import { makeStats, readBreakdown } from './counts.ts'
@@ -38,4 +41,5 @@ function work(task: StatsTask): StatsReply {
   }
 }
 
+lowerPriority()
 self.onmessage = ({ data }: MessageEvent<StatsTask>) => self.postMessage(work(data))

@@ -93,10 +93,11 @@ describe('a failure', () => {
     expect(String(failures)).toInclude('longer than 20000 ms')
   })
 
-  test('is what those get who wait when the server stops', async () => {
-    const { make, close } = sourceOf()
+  test('is what those get who wait when the server stops, which is no news', async () => {
+    const { make, close, failures } = sourceOf()
     const waiting = make(REQUEST)
     close()
     await expect(waiting).rejects.toBeInstanceOf(StoreError)
+    expect(failures).toEqual([])
   })
 })
