@@ -25,7 +25,7 @@ export const EXAMPLE_RECORDS = [
     ...{ smtp: false, telegram: true, avito: false, google: true, provider: false },
   },
   {
-    ip: '203.0.113.11:3128',
+    ip: '198.51.100.11:3128',
     ip_out: '',
     type: 'http',
     anon: 'anonymous',
@@ -58,7 +58,7 @@ export function answerExamples(provider: string): {
   const [first = {}] = records
   return {
     txt: {
-      addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n203.0.113.11:3128\n' },
+      addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n198.51.100.11:3128\n' },
       withTypes: {
         summary: 'type=socks5&type_prefix=1',
         value: 'socks5://203.0.113.10:1080\n',
@@ -70,7 +70,7 @@ export function answerExamples(provider: string): {
         summary: 'get=json&split_ip=1&fields=ip,port,country',
         value: [
           { ip: '203.0.113.10', port: '1080', country: 'DE' },
-          { ip: '203.0.113.11', port: '3128', country: 'FR' },
+          { ip: '198.51.100.11', port: '3128', country: 'FR' },
         ],
       },
       byAddress: {
@@ -180,8 +180,8 @@ export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
   },
   SUBNET_LIMIT_REACHED: {
     message:
-      'this answer needs 1 more /16 subnets; 2 of the 2 a day are used: narrow the filter or lower count',
-    ...{ retry_after: 43_200, used_subnets: 2 },
+      'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
+    ...{ retry_after: 43_200, used_subnets: 1 },
   },
   DEMO_LIMIT_REACHED: {
     message: 'the demo key allows 2 requests a minute; retry after 60 s',
