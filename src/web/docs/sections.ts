@@ -137,10 +137,10 @@ ${memberRows('envelope', envelope, words)}`,
 function errorExamplesOf({ paths }: Document): ReadonlyMap<string, unknown> {
   const examples = Object.values(paths).flatMap(({ get }) =>
     Object.values(get.responses).flatMap(({ content = {} }) =>
-      Object.values(content).flatMap(media => Object.values(media.examples ?? {})),
+      Object.values(content).flatMap(media => Object.entries(media.examples ?? {})),
     ),
   )
-  return new Map(examples.toReversed().map(({ summary, value }) => [summary, value]))
+  return new Map(examples.toReversed().map(([name, { value }]) => [name, value]))
 }
 
 /** The message of an error body, which is all of it in the older form. */
