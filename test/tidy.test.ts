@@ -115,7 +115,11 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/params.ts'],
-  ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/'],
+  [
+    'the Authorization header',
+    /'authorization'|Bearer/i,
+    ...['http/', 'import/feeds/', 'api/openapi/', 'web/docs/'], // the last two document it
+  ],
   ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
   ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
   [
@@ -129,7 +133,8 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   [
     'wire names',
     /'(?:cm|split_ip|timecheck|type_prefix|country_mode|ip_out)'|\b(?:split_ip|type_prefix|country_mode)\b/,
-    ...['api/params.ts', 'api/members.ts', 'api/render.ts', 'import/', 'web/', 'sqlite/'], // SQL has columns so named
+    ...['api/params.ts', 'api/members.ts', 'api/render.ts', 'api/openapi/'],
+    ...['import/', 'web/', 'sqlite/'], // SQL has columns so named
   ],
 ]
 

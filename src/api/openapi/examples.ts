@@ -104,7 +104,7 @@ export function answerExamples(provider: string): {
   }
 }
 
-/** What a key of plan standard is told that has sent two requests within this second. */
+/** The report of a key of plan standard that has just sent two requests. */
 export const KEY_EXAMPLE = {
   id: 'wsu5jcyw',
   label: 'first customer',
@@ -121,7 +121,7 @@ export const KEY_EXAMPLE = {
   },
 }
 
-/** What `demo` is told before its first request. */
+/** The report of `demo` before its first request. */
 export const DEMO_EXAMPLE = {
   ...{ id: 'demo', label: '', plan: 'demo', state: 'active', expires: null },
   limits: [{ name: 'demo', quota: 2, window: 60, left: 2, reset: 0 }],
@@ -171,7 +171,9 @@ export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
   PROXIES_NOT_FOUND: {
     message: 'no proxies match the filters: no proxy in the list has the given country',
   },
-  NOT_FOUND: { message: 'nothing is served here; the list is at /api' },
+  NOT_FOUND: {
+    message: 'nothing is served here; the list is at /api, and /openapi.json describes it',
+  },
   METHOD_NOT_ALLOWED: { message: 'only GET and HEAD are allowed here' },
   RATE_LIMIT_EXCEEDED: { message: 'too many requests; retry after 5 s', retry_after: 5 },
   DAILY_LIMIT_REACHED: {
