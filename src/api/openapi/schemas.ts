@@ -155,8 +155,8 @@ function statsSchemas(part: 'full' | 'totals', provider: string, say: Say) {
   }
   const histogram = refTo('Histogram')
   const members = {
-    version: { type: ['string', 'integer'] },
-    at: INSTANT,
+    version: TEXT,
+    at: COUNT,
     total: COUNT,
     hidden: COUNT,
     dimensions: whole(say(STATS_TEXTS.dimensions), described(dimensions, dimensionTexts, say)),
