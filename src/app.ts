@@ -17,7 +17,8 @@ import { listen } from './http/listen.ts'
 import type { Clock } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import type { Lang } from './proxies/proxy.ts'
-import type { ProxyReader } from './proxies/store.ts'
+import { createStatsCache } from './proxies/stats/cache.ts'
+import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -26,6 +27,7 @@ export type AppStores = {
   proxies: ProxyReader
   /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  stats: StatsSource
 }
 
 export type AppSettings = Settings<
@@ -86,6 +88,7 @@ export function createApp(
     throttle,
     note: usage.note,
     cors,
+    stats: readerOfStats(stores, settings),
     ...documentsOf(settings),
   })
   return {
@@ -100,6 +103,16 @@ export function createApp(
     /** Writes the log lines of requests whose connections were closed before they were done. */
     logUnfinished: http.logUnfinished,
   }
+}
+
+/** What `/stats` says of the list, `null` for nothing. */
+function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
+  const { publicStats: part, providerService: provider } = settings
+  if (part === 'off') return null
+  return createStatsCache(
+    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
+    proxies.version,
+  )
 }
 
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'

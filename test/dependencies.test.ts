@@ -61,6 +61,7 @@ if (BINARY !== undefined) {
     'src/main.ts',
     'src/sqlite/backup/copy.worker.ts',
     'src/sqlite/integrity/check.worker.ts',
+    'src/sqlite/proxies/stats.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
   ])('the maps tell of all of it, %s included', entry =>
     expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),

@@ -112,7 +112,8 @@ async function serve(serving: Serving): Promise<void> {
   const manager = await createNotifier(serviceManager(), log.say)
   const jobs = await startJobs(serving)
   try {
-    const stores = { keys, usage, proxies: list, streamer: list.streamer }
+    const { streamer, stats } = list
+    const stores = { keys, usage, proxies: list, streamer, stats }
     const app = createApp(stores, settings, clock, log)
     const { server, shown } = await app.listen(settings)
     log.say(`listening on ${shown}`)

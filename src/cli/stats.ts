@@ -8,7 +8,7 @@ import type { Registry } from '../access/store.ts'
 import { ACCESS_FILE, PROXY_FILE, readList, readRegistry } from '../app.ts'
 import type { Clock } from '../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'
-import type { Breakdown } from '../proxies/breakdown.ts'
+import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { bars, counted } from './chart.ts'
 import { command, print, printJson, table } from './command.ts'
 

@@ -177,14 +177,16 @@ export const readSocketMode = (given: string): number =>
     ? Number.parseInt(given, 8)
     : expect('600, 660 or 666: who may connect is the owner, the group too, or all')
 
+/** The columns of statistics that are not members of a record (contract F4). */
+const COLUMNS = ['age', 'count']
 const NAME = 'a name of lower-case letters, digits, spaces, dots or dashes that is not yet a field'
 /**
  * The name of the provider's service in lower case, underscores replaced by spaces: 1 to 40
- * characters, not digits alone, and not the name of another record member.
+ * characters, not digits alone, and not the name of another record member or column of statistics.
  */
 export const readServiceName = (given: string): string => {
   const name = given.toLowerCase().replaceAll('_', ' ')
-  const taken = memberNames('').map(member => member.replaceAll('_', ' '))
+  const taken = [...memberNames('').map(member => member.replaceAll('_', ' ')), ...COLUMNS]
   const fits = /^(?=.*[^\d])[\p{Ll}\p{Lo}\d][\p{Ll}\p{Lo}\d .-]{0,39}$/u.test(name)
   return fits && !taken.includes(name) && name === name.trim() ? name : expect(NAME)
 }

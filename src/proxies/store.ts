@@ -2,10 +2,12 @@
  * Owns the ports of this folder: what the rules require of a store of proxies. Failures of a store
  * are `StoreError`s.
  */
+import type { Coded } from '../lib/text/coded.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
+import type { StatsOptions } from './stats/publish.ts'
 
 export type FindOptions = {
   nowMs: number
@@ -43,6 +45,14 @@ export interface ProxyReader {
   /** Whether any proxy has one of these types; `null` when finding out would make others wait. */
   hasType(types: readonly ProxyType[]): boolean | null
   isEmpty(): boolean
+}
+
+/** What statistics say, and the instant of the ages in them. */
+export type StatsRequest = StatsOptions & { nowMs: number }
+
+/** Counts the list, and compresses the statistics about it, without making requests wait. */
+export interface StatsSource {
+  make(request: StatsRequest): Promise<Coded>
 }
 
 /** Rows of the list before an import and after it. */

@@ -8,7 +8,7 @@ import type { AnswerStreamer } from '../api/streaming.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
-import type { ProxyReader, Removal } from '../proxies/store.ts'
+import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
 import type { Checked } from './integrity/check.worker.ts'
@@ -25,7 +25,9 @@ import {
   watchFile,
 } from './integrity/file-stamp.ts'
 import { trimWal } from './integrity/trim.ts'
-import { createStreamer } from './proxies/stream.ts'
+import { makeStats } from './proxies/counts.ts'
+import { createStatsSource } from './proxies/stats.ts'
+import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
@@ -133,6 +135,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
+  stats: StatsSource
   tick(): void
   close(): void
 }
@@ -155,31 +158,40 @@ function createFinder(use: ReturnType<typeof superviseList>['use']): Omit<ProxyR
   }
 }
 
+/** Returns the hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
+const createHooks =
+  ({ use, fail, report }: ReturnType<typeof superviseList>, say: Say) =>
+  (what: string): StreamHooks => ({
+    /** Throws unless the list is intact, as far as that is known without a check. */
+    verify: () => use(({ verify }) => verify()),
+    onFailure(failure) {
+      if (isDamage(failure)) fail(failure)
+      else if (isStoreFailure(failure)) report(failure)
+      else say(`${what}: ${messageOf(failure)}`)
+    },
+  })
+
 /** The list in `dir`; `tick` is to be called every second. */
 export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
   const supervised = superviseList(dir, clock, say)
   const { use, generation, check } = supervised
   const versionText = createVersionText()
-  const checkpointer = createCheckpointer(join(dir, PROXY_FILE), 'proxies')
+  const file = join(dir, PROXY_FILE)
+  const checkpointer = createCheckpointer(file, 'proxies')
   let ticks = 0
   let unstampedTicks = 0
   let isSwept = true
 
+  const hooksFor = createHooks(supervised, say)
   const streamer = createStreamer(
-    { file: join(dir, PROXY_FILE), provider, walBound: WAL_BOUND },
-    {
-      /** Throws unless the list is intact, as far as that is known without a check. */
-      verify: () => use(({ verify }) => verify()),
-      onFailure(failure) {
-        if (isDamage(failure)) supervised.fail(failure)
-        else if (isStoreFailure(failure)) supervised.report(failure)
-        else say(`a long answer was interrupted: ${messageOf(failure)}`)
-      },
-    },
+    { file, provider, walBound: WAL_BOUND },
+    hooksFor('a long answer was interrupted'),
   )
+  const stats = createStatsSource(file, hooksFor('the statistics could not be made'))
 
   const list: ServerList = {
     streamer,
+    stats,
     version: () =>
       use(({ verify, proxies }) => {
         verify()
@@ -201,6 +213,7 @@ export function openServerList(dir: string, provider: string, clock: Clock, say:
       if (unstampedTicks > UNSTAMPED_MAX) check()
     },
     close() {
+      stats.close()
       streamer.close()
       checkpointer.close()
       supervised.close()
@@ -246,6 +259,8 @@ export function openMemoryList() {
   return {
     list,
     streamer: null,
+    /** In process: the sample is small. */
+    stats: { make: async request => makeStats(list.db, request) },
     version: () => String(proxies.version()),
     ...list.finder,
     findByIds: proxies.findByIds,

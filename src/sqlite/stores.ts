@@ -10,10 +10,10 @@ import type { Registry } from '../access/store.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { toSeconds } from '../lib/time.ts'
+import { ageClock } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Breakdown } from '../proxies/breakdown.ts'
 import type { Filter } from '../proxies/filter.ts'
+import { type Breakdown, breakdownOf } from '../proxies/stats/breakdown.ts'
 import type { ImportMode, ImportTx } from '../proxies/store.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
@@ -27,14 +27,9 @@ import { FEEDS_FILE, openFeeds } from './feeds/store.ts'
 import { lockPlace } from './file-lock.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
 import { trimWal } from './integrity/trim.ts'
+import { readCounts } from './proxies/counts.ts'
 import { beginImport } from './proxies/import.ts'
-import {
-  checkListFile,
-  checkOpenList,
-  createListStore,
-  openListFile,
-  readBreakdown,
-} from './proxies/store.ts'
+import { checkListFile, checkOpenList, createListStore, openListFile } from './proxies/store.ts'
 
 export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
 
@@ -79,7 +74,7 @@ export function openList(
     /** The same for bare addresses. */
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
-    breakdown: (nowMs: number): Breakdown => readBreakdown(db, toSeconds(nowMs)),
+    breakdown: (nowMs: number): Breakdown => breakdownOf(readCounts(db, ageClock(nowMs))),
     settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       const trim = (): void => void (dir !== null && trimWal(db, file))

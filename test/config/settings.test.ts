@@ -301,6 +301,8 @@ const SERVER = {
       'ip',
       'ip_out',
       'ip out',
+      'age', // with count, a column of the statistics
+      'count',
       'timecheck',
     ],
     expected:

@@ -26,7 +26,8 @@ export async function startInProcess(
   const registry = openServerRegistry(dir, write)
   const list = openServerList(dir, providerService, clock, write)
   const { keys, usage } = registry
-  const stores: AppStores = { keys, usage, proxies: list, streamer: list.streamer }
+  const { streamer, stats } = list
+  const stores: AppStores = { keys, usage, proxies: list, streamer, stats }
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {

@@ -2,21 +2,14 @@
  * Owns replies of documents: content that is the same for every client, compressed before anybody
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
-import { gzipSync } from 'node:zlib'
-import { chooseEncoding, type Encoding } from '../compression.ts'
+import { type Coded, encode } from '../../lib/text/coded.ts'
+import { chooseEncoding } from '../compression.ts'
 import type { HeaderFields } from '../headers.ts'
 import type { Reply } from '../reply.ts'
 
-/** The same bytes in each coding. */
-export type Coded = { readonly [C in Encoding | 'identity']: Uint8Array }
+export { type Coded, encode }
 
 export type Document = { fields: HeaderFields; etag: string; coded: Coded }
-
-/** Compresses a text in every coding, which takes milliseconds: not for the request path. */
-export function encode(text: string): Coded {
-  const identity = Buffer.from(text)
-  return { identity, gzip: gzipSync(identity, { level: 9 }), zstd: Bun.zstdCompressSync(identity) }
-}
 
 /** A document. Its tag is weak: one for all codings. */
 export const documentOf = (coded: Coded, fields: HeaderFields): Document => ({

@@ -7,6 +7,7 @@ import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes } from './pages.ts'
 import { type ReferenceParts, referenceRoutes } from './reference.ts'
 import type { Route } from './route.ts'
+import { type StatsReader, statsRoute } from './stats.ts'
 
 export type RouteParts = ApiRouteParts &
   KeyRouteParts &
@@ -15,12 +16,15 @@ export type RouteParts = ApiRouteParts &
     probe: () => Awaitable<void>
     /** Brings the files of the page; `null` serves none. */
     pages: (() => Promise<readonly PageFile[]>) | null
+    /** Reads the statistics of the list; `null` publishes none. */
+    stats: StatsReader | null
   }
 
 /** The routes of GET and HEAD by path. */
 export const createRoutes = ({
   probe,
   pages,
+  stats,
   access,
   usage,
   openapi,
@@ -29,6 +33,7 @@ export const createRoutes = ({
 }: RouteParts): { [path: string]: Route } => ({
   ...(pages === null ? {} : pageRoutes(pages)),
   ...referenceRoutes({ openapi, docs }),
+  ...(stats === null ? {} : { '/stats': statsRoute(stats) }),
   '/api': apiRoute(api),
   '/key': keyRoute({ access, usage }),
   '/healthz': (_, end) => end(plainText('ok\n')),

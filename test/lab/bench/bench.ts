@@ -17,7 +17,7 @@ import { messageOf, onlyFrom, print, runToEnd, say } from '../support/main.ts'
 import { count, type Row, resultTable } from '../support/table.ts'
 import { commandLine, type Options, readOptions } from './options.ts'
 import { imports } from './parts/imports.ts'
-import { open, openImport, openWhole } from './parts/latency.ts'
+import { open, openImport, openStats, openWhole } from './parts/latency.ts'
 import { select } from './parts/select.ts'
 import { start } from './parts/start.ts'
 import { stop } from './parts/stop.ts'
@@ -40,6 +40,7 @@ const PARTS = {
   stuck,
   open,
   'open-whole': openWhole,
+  'open-stats': openStats,
   import: imports,
   'open-import': openImport,
   stop,

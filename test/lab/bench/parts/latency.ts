@@ -1,8 +1,9 @@
 /**
- * Owns latency at a fixed rate: alone, while ROWS rows are imported, and while another client
- * downloads the full list. The clients are processes of their own, and this one has priority: what
+ * Owns latency at a fixed rate: alone, while ROWS rows are imported, while another client downloads the
+ * full list, and while statistics are made. The clients are processes of their own, and this one has priority: what
  * is measured is how long the server takes, not how long its client waits for a processor.
  */
+import { join } from 'node:path'
 import type { Server } from '../../../support/launch.ts'
 import { cpuPerUnit, readCpu } from '../../support/cpu.ts'
 import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
@@ -17,6 +18,10 @@ import { startDownloads } from './whole.ts'
 const GRACE_SECONDS = 20
 const WARM_UP_SECONDS = 2
 const SETTLE_MS = 500
+/** Statistics are made at most so often, and only when the list has changed. */
+const STATS_EVERY_MS = 15_000
+/** Time between two requests for them. */
+const ASK_EVERY_MS = 100
 /** More than there is time for. */
 const DOWNLOADS_MAX = 1_000_000
 
@@ -101,6 +106,29 @@ export const openWhole = (workspace: Workspace): Promise<Row[]> =>
       const { totalBytes, seconds, errors } = await result
       const speed = `${megabytes(totalBytes / seconds)}/s`
       return `while the whole list is downloaded (${speed}, ${errors} failures)`
+    }
+    return { finish }
+  })
+
+/** Statistics are asked for all the time; a row is imported as often as they are made for a change. */
+export const openStats = (workspace: Workspace): Promise<Row[]> =>
+  measureAll(workspace, UNDER_LOAD, async (build, { port }) => {
+    const file = join(workspace.dir, 'one-row.txt')
+    await Bun.write(file, 'socks5://192.0.2.1:1080\n')
+    const data = await build.data()
+    const made = new Set<string>()
+    const asking = repeat(async () => {
+      const { ok, headers } = await fetch(`http://127.0.0.1:${port}/stats`, { method: 'HEAD' })
+      if (ok) made.add(headers.get('etag') ?? '')
+      await Bun.sleep(ASK_EVERY_MS)
+    })
+    const changing = repeat(async () => {
+      await build.importFile(file, data, OTHERS)
+      await Bun.sleep(STATS_EVERY_MS)
+    })
+    const finish = async (): Promise<string> => {
+      await Promise.all([asking.stop(), changing.stop()])
+      return `while /stats is made (${made.size} times)`
     }
     return { finish }
   })
