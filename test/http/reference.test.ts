@@ -14,7 +14,7 @@ import { memberNames } from '../../src/api/render.ts'
 import { VERSION } from '../../src/config/version.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { Answer } from '../support/answer.ts'
-import { addKeys, addList } from '../support/fixtures.ts'
+import { addKeys, addList, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
 import { allows } from '../support/json-schema.ts'
 import { run } from '../support/launch.ts'
@@ -33,17 +33,22 @@ const KEY = {
   temp: 'temp_canarytempcanarytempcanarytempc',
 }
 
+const ENGLISH = { Берлин: 'Berlin', Париж: 'Paris' }
+
+/** So many rows like a record of the examples, of addresses one after the other. */
+function rowsLike(index: 0 | 1, count: number): TestRow[] {
+  const { provider, timecheck: _, ...record } = EXAMPLE_RECORDS[index]
+  const rest = { age: 60, city_en: ENGLISH[record.city], 'the service': provider }
+  return Array.from({ length: count }, (_, n) => ({
+    ...{ ...record, ...rest },
+    ip: record.ip.replace(/\d+(?=:)/, last => String(Number(last) + n)),
+  }))
+}
+
 /** The list of the examples, and keys that reach every limit. */
 function seeded(): string {
   const dir = temporaryDirectory()
-  const english = { Берлин: 'Berlin', Париж: 'Paris' }
-  addList(
-    dir,
-    EXAMPLE_RECORDS.map(({ provider, timecheck: _, ...record }) => ({
-      ...record,
-      ...{ age: 60, city_en: english[record.city], 'the service': provider },
-    })),
-  )
+  addList(dir, [...rowsLike(0, 1), ...rowsLike(1, 1)])
   addKeys(dir, { free: {}, daily: { daily: 3 }, one: { subnets: 1 } }, [
     { key: KEY.free, plan: 'free' },
     { key: KEY.standard, plan: 'standard' },
@@ -181,7 +186,9 @@ describe('the examples of answers are what the service answers', () => {
       expect([path, status, status === 200 ? '' : text]).toEqual([path, 200, ''])
     },
   )
+})
 
+describe('the examples of other paths are what the service answers', () => {
   test('/key, of a key of plan standard after two requests, and of demo', async () => {
     const document = await documentOf(service)
     for (const _ of [1, 2]) await service.request('/api', bearer(KEY.customer))
@@ -191,6 +198,22 @@ describe('the examples of answers are what the service answers', () => {
     expectExample(document, '/key', 'regular', { ...answer, text })
     const demo = await service.request('/key', bearer('demo', '198.51.100.99'))
     expectExample(document, '/key', 'demo', demo)
+  })
+
+  test.each(['full', 'totals'] as const)('/stats, %s, of a list of nine', async publicStats => {
+    const dir = temporaryDirectory()
+    addList(dir, [...rowsLike(0, 7), ...rowsLike(1, 2)])
+    const other = await startService(dir, { publicStats })
+    const document = await documentOf(other)
+    const plain = { headers: { 'accept-encoding': 'identity' } }
+    const answer = await other.request('/stats', plain)
+    expectExample(document, '/stats', 'stats', answer)
+    const etag = answer.headers.get('etag') ?? ''
+    const again = await other.request('/stats', { headers: { 'if-none-match': etag } })
+    expect(Object.keys(document.paths['/stats']?.get.responses ?? {})).toContain(`${again.status}`)
+    const refused = await other.request('/stats', { method: 'POST' })
+    expectExample(document, '/stats', 'METHOD_NOT_ALLOWED', refused)
+    await other.stop()
   })
 
   test('/healthz and /readyz', async () => {

@@ -72,6 +72,13 @@ describe('the page', () => {
     expect(older).toContain('Error: the plan&#39;s 3 requests of this day are used up')
   })
 
+  test('has no empty list, and no cube, where /stats has totals only', () => {
+    const totals = pageOf({ stats: 'totals' })
+    expect(totals).toContain('id="stats-dimensions"')
+    expect(totals).not.toContain('id="stats-cube"')
+    expect(totals).not.toMatch(/<dl class="rows">\s*<\/dl>/)
+  })
+
   test('has no /stats where that is off', () => {
     expect(pageOf({ stats: 'off' })).not.toContain('/stats')
   })

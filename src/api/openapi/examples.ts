@@ -128,12 +128,9 @@ export const DEMO_EXAMPLE = {
   today: null,
 }
 
-/** Statistics of a list of nine proxies. */
-export const STATS_EXAMPLE = (provider: string, part: 'full' | 'totals') => ({
-  version: '1',
-  at: EXAMPLE_TIME,
-  total: 9,
-  hidden: 2,
+/** Statistics of a list of seven proxies like the first of `EXAMPLE_RECORDS`, and two like the second. */
+export const STATS_EXAMPLE = (version: string, provider: string, part: 'full' | 'totals') => ({
+  ...{ version, at: 1_795_176_000, total: 9, hidden: 2 },
   dimensions: {
     type: ['http', 'https', 'socks4', 'socks5'],
     anon: ['', 'transparent', 'anonymous', 'elite'],
@@ -141,17 +138,31 @@ export const STATS_EXAMPLE = (provider: string, part: 'full' | 'totals') => ({
     age: [60, 300, 600, 3600, 86_400, 604_800],
     services: ['smtp', 'telegram', 'avito', 'google', provider],
   },
-  histograms: {
-    ping: { edges: [0, 500, 1000], counts: [6, 3] },
-    speed: { edges: [0, 100_000, 1_000_000], counts: [2, 7] },
-    works: { edges: [0, 50, 100], counts: [1, 8] },
-  },
   ...(part === 'full' && {
     cube: {
-      ...{ type: [3], anon: [3], country: [2], age: [1], count: [7] },
-      ...{ smtp: [0], telegram: [5], avito: [1], google: [4], [provider]: [2] },
+      ...{ type: [3], anon: [3], country: [2], age: [0], count: [7] },
+      ...{ smtp: [0], telegram: [7], avito: [0], google: [7], [provider]: [0] },
     },
-    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 6 }],
+  }),
+  histograms: {
+    ping: {
+      edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
+      counts: [0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+    },
+    speed: {
+      edges: [
+        ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000],
+        ...[2_500_000, 5_000_000, 10_000_000],
+      ],
+      counts: [0, 0, 0, 0, 2, 0, 7, 0, 0, 0],
+    },
+    works: {
+      edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100],
+      counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0],
+    },
+  },
+  ...(part === 'full' && {
+    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 }],
   }),
 })
 
