@@ -230,6 +230,13 @@ describe('the examples of the server that `make run` starts', () => {
     expect(hidden).toBeLessThan(total)
   })
 
+  test('show what /key says of a key', async () => {
+    const [, command = '', path = ''] = /^\$ (curl -H .*8080(\/\S*))$/m.exec(README) ?? []
+    const shown = shownBelow(command)
+    const init = { headers: { authorization: 'Bearer demo', 'x-forwarded-for': '192.0.2.77' } }
+    expect(shown).toBe(`${(await server.request(path, init)).text}\n`)
+  })
+
   test('show how it refuses the third request within a minute', async () => {
     const [, shown = ''] = README.split(/# .*third.*\n/)
     await ask(refused)

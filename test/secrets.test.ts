@@ -53,6 +53,22 @@ function fromElsewhere([path, init = {}]: Ask): Ask {
   return [path, { ...init, headers: fields }]
 }
 
+/** Those to the other paths that a key may be sent to. */
+const waysBesides = (key: string): Ask[] => [
+  ['/key', headers({ authorization: `Bearer ${key}` })],
+  ['/key', { method: 'HEAD', headers: { authorization: `Bearer ${key}` } }],
+  ['/key', headers({ authorization: key })],
+  ['/key', headers({ authorization: `Bearer ${key} ${key}` })],
+  [`/key?key=${key}`],
+  [`/key?key=${key}`, headers({ authorization: `Bearer ${key}` })],
+  [`/key?${key}`, headers({ authorization: `Bearer ${key}` })],
+  [`/key?x=${key}`, headers({ authorization: `Bearer ${key}` })],
+  [`/key/${key}`],
+  [`/openapi.json?key=${key}`],
+  [`/docs?key=${key}`],
+  [`/docs?lang=${key}`, headers({ 'if-none-match': key })],
+]
+
 /** The ways in which a key travels, meant or by mistake. */
 const waysOf = (key: string): Ask[] => [
   [`/api?key=${key}`],
@@ -104,6 +120,7 @@ const waysOf = (key: string): Ask[] => [
   [`//api?key=${key}`],
   [`/healthz?key=${key}`],
   [`/readyz?key=${key}`],
+  ...waysBesides(key),
   ...['referer', 'user-agent', 'cookie', 'x-request-id', 'x-forwarded-for', 'forwarded'].map(
     (name): Ask => [`/api?key=${key}`, headers({ [name]: key })],
   ),

@@ -67,6 +67,7 @@ describe('CORS', () => {
     ['/api?key=nobody', 403],
     [`${ASK}&type=socks4`, 404],
     ['/nowhere', 404],
+    ['/key', 400],
     ['/healthz', 200],
     ['/readyz', 200],
   ])('%s with status %d has the fields as well', async (path, status) => {

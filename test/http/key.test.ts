@@ -73,7 +73,7 @@ beforeAll(async () => {
   service = await startService(seeded())
 })
 
-describe('what a key is told', () => {
+describe('the report of a key', () => {
   test('its id, label, plan, state, expiry, limits and use of today, in this order', async () => {
     const { id, ...rest } = await report(KEY.standard)
     expect(id).toMatch(/^[a-z\d]{8}$/)
@@ -123,7 +123,7 @@ describe('what a key is told', () => {
   })
 })
 
-describe('what keys of other plans are told', () => {
+describe('the report of keys of other plans', () => {
   test('networks, where its plan limits them', async () => {
     await ask('/api', KEY.subnets)
     expect((await report(KEY.subnets)).limits).toEqual([
@@ -161,7 +161,7 @@ describe('what keys of other plans are told', () => {
   })
 })
 
-describe('how it is told', () => {
+describe('how it is answered', () => {
   test('the header fields of /api, with the same limits', async () => {
     const key = await ask('/key', KEY.standard)
     for (const [name, value] of Object.entries({
@@ -196,7 +196,7 @@ describe('how it is told', () => {
 })
 
 describe('a key that was rotated', () => {
-  test('is told when it ends, and the new one that it does not', async () => {
+  test('shows when it ends, and the new one that it does not', async () => {
     const dir = seeded()
     const registry = openRegistry(dir)
     const { id = '' } = registry.keys.list(T0).find(({ label }) => label === 'unlimited') ?? {}

@@ -1,5 +1,6 @@
 /** Owns the OpenAPI 3.1 document of the service (contract F5), for one configuration and language. */
 import type { Lang } from '../../proxies/proxy.ts'
+import { STATS_EXAMPLE } from './examples.ts'
 import { parameters, type Say } from './parameters.ts'
 import {
   apiResponses,
@@ -41,7 +42,7 @@ const operation = (
   description: say(DOCUMENT_TEXTS[`${name}.description`]),
 })
 
-function paths({ provider, stats, errors }: DocumentOptions, say: Say): Document['paths'] {
+function paths({ version, provider, stats, errors }: DocumentOptions, say: Say): Document['paths'] {
   const form: ErrorForm = { errors, say }
   return {
     '/api': {
@@ -67,7 +68,7 @@ function paths({ provider, stats, errors }: DocumentOptions, say: Say): Document
           operationId: 'countProxies',
           ...operation('stats', 'list', say),
           security: [],
-          responses: statsResponses(provider, stats, form),
+          responses: statsResponses(STATS_EXAMPLE(version, provider, stats), form),
         },
       },
     }),

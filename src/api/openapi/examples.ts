@@ -25,7 +25,7 @@ export const EXAMPLE_RECORDS = [
     ...{ smtp: false, telegram: true, avito: false, google: true, provider: false },
   },
   {
-    ip: '203.0.113.11:3128',
+    ip: '198.51.100.11:3128',
     ip_out: '',
     type: 'http',
     anon: 'anonymous',
@@ -58,7 +58,7 @@ export function answerExamples(provider: string): {
   const [first = {}] = records
   return {
     txt: {
-      addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n203.0.113.11:3128\n' },
+      addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n198.51.100.11:3128\n' },
       withTypes: {
         summary: 'type=socks5&type_prefix=1',
         value: 'socks5://203.0.113.10:1080\n',
@@ -70,7 +70,7 @@ export function answerExamples(provider: string): {
         summary: 'get=json&split_ip=1&fields=ip,port,country',
         value: [
           { ip: '203.0.113.10', port: '1080', country: 'DE' },
-          { ip: '203.0.113.11', port: '3128', country: 'FR' },
+          { ip: '198.51.100.11', port: '3128', country: 'FR' },
         ],
       },
       byAddress: {
@@ -104,7 +104,7 @@ export function answerExamples(provider: string): {
   }
 }
 
-/** What a key of plan standard is told that has sent two requests within this second. */
+/** The report of a key of plan standard that has just sent two requests. */
 export const KEY_EXAMPLE = {
   id: 'wsu5jcyw',
   label: 'first customer',
@@ -121,19 +121,16 @@ export const KEY_EXAMPLE = {
   },
 }
 
-/** What `demo` is told before its first request. */
+/** The report of `demo` before its first request. */
 export const DEMO_EXAMPLE = {
   ...{ id: 'demo', label: '', plan: 'demo', state: 'active', expires: null },
   limits: [{ name: 'demo', quota: 2, window: 60, left: 2, reset: 0 }],
   today: null,
 }
 
-/** Statistics of a list of nine proxies. */
-export const STATS_EXAMPLE = (provider: string, part: 'full' | 'totals') => ({
-  version: '1',
-  at: EXAMPLE_TIME,
-  total: 9,
-  hidden: 2,
+/** Statistics of a list of seven proxies like the first of `EXAMPLE_RECORDS`, and two like the second. */
+export const STATS_EXAMPLE = (version: string, provider: string, part: 'full' | 'totals') => ({
+  ...{ version, at: 1_795_176_000, total: 9, hidden: 2 },
   dimensions: {
     type: ['http', 'https', 'socks4', 'socks5'],
     anon: ['', 'transparent', 'anonymous', 'elite'],
@@ -141,17 +138,31 @@ export const STATS_EXAMPLE = (provider: string, part: 'full' | 'totals') => ({
     age: [60, 300, 600, 3600, 86_400, 604_800],
     services: ['smtp', 'telegram', 'avito', 'google', provider],
   },
-  histograms: {
-    ping: { edges: [0, 500, 1000], counts: [6, 3] },
-    speed: { edges: [0, 100_000, 1_000_000], counts: [2, 7] },
-    works: { edges: [0, 50, 100], counts: [1, 8] },
-  },
   ...(part === 'full' && {
     cube: {
-      ...{ type: [3], anon: [3], country: [2], age: [1], count: [7] },
-      ...{ smtp: [0], telegram: [5], avito: [1], google: [4], [provider]: [2] },
+      ...{ type: [3], anon: [3], country: [2], age: [0], count: [7] },
+      ...{ smtp: [0], telegram: [7], avito: [0], google: [7], [provider]: [0] },
     },
-    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 6 }],
+  }),
+  histograms: {
+    ping: {
+      edges: [0, 50, 100, 200, 300, 400, 500, 700, 1000, 1500, 2000, 3000, 5000, 10_000],
+      counts: [0, 0, 0, 7, 2, 0, 0, 0, 0, 0, 0, 0, 0],
+    },
+    speed: {
+      edges: [
+        ...[0, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000],
+        ...[2_500_000, 5_000_000, 10_000_000],
+      ],
+      counts: [0, 0, 0, 0, 2, 0, 7, 0, 0, 0],
+    },
+    works: {
+      edges: [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99, 100],
+      counts: [0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 7, 0],
+    },
+  },
+  ...(part === 'full' && {
+    cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 }],
   }),
 })
 
@@ -171,7 +182,9 @@ export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
   PROXIES_NOT_FOUND: {
     message: 'no proxies match the filters: no proxy in the list has the given country',
   },
-  NOT_FOUND: { message: 'nothing is served here; the list is at /api' },
+  NOT_FOUND: {
+    message: 'nothing is served here; the list is at /api, and /openapi.json describes it',
+  },
   METHOD_NOT_ALLOWED: { message: 'only GET and HEAD are allowed here' },
   RATE_LIMIT_EXCEEDED: { message: 'too many requests; retry after 5 s', retry_after: 5 },
   DAILY_LIMIT_REACHED: {
@@ -180,8 +193,8 @@ export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
   },
   SUBNET_LIMIT_REACHED: {
     message:
-      'this answer needs 1 more /16 subnets; 2 of the 2 a day are used: narrow the filter or lower count',
-    ...{ retry_after: 43_200, used_subnets: 2 },
+      'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
+    ...{ retry_after: 43_200, used_subnets: 1 },
   },
   DEMO_LIMIT_REACHED: {
     message: 'the demo key allows 2 requests a minute; retry after 60 s',

@@ -7,7 +7,7 @@ import {
   ERROR_EXAMPLES,
   EXAMPLE_TIME,
   KEY_EXAMPLE,
-  STATS_EXAMPLE,
+  type STATS_EXAMPLE,
 } from './examples.ts'
 import type { Say } from './parameters.ts'
 import { type Example, type Header, type Response, refTo, type Schema } from './schema.ts'
@@ -172,14 +172,10 @@ export function keyResponses(form: ErrorForm): Statuses {
   }
 }
 
-/** The responses of /stats. */
-export function statsResponses(
-  provider: string,
-  part: 'full' | 'totals',
-  form: ErrorForm,
-): Statuses {
+/** The responses of /stats; `value` is the example. */
+export function statsResponses(value: ReturnType<typeof STATS_EXAMPLE>, form: ErrorForm): Statuses {
   const { say } = form
-  const examples = { stats: { summary: part, value: STATS_EXAMPLE(provider, part) } }
+  const examples = { stats: { summary: 'statistics', value } }
   return {
     200: {
       description: say(DOCUMENT_TEXTS['stats.ok']),

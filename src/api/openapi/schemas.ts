@@ -149,23 +149,22 @@ function statsSchemas(part: 'full' | 'totals', provider: string, say: Say) {
   const dimensionTexts = Object.fromEntries(
     Object.entries(STATS_TEXTS).map(([name, text]) => [name.replace('dimensions.', ''), text]),
   )
-  const full = {
-    cube: whole(say(STATS_TEXTS.cube), Object.fromEntries(columns.map(name => [name, COUNTS]))),
-    cities: { type: 'array', items: whole(say(DOCUMENT_TEXTS['schema.City']), city) },
-  }
+  const cube = whole(say(STATS_TEXTS.cube), Object.fromEntries(columns.map(name => [name, COUNTS])))
+  const cities = { type: 'array', items: whole(say(DOCUMENT_TEXTS['schema.City']), city) }
   const histogram = refTo('Histogram')
   const members = {
-    version: { type: ['string', 'integer'] },
-    at: INSTANT,
+    version: TEXT,
+    at: COUNT,
     total: COUNT,
     hidden: COUNT,
     dimensions: whole(say(STATS_TEXTS.dimensions), described(dimensions, dimensionTexts, say)),
+    ...(part === 'full' && { cube }),
     histograms: whole(say(STATS_TEXTS.histograms), {
       ping: histogram,
       speed: histogram,
       works: histogram,
     }),
-    ...(part === 'full' ? full : {}),
+    ...(part === 'full' && { cities }),
   }
   return {
     Stats: whole(say(DOCUMENT_TEXTS['schema.Stats']), described(members, STATS_TEXTS, say)),

@@ -20,5 +20,8 @@ export const methodNotAllowed: Route = () => {
 
 /** The route of every other path. */
 export const notFound: Route = () => {
-  throw new ApiError('NOT_FOUND', 'nothing is served here; the list is at /api')
+  throw new ApiError(
+    'NOT_FOUND',
+    'nothing is served here; the list is at /api, and /openapi.json describes it',
+  )
 }

@@ -137,10 +137,10 @@ ${memberRows('envelope', envelope, words)}`,
 function errorExamplesOf({ paths }: Document): ReadonlyMap<string, unknown> {
   const examples = Object.values(paths).flatMap(({ get }) =>
     Object.values(get.responses).flatMap(({ content = {} }) =>
-      Object.values(content).flatMap(media => Object.values(media.examples ?? {})),
+      Object.values(content).flatMap(media => Object.entries(media.examples ?? {})),
     ),
   )
-  return new Map(examples.toReversed().map(({ summary, value }) => [summary, value]))
+  return new Map(examples.toReversed().map(([name, { value }]) => [name, value]))
 }
 
 /** The message of an error body, which is all of it in the older form. */
@@ -216,8 +216,10 @@ function documentSection(
 ${memberRows(kind, schemaOf(document, schema), words)}
 ${parts.map(name => {
   const part = schemaOf(document, schema).properties?.[name] ?? schemaOf(document, name)
+  if (part.properties === undefined) return null
   const id = idOf(kind, name)
-  return html`<h3 id="${id}-members"><code>${name}</code></h3>${memberRows(id, part, words)}`
+  return html`<h3 id="${id}-members"><code>${name}</code></h3>
+<p>${prose(part.description ?? '')}</p>${memberRows(id, part, words)}`
 })}
 <div class="samples">${examplesOf(get.responses['200'], 'application/json').map(
       ({ summary, value }) => sample(html`${summary}`, curl(path, needsKey), contentCode(value)),
@@ -263,7 +265,7 @@ export const sectionsOf = (document: Document, words: Words): Section[] =>
     documentSection(document, { path: '/key', schema: 'Key', parts: ['Limit', 'today'] }, words),
     documentSection(
       document,
-      { path: '/stats', schema: 'Stats', parts: ['dimensions', 'cube'] },
+      { path: '/stats', schema: 'Stats', parts: ['dimensions', 'cube', 'Histogram'] },
       words,
     ),
     stateSection(document),

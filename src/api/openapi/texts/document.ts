@@ -82,7 +82,7 @@ export const DOCUMENT_TEXTS = {
   'schema.Stats': ['Counts of the list.', 'Подсчёты по списку.'],
   'schema.City': ['A city.', 'Город.'],
   'schema.Histogram': [
-    '`counts` has the numbers between one edge and the next.',
-    '`counts` — количества между соседними границами.',
+    '`counts[i]` proxies lie between `edges[i]` and `edges[i + 1]`.',
+    '`counts[i]` прокси лежат между `edges[i]` и `edges[i + 1]`.',
   ],
 } as const satisfies { [name: string]: Text }

@@ -53,8 +53,11 @@ export const TODAY_TEXTS = {
 } as const satisfies { [name: string]: Text }
 
 export const STATS_TEXTS = {
-  version: ['Names this state of the list.', 'Имя этого состояния списка.'],
-  at: ['When it was counted.', 'Когда посчитано.'],
+  version: ['The version of the program.', 'Версия программы.'],
+  at: [
+    'When this was counted, in Unix seconds: ages are ages then.',
+    'Когда посчитано, в секундах Unix: возрасты — на этот момент.',
+  ],
   total: ['Proxies in the list.', 'Сколько прокси в списке.'],
   hidden: [
     'Proxies that are in no cell of the cube, because fewer than five are alike.',
@@ -69,8 +72,8 @@ export const STATS_TEXTS = {
     'Столбцы одной длины, в строке одна ячейка: позиции в `dimensions`, сколько прокси и со сколькими из них работает каждый сервис.',
   ],
   histograms: [
-    'How many proxies lie between two edges.',
-    'Сколько прокси лежит между двумя границами.',
+    'Of the whole list: `ping` in milliseconds, `speed` in bytes per second, `works` in percent. Unknown values are left out.',
+    'По всему списку: `ping` в миллисекундах, `speed` в байтах в секунду, `works` в процентах. Неизвестное не считается.',
   ],
   cities: [
     'The largest cities, at most fifty, none below five proxies.',

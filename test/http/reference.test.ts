@@ -1,0 +1,383 @@
+/**
+ * The reference as it is served (contract F5): /openapi.json, whose examples are what the service
+ * answers, and whose generated client works; and /docs.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import { STATUS } from '../../src/api/errors.ts'
+import { createDocument } from '../../src/api/openapi/document.ts'
+import { EXAMPLE_RECORDS } from '../../src/api/openapi/examples.ts'
+import type { Document, Example } from '../../src/api/openapi/schema.ts'
+import { memberNames } from '../../src/api/render.ts'
+import { VERSION } from '../../src/config/version.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import type { Answer } from '../support/answer.ts'
+import { addKeys, addList, type TestRow } from '../support/fixtures.ts'
+import { startInProcess } from '../support/in-process.ts'
+import { allows } from '../support/json-schema.ts'
+import { run } from '../support/launch.ts'
+import { ROOT } from '../support/program.ts'
+import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const KEY = {
+  free: 'pl_canaryfreecanaryfreecanaryfreecan',
+  standard: 'pl_canarystandardcanarystandardcana',
+  customer: 'pl_canarycustomercanarycustomercana',
+  daily: 'pl_canarydailycanarydailycanarydail',
+  subnets: 'pl_canarysubnetscanarysubnetscanary',
+  temp: 'temp_canarytempcanarytempcanarytempc',
+}
+
+const ENGLISH = { Берлин: 'Berlin', Париж: 'Paris' }
+
+/** So many rows like a record of the examples, of addresses one after the other. */
+function rowsLike(index: 0 | 1, count: number): TestRow[] {
+  const { provider, timecheck: _, ...record } = EXAMPLE_RECORDS[index]
+  const rest = { age: 60, city_en: ENGLISH[record.city], 'the service': provider }
+  return Array.from({ length: count }, (_, n) => ({
+    ...{ ...record, ...rest },
+    ip: record.ip.replace(/\d+(?=:)/, last => String(Number(last) + n)),
+  }))
+}
+
+/** The list of the examples, and keys that reach every limit. */
+function seeded(): string {
+  const dir = temporaryDirectory()
+  addList(dir, [...rowsLike(0, 1), ...rowsLike(1, 1)])
+  addKeys(dir, { free: {}, daily: { daily: 3 }, one: { subnets: 1 } }, [
+    { key: KEY.free, plan: 'free' },
+    { key: KEY.standard, plan: 'standard' },
+    { key: KEY.customer, plan: 'standard', label: 'first customer' },
+    { key: KEY.daily, plan: 'daily' },
+    { key: KEY.subnets, plan: 'one' },
+    { key: KEY.temp, plan: null },
+  ])
+  return dir
+}
+
+const bearer = (key: string, client = '198.51.100.7'): RequestInit => ({
+  headers: { authorization: `Bearer ${key}`, 'x-forwarded-for': client },
+})
+const documentOf = async (from: Pick<Service, 'request'>): Promise<Document> =>
+  JSON.parse((await from.request('/openapi.json')).text)
+
+let service: Service
+beforeAll(async () => {
+  service = await startService(seeded())
+})
+
+describe('/openapi.json', () => {
+  const VARIANTS: readonly ServeOptions[] = [
+    {},
+    { errors: 'text' },
+    { providerService: 'acme mail' },
+    { publicStats: 'totals' },
+    { publicStats: 'off' },
+    { page: 'off' },
+  ]
+  test.each(VARIANTS)('is the document of a server with %j', async options => {
+    const other = await startService(seeded(), options)
+    const { errors = 'json', providerService: provider = 'the service' } = options
+    const { publicStats: stats = 'full' } = options
+    const expected = createDocument({ version: VERSION, provider, errors, stats, lang: 'en' })
+    expect(await documentOf(other)).toEqual(expected)
+    await other.stop()
+  })
+
+  test('may be kept for a while, has an entity tag, and is compressed', async () => {
+    const path = '/openapi.json'
+    const plain = await service.request(path, { headers: { 'accept-encoding': 'identity' } })
+    expect(Object.fromEntries(plain.headers)).toMatchObject({
+      'content-type': 'application/json; charset=utf-8',
+      'cache-control': 'public, max-age=300',
+      'x-content-type-options': 'nosniff',
+      vary: 'Accept-Encoding',
+    })
+    const etag = plain.headers.get('etag') ?? ''
+    const again = await service.request(path, { headers: { 'if-none-match': etag } })
+    expect([again.status, again.text]).toEqual([304, ''])
+    const small = await service.request(path, { headers: { 'accept-encoding': 'gzip' } })
+    expect(small.headers.get('content-encoding')).toBe('gzip')
+    expect(gunzipSync(small.bytes).toString()).toBe(plain.text)
+    const head = await service.request(path, { method: 'HEAD' })
+    expect([head.status, head.text, head.headers.get('etag')]).toEqual([200, '', etag])
+    const post = await service.request(path, { method: 'POST' })
+    expect([post.status, post.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+  })
+
+  test('may be read by the pages of --cors', async () => {
+    const other = await startService(seeded(), { cors: 'https://app.example.com' })
+    const { headers } = await other.request('/openapi.json', {
+      headers: { origin: 'https://app.example.com' },
+    })
+    expect(headers.get('access-control-allow-origin')).toBe('https://app.example.com')
+    expect(headers.get('vary')).toBe('Accept-Encoding, Origin')
+  })
+})
+
+/** The example of a response. */
+function exampleOf(document: Document, path: string, status: number, name: string): Example {
+  const content = document.paths[path]?.get.responses[status]?.content ?? {}
+  const found = Object.values(content).flatMap(({ examples = {} }) => examples[name] ?? [])[0]
+  if (found === undefined) throw new Error(`${path} ${status} has no example ${name}`)
+  return found
+}
+
+/** Holds that an answer is the example, and that the schema and the header fields are as declared. */
+function expectExample(document: Document, path: string, name: string, answer: Answer): void {
+  const { status, headers, text } = answer
+  const isJson = headers.get('content-type')?.startsWith('application/json') ?? false
+  const type = headers.get('content-type')?.split(';')[0] ?? ''
+  const body = isJson ? JSON.parse(text) : text
+  const { value } = exampleOf(document, path, status, name)
+  expect([path, name, body]).toEqual([path, name, value])
+  const response = document.paths[path]?.get.responses[status]
+  const schema = response?.content?.[type]?.schema
+  expect([path, name, allows(schema ?? { not: {} }, body, document.components.schemas)]).toEqual([
+    ...[path, name, true],
+  ])
+  for (const field of ['retry-after', 'allow', 'etag']) {
+    const isDeclared = Object.keys(response?.headers ?? {}).some(
+      each => each.toLowerCase() === field,
+    )
+    expect([path, name, field, headers.has(field)]).toEqual([path, name, field, isDeclared])
+  }
+  expect(headers.get('x-request-id')).not.toBeEmpty()
+}
+
+describe('the examples of answers are what the service answers', () => {
+  const { paths } = createDocument({
+    ...{ version: VERSION, provider: 'the service', errors: 'json', stats: 'off', lang: 'en' },
+  })
+  const answers = Object.values(paths['/api']?.get.responses['200']?.content ?? {}).flatMap(
+    ({ examples = {} }) => Object.entries(examples),
+  )
+  test.each(answers)('/api %s', async (name, { summary }) => {
+    const answer = await service.request(`/api?${summary}`, bearer(KEY.free))
+    const type = answer.headers.get('content-type')?.split(';')[0]
+    const { value } =
+      paths['/api']?.get.responses['200']?.content?.[type ?? '']?.examples?.[name] ?? {}
+    const body = type === 'application/json' ? JSON.parse(answer.text) : answer.text
+    expect([summary, body]).toEqual([summary, value])
+    expect(answer.status).toBe(200)
+  })
+
+  test('the members of a record are in the order of the schema', async () => {
+    const document = await documentOf(service)
+    const { text } = await service.request('/api?get=json&split_ip=1', bearer(KEY.free))
+    const order = Object.keys(document.components.schemas.Proxy?.properties ?? {})
+    expect(order).toEqual(memberNames('the service'))
+    for (const record of JSON.parse(text)) expect(Object.keys(record)).toEqual(order)
+  })
+
+  const parameters = paths['/api']?.get.parameters ?? []
+  test.each(parameters.map(each => [each.name, each] as const))(
+    'the example of parameter %s is accepted and finds something',
+    async (name, { example, 'x-forms': forms = [] }) => {
+      const value = [example].flat().map(each => encodeURIComponent(String(each)))
+      const form = name === 'get' || forms.length === 0 ? '' : `&get=${forms[0]}`
+      const path = `/api?${name}=${value.join(',')}${form}`
+      const { status, text } = await service.request(path, bearer(KEY.free))
+      expect([path, status, status === 200 ? '' : text]).toEqual([path, 200, ''])
+    },
+  )
+})
+
+describe('the examples of other paths are what the service answers', () => {
+  test('/key, of a key of plan standard after two requests, and of demo', async () => {
+    const document = await documentOf(service)
+    for (const _ of [1, 2]) await service.request('/api', bearer(KEY.customer))
+    const answer = await service.request('/key', bearer(KEY.customer))
+    const { id } = exampleOf(document, '/key', 200, 'regular').value as { id: string }
+    const text = answer.text.replace(/^\{"id":"[a-z\d]{8}"/, `{"id":"${id}"`)
+    expectExample(document, '/key', 'regular', { ...answer, text })
+    const demo = await service.request('/key', bearer('demo', '198.51.100.99'))
+    expectExample(document, '/key', 'demo', demo)
+  })
+
+  test.each(['full', 'totals'] as const)('/stats, %s, of a list of nine', async publicStats => {
+    const dir = temporaryDirectory()
+    addList(dir, [...rowsLike(0, 7), ...rowsLike(1, 2)])
+    const other = await startService(dir, { publicStats })
+    const document = await documentOf(other)
+    const plain = { headers: { 'accept-encoding': 'identity' } }
+    const answer = await other.request('/stats', plain)
+    expectExample(document, '/stats', 'stats', answer)
+    const etag = answer.headers.get('etag') ?? ''
+    const again = await other.request('/stats', { headers: { 'if-none-match': etag } })
+    expect(Object.keys(document.paths['/stats']?.get.responses ?? {})).toContain(`${again.status}`)
+    const refused = await other.request('/stats', { method: 'POST' })
+    expectExample(document, '/stats', 'METHOD_NOT_ALLOWED', refused)
+    await other.stop()
+  })
+
+  test('/healthz and /readyz', async () => {
+    const document = await documentOf(service)
+    expectExample(document, '/healthz', 'health', await service.request('/healthz'))
+    expectExample(document, '/readyz', 'ready', await service.request('/readyz'))
+  })
+})
+
+type Refused = readonly [path: string, init: RequestInit, before?: readonly string[]]
+const repeat = (path: string, times: number): string[] => new Array<string>(times).fill(path)
+
+/** How each error is reached; `before` are requests with the same header. */
+const REFUSED: { readonly [code in keyof typeof STATUS]?: Refused } = {
+  KEY_MISSING: ['/api', {}],
+  INVALID_PARAMETER: ['/api?works=101', bearer(KEY.free)],
+  INVALID_KEY: ['/api', bearer('pl_nobody')],
+  TEMP_KEY_INVALID: ['/api', bearer('temp_nobody')],
+  PROXIES_NOT_FOUND: ['/api?country=zz', bearer(KEY.free)],
+  METHOD_NOT_ALLOWED: ['/api', { ...bearer(KEY.free), method: 'POST' }],
+  RATE_LIMIT_EXCEEDED: ['/api', bearer(KEY.standard), repeat('/api', 5)],
+  DAILY_LIMIT_REACHED: ['/api', bearer(KEY.daily), repeat('/api', 3)],
+  SUBNET_LIMIT_REACHED: ['/api?country=fr', bearer(KEY.subnets), ['/api?country=de']],
+  DEMO_LIMIT_REACHED: ['/api', bearer('demo', '198.51.100.50'), repeat('/api', 2)],
+  TEMP_LIMIT_REACHED: ['/api', bearer(KEY.temp, '198.51.100.51'), repeat('/api', 2)],
+}
+
+describe.each(['json', 'text'] as const)(
+  'the examples of errors in %s are what it sends',
+  errors => {
+    let one: Service
+    let document: Document
+    beforeAll(async () => {
+      one = await startService(seeded(), { errors })
+      document = await documentOf(one)
+    })
+
+    test.each(Object.entries(REFUSED))('/api %s', async (code, [path, init, before = []]) => {
+      for (const earlier of before) expect((await one.request(earlier, init)).status).toBe(200)
+      expectExample(document, '/api', code, await one.request(path, init))
+    })
+
+    const OF_KEY: readonly (readonly [code: string, path: string, init: RequestInit])[] = [
+      ['KEY_MISSING', '/key', {}],
+      ['INVALID_PARAMETER', `/key?key=${KEY.free}`, {}],
+      ['INVALID_KEY', '/key', bearer('pl_nobody')],
+      ['TEMP_KEY_INVALID', '/key', bearer('temp_nobody')],
+      ['METHOD_NOT_ALLOWED', '/key', { method: 'POST' }],
+    ]
+    test.each(OF_KEY)('/key %s', async (code, path, init) => {
+      expectExample(document, '/key', code, await one.request(path, init))
+    })
+
+    test.each(['/healthz', '/readyz'])('%s METHOD_NOT_ALLOWED', async path => {
+      const answer = await one.request(path, { method: 'DELETE' })
+      expectExample(document, path, 'METHOD_NOT_ALLOWED', answer)
+    })
+
+    const FAILURES = [
+      ['INTERNAL_ERROR', new Error('a mistake')],
+      ['DB_EXECUTE_FAILED', new StoreError('it is locked')],
+    ] as const
+    test.each(FAILURES)('%s, of /api, /key and /readyz', async (code, failure) => {
+      const fail = (): never => {
+        throw failure
+      }
+      const broken = await startInProcess(seeded(), { errors }, ({ keys, usage }) => ({
+        keys: { ...keys, find: fail },
+        usage: { ...usage, probe: fail },
+      }))
+      for (const path of ['/api', '/key', '/readyz']) {
+        expectExample(document, path, code, await broken.request(path, bearer(KEY.free)))
+      }
+    })
+
+    test('there is no other code, but of paths that there are not', () => {
+      const reached = [...Object.keys(REFUSED), ...FAILURES.map(([code]) => code), 'NOT_FOUND']
+      expect(reached.sort()).toEqual(Object.keys(STATUS).sort())
+    })
+  },
+)
+
+/** Makes types from openapi.json; a script of its own, because it needs the API of TypeScript 6. */
+const GENERATE = `
+import { plugin } from 'bun'
+plugin({
+  name: 'TypeScript 6',
+  setup(build) {
+    build.module('typescript', async () => ({
+      loader: 'object',
+      exports: { ...(await import('@typescript/typescript6')) },
+    }))
+  },
+})
+const { default: generate, astToString } = await import('openapi-typescript')
+const [document = '', types = ''] = process.argv.slice(-2)
+await Bun.write(types, astToString(await generate(await Bun.file(document).text())))
+`
+
+/** A program of a customer: typed fetch in a few lines. */
+const PROGRAM = `
+import type { components, paths } from './types.ts'
+
+type Query = NonNullable<paths['/api']['get']['parameters']['query']>
+type Answer = paths['/api']['get']['responses'][200]['content']['application/json']
+type Key = paths['/key']['get']['responses'][200]['content']['application/json']
+const { SERVICE = '', KEY = '' } = process.env
+const headers = { authorization: \`Bearer \${KEY}\` }
+
+async function proxies(query: Query): Promise<components['schemas']['Proxy'][]> {
+  const search = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) search.set(name, [value].flat().join(','))
+  const response = await fetch(\`\${SERVICE}/api?\${search}\`, { headers })
+  if (!response.ok) {
+    const error = (await response.json()) as components['schemas']['Error']
+    throw new Error(\`\${error.code}: \${error.message}\`)
+  }
+  const answer = (await response.json()) as Answer
+  if (!Array.isArray(answer)) throw new Error('not a list of records')
+  return answer
+}
+
+const found = await proxies({ get: 'json', type: ['TYPE'], country: ['de', 'nl'], city: ['Берлин'], ping: 700 })
+const report = (await (await fetch(\`\${SERVICE}/key\`, { headers })).json()) as Key
+const works: string | undefined = found[0]?.works
+const ping: number | null | undefined = found[0]?.ping
+console.log(JSON.stringify([found.map(({ ip }) => ip), works, ping, report.today?.requests]))
+`
+
+const TSCONFIG = {
+  compilerOptions: {
+    ...{ strict: true, noEmit: true, target: 'esnext', module: 'preserve', skipLibCheck: false },
+    ...{ allowImportingTsExtensions: true, lib: ['esnext'], types: ['bun'] },
+    typeRoots: [join(ROOT, 'node_modules/@types')],
+  },
+  files: ['program.ts'],
+}
+
+describe('a client that openapi-typescript makes', () => {
+  const dir = temporaryDirectory()
+  const file = (name: string): string => join(dir, name)
+  const bun = (...args: string[]) => run([process.execPath, ...args], { cwd: ROOT })
+  const compile = (type: string) => {
+    writeFileSync(file('program.ts'), PROGRAM.replace('TYPE', type))
+    return bun('node_modules/.bin/tsc', '-p', dir)
+  }
+
+  test('compiles, gets an answer, and refuses what the service would', async () => {
+    const server = await startChild(seeded())
+    writeFileSync(file('openapi.json'), (await server.request('/openapi.json')).text)
+    writeFileSync(file('tsconfig.json'), JSON.stringify(TSCONFIG))
+    const made = await bun('-e', GENERATE, file('openapi.json'), file('types.ts'))
+    expect([made.exitCode, made.stderr]).toEqual([0, ''])
+    expect(await compile('socks6')).toMatchObject({
+      exitCode: expect.any(Number),
+      stdout: expect.stringContaining('"socks6"'),
+    })
+    expect(await compile('socks5')).toMatchObject({ exitCode: 0, stdout: '' })
+    const { stdout, stderr } = await run([process.execPath, file('program.ts')], {
+      env: { SERVICE: server.url, KEY: KEY.free },
+    })
+    // The records were checked a minute before the clock of the tests.
+    expect([stderr, stdout]).toEqual(['', '[["203.0.113.10:1080"],"98",0.21,1]\n'])
+    await server.stop()
+    expect(server.output()).not.toContain(KEY.free)
+  })
+})

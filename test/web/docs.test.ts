@@ -1,0 +1,293 @@
+/** The reference page, /docs (contract F5): what it shows, that it is safe, and how it looks. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { STATUS } from '../../src/api/errors.ts'
+import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
+import { describeParameters } from '../../src/api/params.ts'
+import { memberNames } from '../../src/api/render.ts'
+import { escapeHtml, html, prose } from '../../src/web/docs/html.ts'
+import { docsPage } from '../../src/web/docs/page.ts'
+import { jsonCode } from '../../src/web/docs/parts.ts'
+import { wordsOf } from '../../src/web/docs/words.ts'
+import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../support/browser.ts'
+import { startChild, startService } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const OPTIONS: DocumentOptions = {
+  ...{ version: '1.2.3', provider: 'the service', errors: 'json', stats: 'full', lang: 'en' },
+}
+const FILES = [{ name: 'index.html' }, { name: 'index-abc.css' }, { name: 'icon-abc.svg' }]
+const pageOf = (options: Partial<DocumentOptions> = {}): string => {
+  const all = { ...OPTIONS, ...options }
+  return docsPage(createDocument(all), all.lang, FILES)
+}
+const idsOf = (text: string): string[] =>
+  [...text.matchAll(/ id="([^"]*)"/g)].map(([, id = '']) => id)
+
+describe('the page', () => {
+  const text = pageOf()
+  const ids = new Set(idsOf(text))
+
+  test.each([
+    ...describeParameters('the service').map(({ name }) => `parameter-${name}`),
+    ...memberNames('the service').map(name => `member-${name.replaceAll(' ', '-')}`),
+    ...Object.keys(STATUS).map(code => `error-${code}`),
+    ...['status', 'count', 'timestamp', 'filters', 'data'].map(name => `envelope-${name}`),
+    ...['retry_after', 'daily_limit', 'used_subnets'].map(name => `error-body-${name}`),
+    ...['id', 'label', 'plan', 'state', 'expires', 'limits', 'today'].map(name => `key-${name}`),
+    ...['total', 'hidden', 'dimensions', 'cube', 'histograms', 'cities'].map(n => `stats-${n}`),
+    ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'].map(n => `header-${n}`),
+    ...['start', 'keys', 'api', 'forms', 'record', 'errors', 'limits', 'key', 'stats', 'state'],
+  ])('has an anchor %s', id => expect(ids).toContain(id))
+
+  test('has each anchor once, and no link that leads nowhere', () => {
+    expect(idsOf(text)).toHaveLength(ids.size)
+    const targets = [...text.matchAll(/href="#([^"]*)"/g)].map(([, id = '']) =>
+      decodeURIComponent(id),
+    )
+    expect(targets.length).toBeGreaterThan(100)
+    expect(targets.filter(id => !ids.has(id))).toEqual([])
+  })
+
+  test('shows every value that a parameter accepts, and what it may not show', () => {
+    for (const { values = [] } of describeParameters('the service')) {
+      for (const value of values) expect(text).toContain(`<code>${value}</code>`)
+    }
+    expect(text).toContain('curl -H &quot;Authorization: Bearer $KEY&quot;')
+    expect(text).not.toContain('undefined')
+    expect(text).not.toContain('[object')
+  })
+
+  test('holds no script, no inline style, and nothing of another place', () => {
+    expect(text).not.toMatch(/<script|\son\w+=|\sstyle=|<style|javascript:|src=|<iframe|<base/i)
+    const links = [...text.matchAll(/href="([^"#][^"]*)"/g)].map(([, link = '']) => link)
+    for (const link of links) expect(link).toMatch(/^\/(?!\/)/)
+  })
+
+  test('says in text what errors are in text', () => {
+    const older = pageOf({ errors: 'text' })
+    for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
+    expect(older).toContain('Error: the plan&#39;s 3 requests of this day are used up')
+  })
+
+  test('has no empty list, and no cube, where /stats has totals only', () => {
+    const totals = pageOf({ stats: 'totals' })
+    expect(totals).toContain('id="stats-dimensions"')
+    expect(totals).not.toContain('id="stats-cube"')
+    expect(totals).not.toMatch(/<dl class="rows">\s*<\/dl>/)
+  })
+
+  test('has no /stats where that is off', () => {
+    expect(pageOf({ stats: 'off' })).not.toContain('/stats')
+  })
+})
+
+describe('what is put into the page is escaped', () => {
+  const EVIL = `<img src=x onerror=alert(1)>"'&</code></script>`
+  test('a name of the provider’s service that looks like markup', () => {
+    for (const lang of ['en', 'ru'] as const) {
+      const text = pageOf({ provider: EVIL, lang })
+      expect(text).not.toContain('<img')
+      expect(text).not.toMatch(/"'&<|<\/script>/)
+      expect(text).toContain(`<code>${escapeHtml(EVIL)}</code>`)
+    }
+  })
+  test('a version, and every text of a document', () => {
+    expect(pageOf({ version: EVIL })).not.toContain('<img')
+    const spoil = (value: unknown): unknown => {
+      if (typeof value === 'string') return value + EVIL
+      if (Array.isArray(value)) return value.map(spoil)
+      if (typeof value !== 'object' || value === null) return value
+      return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, spoil(each)]))
+    }
+    const spoiled = spoil(createDocument(OPTIONS)) as ReturnType<typeof createDocument>
+    expect(docsPage(spoiled, 'en', FILES)).not.toContain('<img')
+  })
+  test('text, code and JSON', () => {
+    expect(html`<p title="${EVIL}">${EVIL}</p>`.html).toBe(
+      `<p title="${escapeHtml(EVIL)}">${escapeHtml(EVIL)}</p>`,
+    )
+    expect(prose('a `<b>` & c').html).toBe('a <code>&lt;b&gt;</code> &amp; c')
+    expect(jsonCode({ '<b>': ['<i>', 1, null] }).html).not.toMatch(/<[bi]>/)
+    expect(escapeHtml(`&<>"'`)).toBe('&amp;&lt;&gt;&quot;&#39;')
+  })
+})
+
+describe('the words of the page', () => {
+  const [en, ru] = [wordsOf('en'), wordsOf('ru')]
+  test('are there in both languages', () => {
+    expect(Object.keys(ru)).toEqual(Object.keys(en))
+    for (const [name, word] of Object.entries(ru))
+      expect([name, word]).toEqual([name, expect.stringMatching(/[а-я]/i)])
+    for (const [name, word] of Object.entries(en))
+      expect([name, word]).toEqual([name, expect.not.stringMatching(/[а-я]/i)])
+  })
+  test('are used, each of them', () => {
+    const texts = { en: pageOf(), ru: pageOf({ lang: 'ru' }) }
+    for (const lang of ['en', 'ru'] as const) {
+      for (const [name, word] of Object.entries(wordsOf(lang))) {
+        expect([lang, name, texts[lang].includes(prose(word).html)]).toEqual([lang, name, true])
+      }
+    }
+  })
+  test('of explanations are Russian in the Russian page', () => {
+    const text = pageOf({ lang: 'ru' })
+    expect(text).toContain('<html lang="ru">')
+    for (const [, said = ''] of text.matchAll(/<dd><p>(.*?)<\/p>/g)) {
+      expect(said.replace(/<code>.*?<\/code>/g, '')).toMatch(/[а-я]|^$/i)
+    }
+  })
+})
+
+describe('/docs over HTTP', () => {
+  test('has a Content-Security-Policy without scripts, an entity tag, and both languages', async () => {
+    const service = await startService(temporaryDirectory())
+    const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
+    expect([page.status, page.headers.get('content-type')]).toEqual([
+      ...[200, 'text/html; charset=utf-8'],
+    ])
+    const policy = page.headers.get('content-security-policy') ?? ''
+    expect(policy).toStartWith("default-src 'none'; script-src 'none'; style-src 'self';")
+    expect(policy).not.toContain('unsafe')
+    expect(Object.fromEntries(page.headers)).toMatchObject({
+      'cache-control': 'no-cache',
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+      'cross-origin-opener-policy': 'same-origin',
+      'cross-origin-resource-policy': 'same-origin',
+    })
+    const etag = page.headers.get('etag') ?? ''
+    const again = await service.request('/docs', { headers: { 'if-none-match': etag } })
+    expect([again.status, again.text]).toEqual([304, ''])
+    const head = await service.request('/docs', { method: 'HEAD' })
+    expect([head.status, head.text]).toEqual([200, ''])
+    expect((await service.request('/docs', { method: 'POST' })).status).toBe(405)
+    const russian = await service.request('/docs?lang=ru')
+    expect(russian.text).toContain('<html lang="ru">')
+    expect(russian.headers.get('etag')).not.toBe(etag)
+    for (const query of ['?lang=en', '?lang=xx', '?utm_source=x', '?lang=%ff', '?']) {
+      expect((await service.request(`/docs${query}`)).text).toBe(page.text)
+    }
+    const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(page.text) ?? []
+    const css = await service.request(style)
+    expect([css.status, css.headers.get('content-type')]).toEqual([200, 'text/css; charset=utf-8'])
+    expect(css.headers.get('cache-control')).toContain('immutable')
+    await service.stop()
+  })
+
+  test('--page off serves neither it nor its style', async () => {
+    const on = await startService(temporaryDirectory())
+    const { text } = await on.request('/docs')
+    const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(text) ?? []
+    const off = await startService(temporaryDirectory(), { page: 'off' })
+    for (const path of ['/docs', '/docs?lang=ru', style]) {
+      expect([path, (await off.request(path)).status]).toEqual([path, 404])
+    }
+    expect((await off.request('/openapi.json')).status).toBe(200)
+    await on.stop()
+    await off.stop()
+  })
+
+  test('takes a name of the provider’s service in other letters', async () => {
+    const service = await startService(temporaryDirectory(), { providerService: 'моя почта' })
+    expect((await service.request('/docs')).text).toContain('id="member-моя-почта"')
+    await service.stop()
+  })
+})
+
+const LOOKS = [
+  ['light', '/docs', { viewport: { width: 1440, height: 900 }, colorScheme: 'light' }],
+  ['dark', '/docs', { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' }],
+  ['phone', '/docs', { viewport: { width: 390, height: 844 }, colorScheme: 'light' }],
+  ['russian', '/docs?lang=ru', { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' }],
+] as const
+
+let url = ''
+beforeAll(async () => {
+  if (HAS_BROWSER) url = (await startChild(temporaryDirectory(), {}, ['--sample'])).url
+})
+
+describe.if(HAS_BROWSER)('how it looks', () => {
+  /** Whether the page is wider than its window. */
+  const overflowOf = (page: Page): Promise<number> =>
+    page.evaluate('document.documentElement.scrollWidth - innerWidth')
+
+  test.each(LOOKS)('looks right: %s', async (name, path, options) => {
+    const { page, problems, requests, close } = await openPage(url + path, options)
+    expect(await violationsOf(page)).toEqual([])
+    expect(await overflowOf(page)).toBeLessThanOrEqual(0)
+    expect(problems).toEqual([])
+    for (const request of requests) expect(request).toStartWith(`${url}/`)
+    await keepScreenshot(page, `docs-${name}`)
+    await close()
+  })
+
+  test.each([320, 390, 768, 901, 1180, 2560])(
+    'is not wider than a window of %d pixels',
+    async width => {
+      for (const path of ['/docs', '/docs?lang=ru']) {
+        const { page, close } = await openPage(url + path, { viewport: { width, height: 900 } })
+        expect([width, path, await overflowOf(page)]).toEqual([width, path, 0])
+        await close()
+      }
+    },
+  )
+
+  test('on paper there is the text, without bar and contents', async () => {
+    const { page, close } = await openPage(`${url}/docs`)
+    await page.emulateMedia({ media: 'print' })
+    for (const [part, isVisible] of [
+      ['.top', false],
+      ['.contents', false],
+      ['h1', true],
+    ] as const) {
+      expect([part, await page.locator(part).isVisible()]).toEqual([part, isVisible])
+    }
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('finding one’s way', () => {
+  test('the list of contents stays beside the text, and leads to it', async () => {
+    const { page, close } = await openPage(`${url}/docs`, {
+      viewport: { width: 1440, height: 900 },
+    })
+    await page.locator('.contents a', { hasText: 'DAILY_LIMIT_REACHED' }).click()
+    const row = page.locator('#error-DAILY_LIMIT_REACHED')
+    const { y = 0 } = (await row.boundingBox()) ?? {}
+    expect(y).toBeGreaterThanOrEqual(60) // below the bar
+    expect(y).toBeLessThan(900)
+    expect(await page.locator('.contents').isVisible()).toBeTrue()
+    expect((await page.locator('.contents').boundingBox())?.y).toBe(60)
+    await close()
+  })
+
+  test('the links of the bar: query, reference, key, language', async () => {
+    const { page, close } = await openPage(`${url}/docs`)
+    const links = await page.evaluate(
+      `[...document.querySelectorAll('.top a')].map(a =>
+         [a.textContent, a.getAttribute('href'), a.getAttribute('aria-current')])`,
+    )
+    expect(links).toEqual([
+      ['proxylist', '/', null],
+      ['Query', '/', null],
+      ['Reference', '/docs', 'page'],
+      ['My key', '/#my-key', null],
+      ['EN', '/docs', 'true'],
+      ['RU', '/docs?lang=ru', null],
+    ])
+    await page.locator('.top a', { hasText: 'RU' }).click()
+    expect(await page.locator('h1').textContent()).toStartWith('Справочник')
+    await close()
+  })
+
+  test('the first Tab leads past the bar', async () => {
+    const { page, close } = await openPage(`${url}/docs`)
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    expect(page.url()).toEndWith('#main')
+    await close()
+  })
+})
