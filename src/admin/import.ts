@@ -12,6 +12,9 @@ import { AdminError } from './errors.ts'
 import { refuseForms } from './guard.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
+/** The one path that takes a query. */
+export const IMPORT_PATH = '/console/import'
+
 /** Largest list, in bytes. */
 export const IMPORT_BYTES_MAX = 2 ** 30
 /** What the listener itself refuses, before anybody could say why. */
@@ -65,16 +68,15 @@ function messagesOf(text: string, dir: string, name: string): string[] {
     .map(line => line.slice(0, MESSAGE_MAX))
 }
 
+/** How the command begins the line with which it fails; anything else is a crash of its process. */
+const FAILURE = /^proxylist: (?=[^\n]*\n$)/m
+
 /** The last line of the answer, which says how the import has ended. */
 function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string, name: string): object {
-  const own = stderr.replace(/^proxylist: /gm, '').replace(STDIN, () => name)
-  const messages = messagesOf(own, dir, name)
+  const messages = messagesOf(stderr.replace(FAILURE, ''), dir, name)
   if (isDone) return { kind: 'done', ...JSON.parse(stdout), messages }
-  return {
-    kind: 'failed',
-    message: messages.pop() ?? 'it was ended; the list is as it was',
-    messages,
-  }
+  if (FAILURE.test(stderr)) return { kind: 'failed', message: messages.pop(), messages }
+  return { kind: 'failed', message: 'it was ended; the list is as it was', messages: [] }
 }
 
 const tooLarge = (bytesMax: number): AdminError =>
@@ -213,7 +215,7 @@ export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportP
   }
 
   return {
-    routes: { '/console/import': { POST: ({ request }) => start(request) } } satisfies AdminRoutes,
+    routes: { [IMPORT_PATH]: { POST: ({ request }) => start(request) } } satisfies AdminRoutes,
     close(): void {
       for (const { kill } of running) kill()
     },

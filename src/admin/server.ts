@@ -13,7 +13,8 @@ import type { Log } from '../lib/log.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { AdminError, adminErrorBody, toAdminError } from './errors.ts'
 import { guard } from './guard.ts'
-import { type AdminRoutes, findRoute, type Replied } from './route.ts'
+import { IMPORT_PATH } from './import.ts'
+import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
 import { checkToken } from './token.ts'
 
 export type AdminParts = {
@@ -98,6 +99,7 @@ export function createAdmin(parts: AdminParts) {
     if (page !== null) return page
     if (!(path === METRICS_PATH && metricsOpen)) await authenticate(request, ip)
     const { route, name } = findRoute(routesWithMetrics, method, path)
+    if (path !== IMPORT_PATH) readQuery(request.url, [])
     return respond(request, await route({ request, name, nowMs }))
   }
 

@@ -26,12 +26,19 @@ async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: n
   return text
 }
 
-/** Imports the file of a descriptor; the settings travel in the environment, as those of feeds do. */
-export function startImport(settings: Texts, fd: number): RunningImport {
+/**
+ * Imports the file of a descriptor with this program; the settings travel in the environment, as those of
+ * feeds do.
+ */
+export function startImport(
+  settings: Texts,
+  fd: number,
+  program: readonly string[] = programOf(),
+): RunningImport {
   let read = 0
   const bytesRead = (): number => read
   try {
-    const child = Bun.spawn([...programOf(), 'import', STDIN, '--json', '--progress'], {
+    const child = Bun.spawn([...program, 'import', STDIN, '--json', '--progress'], {
       argv0: 'proxylist',
       env: { ...processEnvironment(), ...environmentOf(settings) },
       stdin: fd,

@@ -3,9 +3,10 @@
  * it from running or loading anything that is not its own.
  */
 
+import { refused } from '../../api/handler.ts'
 import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
 import { type Document, documentOf, documentReply } from './documents.ts'
-import { notFound, type Route } from './route.ts'
+import { noSuchPath, type Route } from './route.ts'
 
 /** A file of a page as it is built: its content as text, and compressed, in base64. */
 export type PageFile = {
@@ -64,10 +65,9 @@ function createFinder(load: Load): (url: string) => Promise<Document | null> {
 /** The routes of a page with these files. */
 export function pageRoutes(load: Load): { [path: string]: Route } {
   const find = createFinder(load)
-  const route: Route = async (incoming, end) => {
-    const { request } = incoming
+  const route: Route = async ({ request }, end) => {
     const document = await find(request.url)
-    if (document === null) return notFound(incoming, end)
+    if (document === null) return end(refused(noSuchPath()))
     return end(documentReply(document, request.headers))
   }
   return { '/': route, '/-/*': route }

@@ -18,10 +18,14 @@ export const methodNotAllowed: Route = () => {
   throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
 }
 
-/** The route of every other path. */
-export const notFound: Route = () => {
-  throw new ApiError(
+/** The error of a path that is not served. */
+export const noSuchPath = (): ApiError =>
+  new ApiError(
     'NOT_FOUND',
     'nothing is served here; the list is at /api, and /openapi.json describes it',
   )
+
+/** The route of every other path. */
+export const notFound: Route = () => {
+  throw noSuchPath()
 }

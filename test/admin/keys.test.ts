@@ -1,0 +1,396 @@
+/** Tests of the console's keys, plans, feeds and overview: shapes, changes, refusals, secrets. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { withFeeds } from '../../src/app.ts'
+import { startConsole } from '../support/console.ts'
+import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { proxylist } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const create = () => startConsole(dataDirectory())
+type Service = ReturnType<typeof create>
+const post = (json: object) => ({ method: 'POST', json })
+const put = (json: object) => ({ method: 'PUT', json })
+
+/** Makes a key; gives its id and secret. */
+async function made(service: Service, json: object = { kind: 'regular' }) {
+  const { status, text } = await service.ask('/console/keys', post(json))
+  expect(status).toBe(201)
+  return JSON.parse(text) as { id: string; key: string }
+}
+const messageOf = async (service: Service, path: string, asking: object): Promise<string> => {
+  const { status, text } = await service.ask(path, asking)
+  return `${status} ${JSON.parse(text).message}`
+}
+
+describe('a key', () => {
+  test('is made, listed, used, and revoked, and the server sees each at once', async () => {
+    const service = create()
+    const { id, key } = await made(service, { kind: 'regular', label: 'first', expires: '30d' })
+    expect(key).toMatch(/^pl_\w{32}$/)
+    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
+    const { keys } = await service.value('/console/keys')
+    expect(keys.filter((each: { id: string }) => each.id === id)).toEqual([
+      {
+        ...{ id, prefix: key.slice(0, 8), label: 'first', plan: 'standard', state: 'active' },
+        ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-12-20T12:00:00.000Z' },
+        ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
+      },
+    ])
+    expect(await service.short(`/console/keys/${id}/revoke`, post({}))).toBe('200 {}')
+    expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
+    expect(await service.short(`/console/keys/${id}`, { method: 'DELETE' })).toBe('200 {}')
+    expect(await service.short(`/console/keys/${id}`)).toBe('404 NOT_FOUND')
+  })
+
+  test('of another process is seen, and one made here is seen by others', async () => {
+    const dir = dataDirectory()
+    const service = startConsole(dir)
+    const { id } = await made(service)
+    const { stdout } = await proxylist(['keys', 'show', id, '--json', '--data', dir])
+    expect(await service.value(`/console/keys/${id}`)).toEqual(JSON.parse(stdout))
+  })
+
+  test('that is temporary has the limits of plan temp', async () => {
+    const service = create()
+    const { id, key } = await made(service, { kind: 'temp', ttl: '1h', label: 'trial' })
+    expect(key).toMatch(/^temp_\w{32}$/)
+    const { keys } = await service.value('/console/keys')
+    const found = keys.find((each: { id: string }) => each.id === id)
+    expect(found).toMatchObject({ plan: null, daily_limit: null, label: 'trial' })
+    expect(found.expires).toBe('2026-11-20T13:00:00.000Z')
+  })
+
+  test('is changed: what is not given stays, null ends its end', async () => {
+    const service = create()
+    const { id } = await made(service, { kind: 'regular', label: 'a', expires: '1d' })
+    const path = `/console/keys/${id}`
+    const changed = await service.value(path, post({ plan: 'classic' }))
+    expect(changed).toMatchObject({ plan: 'classic', label: 'a', state: 'active' })
+    expect(await service.value(path, post({ label: '', expires: null }))).toMatchObject({
+      ...{ plan: 'classic', label: '', expires: null },
+    })
+  })
+})
+
+describe('the secret of a key', () => {
+  test('is rotated: both secrets work until the overlap ends', async () => {
+    const service = create()
+    const { id, key } = await made(service)
+    const path = `/console/keys/${id}/rotate`
+    const rotated = await service.value(path, post({ overlap: '1h' }))
+    expect(rotated).toMatchObject({ id, overlap_until: '2026-11-20T13:00:00.000Z' })
+    for (const secret of [key, rotated.key]) {
+      expect(await service.api(`/api?key=${secret}&time=999999`)).toStartWith('200')
+    }
+    const last = await service.value(path, post({ overlap: '0s' }))
+    expect(last.overlap_until).toBeNull()
+    expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
+    expect(await service.api(`/api?key=${last.key}&time=999999`)).toStartWith('200')
+  })
+
+  test('is given a fresh start', async () => {
+    const service = create()
+    const { id, key } = await made(service)
+    for (let n = 0; n < 6; n += 1) await service.api(`/api?key=${key}`)
+    expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
+    expect(await service.short(`/console/keys/${id}/reset`, post({}))).toBe('200 {}')
+    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
+  })
+
+  test('keeps markup in its label as it is: what shows it escapes it', async () => {
+    const service = create()
+    const label = '<img src=x onerror=alert(1)>"\'&amp;'
+    const { id } = await made(service, { kind: 'regular', label })
+    const { text, headers } = await service.ask(`/console/keys/${id}`)
+    expect(JSON.parse(text).label).toBe(label)
+    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+  })
+
+  test('shows its secret once: no other answer, line or sentence has it', async () => {
+    const service = create()
+    const { id, key } = await made(service)
+    const rotated = await service.value(`/console/keys/${id}/rotate`, post({}))
+    await service.api(`/api?key=${key}`)
+    const paths = ['/console/keys', `/console/keys/${id}`, '/console/overview', '/metrics']
+    const answers = await Promise.all(paths.map(path => service.ask(path)))
+    const all = [...answers.map(({ text }) => text), ...service.lines, ...service.said].join('\n')
+    for (const secret of [key, rotated.key, service.token]) expect(all).not.toContain(secret)
+    expect(service.lines).not.toBeEmpty()
+  })
+})
+
+const BAD_KEYS: readonly (readonly [json: unknown, message: string])[] = [
+  [{}, 'kind must be regular or temp'],
+  [{ kind: 'demo' }, 'kind must be regular or temp'],
+  [[], 'the body must be a JSON object'],
+  [null, 'the body must be a JSON object'],
+  ['x', 'the body must be a JSON object'],
+  [{ kind: 'regular', expire: '1d' }, "unknown member 'expire'; did you mean 'expires'?"],
+  [{ kind: 'regular', ttl: '1h' }, "unknown member 'ttl'; it may have plan, label, expires"],
+  [{ kind: 'temp', plan: 'classic' }, "unknown member 'plan'; it may have ttl, label"],
+  [{ kind: 'regular', label: 'a\nb' }, 'label must be up to 200 printable characters'],
+  [{ kind: 'regular', label: { a: 1 } }, 'label must be a string or a number'],
+  [{ kind: 'regular', expires: 'soon' }, /^expires must be a duration such as 30d/],
+  [{ kind: 'regular', expires: '2020-01-01' }, /^expires must lie in the future/],
+  [{ kind: 'temp', ttl: '0s' }, /^ttl must lie in the future/],
+].map(([json, message]) => [json, message] as [unknown, string])
+
+describe('a key that is refused', () => {
+  test.each(BAD_KEYS)('is not made of %p', async (json, message) => {
+    const service = create()
+    const before = await service.value('/console/keys')
+    const said = await messageOf(service, '/console/keys', { method: 'POST', json })
+    expect(said).toStartWith('400 ')
+    expect(said.slice(4)).toMatch(message)
+    expect(await service.value('/console/keys')).toEqual(before)
+  })
+
+  test('on a plan that there is not is refused with the sentence of the command', async () => {
+    const service = create()
+    const expected = "409 there is no plan 'gold' for keys; plans are classic, free, standard"
+    const json = { kind: 'regular', plan: 'gold' }
+    expect(await messageOf(service, '/console/keys', { method: 'POST', json })).toBe(expected)
+    const { id } = await made(service)
+    expect(await messageOf(service, `/console/keys/${id}`, post({ plan: 'gold' }))).toBe(expected)
+  })
+
+  test('that cannot be changed so is refused, and why', async () => {
+    const service = create()
+    const { id } = await made(service)
+    const { id: temp } = await made(service, { kind: 'temp' })
+    const path = `/console/keys/${id}`
+    expect(await messageOf(service, path, { method: 'DELETE' })).toBe(
+      `409 key ${id} is not revoked; first: proxylist keys revoke ${id}`,
+    )
+    expect(await messageOf(service, path, post({}))).toBe(
+      '400 nothing to change: give plan, label or expires',
+    )
+    expect(await messageOf(service, `/console/keys/${temp}`, post({ plan: 'classic' }))).toBe(
+      '409 this is a temporary key: its plan is temp and stays',
+    )
+    await service.ask(`${path}/revoke`, post({}))
+    expect(await messageOf(service, `${path}/rotate`, post({}))).toBe(
+      '409 this key is revoked: make a new one',
+    )
+    for (const action of ['/rotate', '/revoke', '/reset', '']) {
+      const asking = post(action === '' ? { label: 'x' } : {})
+      expect(await service.short(`/console/keys/nobody${action}`, asking)).toBe('404 NOT_FOUND')
+    }
+  })
+
+  test('is made by no body that is not JSON, or too long', async () => {
+    const service = create()
+    const headers = { 'content-type': 'application/json' }
+    const send = (body: string) => service.short('/console/keys', { method: 'POST', body, headers })
+    for (const body of ['', '{', '{"kind":"regular"}x', 'null', '\ud800']) {
+      expect(await send(body)).toBe('400 INVALID_PARAMETER')
+    }
+    const long = JSON.stringify({ kind: 'regular', label: 'x'.repeat(64 * 1024) })
+    expect(await send(long)).toBe('413 BODY_TOO_LARGE')
+  })
+})
+
+describe('a plan', () => {
+  test('is made and changed with numbers, nulls or the forms of the command line', async () => {
+    const service = create()
+    const made = await service.value(
+      '/console/plans/gold',
+      put({ burst: { requests: 9, seconds: 3 }, daily: 5, count: null, enabled: false }),
+    )
+    expect(made).toEqual({
+      ...{ name: 'gold', burst: { requests: 9, seconds: 3 }, daily: 5, subnets: null },
+      ...{ clients: null, count: null, downloads: 4, enabled: false, keys: 0 },
+    })
+    const changed = await service.value(
+      '/console/plans/gold',
+      put({ burst: '2/1m', daily: 'unlimited', subnets: '7', enabled: 'on' }),
+    )
+    expect(changed).toMatchObject({
+      ...{ burst: { requests: 2, seconds: 60 }, daily: null, subnets: 7, enabled: true },
+    })
+    const { plans } = await service.value('/console/plans')
+    expect(plans.map(({ name }: { name: string }) => name)).toEqual([
+      ...['classic', 'demo', 'free', 'gold', 'standard', 'temp'],
+    ])
+    expect(await service.short('/console/plans/gold', { method: 'DELETE' })).toBe('200 {}')
+  })
+
+  test('that changes applies to its keys at once', async () => {
+    const service = create()
+    const { key } = await made(service)
+    expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
+    await service.ask('/console/plans/standard', put({ enabled: false }))
+    expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
+    await service.ask('/console/plans/standard', put({ enabled: true, burst: '1/24h' }))
+    expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
+  })
+
+  test('counts its keys', async () => {
+    const service = create()
+    const count = async (name: string): Promise<number> =>
+      (await service.value('/console/plans')).plans.find(
+        (plan: { name: string }) => plan.name === name,
+      ).keys
+    const before = await count('classic')
+    await made(service, { kind: 'regular', plan: 'classic' })
+    await made(service, { kind: 'temp' })
+    expect([await count('classic'), await count('temp')]).toEqual([before + 1, 1])
+  })
+})
+
+describe('a plan with bad limits', () => {
+  const BAD = [
+    ['gold', { daily: 0 }, '400 daily must be an integer of at least 1, or unlimited'],
+    ['gold', { daily: 1.5 }, '400 daily must be an integer of at least 1, or unlimited'],
+    ['gold', { burst: { requests: 5 } }, '400 burst must be a string or a number'],
+    ['gold', { burst: { requests: 0, seconds: 5 } }, /^400 burst must be REQUESTS\/DURATION/],
+    ['gold', { enabled: 'yes' }, '400 enabled must be on or off'],
+    ['gold', { enabled: null }, '400 enabled must be a string or a number'],
+    ['gold', { dayly: 5 }, "400 unknown member 'dayly'; did you mean 'daily'?"],
+    ['Gold', {}, /^400 the name must be a name of lower-case letters/],
+    [
+      'temp_x',
+      {},
+      '400 the name must not start with temp_: the plan of all temporary keys is temp',
+    ],
+    ['demo', { subnets: 5 }, '400 plan demo counts no networks: it has no subnets and clients'],
+  ] as const
+  test.each(BAD)('%s is not set to %p', async (name, json, message) => {
+    const service = create()
+    const before = await service.value('/console/plans')
+    expect(await messageOf(service, `/console/plans/${name}`, put(json))).toMatch(message)
+    expect(await service.value('/console/plans')).toEqual(before)
+  })
+})
+
+describe('a plan that is not changed', () => {
+  test('that is built in, used, or not there is not removed', async () => {
+    const service = create()
+    const remove = (name: string) =>
+      messageOf(service, `/console/plans/${name}`, { method: 'DELETE' })
+    await service.ask('/console/plans/gold', put({}))
+    await made(service, { kind: 'regular', plan: 'gold' })
+    expect(await remove('classic')).toBe(
+      '409 plan classic is built in and stays; plans set can change it',
+    )
+    expect(await remove('gold')).toBe(
+      '409 plan gold is used by keys (1, revoked ones included); it stays',
+    )
+    expect(await remove('none')).toBe('404 there is no plan of this name; see proxylist plans list')
+  })
+})
+
+test('no parameter is taken where none has a meaning', async () => {
+  const service = create()
+  expect(await messageOf(service, '/console/keys?limit=5', {})).toBe('400 this takes no parameters')
+})
+
+test('feeds are those of proxylist feeds, with masked sources', async () => {
+  const dir = temporaryDirectory()
+  const service = startConsole(dir)
+  expect(await service.value('/console/feeds')).toEqual({ feeds: [] })
+  const feed = { id: 'a', shown: 'https://example.com/list?token=***' }
+  await withFeeds(dir, store => store.keepOnly([feed], T0))
+  expect(await service.value('/console/feeds')).toEqual({
+    feeds: [
+      {
+        ...{ source: 'https://example.com/list?token=***', last_success: null, rows: null },
+        ...{ error: null, next_try: '2026-11-20T12:00:00.000Z' },
+      },
+    ],
+  })
+})
+
+describe('the overview', () => {
+  test('has what the service does now', async () => {
+    const service = create()
+    const { key } = await made(service)
+    await service.api(`/api?key=${key}&time=999999`)
+    await service.api('/api?key=wrong')
+    const overview = await service.value('/console/overview')
+    expect(overview).toMatchObject({
+      ...{ now: '2026-11-20T12:00:00.000Z', ready: true, problem: null, uptime_seconds: 0 },
+      ...{ history: { every_seconds: 60, at: [], ok: [] } },
+    })
+    expect(overview.keys.used_today).toBe(1)
+    expect(overview.list.rows).toBe(
+      overview.list.types.reduce((sum: number, { count }: { count: number }) => sum + count, 0),
+    )
+    expect(overview.requests.per_second).toBeGreaterThan(0)
+    expect(overview.process.rss_bytes).toBeGreaterThan(1e6)
+    expect(overview.process.data_bytes).toBeGreaterThan(1000)
+  })
+
+  test('has a point for every minute, null where the server was down', async () => {
+    const dir = dataDirectory()
+    const first = startConsole(dir)
+    for (const seconds of [60, 120]) {
+      first.setClock(seconds)
+      await first.admin.tick()
+    }
+    first.stop()
+    const service = startConsole(dir)
+    service.setClock(300)
+    await service.admin.tick()
+    service.setClock(360)
+    await service.admin.tick()
+    const { history } = await service.value('/console/overview')
+    const at = (minute: number): number => T0 / 1000 + minute * 60
+    // The second server began in minute 0 by its clock, which then jumped to minute 5.
+    expect(history.at).toEqual([0, 1, 2, 3, 4, 5].map(at))
+    expect(history.ok.map((value: unknown) => value === null)).toEqual([
+      ...[false, false, true, true, true, false],
+    ])
+    for (const [name, column] of Object.entries(history)) {
+      if (name !== 'every_seconds') expect(column).toHaveLength(6)
+    }
+    expect(Object.keys(history)).toEqual([
+      ...['every_seconds', 'at', 'ok', 'not_found', 'rejected', 'refused', 'failed'],
+      ...['p50_ms', 'p99_ms', 'rows', 'fresh', 'keys', 'rss_bytes'],
+    ])
+  })
+})
+
+describe('the overview in bad times and good', () => {
+  test('says what is wrong without naming a file, while the list cannot be read', async () => {
+    const service = create()
+    service.list.close()
+    const { ready, problem, list } = await service.value('/console/overview')
+    expect([ready, problem]).toEqual([false, 'the list cannot be read'])
+    expect(list).toEqual({ rows: 0, fresh: 0, newest_seconds: null, types: [] })
+  })
+
+  test('is compressed for who accepts it', async () => {
+    const service = create()
+    for (let minute = 1; minute < 60; minute += 1) {
+      service.setClock(minute * 60)
+      await service.admin.tick()
+    }
+    const plain = await service.ask('/console/overview')
+    const coded = await service.ask('/console/overview', { headers: { 'accept-encoding': 'gzip' } })
+    expect(coded.headers.get('content-encoding')).toBe('gzip')
+    expect(coded.headers.get('vary')).toBe('Accept-Encoding')
+    const history = (text: string) => JSON.parse(text).history
+    expect(history(Buffer.from(Bun.gunzipSync(new Uint8Array(coded.bytes))).toString())).toEqual(
+      history(plain.text),
+    )
+  })
+})
+
+describe('metrics', () => {
+  test('need the token', async () => {
+    const service = create()
+    expect((await service.askBare('/metrics')).status).toBe(401)
+    const { status, text, headers } = await service.ask('/metrics')
+    expect(status).toBe(200)
+    expect(headers.get('content-type')).toStartWith('text/plain; version=0.0.4')
+    expect(text).toContain('# TYPE proxylist_http_requests_total counter')
+  })
+  test('with --metrics-open do not, and nothing else is open', async () => {
+    const service = startConsole(dataDirectory(), { metricsOpen: true })
+    expect((await service.askBare('/metrics')).status).toBe(200)
+    expect((await service.askBare('/console/overview')).status).toBe(401)
+  })
+})

@@ -1,0 +1,304 @@
+/** Tests of the admin listener of the program itself: its start and end, sockets, uploads, secrets. */
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { launchServer } from '../support/launch.ts'
+import { createClock, program, proxylist } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+/** Starts `serve` with an admin listener, and makes its token. */
+async function start(dir: string, more: readonly string[] = [], admin = '127.0.0.1:0') {
+  const clock = createClock()
+  const server = await launchServer(
+    [
+      ...[...program(), 'serve', '--data', dir, '--listen', '127.0.0.1:0'],
+      ...['--admin-listen', admin, ...more],
+    ],
+    { env: clock.env },
+  )
+  const line = await server.says(/admin listening on \S+\n/)
+  const shown = line.trim().replace('admin listening on ', '')
+  const where = shown.replace('http://', '')
+  const { stdout, stderr } = await proxylist(['console', '--data', dir, '--admin-listen', where])
+  const token = stdout.trim().replace(/^.*#token=/, '')
+  const unix = /^unix:(.*)/.exec(shown)?.[1]
+  const origin = unix === undefined ? shown : 'http://localhost'
+  const ask = (path: string, init: RequestInit = {}): Promise<Response> =>
+    fetch(`${origin}${path}`, {
+      ...init,
+      ...(unix !== undefined && { unix }),
+      headers: { authorization: `Bearer ${token}`, ...init.headers },
+    })
+  return {
+    ...server,
+    url: `http://127.0.0.1:${server.port}`,
+    shown,
+    token,
+    said: stderr,
+    stdout,
+    ask,
+    clock,
+  }
+}
+
+/** The value of a JSON answer. */
+const valueOf = async (response: Promise<Response>) => JSON.parse(await (await response).text())
+
+const LIST = { 'content-type': 'application/octet-stream' }
+const lastOf = async (response: Response): Promise<{ [member: string]: unknown }> =>
+  JSON.parse((await response.text()).trim().split('\n').at(-1) ?? '')
+
+describe('serve --admin-listen', () => {
+  test('says where it listens after the first line, and console finds it there', async () => {
+    const server = await start(dataDirectory())
+    expect(server.written.stderr).toMatch(
+      /^listening on \S+\nadmin listening on http:\/\/127\.0\.0\.1:[1-9]\d*\n/,
+    )
+    expect(server.stdout).toBe(`${server.shown}/#token=${server.token}\n`)
+    expect(server.said).toBe('')
+    expect((await server.ask('/console/overview')).status).toBe(200)
+    expect(await server.stop()).toBe(0)
+  })
+
+  test('serves the console’s files without a token, and nothing of it on the public listener', async () => {
+    const server = await start(dataDirectory())
+    const page = await fetch(`${server.shown}/`)
+    expect([page.status, page.headers.get('content-type')]).toEqual([
+      200,
+      'text/html; charset=utf-8',
+    ])
+    const script = /src="(\/-\/[^"]+\.js)"/.exec(await page.text())?.[1]
+    const file = await fetch(`${server.shown}${script}`)
+    expect([file.status, file.headers.get('content-type')]).toEqual([
+      200,
+      'text/javascript; charset=utf-8',
+    ])
+    for (const path of ['/console/overview', '/metrics', script]) {
+      expect((await fetch(`${server.url}${path}`)).status).toBe(404)
+    }
+    await server.stop()
+  })
+})
+
+describe('where the admin listener is', () => {
+  test('on a unix socket is for its owner only, and reached under any loopback name', async () => {
+    const socket = join(temporaryDirectory(), 'admin.sock')
+    const server = await start(dataDirectory(), [], `unix:${socket}`)
+    expect(statSync(socket).mode & 0o777).toBe(0o600)
+    expect((await server.ask('/console/overview')).status).toBe(200)
+    const foreign = await server.ask('/console/overview', { headers: { host: 'evil.example' } })
+    expect(foreign.status).toBe(403)
+    expect(await server.stop()).toBe(0)
+    expect(readdirSync(join(socket, '..'))).toEqual([])
+  })
+
+  test('on an address that is not loopback warns that it has no TLS', async () => {
+    const server = await start(dataDirectory(), [], '0.0.0.0:0')
+    await server.says(/the admin listener is open to other machines, and without TLS/)
+    await server.stop()
+  })
+
+  test('refuses a Host of another name, as sent by a browser that was led here', async () => {
+    const server = await start(dataDirectory())
+    const { port } = new URL(server.shown)
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const socket = connect(Number(port), '127.0.0.1', () =>
+      socket.write(
+        `GET /console/overview HTTP/1.1\r\nHost: evil.example:${port}\r\nAuthorization: Bearer ${server.token}\r\nConnection: close\r\n\r\n`,
+      ),
+    )
+    let text = ''
+    socket.on('data', chunk => {
+      text += chunk
+    })
+    socket.on('close', () => resolve(text))
+    expect(await promise).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
+    await server.stop()
+  })
+
+  test('takes a new token within a second, without a restart', async () => {
+    const dir = dataDirectory()
+    const server = await start(dir)
+    const where = server.shown.replace('http://', '')
+    const { stdout, stderr } = await proxylist(['console', '--data', dir, '--admin-listen', where])
+    expect(stderr).toBe('the former token is not valid any more\n')
+    expect((await server.ask('/console/overview')).status).toBe(401)
+    const authorization = `Bearer ${stdout.trim().replace(/^.*#token=/, '')}`
+    expect((await server.ask('/console/overview', { headers: { authorization } })).status).toBe(200)
+    await server.stop()
+  })
+})
+
+/** Rows that an import takes a while for. */
+const many = (n: number): string =>
+  Array.from({ length: n }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`).join('')
+
+describe('an upload to the program', () => {
+  test('is imported by a process of its own, and the list is served', async () => {
+    const dir = temporaryDirectory()
+    const server = await start(dir)
+    const response = await server.ask('/console/import?type=socks5&name=a.txt', {
+      ...{ method: 'POST', headers: LIST, body: many(5000) },
+    })
+    expect([response.status, response.headers.get('content-type')]).toEqual([
+      200,
+      'application/x-ndjson',
+    ])
+    expect(await lastOf(response)).toMatchObject({ kind: 'done', read: 5000, added: 5000 })
+    const overview = await valueOf(server.ask('/console/overview'))
+    expect(overview.list.rows).toBe(5000)
+    await server.stop()
+  })
+
+  test('that is cut off changes nothing and leaves no file', async () => {
+    const dir = temporaryDirectory()
+    const server = await start(dir)
+    const { port } = new URL(server.shown)
+    const head = `POST /console/import?type=socks5 HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Type: application/octet-stream\r\n`
+    for (const framing of [
+      'Content-Length: 1000\r\n\r\n',
+      'Transfer-Encoding: chunked\r\n\r\n10\r\n',
+    ]) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const socket = connect(Number(port), '127.0.0.1', () => {
+        socket.write(`${head}${framing}192.0.2.1:80\n192`, () => socket.destroy())
+      })
+      socket.on('close', () => resolve())
+      await promise
+    }
+    const overview = await valueOf(server.ask('/console/overview'))
+    expect(overview.list.rows).toBe(0)
+    expect(readdirSync(dir).filter(name => name.startsWith('console-upload'))).toEqual([])
+    await server.stop()
+  })
+})
+
+describe('an upload that is not imported', () => {
+  test('of a gigabyte and a byte is refused before it is sent', async () => {
+    const server = await start(temporaryDirectory())
+    const { port } = new URL(server.shown)
+    const { promise, resolve } = Promise.withResolvers<string>()
+    const socket = connect(Number(port), '127.0.0.1', () =>
+      socket.write(
+        `POST /console/import HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Length: ${2 ** 30 + 1}\r\n\r\n`,
+      ),
+    )
+    socket.on('data', chunk => resolve(String(chunk)))
+    expect(await promise).toMatch(/^HTTP\/1\.1 413 .*a list may have at most 1024 MiB/s)
+    socket.destroy()
+    await server.stop()
+  })
+
+  test('whose import runs ends with the server, which ends at once, and the list is as it was', async () => {
+    const dir = temporaryDirectory()
+    const server = await start(dir)
+    const log = await server.ask('/console/log')
+    const response = await server.ask('/console/import?type=socks5', {
+      ...{ method: 'POST', headers: LIST, body: many(300_000) },
+    })
+    const reader = response.body?.getReader()
+    server.kill('SIGTERM')
+    expect(await server.ended).toBe(0)
+    await log.text().catch(() => '')
+    await reader?.cancel().catch(() => {})
+    const { stdout } = await proxylist(['stats', '--data', dir, '--json'])
+    expect(JSON.parse(stdout).list.total).toBe(0)
+  })
+
+  test('into the sample is refused with a sentence', async () => {
+    const server = await start(temporaryDirectory(), ['--sample'])
+    const response = await server.ask('/console/import', {
+      method: 'POST',
+      headers: LIST,
+      body: 'x',
+    })
+    expect([response.status, (await valueOf(Promise.resolve(response))).message]).toEqual([
+      ...[409, 'the sample list is built in: nothing can be imported into it'],
+    ])
+    await server.stop()
+  })
+})
+
+test('the live log has the last requests and those that come, with --log off too, and no query', async () => {
+  for (const more of [[], ['--log', 'off']]) {
+    const server = await start(dataDirectory(), more)
+    await fetch(`${server.url}/api?key=demo&type=http`)
+    const log = await server.ask('/console/log')
+    const reader = log.body?.pipeThrough(new TextDecoderStream() as never).getReader()
+    await fetch(`${server.url}/healthz`)
+    let text = ''
+    while (!text.includes('/healthz')) text += (await reader?.read())?.value ?? ''
+    const lines = text
+      .trim()
+      .split('\n')
+      .map(line => JSON.parse(line))
+    expect(lines.map(({ path }) => path)).toEqual(
+      more.length === 0 ? ['/api', '/healthz'] : ['/healthz'],
+    )
+    expect(Object.keys(lines[0])).toEqual([
+      ...['time', 'id', 'method', 'path', 'status', 'key', 'records', 'bytes', 'ms', 'client'],
+    ])
+    expect(text).not.toContain('type=http')
+    await reader?.cancel()
+    await server.stop()
+    expect(server.written.stdout === '').toBe(more.length > 0)
+  }
+})
+
+test('neither a token nor a new key is in any log, error or file', async () => {
+  const dir = dataDirectory()
+  const server = await start(dir)
+  const json = { method: 'POST', headers: { 'content-type': 'application/json' } }
+  const made = await server.ask('/console/keys', { ...json, body: '{"kind":"regular"}' })
+  const { id, key } = await valueOf(Promise.resolve(made))
+  const rotate = { ...json, body: '{}' }
+  const rotated = await valueOf(server.ask(`/console/keys/${id}/rotate`, rotate))
+  const answers = await Promise.all(
+    [
+      ...[`/console/overview?token=${server.token}`, `/${server.token}`, `/console/keys/${key}`],
+      ...[
+        '/console/keys',
+        `/console/keys/${id}`,
+        '/console/overview',
+        '/metrics',
+        '/console/nothing',
+      ],
+    ].map(async path => (await server.ask(path)).text()),
+  )
+  await fetch(`${server.url}/api?key=${key}`)
+  await server.stop()
+  const backup = join(dir, 'backup.tar')
+  await proxylist(['backup', backup, '--data', dir])
+  const files = readdirSync(dir).map(name => readFileSync(join(dir, name), 'latin1'))
+  const { stdout, stderr } = server.written
+  const all = [...answers, ...files, stdout, stderr].join('\n')
+  for (const secret of [server.token, key, rotated.key]) expect(all).not.toContain(secret)
+  const archive = readFileSync(backup, 'latin1')
+  for (const name of ['admin-token', 'console-history']) expect(archive).not.toContain(name)
+})
+
+test('a restart keeps the charts; doctor, backup and restore take the new files as they are', async () => {
+  const dir = dataDirectory()
+  const first = await start(dir)
+  first.clock.setClock(T0 + 61_000)
+  const at = async (server: typeof first): Promise<number[]> =>
+    (await valueOf(server.ask('/console/overview'))).history.at
+  while ((await at(first)).length === 0) await Bun.sleep(50)
+  const before = await at(first)
+  await first.stop()
+  const archive = join(temporaryDirectory(), 'b.tar')
+  expect((await proxylist(['backup', archive, '--data', dir])).exitCode).toBe(0)
+  expect((await proxylist(['restore', archive, '--force', '--data', dir])).exitCode).toBe(0)
+  const { stdout } = await proxylist(['doctor', '--data', dir])
+  expect(stdout).toMatch(/permissions +ok/)
+  const second = await start(dir)
+  second.clock.setClock(T0 + 61_000)
+  expect((await at(second)).slice(0, 1)).toEqual(before)
+  await second.stop()
+})

@@ -1,0 +1,125 @@
+/** Owns the admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
+import type { Later } from '../../src/access/auth-throttle.ts'
+import type { ImportParts } from '../../src/admin/import.ts'
+import {
+  type Console,
+  createApp,
+  createConsole,
+  createLogTap,
+  makeToken,
+  observeData,
+  openServerList,
+  openServerRegistry,
+} from '../../src/app.ts'
+import { readRanges } from '../../src/config/parsers.ts'
+import { type Answer, answerOf } from './answer.ts'
+import { T0 } from './fixtures.ts'
+import { onCleanUp } from './temporary.ts'
+
+/** Where the listener in process is. */
+export const WHERE = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const
+export const HOST = '127.0.0.1:8081'
+
+export type ConsoleOptions = {
+  metricsOpen?: boolean
+  hasLog?: boolean
+  runImport?: ImportParts['run']
+  later?: Later
+}
+
+/** The parts of a request; `json` becomes its body. */
+export type Asking = {
+  method?: string
+  headers?: { [name: string]: string }
+  json?: unknown
+  body?: string
+  ip?: string
+}
+
+/** Asks a console, without header fields of its own and as its page does. */
+function createAsk(handle: Console['handle'], token: string) {
+  const askBare = async (path: string, { ip = '127.0.0.1', json, ...rest }: Asking = {}) => {
+    const body = json === undefined ? rest.body : JSON.stringify(json)
+    const request = new Request(`http://${HOST}${path}`, {
+      ...(rest.method !== undefined && { method: rest.method }),
+      headers: { host: HOST, ...rest.headers },
+      ...(body !== undefined && { body }),
+    })
+    return answerOf(await handle(request, WHERE, ip))
+  }
+  /** With the token, and with the type of JSON where there is some. */
+  const ask = (path: string, asking: Asking = {}): Promise<Answer> =>
+    askBare(path, {
+      ...asking,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(asking.json !== undefined && { 'content-type': 'application/json' }),
+        ...asking.headers,
+      },
+    })
+  return { askBare, ask }
+}
+
+/** A service with its console on a data directory. */
+export function startConsole(dir: string, options: ConsoleOptions = {}) {
+  const { metricsOpen = false, hasLog = true, runImport = null, later } = options
+  let nowMs = T0
+  const said: string[] = []
+  const lines: string[] = []
+  const say = (sentence: string): void => void said.push(sentence)
+  const clock = () => nowMs
+  const registry = openServerRegistry(dir, say)
+  const list = openServerList(dir, 'the service', clock, say)
+  const tap = createLogTap({
+    ...{ hasLines: hasLog, say, close: async () => {} },
+    line: text => void lines.push(text),
+    sayRepeated: (_, sentence) => say(sentence),
+  })
+  const { keys, usage } = registry
+  const app = createApp(
+    { keys, usage, proxies: list, streamer: list.streamer, stats: list.stats },
+    {
+      ...{ errors: 'json', providerService: 'the service', publicStats: 'full' },
+      ...{ cacheBytes: 2 ** 20, page: 'on', trustProxy: readRanges('127.0.0.1'), cors: undefined },
+    },
+    clock,
+    tap.log,
+  )
+  const admin = createConsole({
+    ...{ app, registry, tap, runImport, clock, log: tap.log },
+    settings: { data: dir, metricsOpen },
+    observed: observeData(dir, registry, list),
+    ...(later && { later }),
+  })
+  const { token } = makeToken(dir)
+  let isOpen = true
+  const stop = (): void => {
+    if (!isOpen) return
+    isOpen = false
+    admin.close()
+    list.close()
+    registry.close()
+  }
+  onCleanUp(stop)
+
+  const { askBare, ask } = createAsk(admin.handle, token)
+  return {
+    ...{ admin, app, registry, list, token, said, lines, ask, askBare, stop },
+    /** The value of a JSON answer. */
+    value: async (path: string, asking: Asking = {}) => JSON.parse((await ask(path, asking)).text),
+    /** The status, then the error's code or the whole body. */
+    async short(path: string, asking: Asking = {}): Promise<string> {
+      const { status, text } = await ask(path, asking)
+      return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+    },
+    /** Asks the service itself. */
+    async api(path: string): Promise<string> {
+      const answer = await app.handle(new Request(`http://127.0.0.1${path}`))
+      const text = await answer.text()
+      return `${answer.status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? text}`
+    },
+    setClock(seconds: number): void {
+      nowMs = T0 + seconds * 1000
+    },
+  }
+}
