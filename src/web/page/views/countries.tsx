@@ -100,6 +100,8 @@ export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
           />
           <div class="scroll">
             <Options
+              // A list of its own: nothing moves when the one by name gives way to the one by count.
+              key={whole === null}
               name="country"
               options={listed}
               counts={counts}
