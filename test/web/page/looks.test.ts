@@ -171,7 +171,7 @@ inBrowser('the views are named as a screen reader needs them', async () => {
   const key = await page.locator('main').ariaSnapshot()
   expect(key).toContain('- heading "What a key has left" [level=1]')
   expect(key).toContain('31,240 of 34,560 left, full again in 11 hr 10 min')
-  expect(key).toMatch(/- listitem: .*06:00–07:00 UTC: 7/)
+  expect(key).toMatch(/listitem "06:00–07:00 UTC: 7"/)
   await close()
 })
 
@@ -191,7 +191,8 @@ inBrowser('targets are at least 24 pixels, or apart', async () => {
 inBrowser('nothing moves while the page loads', async () => {
   const { page, close } = await openAt(origin, { at: '/healthz', stubs })
   await page.addInitScript(`new PerformanceObserver(list => {
-    for (const { value } of list.getEntries()) globalThis.shift = (globalThis.shift ?? 0) + value
+    for (const { value, hadRecentInput } of list.getEntries())
+      if (!hadRecentInput) globalThis.shift = (globalThis.shift ?? 0) + value
   }).observe({ type: 'layout-shift', buffered: true })`)
   await page.goto(`${origin}/#type=socks5&country=de`)
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
