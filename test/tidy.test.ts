@@ -115,14 +115,20 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['TypeBox', /from '@sinclair\/typebox/, 'api/params.ts'],
-  ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/'],
-  ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
-  ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
+  ['the Authorization header', /'authorization'|Bearer/i, 'http/', 'import/feeds/', 'web/'],
+  [
+    'reading a clock',
+    /Date\.now\(|new Date\(\)|performance\.now\(/,
+    'lib/clock.ts',
+    'web/shared/clock.ts',
+  ],
+  ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts', 'web/shared/speech.ts'],
   [
     'the environment',
     /process\.env|Bun\.env|import\.meta\.env/,
     'config/environment.ts',
     'web/bundle.ts',
+    'web/page/model/snippets.ts', // programs that visitors copy
   ],
   ['the end of the process', /process\.exit\(/, 'main.ts', 'bootstrap.ts'],
   ['worker threads', /new Worker\(/, 'lib/worker.ts'],
