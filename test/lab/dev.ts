@@ -85,7 +85,7 @@ async function pass(request: Request): Promise<Response> {
   }
   const { port } = await service
   const headers = new Headers(request.headers)
-  headers.delete('accept-encoding')
+  headers.set('accept-encoding', 'identity')
   headers.delete('if-none-match')
   const url = `http://127.0.0.1:${port}${pathname}${search}`
   const answer = await fetch(url, { method: request.method, headers, redirect: 'manual' })
