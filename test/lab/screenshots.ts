@@ -53,7 +53,7 @@ async function toWebp(png: Buffer): Promise<Buffer> {
       width: picture.width, height: picture.height,
     })
     canvas.getContext('2d').drawImage(picture, 0, 0)
-    return canvas.toDataURL('image/webp', 0.9)
+    return canvas.toDataURL('image/webp', 0.8)
   })()`)
   await close()
   return Buffer.from(url.slice(url.indexOf(',') + 1), 'base64')
