@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench torture soak mutate check fmt build clean
+.PHONY: help run dev test bench torture soak mutate check fmt build clean screenshots
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/node_modules/.bin/bun
@@ -22,13 +22,13 @@ SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
   package.json bun.lock tsconfig.json Makefile
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 run: $(READY) ## serve the sample list on 127.0.0.1:8080
 	@$(BUN) src/main.ts serve --sample --data .run
 
-dev: $(READY) ## the same, restarting when a source file changes
-	@$(BUN) --watch src/main.ts serve --sample --data .run
+dev: $(READY) ## the same; restarts when a source file changes, and open pages reload
+	@$(BUN) test/lab/dev.ts
 
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
 	$(BUN) test --timeout $(TEST_TIMEOUT_MS)
@@ -45,6 +45,9 @@ soak: $(BINARY) ## a steady load during imports: nothing may grow (SECONDS=300, 
 
 mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
 	@$(BUN) test/lab/mutation/mutate.ts
+
+screenshots: $(READY) ## pictures of the page for the README, into data/screenshots
+	@$(BUN) test/lab/screenshots.ts
 
 check: $(READY) ## format, lint, types and the rules of the house, without changing anything
 	$(BUN) x biome check

@@ -122,13 +122,19 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     /'authorization'|Bearer/i,
     ...['admin/', 'http/', 'import/feeds/', 'api/openapi/', 'web/'], // some only document it
   ],
-  ['reading a clock', /Date\.now\(|new Date\(\)|performance\.now\(/, 'lib/clock.ts'],
-  ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
+  [
+    'reading a clock',
+    /Date\.now\(|new Date\(\)|performance\.now\(/,
+    'lib/clock.ts',
+    'web/shared/clock.ts',
+  ],
+  ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts', 'web/shared/speech.ts'],
   [
     'the environment',
     /process\.env|Bun\.env|import\.meta\.env/,
     'config/environment.ts',
     'web/bundle.ts',
+    'web/page/model/snippets.ts', // programs that visitors copy
   ],
   ['the end of the process', /process\.exit\(/, 'main.ts', 'bootstrap.ts'],
   ['worker threads', /new Worker\(/, 'lib/worker.ts'],

@@ -1,6 +1,6 @@
 /** Owns the page: what is chosen, what follows from it, and where it is shown. */
 import { render } from 'preact'
-import { useEffect, useMemo, useState } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
 import { Header, useLang } from '../shared/header.tsx'
 import { KeyView } from './key/key-view.tsx'
 import { countFacets, type Facets } from './model/facets.ts'
@@ -69,7 +69,7 @@ function App() {
   const params = paramsOf(choice, areKnown ? services : null)
   const query = queryString(params)
   const hash = toHash(query)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isKeyView && hash !== hashOf()) {
       history.replaceState(null, '', hash === '' ? location.pathname : `#${hash}`)
     }

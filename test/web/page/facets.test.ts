@@ -103,6 +103,14 @@ describe('counts that the statistics cannot give exactly', () => {
     expect(matches).toBeLessThanOrEqual(really)
   })
 
+  test('are at most so many when most countries are merged', () => {
+    const few = LIST.slice(0, 300)
+    const { matches, bound } = facetsOf(statsOf(few), { country: 'de' })
+    const really = few.filter(passes({ country: 'de' })).length
+    expect(bound).toBe('most')
+    expect(matches).toBeGreaterThanOrEqual(really)
+  })
+
   test('are at most so many when merged countries may hold some that are excepted', () => {
     const choice = { country: 'de', country_mode: 'except' }
     const { matches, bound } = facetsOf(small, choice)

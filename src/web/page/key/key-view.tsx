@@ -1,10 +1,11 @@
 /** Owns the view of a key: its plan, what is left of its limits, and its use of the day by hour. */
 import { useState } from 'preact/hooks'
+import { nowMs } from '../../shared/clock.ts'
 import { fill } from '../../shared/speech.ts'
 import { isSendable } from '../model/answer.ts'
 import { askKey, type KeyReply, type KeyUsage, type Today } from '../model/key-usage.ts'
 import { Problem } from '../request/answer.tsx'
-import { nowMs, useSecondsUntil } from '../request/countdown.ts'
+import { useSecondsUntil } from '../request/countdown.ts'
 import { DEMO, KeyField } from '../request/key-field.tsx'
 import { Levels } from '../request/levels.tsx'
 import type { Say } from '../words/say.ts'

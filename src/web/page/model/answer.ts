@@ -2,6 +2,7 @@
  * Owns sending a request of the visitor and reading what comes back: rows of any form, limits,
  * errors, sizes. The key travels in a header and is in nothing that this file gives back.
  */
+import { nowMs } from '../../shared/clock.ts'
 import { type Choice, type Form, formOf } from './query.ts'
 
 /** What is left of a limit of the key (`RateLimit`, `RateLimit-Policy`); times in seconds. */
@@ -169,10 +170,10 @@ export async function ask(
 ): Promise<Answer> {
   performance.clearResourceTimings()
   const path = `/api${query === '' ? '' : `?${query}`}`
-  const began = performance.now()
+  const began = nowMs()
   const response = await fetch(path, { ...PRIVATE, headers: bearer(key), signal })
   const { text, bytes, isCut } = await readText(response.body)
-  const ms = performance.now() - began
+  const ms = nowMs() - began
   const { status, ok, headers } = response
   const isWhole = !isCut || formOf(choice) !== 'json'
   return {

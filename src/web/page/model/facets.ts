@@ -88,12 +88,13 @@ const named = (names: readonly string[], counts: readonly number[]): Facet =>
   new Map(names.map((name, i) => [name, at(counts, i)]))
 
 /** How far `matches` can be trusted; `merged` of the merged countries may be chosen ones. */
-function boundOf(choice: Choice, ages: readonly number[], merged: number): Facets['bound'] {
+function boundOf(choice: Choice, ages: readonly number[], matches: number, merged: number) {
   const isCut = !ages.includes(ageOf(choice))
   const isOutside = OUTSIDE.some(name => isGiven(choice, name))
   if (isCut || isOutside || itemsOf(choice.service).length > 1) return 'most'
   if (merged === 0 || !isGiven(choice, 'country')) return 'exact'
-  return choice.country_mode === 'except' ? 'most' : 'least'
+  // Of the two bounds, the one that says more.
+  return choice.country_mode === 'except' || merged > matches ? 'most' : 'least'
 }
 
 /** Every count that the page shows for a choice; `null` where the statistics have no cube. */
@@ -107,7 +108,7 @@ export function countFacets({ counted }: Stats, choice: Choice): Facets | null {
   for (let i = 0; i < cube.count.length; i++) addCell(cube, i, passes, chosen, sum)
   const country = named(d.country, sum.country)
   const merged = country.get(MERGED) ?? 0
-  const bound = boundOf(choice, d.age, merged)
+  const bound = boundOf(choice, d.age, sum.matches, merged)
   const isIncluded = isGiven(choice, 'country') && choice.country_mode !== 'except'
   let older = 0
   return {

@@ -176,7 +176,7 @@ export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code
 export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
 
 const GRAMMAR =
-  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|\b(import|package|func|const|await|new|if|for|in|with|as|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
+  /("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?<![\w-])(import|package|func|const|await|new|if|for|in|with|as|throw|defer|return|nil|true|false|curl|exit)\b|([a-zA-Z_]\w*(?=\())|(\$[a-zA-Z_]\w*)/g
 const KINDS = ['string', 'word', 'name', 'name'] as const
 
 /** A program in pieces that are coloured alike: enough for six languages, and always all of it. */

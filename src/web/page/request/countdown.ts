@@ -1,8 +1,7 @@
 /** Owns counting down: whole seconds until an instant of the page's clock. */
-import { useEffect, useState } from 'preact/hooks'
 
-/** Milliseconds of the page's clock, which never steps back. */
-export const nowMs = (): number => performance.now()
+import { useEffect, useState } from 'preact/hooks'
+import { nowMs } from '../../shared/clock.ts'
 
 const TICK_MS = 250
 

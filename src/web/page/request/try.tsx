@@ -1,11 +1,12 @@
 /** Owns trying the request: with which key, waiting after a 429, and the answer. */
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { nowMs } from '../../shared/clock.ts'
 import { fill } from '../../shared/speech.ts'
 import { type Answer, ask, isSendable } from '../model/answer.ts'
 import type { Choice } from '../model/query.ts'
 import type { Say } from '../words/say.ts'
 import { AnswerView } from './answer.tsx'
-import { nowMs, useSecondsUntil } from './countdown.ts'
+import { useSecondsUntil } from './countdown.ts'
 import { DEMO, KeyField } from './key-field.tsx'
 
 type Attempt =

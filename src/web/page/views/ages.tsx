@@ -32,7 +32,7 @@ export function Ages({ counts, value, set, say }: AgesProps) {
               <span class="age-column" aria-hidden="true">
                 <span
                   data-in={Number(age) <= Number(chosen) || undefined}
-                  style={{ '--share': count / most }}
+                  style={{ '--share': counts === null ? 1 : count / most }}
                 />
               </span>
               <span class="age-name">{say.span(Number(age))}</span>

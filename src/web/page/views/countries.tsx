@@ -19,10 +19,10 @@ type CountriesProps = {
   say: Say
 }
 
-/** All countries that can be chosen, by count and then by name. */
+/** All countries, by count and then by name: those without a count of their own are merged. */
 function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Option[] {
-  const counted = whole === null ? [...CENTERS.keys()] : [...whole.keys()]
-  const codes = [...new Set([...counted, ...chosen])].filter(code => /^[A-Z]{2}$/.test(code))
+  const named = [...(whole?.keys() ?? []), ...CENTERS.keys(), ...chosen]
+  const codes = [...new Set(named)].filter(code => /^[A-Z]{2}$/.test(code))
   const options = codes.map(code => ({
     ...{ value: code.toLowerCase(), label: say.country(code), tag: code, counted: code },
   }))
@@ -100,6 +100,8 @@ export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
           />
           <div class="scroll">
             <Options
+              // A list of its own: nothing moves when the one by name gives way to the one by count.
+              key={whole === null}
               name="country"
               options={listed}
               counts={counts}

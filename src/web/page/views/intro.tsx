@@ -2,6 +2,7 @@
 import { fill } from '../../shared/speech.ts'
 import type { Facets } from '../model/facets.ts'
 import type { Known } from '../model/service.ts'
+import { MERGED } from '../model/stats.ts'
 import type { Say } from '../words/say.ts'
 
 type IntroProps = { known: Known; whole: Facets | null; say: Say }
@@ -10,10 +11,12 @@ type IntroProps = { known: Known; whole: Facets | null; say: Say }
 function factsOf({ known: { stats }, whole, say }: IntroProps): string[] {
   const { words, number, plural } = say
   if (stats === null) return []
+  // Where many places are merged, their number is not known.
+  const isKnown = (whole?.country.get(MERGED) ?? 0) * 8 < (whole?.matches ?? 0)
   const countries = [...(whole?.country ?? [])].filter(([c, n]) => /^[A-Z]{2}$/.test(c) && n > 0)
   return [
     ...(whole === null ? [] : [fill(words.ofTotal, { total: number(stats.total) })]),
-    ...(countries.length === 0
+    ...(countries.length === 0 || !isKnown
       ? []
       : [`${number(countries.length)} ${plural(countries.length, words.countries)}`]),
     ...(stats.hidden === 0 ? [] : [fill(words.hidden, { n: number(stats.hidden) })]),

@@ -17,7 +17,7 @@ export type Option = {
 type OptionsProps = {
   name: Name
   options: readonly Option[]
-  /** `null`: there are no counts. */
+  /** `null`: there are no counts; an option may lack its own. */
   counts: Facet | null
   /** The value of the parameter: its items are checked. */
   value: string
@@ -29,15 +29,16 @@ type OptionsProps = {
 
 export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
   const chosen = itemsOf(value)
-  const countOf = ({ value, counted = value }: Option): number => counts?.get(counted) ?? 0
-  const most = Math.max(1, scale ?? Math.max(0, ...options.map(countOf)))
+  const countOf = ({ value, counted = value }: Option): number | null =>
+    counts?.get(counted) ?? null
+  const most = Math.max(1, scale ?? Math.max(0, ...options.map(option => countOf(option) ?? 0)))
   return (
     <ul class="options" data-any={chosen.length === 0 || undefined}>
       {options.map(option => {
         const count = countOf(option)
         return (
           <li key={option.value}>
-            <label class="option" data-none={(counts !== null && count === 0) || undefined}>
+            <label class="option" data-none={count === 0 || undefined}>
               <input
                 type="checkbox"
                 name={name}
@@ -54,9 +55,9 @@ export function Options({ name, options, counts, value, choose, say, scale }: Op
                 <span>{option.label}</span>
                 {option.hint !== undefined && <small>{option.hint}</small>}
               </span>
-              <span class="option-count">{counts === null ? '' : say.number(count)}</span>
+              <span class="option-count">{count === null ? '' : say.number(count)}</span>
               <span class="bar" aria-hidden="true">
-                <span style={{ '--share': Math.min(1, count / most) }} />
+                <span style={{ '--share': Math.min(1, (count ?? 0) / most) }} />
               </span>
             </label>
           </li>

@@ -56,7 +56,7 @@ export const en = {
   any: 'any',
   atMost: 'up to {n}',
   atLeast: 'from {n}',
-  whole: 'of the whole list',
+  whole: 'whole list',
   place: 'City, port, address',
   city: 'City',
   cityInvalid: 'Names separated by commas, each up to 200 characters',

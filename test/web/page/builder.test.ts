@@ -1,0 +1,227 @@
+/** The query builder of the page (contract F6) in a real browser: filters, counts, hash, request. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { HAS_BROWSER } from '../../support/browser.ts'
+import { countOn, openAt, ownProblems, requestOn } from '../../support/page.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { countedList, statisticsOf } from './list-statistics.ts'
+
+afterAll(cleanUp)
+
+/** Cells of five, so that the statistics merge and hide nothing and counts are exact. */
+const LIST = countedList(2000).flatMap(proxy => Array.from({ length: 5 }, () => proxy))
+const STATS = { '/stats': { body: statisticsOf(LIST) } }
+const fresh = LIST.filter(({ age }) => age <= 600)
+const figure = (n: number): string => new Intl.NumberFormat('en').format(n)
+
+const inBrowser = test.if(HAS_BROWSER)
+let origin = ''
+beforeAll(async () => {
+  if (HAS_BROWSER) origin = (await startChild(temporaryDirectory(), {}, ['--sample'])).url
+})
+
+inBrowser('filters are charts: choosing counts all the others again, exactly', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  await page.locator('h1 b', { hasText: figure(fresh.length) }).waitFor()
+  await page.check('[name=type][value=socks5]')
+  await page.check('[name=country][value=de]')
+  const ofType = fresh.filter(({ type }) => type === 'socks5')
+  const ofBoth = ofType.filter(({ country }) => country === 'DE')
+  expect(await countOn(page)).toBe(`${figure(ofBoth.length)} proxies match`)
+  const row = (name: string, value: string) =>
+    page.locator(`label.option:has([name=${name}][value=${value}]) .option-count`).textContent()
+  const dutch = ofType.filter(({ country }) => country === 'NL').length
+  expect(await row('country', 'nl')).toBe(figure(dutch))
+  const german = fresh.filter(({ country }) => country === 'DE')
+  expect(await row('type', 'http')).toBe(
+    figure(german.filter(({ type }) => type === 'http').length),
+  )
+  expect(problems).toEqual([])
+  await close()
+})
+
+inBrowser('filters that the statistics do not have make the count an upper bound', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.fill('[name=ping]', '700')
+  expect(await countOn(page)).toBe(`≤ ${figure(fresh.length)} proxies match`)
+  await close()
+})
+
+inBrowser('filters write the request, one parameter each, and the hash has it too', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.check('[name=type][value=socks5]')
+  await page.check('[name=anon][value=elite]')
+  await page.fill('[name=ping]', '700')
+  await page.fill('[name=speed]', '50000')
+  await page.check('[name=time][value="3600"]')
+  await page.fill('[name=works]', '80')
+  await page.check('[name=country][value=de]')
+  await page.check('[name=country_mode][value=except]')
+  await page.fill('[name=city]', "L'Aquila")
+  await page.fill('[name=port]', '1080')
+  await page.fill('[name=ip]', '1.2.3.4:80')
+  await page.check('[name=service][value="the service"]')
+  await page.check('[name=sort][value=ping]')
+  await page.fill('[name=count]', '7')
+  await page.check('[name=lang][value=en]')
+  await page.check('[name=wrap]')
+  await page.check('[name=split_ip]')
+  await page.check('[name=format]')
+  const query =
+    'type=socks5&anon=elite&ping=700&speed=50000&time=3600&works=80&country=de' +
+    '&country_mode=except&city=L%27Aquila&port=1080&ip=1.2.3.4:80&service=the%20service' +
+    '&sort=ping&count=7&lang=en&get=json&split_ip=1&format=object&wrap=1'
+  expect(await requestOn(page)).toBe(`/api?${query.replaceAll(':', '%3A')}`)
+  expect(new URL(page.url()).hash).toBe(`#${query.replaceAll(':', '%3A')}`)
+  await page.check('[name=get][value=csv]')
+  expect(await requestOn(page)).toEndWith('&get=csv&split_ip=1')
+  await page.locator('summary').click()
+  await page.check('[name=fields][value=ip]')
+  expect(await requestOn(page)).toEndWith('&get=csv&fields=ip&split_ip=1')
+  await close()
+})
+
+inBrowser('values that are typed wrong say so and are left out of the request', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.fill('[name=port]', '70000')
+  await page.fill('[name=ping]', 'fast')
+  await page.fill('[name=ip]', '999.1.1.1:1')
+  expect(await requestOn(page)).toBe('/api?get=json')
+  expect(await page.locator('[aria-invalid=true]').count()).toBe(3)
+  await page.getByText('A port is a number from 1 to 65535').waitFor()
+  await close()
+})
+
+inBrowser('filters are taken away by their chips, and all at once', async () => {
+  const { page, close } = await openAt(origin, {
+    at: '/#type=socks5,http&ping=5&get=csv',
+    stubs: STATS,
+  })
+  await page.getByRole('button', { name: 'Remove socks5' }).click()
+  expect(await requestOn(page)).toBe('/api?type=http&ping=5&get=csv')
+  await page.getByRole('button', { name: 'Clear all' }).click()
+  expect(await requestOn(page)).toBe('/api?get=csv')
+  await close()
+})
+
+inBrowser('a country is chosen on the map too', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.locator('.place[data-code=BR] .dot').click()
+  expect(await page.isChecked('[name=country][value=br]')).toBe(true)
+  await close()
+})
+
+inBrowser('countries are found by name; the others are counted together', async () => {
+  const { page, close } = await openAt(origin, {
+    stubs: { '/stats': { body: statisticsOf(countedList(5000)) } },
+  })
+  await page.getByRole('searchbox', { name: 'Find a country' }).fill('nethe')
+  expect(await page.locator('[name=country]').count()).toBe(1)
+  await page.check('[name=country][value=nl]')
+  await page.getByText('Other countries').waitFor()
+  await page.getByText('Unknown place').waitFor()
+  await close()
+})
+
+inBrowser('a slider sets the same limit as its field', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
+  const slider = page.getByRole('slider', { name: 'Ping' })
+  await slider.focus()
+  await page.keyboard.press('ArrowLeft')
+  expect(await page.inputValue('[name=ping]')).toBe('5000')
+  expect(await slider.getAttribute('aria-valuetext')).toBe('up to 5,000 ms')
+  await page.fill('[name=ping]', '')
+  expect(await slider.getAttribute('aria-valuetext')).toBe('any')
+  await close()
+})
+
+inBrowser('the hash restores what was chosen, also when it changes', async () => {
+  const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
+  const { page, close } = await openAt(origin, { at, stubs: STATS })
+  expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)
+  expect(await page.isChecked('[name=country][value=nl]')).toBe(true)
+  expect(await page.inputValue('[name=ping]')).toBe('700')
+  await page.evaluate("location.hash = 'anon=elite&get=json'")
+  await page.locator('[name=anon][value=elite]:checked').waitFor()
+  expect(await requestOn(page)).toBe('/api?anon=elite&get=json')
+  await close()
+})
+
+inBrowser.each([
+  ...['country=xxxx', 'country=%%%', '%E0%A4%A', '&&==&', 'time=&works=1e3', '__proto__=1'],
+  `type=${'x'.repeat(5000)}`,
+])('a hash that is damaged shows the whole list: %p', async hash => {
+  const { page, problems, close } = await openAt(origin, { at: `/#${hash}`, stubs: STATS })
+  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
+  expect(await countOn(page)).toBe(`${figure(fresh.length)} proxies match`)
+  expect(await requestOn(page)).toBe('/api?get=json')
+  expect(problems).toEqual([])
+  await close()
+})
+
+inBrowser('without statistics filters work, without counts, and the page says why', async () => {
+  const shop = [{ name: 'service', schema: { items: { enum: ['smtp', 'my shop'] } } }]
+  const { page, problems, close } = await openAt(origin, {
+    stubs: {
+      '/stats': { status: 404, body: {} },
+      '/openapi.json': { body: { paths: { '/api': { get: { parameters: shop } } } } },
+    },
+  })
+  await page.getByText('This service shows no statistics').waitFor()
+  await page.check('[name=service][value="my shop"]')
+  await page.check('[name=country][value=de]')
+  expect(await requestOn(page)).toBe('/api?country=de&service=my%20shop&get=json')
+  expect(await page.locator('.option-count', { hasText: /\d/ }).count()).toBe(0)
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
+
+inBrowser.each([
+  ['a failure', { status: 503, body: {} }],
+  ['a document of another shape', { body: { rows: [] } }],
+])('%s of statistics is said, and services have their usual names', async (_, stats) => {
+  const { page, close } = await openAt(origin, {
+    stubs: { '/stats': stats, '/openapi.json': { status: 404, body: {} } },
+  })
+  await page.getByText('The statistics cannot be loaded now').waitFor()
+  await page.check('[name=service][value="the service"]')
+  expect(await requestOn(page)).toBe('/api?service=the%20service&get=json')
+  await close()
+})
+
+inBrowser('without counts by filter the page shows totals', async () => {
+  const body = { total: 18_400, at: '2026-11-20T12:00:00.000Z', hidden: 0 }
+  const { page, close } = await openAt(origin, { stubs: { '/stats': { body } } })
+  await page.locator('h1', { hasText: '18,400 in the list' }).waitFor()
+  await page.getByText('Counts by filter are not public here.').waitFor()
+  await close()
+})
+
+inBrowser('the page is there before statistics come, and nothing moves when they do', async () => {
+  const { page, close } = await openAt(origin, { at: '/healthz' })
+  const { promise, resolve } = Promise.withResolvers<void>()
+  await page.route(`${origin}/stats`, async route => {
+    await promise
+    await route.fulfill({
+      contentType: 'application/json',
+      body: JSON.stringify(STATS['/stats'].body),
+    })
+  })
+  await page.goto(origin)
+  await page.check('[name=type][value=socks5]')
+  const places = () =>
+    page
+      .locator('.card, .request')
+      .evaluateAll(all => all.map(card => JSON.stringify(card.getBoundingClientRect())))
+  const before = await places()
+  await page.evaluate(`new PerformanceObserver(list => {
+    for (const { value, hadRecentInput } of list.getEntries())
+      if (!hadRecentInput) globalThis.shift = (globalThis.shift ?? 0) + value
+  }).observe({ type: 'layout-shift', buffered: true })`)
+  resolve()
+  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
+  expect(await places()).toEqual(before)
+  expect(await page.evaluate('globalThis.shift ?? 0')).toBe(0)
+  await close()
+})

@@ -1,0 +1,118 @@
+/** The view of a key (contract F6, F3) in a real browser. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { HAS_BROWSER } from '../../support/browser.ts'
+import { openAt, ownProblems } from '../../support/page.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const USAGE = {
+  ...{ id: 'wsu5jcyw', label: '<b>first</b>', plan: 'standard', state: 'active' },
+  expires: '2027-03-01T12:00:00.000Z',
+  limits: [
+    { name: 'burst', quota: 5, window: 5, left: 2, reset: 90 },
+    { name: 'daily', quota: 34_560, window: 86_400, left: 31_240, reset: 40_211 },
+    { name: 'networks of ours', quota: 10, window: 86_400, left: 1, reset: 40_211 },
+  ],
+  today: {
+    ...{ requests: 3320, records: 41_200, refused: 12 },
+    hours: Array.from({ length: 24 }, (_, hour) => hour * 10),
+  },
+}
+const STATS = { '/stats': { status: 404, body: {} } }
+
+const inBrowser = test.if(HAS_BROWSER)
+let origin = ''
+beforeAll(async () => {
+  if (HAS_BROWSER) origin = (await startChild(temporaryDirectory(), {}, ['--sample'])).url
+})
+
+const show = async (stub: { status?: number; body: unknown }) => {
+  const opened = await openAt(origin, { at: '/#my-key', stubs: { ...STATS, '/key': stub } })
+  const asked = opened.page.waitForRequest(`${origin}/key`)
+  await opened.page.fill('[name=key]', ' pl_own ')
+  await opened.page.getByRole('button', { name: 'Show' }).click()
+  return { ...opened, asked: await asked }
+}
+
+inBrowser('draws plan, state, expiry, limits and the use of the day', async () => {
+  const { page, problems, asked, close } = await show({ body: USAGE })
+  expect(asked.headers().authorization).toBe('Bearer pl_own')
+  await page.getByRole('heading', { name: '<b>first</b>' }).waitFor()
+  const text = (await page.locator('main').textContent()) ?? ''
+  for (const part of [
+    'standard',
+    'active',
+    'Mar 1, 2027',
+    '3,320',
+    '41,200',
+    '12',
+    'by hour, UTC',
+  ]) {
+    expect(text).toContain(part)
+  }
+  expect(await page.locator('.levels li').allTextContents()).toEqual([
+    expect.stringContaining('burst2 / 590 sec'),
+    expect.stringContaining('today31,240 / 34,56011 hr 10 min'),
+    expect.stringContaining('networks of ours1 / 1011 hr 10 min'),
+  ])
+  expect(await page.locator('.hours li').count()).toBe(24)
+  expect(await page.locator('.hours li').last().getAttribute('title')).toBe('23:00–24:00 UTC: 230')
+  expect(page.url()).toBe(`${origin}/#my-key`)
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
+
+inBrowser('resets count down, and a limit that is over is full again', async () => {
+  const { page, close } = await openAt(origin, {
+    at: '/healthz',
+    stubs: { ...STATS, '/key': { body: USAGE } },
+  })
+  await page.clock.install()
+  await page.goto(`${origin}/#my-key`)
+  await page.fill('[name=key]', 'pl_own')
+  await page.getByRole('button', { name: 'Show' }).click()
+  const burst = page.locator('.levels li').first()
+  await burst.waitFor()
+  await page.clock.runFor(30_000)
+  expect(await burst.textContent()).toMatch(/^burst2 \/ 5(?:60|59|61) sec/)
+  await page.clock.runFor(62_000)
+  expect(await burst.textContent()).toStartWith('burst5 / 55 of 5 left')
+  await close()
+})
+
+inBrowser('a key without limits and without use of its own says so', async () => {
+  const { page, close } = await show({ body: { ...USAGE, limits: [], today: null } })
+  await page.getByText('This key has no limits.').waitFor()
+  expect(await page.locator('.hours').count()).toBe(0)
+  await close()
+})
+
+inBrowser('a wrong key is explained, as text', async () => {
+  const body = { status: 'error', code: 'INVALID_KEY', message: 'the key <i>is</i> not valid' }
+  const { page, problems, close } = await show({ status: 403, body })
+  await page.locator('.problem', { hasText: 'the key <i>is</i> not valid' }).waitFor()
+  await page.getByText('Compare the key with the one you were given').waitFor()
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
+
+inBrowser('a service that does not answer is said', async () => {
+  const { page, close } = await openAt(origin, { at: '/#my-key', stubs: STATS })
+  await page.route(`${origin}/key`, route => route.abort())
+  await page.fill('[name=key]', 'pl_own')
+  await page.getByRole('button', { name: 'Show' }).click()
+  await page.locator('main', { hasText: 'The service did not answer' }).waitFor()
+  await close()
+})
+
+inBrowser('the choice is still there when one comes back from it', async () => {
+  const { page, close } = await openAt(origin, { at: '/#type=socks5&get=json', stubs: STATS })
+  await page.getByRole('link', { name: 'My key' }).click()
+  await page.getByRole('heading', { name: 'What a key has left' }).waitFor()
+  expect(await page.getByRole('link', { name: 'My key' }).getAttribute('aria-current')).toBe('page')
+  await page.getByRole('link', { name: 'Query' }).click()
+  expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)
+  await close()
+})

@@ -1,0 +1,143 @@
+/** The request as programs (F6): each is run by its language, and gets what was chosen. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import {
+  type Choice,
+  FORMS,
+  formOf,
+  paramsOf,
+  queryString,
+  SERVICES,
+  START,
+} from '../../../src/web/page/model/query.ts'
+import {
+  CODES,
+  type Code,
+  type RequestParts,
+  requestUrl,
+  snippet,
+  tokensOf,
+} from '../../../src/web/page/model/snippets.ts'
+import { dataDirectory, KEY } from '../../support/fixtures.ts'
+import { run } from '../../support/launch.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** Names that a careless writer of programs breaks on. */
+const CITIES = [
+  "L'Aquila",
+  'Saint "Denis"',
+  'Нью-Йорк',
+  'a$HOME\\n`id`',
+  '<?php %s {x} & +',
+  '東京',
+]
+const rows = CITIES.map((city, i) => ({
+  ...{ ip: `192.0.2.${i + 1}:80`, type: 'http', country: 'de', city },
+}))
+
+let origin = ''
+beforeAll(async () => {
+  origin = (await startChild(dataDirectory(rows))).url
+})
+
+function partsOf(change: Partial<Choice>, from = origin): RequestParts {
+  const choice = { ...START, ...change }
+  const params = paramsOf(choice, [...SERVICES])
+  return {
+    ...{ origin: from, params, query: queryString(params), form: formOf(choice) },
+    ...{ isWrapped: choice.wrap === '1', isObject: choice.format === 'object' },
+  }
+}
+
+/** How a program of each language is run: its file and command. The URL is not a program. */
+const RUNS: {
+  readonly [C in Exclude<Code, 'URL'>]: readonly [file: string, ...command: string[]]
+} = {
+  curl: ['request.sh', 'sh'],
+  Python: ['proxies.py', 'python3'],
+  Node: ['proxies.mjs', 'node'],
+  Go: ['main.go', 'go', 'run'],
+  PHP: ['proxies.php', 'php'],
+}
+
+async function outputOf(code: Exclude<Code, 'URL'>, change: Partial<Choice>, key = KEY) {
+  const dir = temporaryDirectory()
+  const [file, ...command] = RUNS[code]
+  await Bun.write(join(dir, file), snippet(code, partsOf(change)))
+  const env = { PROXYLIST_KEY: key, PYTHONIOENCODING: 'utf-8' }
+  return run([...command, join(dir, file)], { env, cwd: dir, deadlineSeconds: 60 })
+}
+
+const PROGRAMS = CODES.filter((code): code is Exclude<Code, 'URL'> => code !== 'URL')
+const needed = (code: Exclude<Code, 'URL'>): string =>
+  code === 'curl' ? code : (RUNS[code][1] ?? '')
+
+for (const code of PROGRAMS) {
+  const isThere = Bun.which(needed(code)) !== null
+  if (!isThere) process.stderr.write(`${code} is not installed: its programs are not run\n`)
+
+  describe.if(isThere)(`the program in ${code}`, () => {
+    test.each(CITIES)('asks for the city %s', async city => {
+      const { exitCode, stdout, stderr } = await outputOf(code, { city, fields: 'ip' })
+      const found = [...stdout.matchAll(/192\.0\.2\.\d/g)].map(([ip]) => ip)
+      expect({ exitCode, found, stderr: exitCode === 0 ? '' : stderr }).toEqual({
+        ...{ exitCode: 0, found: [`192.0.2.${CITIES.indexOf(city) + 1}`], stderr: '' },
+      })
+    })
+
+    test.each<Partial<Choice>>([
+      ...FORMS.map(get => ({ get })),
+      { get: 'txt', type_prefix: '1' },
+      { wrap: '1' },
+      { format: 'object' },
+      { wrap: '1', format: 'object' },
+      { get: 'csv', fields: 'ip,city' },
+    ])('prints all of %j', async change => {
+      const { exitCode, stdout } = await outputOf(code, change)
+      const found = new Set([...stdout.matchAll(/192\.0\.2\.\d/g)].map(([ip]) => ip))
+      expect({ exitCode, found: found.size }).toEqual({ exitCode: 0, found: CITIES.length })
+    })
+
+    test('fails when the key is wrong', async () => {
+      const { exitCode } = await outputOf(code, {}, 'wrong')
+      expect(exitCode).not.toBe(0)
+    })
+  })
+}
+
+describe('the URL', () => {
+  const parts = () => partsOf({ city: "L'Aquila, Köln", country: 'de,nl' }, 'https://x.example')
+
+  test('is what the page shows as the request, without a key', () => {
+    expect(requestUrl(parts())).toBe(
+      'https://x.example/api?country=de,nl&city=L%27Aquila,K%C3%B6ln&get=json',
+    )
+  })
+
+  test('as code says where a key would be', () => {
+    expect(snippet('URL', parts())).toBe(`${requestUrl(parts())}&key=YOUR_KEY`)
+    expect(snippet('URL', partsOf({ get: '' }, 'https://x.example'))).toBe(
+      'https://x.example/api?key=YOUR_KEY',
+    )
+  })
+})
+
+test.each(CODES)('coloured, the program in %s is the same text', code => {
+  for (const city of CITIES) {
+    const program = snippet(code, partsOf({ city }))
+    expect(
+      tokensOf(program)
+        .map(({ text }) => text)
+        .join(''),
+    ).toBe(program)
+  }
+})
+
+test.each(PROGRAMS)('in %s the key is in the environment, and in no URL', code => {
+  const program = snippet(code, partsOf({}))
+  expect(program).toContain('PROXYLIST_KEY')
+  expect(program).not.toContain('key=')
+})

@@ -1,0 +1,232 @@
+/** Trying a request on the page (contract F6): answers, limits, waiting, errors, and where keys are. */
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { HAS_BROWSER } from '../../support/browser.ts'
+import { dataDirectory, KEY } from '../../support/fixtures.ts'
+import { succeed } from '../../support/launch.ts'
+import { fulfill, openAt, ownProblems, requestOn } from '../../support/page.ts'
+import { startChild } from '../../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { countedList, statisticsOf } from './list-statistics.ts'
+
+afterAll(cleanUp)
+
+const STATS = { '/stats': { body: statisticsOf(countedList(2000)) } }
+const MARKUP = '<img src=x onerror=alert(1)>'
+const ROWS = [
+  { ip: '192.0.2.1:80', type: 'http', country: 'de', city: MARKUP, works: 95 },
+  { ip: '192.0.2.2:1080', type: 'socks5', country: 'nl', city: 'Amsterdam', works: 99 },
+]
+
+const inBrowser = test.if(HAS_BROWSER)
+let origin = ''
+beforeAll(async () => {
+  if (HAS_BROWSER) origin = (await startChild(dataDirectory(ROWS, { daily: 100 }))).url
+})
+
+/** Presses Try, and waits for what comes of it. */
+async function tryIt(page: Page): Promise<string> {
+  await page.getByRole('button', { name: 'Try it' }).click()
+  await page.locator('#answer[aria-busy=false] .status').waitFor()
+  return (await page.locator('#answer').textContent()) ?? ''
+}
+
+inBrowser('demo answers a table with its status, rows, time, bytes and what is left', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  const answer = await tryIt(page)
+  expect(answer).toMatch(/^2002 rows[\d.]+ ms[\d.]+ (?:byte|kB)/)
+  expect(answer).toContain('1 of 2 left')
+  expect(await page.locator('#answer tbody tr').count()).toBe(2)
+  await page.getByRole('button', { name: 'Raw' }).click()
+  expect(JSON.parse((await page.locator('#answer pre').textContent()) ?? '')).toHaveLength(2)
+  expect(problems).toEqual([])
+  await close()
+})
+
+inBrowser('says that demo asks for works=90, unless a share is chosen', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  const hint = page.locator('#key-hint')
+  expect(await hint.textContent()).toContain('works=90')
+  await page.fill('[name=works]', '50')
+  expect(await hint.textContent()).not.toContain('works=90')
+  await page.fill('[name=works]', '')
+  await page.fill('[name=key]', 'pl_own')
+  expect(await hint.textContent()).not.toContain('works=90')
+  await close()
+})
+
+inBrowser.each(['json', 'txt', 'csv', 'ndjson', 'json.file'])(
+  'get=%s is shown as rows',
+  async get => {
+    const { page, close } = await openAt(origin, { at: `/#get=${get}&count=1`, stubs: STATS })
+    await tryIt(page)
+    expect(await page.locator('#answer tbody tr').count()).toBe(1)
+    expect(await page.locator('#answer td[data-member=ip]').first().textContent()).toBe(
+      '192.0.0.0:80',
+    )
+    await close()
+  },
+)
+
+inBrowser('counts down after a 429, and another key need not wait', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  await page.clock.install()
+  for (const status of ['200', '200', '429']) {
+    expect(await tryIt(page)).toStartWith(status)
+  }
+  await page.getByText('DEMO_LIMIT_REACHED').waitFor()
+  const button = page.locator('.ask button')
+  expect(await button.textContent()).toMatch(/^Again in (?:59|60) sec$/)
+  expect(await button.isDisabled()).toBe(true)
+  await page.clock.runFor(20_000)
+  expect(await button.textContent()).toMatch(/^Again in (?:39|40) sec$/)
+  await page.fill('[name=key]', KEY)
+  expect(await button.isEnabled()).toBe(true)
+  await page.fill('[name=key]', 'demo')
+  await page.clock.runFor(41_000)
+  expect(await button.textContent()).toBe('Try it')
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
+
+inBrowser('a wrong key, and a filter without proxies, are explained', async () => {
+  const { page, close } = await openAt(origin, { at: '/#country=fr', stubs: STATS })
+  expect(await tryIt(page)).toContain('PROXIES_NOT_FOUND')
+  await page.getByText('Take a filter away').waitFor()
+  await page.fill('[name=key]', 'wrong')
+  expect(await tryIt(page)).toContain('INVALID_KEY')
+  await page.fill('[name=key]', 'ключ')
+  await page.getByText('A key has Latin letters').waitFor()
+  expect(await page.locator('.ask button').isDisabled()).toBe(true)
+  await close()
+})
+
+inBrowser('a service that does not answer is said, and asked again', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.route('**/api?*', route => route.abort(), { times: 1 })
+  await page.getByRole('button', { name: 'Try it' }).click()
+  await page.locator('#answer', { hasText: 'The service did not answer' }).waitFor()
+  expect(await tryIt(page)).toStartWith('200')
+  await close()
+})
+
+inBrowser('an answer that does not come can be stopped', async () => {
+  const { page, close } = await openAt(origin, { stubs: STATS })
+  await page.route('**/api?*', () => {}, { times: 1 })
+  await page.getByRole('button', { name: 'Try it' }).click()
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByText('Nothing asked yet').waitFor()
+  await close()
+})
+
+inBrowser('an error that is not JSON is shown as text', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  await page.route('**/api?*', route =>
+    route.fulfill({ status: 502, contentType: 'text/html', body: `<h1>${MARKUP}</h1>` }),
+  )
+  expect(await tryIt(page)).toContain(`<h1>${MARKUP}</h1>`)
+  expect(await page.locator('#answer img').count()).toBe(0)
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
+
+inBrowser('markup in cities is text, in the answer and in the list of cities', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  await page.fill('[name=key]', KEY)
+  expect(await tryIt(page)).toContain(MARKUP)
+  expect(await page.locator(`#cities option[value="${MARKUP}"]`).count()).toBe(1)
+  await page.fill('[name=city]', MARKUP)
+  expect(await page.locator('img').count()).toBe(0)
+  expect(problems).toEqual([])
+  await close()
+})
+
+inBrowser('a key is in a header and nowhere else', async () => {
+  const { page, requests, close } = await openAt(origin, { stubs: STATS })
+  const sent: { url: string; authorization: string; referer: string }[] = []
+  page.on('request', request => {
+    const { authorization = '', referer = '' } = request.headers()
+    sent.push({ url: request.url(), authorization, referer })
+  })
+  await page.fill('[name=key]', KEY)
+  await page.check('[name=type][value=http]')
+  expect(await tryIt(page)).toStartWith('200')
+  const [asked] = sent.filter(({ url }) => url.includes('/api'))
+  expect(asked).toEqual({
+    ...{ url: `${origin}/api?type=http&get=json`, authorization: `Bearer ${KEY}`, referer: '' },
+  })
+  const held = await page.evaluate(`JSON.stringify([
+    location.href, history.state, document.cookie, document.title,
+    { ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML,
+  ])`)
+  expect(held).not.toContain(KEY)
+  expect(requests.filter(url => url.includes(KEY))).toEqual([])
+  expect(await page.evaluate('Object.keys(localStorage)')).toEqual([])
+  await page.getByRole('link', { name: 'My key' }).click()
+  expect(await page.inputValue('[name=key]')).toBe(KEY)
+  await page.reload()
+  expect(await page.inputValue('[name=key]')).not.toContain(KEY)
+  await close()
+})
+
+inBrowser('an answer of hundreds of megabytes is read up to a bound', async () => {
+  const { page, close } = await openAt(origin, { at: '/#get=txt&count=9', stubs: STATS })
+  const body = '192.0.2.1:80\n'.repeat(400_000)
+  await page.route('**/api?*', route => route.fulfill({ contentType: 'text/plain', body }))
+  const answer = await tryIt(page)
+  expect(answer).toContain('only its beginning was read')
+  expect(await page.locator('#answer tbody tr').count()).toBe(100)
+  await close()
+})
+
+inBrowser('statistics are asked for again while the page is visible', async () => {
+  const { page, close } = await openAt(origin, { at: '/healthz' })
+  let asked = 0
+  await page.route('**/stats', route => {
+    asked += 1
+    const body = statisticsOf(countedList(1000 * asked))
+    return fulfill(route, { body, headers: { etag: `"${asked}"` } })
+  })
+  await page.clock.install()
+  await page.goto(origin)
+  await page.getByText('of 1,000 in the list').waitFor()
+  await page.clock.runFor(61_000)
+  await page.getByText('of 2,000 in the list').waitFor()
+  await close()
+})
+
+/** A visitor who never saw the API: "elite socks5 in Germany or the Netherlands under 700 ms". */
+inBrowser('a newcomer composes a request, tries it, copies the program and runs it', async () => {
+  const server = await startChild(temporaryDirectory(), {}, ['--sample'])
+  const permissions = ['clipboard-read', 'clipboard-write']
+  const { page, problems, close } = await openAt(server.url, { permissions })
+  await page.getByRole('checkbox', { name: /^elite/ }).check()
+  await page.getByRole('checkbox', { name: /^socks5/ }).check()
+  await page.getByRole('checkbox', { name: /^Germany/ }).check()
+  await page.getByRole('searchbox', { name: 'Find a country' }).fill('Netherlands')
+  await page.getByRole('checkbox', { name: /^Netherlands/ }).check()
+  await page.getByRole('textbox', { name: 'Ping, at most, ms' }).fill('700')
+  expect(await requestOn(page)).toBe('/api?type=socks5&anon=elite&ping=700&country=de,nl&get=json')
+  await tryIt(page)
+  const rows = page.locator('#answer tbody tr')
+  expect(await rows.count()).toBeGreaterThan(0)
+  for (const row of await rows.allTextContents()) expect(row).toMatch(/socks5(?:DE|NL)0\.[0-6]/)
+  await page.getByRole('tab', { name: 'Python' }).click()
+  await page.getByRole('button', { name: 'Copy' }).click()
+  await page.getByRole('button', { name: 'Copied' }).waitFor()
+  const program = await page.evaluate('navigator.clipboard.readText()')
+  expect(program).toBe(await page.locator('#code pre').textContent())
+  const file = join(temporaryDirectory(), 'proxies.py')
+  await Bun.write(file, String(program))
+  expect(existsSync(file)).toBe(true)
+  if (Bun.which('python3') !== null) {
+    const printed = await succeed(['python3', file], {
+      env: { PROXYLIST_KEY: 'demo', PYTHONIOENCODING: 'utf-8' },
+    })
+    expect(printed.trim().split('\n')).toHaveLength(await rows.count())
+  }
+  expect(ownProblems(problems)).toEqual([])
+  await close()
+})
