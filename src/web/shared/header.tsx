@@ -1,0 +1,130 @@
+/** Owns the bar above all pages: the name, where one is, language and theme. */
+import { useEffect, useState } from 'preact/hooks'
+import { remember, remembered } from './remember.ts'
+import { LANGS, type Lang } from './speech.ts'
+
+const THEMES = ['auto', 'light', 'dark'] as const
+export type Theme = (typeof THEMES)[number]
+
+/** The words of the bar. */
+export type HeaderWords = { [T in Theme]: string } & {
+  theme: string
+  language: string
+  pages: string
+}
+
+/** The theme of this browser, kept on the root element, where the style finds it. */
+function useTheme(): [Theme, (theme: Theme) => void] {
+  const [theme, setTheme] = useState(() => THEMES.find(t => t === remembered('theme')) ?? 'auto')
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme
+  }, [theme])
+  return [
+    theme,
+    next => {
+      setTheme(next)
+      remember('theme', next)
+    },
+  ]
+}
+
+/** The language of this browser: the one chosen before, else the browser's own. */
+export function useLang(): [Lang, (lang: Lang) => void] {
+  const [lang, setLang] = useState<Lang>(() =>
+    (remembered('lang') ?? navigator.language).startsWith('ru') ? 'ru' : 'en',
+  )
+  useEffect(() => {
+    document.documentElement.lang = lang
+  }, [lang])
+  return [
+    lang,
+    next => {
+      setLang(next)
+      remember('lang', next)
+    },
+  ]
+}
+
+const Logo = () => (
+  <svg viewBox="0 0 32 32" aria-hidden="true">
+    <rect width="32" height="32" rx="9" />
+    <path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6" />
+    <circle cx="9" cy="10" r="2.6" />
+    <circle cx="9" cy="22" r="2.6" />
+    <circle cx="23" cy="16" r="3.6" />
+  </svg>
+)
+
+const ICONS: { [T in Theme]: preact.JSX.Element } = {
+  auto: (
+    <>
+      <circle cx="8" cy="8" r="5.5" />
+      <path class="full" d="M8 2.5a5.5 5.5 0 0 1 0 11z" />
+    </>
+  ),
+  light: (
+    <>
+      <circle cx="8" cy="8" r="3" />
+      <path d="M8 1v1.4M8 13.6V15M1 8h1.4M13.6 8H15M3 3l1 1M12 12l1 1M3 13l1-1M12 4l1-1" />
+    </>
+  ),
+  dark: <path d="M13.5 9.8A6 6 0 0 1 6.2 2.5a6 6 0 1 0 7.3 7.3z" />,
+}
+
+type HeaderProps = {
+  links: readonly { href: string; text: string; isCurrent: boolean }[]
+  words: HeaderWords
+  lang: Lang
+  setLang: (lang: Lang) => void
+}
+
+export function Header({ links, words, lang, setLang }: HeaderProps) {
+  const [theme, setTheme] = useTheme()
+  return (
+    <header class="top">
+      <a class="brand" href="/">
+        <Logo />
+        proxylist
+      </a>
+      <nav aria-label={words.pages}>
+        {links.map(({ href, text, isCurrent }) => (
+          <a key={text} href={href} aria-current={isCurrent ? 'page' : undefined}>
+            {text}
+          </a>
+        ))}
+      </nav>
+      <div class="preferences">
+        <fieldset class="switch" aria-label={words.language}>
+          {LANGS.map(name => (
+            <button
+              type="button"
+              key={name}
+              lang={name}
+              aria-label={name === 'en' ? 'English' : 'Русский'}
+              aria-pressed={lang === name}
+              onClick={() => setLang(name)}
+            >
+              {name.toUpperCase()}
+            </button>
+          ))}
+        </fieldset>
+        <fieldset class="switch" aria-label={words.theme}>
+          {THEMES.map(name => (
+            <button
+              type="button"
+              key={name}
+              title={words[name]}
+              aria-label={words[name]}
+              aria-pressed={theme === name}
+              onClick={() => setTheme(name)}
+            >
+              <svg viewBox="0 0 16 16" aria-hidden="true">
+                {ICONS[name]}
+              </svg>
+            </button>
+          ))}
+        </fieldset>
+      </div>
+    </header>
+  )
+}

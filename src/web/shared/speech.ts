@@ -1,0 +1,93 @@
+/**
+ * Owns how numbers, sizes, spans of time and places are written in a language. Knows no sentence of
+ * any page: those are in its own words.
+ */
+export const LANGS = ['en', 'ru'] as const
+export type Lang = (typeof LANGS)[number]
+
+/** A word for each plural category of a language; Russian uses all four. */
+export type Plural = { one: string; few?: string; many?: string; other: string }
+
+export type Speech = ReturnType<typeof createSpeech>
+
+/** Puts values into the `{names}` of a sentence. */
+export const fill = (sentence: string, values: { [name: string]: string | number }): string =>
+  sentence.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''))
+
+/** Names of places by code. A code that has none is shown as it is; nothing throws. */
+function createCountryNames(lang: Lang): (code: string) => string {
+  const names = new Intl.DisplayNames([lang], { type: 'region', fallback: 'code' })
+  return code => (/^[A-Za-z]{2}$/.test(code) ? (names.of(code.toUpperCase()) ?? code) : code)
+}
+
+/** Formatters are costly to make: one for each unit and precision. */
+function createUnits(lang: Lang) {
+  const made = new Map<string, Intl.NumberFormat>()
+  return (value: number, unit: string, digits = 0): string => {
+    const id = `${unit} ${digits}`
+    const format =
+      made.get(id) ??
+      new Intl.NumberFormat(lang, {
+        ...{ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: digits },
+      })
+    made.set(id, format)
+    return format.format(value)
+  }
+}
+
+const SPANS = [
+  [86_400, 'day'],
+  [3600, 'hour'],
+  [60, 'minute'],
+  [1, 'second'],
+] as const
+
+const SIZES = [
+  [1e9, 'gigabyte'],
+  [1e6, 'megabyte'],
+  [1e3, 'kilobyte'],
+  [0, 'byte'],
+] as const
+
+export function createSpeech(lang: Lang) {
+  const integers = new Intl.NumberFormat(lang)
+  const rules = new Intl.PluralRules(lang)
+  const unit = createUnits(lang)
+  const sized = (bytes: number, per: string): string => {
+    const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[3]
+    const value = size === 0 ? bytes : bytes / size
+    return unit(value, name + per, size > 0 && value < 10 ? 1 : 0)
+  }
+  return {
+    lang,
+    number: (n: number): string => integers.format(n),
+    unit,
+    percent: (n: number): string => unit(n, 'percent'),
+    bytes: (n: number): string => sized(n, ''),
+    /** A speed in bytes per second. */
+    rate: (n: number): string => sized(n, '-per-second'),
+    /** The word that goes with a number. */
+    plural: (n: number, forms: Plural): string =>
+      (forms as { [category: string]: string })[rules.select(n)] ?? forms.other,
+    country: createCountryNames(lang),
+    /** A span in its largest whole unit. */
+    span(seconds: number): string {
+      const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
+      return unit(seconds / size, name, seconds % size === 0 ? 0 : 1)
+    },
+    /** What is left of a wait, in the two largest units. */
+    countdown(seconds: number): string {
+      const at = SPANS.findIndex(([least]) => seconds >= least)
+      const [size, name] = SPANS[at] ?? SPANS[3]
+      const first = unit(Math.floor(seconds / size), name)
+      const next = SPANS[at + 1]
+      const rest = next === undefined ? 0 : Math.floor((seconds % size) / next[0])
+      return next === undefined || rest === 0 ? first : `${first} ${unit(rest, next[1])}`
+    },
+    time: (seconds: number): string =>
+      new Date(seconds * 1000).toLocaleTimeString(lang, { hour: '2-digit', minute: '2-digit' }),
+    /** A date and time that an ISO 8601 text names, in the time zone of the visitor. */
+    date: (iso: string): string =>
+      new Date(iso).toLocaleString(lang, { dateStyle: 'medium', timeStyle: 'short' }),
+  }
+}
