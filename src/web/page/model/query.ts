@@ -1,0 +1,192 @@
+/**
+ * Owns what a visitor chose, as the parameters of the API, and its query string in both directions,
+ * so that the address of the page can be shared. Pure: knows neither the document nor words.
+ */
+
+/** The values that closed parameters take, in the order in which they are shown. */
+export const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
+export const ANONS = ['elite', 'anonymous', 'transparent'] as const
+export const SORTS = ['checked', 'ping', 'speed', 'works', 'random'] as const
+export const FORMS = ['json', 'txt', 'csv', 'ndjson'] as const
+/** What the service calls its services unless it says otherwise. */
+export const SERVICES = ['smtp', 'telegram', 'avito', 'google', 'the service'] as const
+/** Members of a record besides the services. */
+export const MEMBERS = [
+  ...['ip', 'port', 'ip_out', 'type', 'anon', 'speed', 'ping', 'timecheck'],
+  ...['country', 'city', 'works'],
+] as const
+
+export const AGES = [60, 300, 600, 3600, 86_400, 604_800] as const
+export const DEFAULT_AGE_SECONDS = 600
+
+type Rule =
+  | { kind: 'list'; item: RegExp }
+  | { kind: 'text'; pattern: RegExp }
+  | { kind: 'integer'; min: number; max: number }
+
+const list = (...values: readonly string[]): Rule => ({
+  kind: 'list',
+  item: new RegExp(`^(?:${values.join('|')})$`),
+})
+const text = (pattern: RegExp): Rule => ({ kind: 'text', pattern })
+const integer = (min: number, max: number): Rule => ({ kind: 'integer', min, max })
+const oneOf = (...values: readonly string[]): Rule => text(new RegExp(`^(?:${values.join('|')})$`))
+const NAME = /^[^,\u0000-\u001f\u007f]{1,200}$/
+const OCTET = '(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)'
+const PORT = '(?:6553[0-5]|655[0-2]\\d|65[0-4]\\d\\d|6[0-4]\\d{3}|[1-5]\\d{4}|[1-9]\\d{0,3})'
+const INTEGER_MAX = 999_999_999_999_999
+
+/** The parameters, in the order of the documentation, and what each accepts. */
+const RULES = {
+  type: list(...TYPES),
+  anon: list(...ANONS),
+  ping: integer(0, INTEGER_MAX),
+  speed: integer(0, INTEGER_MAX),
+  time: integer(0, INTEGER_MAX),
+  works: integer(0, 100),
+  country: list('[a-z]{2}'),
+  country_mode: oneOf('include', 'except'),
+  city: { kind: 'list', item: NAME },
+  port: integer(1, 65_535),
+  ip: text(new RegExp(`^(?:${OCTET}\\.){3}${OCTET}:${PORT}$`)),
+  service: { kind: 'list', item: NAME },
+  sort: oneOf(...SORTS),
+  count: integer(1, INTEGER_MAX),
+  lang: oneOf('ru', 'en'),
+  get: oneOf(...FORMS, ...FORMS.map(form => `${form}\\.file`)),
+  type_prefix: oneOf('1'),
+  fields: { kind: 'list', item: NAME },
+  split_ip: oneOf('1'),
+  format: oneOf('array', 'object'),
+  wrap: oneOf('1'),
+  pretty: oneOf('0', '1'),
+} as const satisfies { [name: string]: Rule }
+
+export type Name = keyof typeof RULES
+
+/** A text for each parameter, `''` when it is not given. What is typed may be invalid. */
+export type Choice = { readonly [N in Name]: string }
+
+export type Param = readonly [name: string, value: string]
+
+const NAMES = Object.keys(RULES) as Name[]
+const EMPTY = Object.fromEntries(NAMES.map(name => [name, ''])) as Choice
+
+/** What a visitor begins with: the whole list, as JSON. */
+export const START: Choice = { ...EMPTY, get: 'json' }
+
+/** Values that say what leaving the parameter out says. */
+const DEFAULTS: Partial<Choice> = {
+  ...{ time: String(DEFAULT_AGE_SECONDS), country_mode: 'include', sort: 'checked' },
+  ...{ lang: 'ru', get: 'txt', format: 'array', pretty: '1' },
+}
+
+export type Form = (typeof FORMS)[number]
+/** The form of a choice: `json` of `json.file`. */
+export const formOf = ({ get }: Choice): Form =>
+  FORMS.find(form => form === get.replace(/\.file$/, '')) ?? 'txt'
+
+/** Parameters that apply to some forms only; the API ignores them with others. */
+const FORMS_OF: { readonly [N in Name]?: readonly Form[] } = {
+  type_prefix: ['txt'],
+  fields: ['json', 'csv', 'ndjson'],
+  split_ip: ['json', 'csv', 'ndjson'],
+  format: ['json'],
+  wrap: ['json'],
+  pretty: ['json'],
+}
+export const applies = (name: Name, form: Form): boolean => FORMS_OF[name]?.includes(form) ?? true
+
+/** The items of a list parameter. */
+export const itemsOf = (value: string): string[] =>
+  value
+    .split(',')
+    .map(item => item.trim())
+    .filter(item => item !== '')
+
+/** A list without an item that it has, or with one that it lacks. */
+export function toggled(value: string, item: string): string {
+  const items = itemsOf(value)
+  return (items.includes(item) ? items.filter(i => i !== item) : [...items, item]).join()
+}
+
+const isInteger = (value: string, min: number, max: number): boolean =>
+  /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max
+
+/** A value as the API accepts it; `''` when nothing of it is acceptable. */
+function accepted(name: Name, value: string): string {
+  const rule: Rule = RULES[name]
+  if (rule.kind === 'integer')
+    return isInteger(value.trim(), rule.min, rule.max) ? value.trim() : ''
+  if (rule.kind === 'text') return rule.pattern.test(value.trim()) ? value.trim() : ''
+  return [...new Set(itemsOf(value).filter(item => rule.item.test(item)))].join()
+}
+
+/** Whether what is typed for a parameter is left out because the API would refuse it. */
+export const isInvalid = (name: Name, value: string): boolean =>
+  value.trim() !== '' &&
+  (accepted(name, value) === '' ||
+    (RULES[name].kind === 'list' && itemsOf(value).some(item => accepted(name, item) === '')))
+
+/** Items that the service knows, under its names; an underscore may stand for a space. */
+const known = (value: string, names: readonly string[]): string =>
+  names
+    .filter(name => itemsOf(value).some(i => i === name || i.replaceAll('_', ' ') === name))
+    .join()
+
+/** The value of a parameter in the request; `''` when it is left out. */
+function sent(name: Name, choice: Choice, services: readonly string[] | null): string {
+  const value = accepted(name, choice[name])
+  if (value === '' || value === DEFAULTS[name] || !applies(name, formOf(choice))) return ''
+  if (name === 'country_mode') return accepted('country', choice.country) === '' ? '' : value
+  if (name === 'service') return services === null ? value : known(value, services)
+  if (name !== 'fields' || services === null) return value
+  const members = [...MEMBERS, ...services].filter(m => m !== 'port' || choice.split_ip === '1')
+  const fields = known(value, members)
+  return itemsOf(fields).length === members.length ? '' : fields
+}
+
+/**
+ * The parameters of the request, in the order of the documentation.
+ * @param services names that the service knows; `null` while that is not known.
+ */
+export const paramsOf = (choice: Choice, services: readonly string[] | null): Param[] =>
+  NAMES.map(name => [name, sent(name, choice, services)] as const).filter(([, v]) => v !== '')
+
+const escaped = (value: string): string =>
+  encodeURIComponent(value.toWellFormed()).replaceAll('%2C', ',').replaceAll("'", '%27')
+
+export const queryString = (params: readonly Param[]): string =>
+  params.map(([name, value]) => `${name}=${escaped(value)}`).join('&')
+
+/** The parameters of a query string; what is not valid UTF-8 is left out. */
+function pairsOf(query: string): Param[] {
+  return query.split('&').flatMap(pair => {
+    const [name = '', ...value] = pair.replaceAll('+', ' ').split('=')
+    try {
+      return [[decodeURIComponent(name), decodeURIComponent(value.join('='))] as const]
+    } catch {
+      return []
+    }
+  })
+}
+
+const isName = (name: string): name is Name => Object.hasOwn(RULES, name)
+const FOLDED = new Set<Name>(['type', 'anon', 'country', 'service', 'fields'])
+
+/**
+ * The choice that a query string holds, such as that of an address that was sent. Parts that are
+ * unknown or invalid are ignored; when nothing is left, it is `START`. Never throws.
+ */
+export function readChoice(query: string): Choice {
+  const found: { [N in Name]?: string } = {}
+  for (const [given, value] of pairsOf(query)) {
+    const name = given === 'cm' ? 'country_mode' : given
+    if (!isName(name)) continue
+    const text = accepted(name, FOLDED.has(name) ? value.toLowerCase() : value)
+    if (text === '') continue
+    const before = RULES[name].kind === 'list' ? (found[name] ?? '') : ''
+    found[name] = accepted(name, before === '' ? text : `${before},${text}`)
+  }
+  return Object.keys(found).length === 0 ? START : { ...EMPTY, get: 'txt', ...found }
+}

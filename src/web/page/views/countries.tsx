@@ -1,0 +1,129 @@
+/** Owns the choice of countries: the map, and the list of all of them, which can be searched. */
+import { useMemo, useState } from 'preact/hooks'
+import type { Facet, Facets } from '../model/facets.ts'
+import { type Choice, itemsOf, toggled } from '../model/query.ts'
+import { MERGED, UNKNOWN_PLACE } from '../model/stats.ts'
+import { CENTERS } from '../model/world.ts'
+import type { Say } from '../words/say.ts'
+import { Card } from './card.tsx'
+import { type Option, Options } from './options.tsx'
+import { WorldMap } from './world-map.tsx'
+
+type CountriesProps = {
+  choice: Choice
+  set: (change: Partial<Choice>) => void
+  facets: Facets | null
+  /** Of the whole list: the order of countries, which stays while one chooses. */
+  whole: Facets | null
+  say: Say
+}
+
+/** All countries that can be chosen, by count and then by name. */
+function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Option[] {
+  const counted = whole === null ? [...CENTERS.keys()] : [...whole.keys()]
+  const codes = [...new Set([...counted, ...chosen])].filter(code => /^[A-Z]{2}$/.test(code))
+  const options = codes.map(code => ({
+    ...{ value: code.toLowerCase(), label: say.country(code), tag: code, counted: code },
+  }))
+  const countOf = ({ counted }: Option): number => whole?.get(counted ?? '') ?? 0
+  const { compare } = new Intl.Collator(say.lang)
+  return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
+}
+
+const matches = ({ value, label }: Option, find: string): boolean =>
+  find === '' || value === find || label.toLowerCase().includes(find)
+
+/** What is counted without a country of its own; it cannot be chosen. */
+function Rest({ counts, say }: { counts: Facet | null; say: Say }) {
+  const { words, number } = say
+  const merged = counts?.get(MERGED) ?? 0
+  const unknown = counts?.get(UNKNOWN_PLACE) ?? 0
+  return (
+    <dl class="rest">
+      {merged > 0 && (
+        <div title={words.mergedHint}>
+          <dt>{words.merged}</dt>
+          <dd>{number(merged)}</dd>
+        </div>
+      )}
+      {unknown > 0 && (
+        <div>
+          <dt>{words.unknown}</dt>
+          <dd>{number(unknown)}</dd>
+        </div>
+      )}
+    </dl>
+  )
+}
+
+const MODES = ['include', 'except'] as const
+
+export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
+  const { words } = say
+  const [find, setFind] = useState('')
+  const chosen = useMemo(() => itemsOf(choice.country.toUpperCase()), [choice.country])
+  const isExcept = choice.country_mode === 'except'
+  const counts = facets?.country ?? null
+  const all = useMemo(() => optionsOf(whole?.country ?? null, chosen, say), [whole, chosen, say])
+  const listed = all.filter(option => matches(option, find.trim().toLowerCase()))
+  const end = (
+    <fieldset class="switch" aria-label={words.countryMode}>
+      {MODES.map(mode => (
+        <label key={mode}>
+          <input
+            type="radio"
+            name="country_mode"
+            value={mode}
+            checked={isExcept === (mode === 'except')}
+            onChange={() => set({ country_mode: mode === 'except' ? mode : '' })}
+          />
+          {words[mode]}
+        </label>
+      ))}
+    </fieldset>
+  )
+  return (
+    <Card title={words.map} area="map" end={end}>
+      <div class="geo">
+        <WorldMap
+          counts={counts}
+          chosen={chosen}
+          isExcept={isExcept}
+          toggle={code => set({ country: toggled(choice.country, code.toLowerCase()) })}
+          say={say}
+        />
+        <div class="geo-list">
+          <button type="button" class="skip-countries" onClick={skipCountries}>
+            {words.skipCountries}
+          </button>
+          <input
+            type="search"
+            class="input"
+            value={find}
+            placeholder={words.findCountry}
+            aria-label={words.findCountry}
+            onInput={event => setFind(event.currentTarget.value)}
+          />
+          <div class="scroll">
+            <Options
+              name="country"
+              options={listed}
+              counts={counts}
+              value={choice.country}
+              choose={country => set({ country })}
+              say={say}
+            />
+            {listed.length === 0 && <p class="nothing">{words.noCountry}</p>}
+          </div>
+          <Rest counts={counts} say={say} />
+        </div>
+      </div>
+      <span id="after-countries" tabIndex={-1} />
+    </Card>
+  )
+}
+
+/** The hash holds the choice, so this is no link. */
+function skipCountries(): void {
+  document.getElementById('after-countries')?.focus()
+}

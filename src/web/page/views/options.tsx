@@ -1,0 +1,67 @@
+/** Owns check boxes that are charts: each row has its count, drawn as a bar. */
+import type { Facet } from '../model/facets.ts'
+import { itemsOf, type Name, toggled } from '../model/query.ts'
+import type { Say } from '../words/say.ts'
+
+export type Option = {
+  /** What the API calls it. */
+  value: string
+  label: string
+  hint?: string | undefined
+  /** A short name before it, such as the code of a country. */
+  tag?: string
+  /** What the statistics call it; by default `value`. */
+  counted?: string
+}
+
+type OptionsProps = {
+  name: Name
+  options: readonly Option[]
+  /** `null`: there are no counts. */
+  counts: Facet | null
+  /** The value of the parameter: its items are checked. */
+  value: string
+  choose: (value: string) => void
+  say: Say
+  /** The count of a full bar; by default the largest of the options. */
+  scale?: number
+}
+
+export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
+  const chosen = itemsOf(value)
+  const countOf = ({ value, counted = value }: Option): number => counts?.get(counted) ?? 0
+  const most = Math.max(1, scale ?? Math.max(0, ...options.map(countOf)))
+  return (
+    <ul class="options" data-any={chosen.length === 0 || undefined}>
+      {options.map(option => {
+        const count = countOf(option)
+        return (
+          <li key={option.value}>
+            <label class="option" data-none={(counts !== null && count === 0) || undefined}>
+              <input
+                type="checkbox"
+                name={name}
+                value={option.value}
+                checked={chosen.includes(option.value)}
+                onChange={() => choose(toggled(value, option.value))}
+              />
+              <span class="option-name">
+                {option.tag !== undefined && (
+                  <i class="tag" aria-hidden="true">
+                    {option.tag}
+                  </i>
+                )}
+                <span>{option.label}</span>
+                {option.hint !== undefined && <small>{option.hint}</small>}
+              </span>
+              <span class="option-count">{counts === null ? '' : say.number(count)}</span>
+              <span class="bar" aria-hidden="true">
+                <span style={{ '--share': Math.min(1, count / most) }} />
+              </span>
+            </label>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
