@@ -9,7 +9,7 @@ import { forgetToken, keepToken, readToken, takeToken } from './client/session.t
 import type { Overview } from './client/wire.ts'
 import { Context } from './context.ts'
 import { ALL_KEYS } from './logic/keys.ts'
-import { type Place, placeOf, VIEWS } from './logic/route.ts'
+import { hrefOf, type Place, placeOf, VIEWS } from './logic/route.ts'
 import { type ConsoleSpeech, createConsoleSpeech } from './speech.ts'
 import { FeedsView } from './views/feeds.tsx'
 import { ImportView } from './views/import.tsx'
@@ -19,6 +19,9 @@ import { LogView } from './views/log.tsx'
 import { OverviewView } from './views/overview.tsx'
 import { PlansView } from './views/plans.tsx'
 import { SignIn } from './views/sign-in.tsx'
+
+/** Where the first link of the page goes: to its content, which is no view. */
+const SKIP = '#content'
 
 /** How often the overview is asked for, while it is shown and for the bar above. */
 const [SHOWN_SECONDS, ELSE_SECONDS] = [10, 60]
@@ -92,14 +95,7 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
   const surroundings = { client, speech, imports, keyFilter, setKeyFilter }
   return (
     <Context.Provider value={surroundings}>
-      <a
-        class="skip"
-        href={`#${view}`}
-        onClick={event => {
-          event.preventDefault()
-          heading.current?.focus()
-        }}
-      >
+      <a class="skip" href={SKIP}>
         {words.skip}
       </a>
       <Header {...{ ...header, links, words }}>
@@ -108,8 +104,12 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
           {words.signOut}
         </button>
       </Header>
-      <main>
-        <h1 ref={heading} tabIndex={-1} class={view === 'overview' ? 'hidden' : undefined}>
+      <main id="content">
+        <h1
+          ref={heading}
+          tabIndex={-1}
+          class={view === 'overview' || id !== null ? 'hidden' : undefined}
+        >
           {name}
         </h1>
         <View place={place} overview={overview} />
@@ -121,10 +121,13 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
 /** The place that the fragment names; a token in it is taken and is no place. */
 function usePlace(onToken: () => void): Place {
   const [place, setPlace] = useState(() => placeOf(location.hash))
+  const current = useRef(place)
   useEffect(() => {
     const change = (): void => {
       if (takeToken(window)) onToken()
-      setPlace(placeOf(location.hash))
+      if (location.hash === SKIP) return history.replaceState(null, '', hrefOf(current.current))
+      current.current = placeOf(location.hash)
+      setPlace(current.current)
     }
     window.addEventListener('hashchange', change)
     return () => window.removeEventListener('hashchange', change)

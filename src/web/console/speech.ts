@@ -52,6 +52,8 @@ export function createConsoleSpeech(lang: Lang) {
     ...createSpeech(lang),
     words,
     amount,
+    /** Without a fraction. */
+    whole: (n: number): string => formats.integer.format(n),
     /** A part of 1. */
     share: (part: number): string => formats.share.format(part),
     ms: (ms: number): string => `${amount(ms)} ${words.ms}`,

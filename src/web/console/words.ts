@@ -111,6 +111,7 @@ export const ENGLISH = {
 
   kind: 'Kind',
   regular: 'Regular',
+  temporaryKind: 'Temporary',
   regularHint: 'for a customer, until it is revoked or expires',
   temporaryHint: 'a trial: 2 requests per hour, ends by itself',
   expires: 'Expires',
@@ -144,7 +145,8 @@ export const ENGLISH = {
   noLimits: 'Every limit of its plan is unlimited.',
   leftOf: '{left} of {quota} left',
   perWindow: 'per {window}',
-  resetsIn: 'per {window}, unused again {time}',
+  perDay: 'per UTC day',
+  resetsIn: 'unused again {time}',
   useToday: 'Use by hour',
   utc: 'today, UTC',
   useDays: 'Use by day',

@@ -55,9 +55,15 @@ export const totals = (history: History): (number | null)[] =>
   stack(OUTCOMES.map(name => history[name])).at(-1) ?? []
 
 /** The mean of the values that are there, or `null`. */
-function mean(values: Values): number | null {
+export function mean(values: Values): number | null {
   const present = values.filter(value => value !== null)
   return present.length === 0 ? null : present.reduce((a, b) => a + b, 0) / present.length
+}
+
+/** The greatest of the values that are there, or `null`. */
+export function greatest(values: Values): number | null {
+  const present = values.filter(value => value !== null)
+  return present.length === 0 ? null : Math.max(...present)
 }
 
 /** At most `most` values: means of runs of equal length. */
@@ -67,6 +73,31 @@ export function thin(values: Values, most: number): (number | null)[] {
   return Array.from({ length: Math.ceil(values.length / run) }, (_, index) =>
     mean(values.slice(index * run, (index + 1) * run)),
   )
+}
+
+/** How the values of one span of time become one. */
+export type Merge = (values: Values) => number | null
+
+/** One point per `seconds`, at the start of each such span that has a point. */
+export function coarsen(
+  { at, series }: Columns,
+  seconds: number,
+  merges: readonly Merge[],
+): { at: number[]; series: (number | null)[][] } {
+  const spans = new Map<number, number[]>()
+  for (const [index, time] of at.entries()) {
+    const start = Math.floor(time / seconds) * seconds
+    const places = spans.get(start)
+    if (places) places.push(index)
+    else spans.set(start, [index])
+  }
+  const merged = series.map((values, number) =>
+    [...spans.values()].map(places => {
+      const merge = merges[number] ?? mean
+      return merge(places.map(place => values[place] ?? null))
+    }),
+  )
+  return { at: [...spans.keys()], series: merged }
 }
 
 /** The lines and the areas of a sparkline as SVG path data; both are interrupted at gaps. */
@@ -96,19 +127,12 @@ export function sparkPaths(
   return { line, area }
 }
 
-/** A row of the table that says in numbers what a chart draws: means of an hour. */
-export type HourRow = { at: number; values: (number | null)[] }
-
-export function byHour({ at, series }: Columns): HourRow[] {
-  const hours = new Map<number, number[]>()
-  for (const [index, time] of at.entries()) {
-    const hour = Math.floor(time / 3600) * 3600
-    hours.set(hour, [...(hours.get(hour) ?? []), index])
-  }
-  return [...hours].map(([hour, places]) => ({
-    at: hour,
-    values: series.map(values => mean(places.map(place => values[place] ?? null))),
-  }))
+/** The least round number from which all of a chart can be seen. */
+export function roundUp(n: number): number {
+  if (n <= 0) return 1
+  const power = 10 ** Math.floor(Math.log10(n))
+  const factor = [1, 1.5, 2, 3, 4, 5, 6, 8].find(each => each * power >= n) ?? 10
+  return factor * power
 }
 
 /** The last value that is there, or `null`. */

@@ -10,18 +10,16 @@ export type LogLine =
   | { kind: 'gap'; id: string; dropped: number | null }
 
 /** What the server sends: a request, or how many it could not send. */
-export type LogValue = LogEntry | { kind: 'dropped'; count: number }
+export type LogValue = LogEntry | { dropped: number }
 
 export type LogBuffer = {
   /** Newest first. */
   lines: readonly LogLine[]
   /** Whether a stream was opened again and nothing of it was seen yet. */
   isReopened: boolean
-  /** Lines that arrived while the view was paused. */
-  held: number
 }
 
-export const EMPTY_LOG: LogBuffer = { lines: [], isReopened: false, held: 0 }
+export const EMPTY_LOG: LogBuffer = { lines: [], isReopened: false }
 
 export const reopened = (buffer: LogBuffer): LogBuffer => ({ ...buffer, isReopened: true })
 
@@ -35,9 +33,10 @@ export function append(buffer: LogBuffer, values: readonly LogValue[]): LogBuffe
   )
   const lines: LogLine[] = []
   let { isReopened } = buffer
+  let lastId = ''
   for (const value of values) {
-    if ('count' in value) {
-      lines.push({ kind: 'gap', id: `dropped-${known.size}-${lines.length}`, dropped: value.count })
+    if ('dropped' in value) {
+      lines.push({ kind: 'gap', id: `dropped after ${lastId}`, dropped: value.dropped })
       continue
     }
     const isNew = !known.has(value.id)
@@ -45,12 +44,13 @@ export function append(buffer: LogBuffer, values: readonly LogValue[]): LogBuffe
       lines.push({ kind: 'gap', id: `gap-${value.id}`, dropped: null })
     }
     isReopened = false
+    lastId = value.id
     if (!isNew) continue
     known.add(value.id)
     lines.push({ kind: 'request', entry: value })
   }
   const all = [...lines.reverse(), ...buffer.lines].slice(0, LOG_LINES)
-  return { lines: all, isReopened, held: 0 }
+  return { lines: all, isReopened }
 }
 
 export const LOG_FILTERS = ['all', 'ok', 'notFound', 'refused', 'rejected', 'failed'] as const

@@ -13,4 +13,6 @@ export function placeOf(hash: string): Place {
   return { view, id: view === 'keys' && /^[a-z0-9]{1,40}$/i.test(id) ? id : null }
 }
 
-export const keyHref = (id: string): string => `#keys/${encodeURIComponent(id)}`
+export const hrefOf = ({ view, id }: Place): string => (id === null ? `#${view}` : `#${view}/${id}`)
+
+export const keyHref = (id: string): string => hrefOf({ view: 'keys', id })

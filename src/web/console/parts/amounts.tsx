@@ -28,8 +28,13 @@ const CLOSE = 0.8
 export function Use({ used, limit }: { used: number; limit: number | null }) {
   const share = limit === null || limit === 0 ? 0 : Math.min(1, used / limit)
   return (
-    <span class="use" aria-hidden="true" data-close={share >= CLOSE || undefined}>
-      <span style={{ '--share': share }} />
+    <span
+      class="use"
+      aria-hidden="true"
+      data-close={share >= CLOSE || undefined}
+      data-none={limit === null || undefined}
+    >
+      <span class="use-fill" style={{ '--share': share }} />
     </span>
   )
 }
@@ -55,15 +60,17 @@ export function Bars({ label, values, names, show }: ColumnsProps) {
             data-none={value === 0 || undefined}
             data-tip={`${names[index]} · ${show(value)}`}
           >
-            <span style={{ '--share': value / most }} />
+            <span class="bar-fill" style={{ '--share': value / most }} />
           </span>
         ))}
       </div>
       <div class="bars-names">
         {names
           .filter((_, index) => index % every === 0)
-          .map(name => (
-            <span key={name}>{name}</span>
+          .map((name, group) => (
+            <span key={name} style={{ flexGrow: Math.min(every, names.length - group * every) }}>
+              {name}
+            </span>
           ))}
       </div>
     </div>

@@ -6,10 +6,23 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { fill } from '../../shared/speech.ts'
 import type { Values } from '../client/wire.ts'
 import { useConsole } from '../context.ts'
-import { byHour, latest, stack, withGaps } from '../logic/history.ts'
+import {
+  type Columns,
+  coarsen,
+  latest,
+  type Merge,
+  mean,
+  stack,
+  withGaps,
+} from '../logic/history.ts'
 import { makePlot, type Plot, useLook } from './plot.ts'
 
-export type Line = { name: string; tone: string; values: Values }
+/** A series; `merge` makes one point of several, else their mean is drawn. */
+export type Line = { name: string; tone: string; values: Values; merge?: Merge }
+
+/** A chart has a point for so many seconds: more of them are noise on a screen. */
+const POINT_SECONDS = 300
+const HOUR_SECONDS = 3600
 
 type Props = {
   title: string
@@ -27,8 +40,11 @@ export function TimeChart({ title, unit, at, everySeconds, lines, isStacked, sho
   const { words, clock } = speech
   const [cursor, setCursor] = useState<number | null>(null)
   const data = useMemo(() => {
-    const known = withGaps({ at, series: lines.map(({ values }) => values) }, everySeconds)
-    return { ...known, drawn: isStacked ? stack(known.series) : known.series }
+    const step = Math.max(POINT_SECONDS, everySeconds)
+    const exact = { at, series: lines.map(({ values }) => values) }
+    const merges = lines.map(({ merge }) => merge ?? mean)
+    const known = withGaps(coarsen(exact, step, merges), step)
+    return { ...known, drawn: isStacked ? stack(known.series) : known.series, exact, merges }
   }, [at, lines, everySeconds, isStacked])
   const shown = (values: Values): string => {
     const value = cursor === null ? latest(values) : (values[cursor] ?? null)
@@ -59,7 +75,7 @@ export function TimeChart({ title, unit, at, everySeconds, lines, isStacked, sho
         {...{ data, tones: lines.map(({ tone }) => tone), isFilled: isStacked === true }}
         {...{ show, clock, onCursor: setCursor }}
       />
-      <HourTable {...{ at: data.at, series: data.series, lines, show, title }} />
+      <HourTable {...{ columns: data.exact, merges: data.merges, lines, show, title }} />
     </section>
   )
 }
@@ -90,18 +106,20 @@ function Canvas({ label, data, tones, isFilled, show, clock, onCursor }: CanvasP
 }
 
 type TableProps = {
-  at: readonly number[]
-  series: readonly Values[]
+  columns: Columns
+  merges: readonly Merge[]
   lines: readonly Line[]
   show(n: number): string
   title: string
 }
 
-/** The means of each hour in numbers; made when it is opened. */
-function HourTable({ at, series, lines, show, title }: TableProps) {
+/** Each hour in numbers; made when it is opened. */
+function HourTable({ columns, merges, lines, show, title }: TableProps) {
   const { words, clock } = useConsole().speech
   const [isOpen, setOpen] = useState(false)
-  const rows = isOpen ? byHour({ at, series }) : []
+  const hours = isOpen ? coarsen(columns, HOUR_SECONDS, merges) : { at: [], series: [] }
+  const shown = (value: number | null | undefined): string =>
+    value === null || value === undefined ? words.unknown : show(value)
   return (
     <details onToggle={event => setOpen(event.currentTarget.open)}>
       <summary>
@@ -121,12 +139,12 @@ function HourTable({ at, series, lines, show, title }: TableProps) {
             </tr>
           </thead>
           <tbody>
-            {rows.toReversed().map(row => (
-              <tr key={row.at}>
-                <th scope="row">{clock(row.at * 1000)}</th>
-                {row.values.map((value, index) => (
+            {hours.at.toReversed().map(hour => (
+              <tr key={hour}>
+                <th scope="row">{clock(hour * 1000)}</th>
+                {hours.series.map((values, index) => (
                   <td key={lines[index]?.name} class="number">
-                    {value === null ? words.unknown : show(value)}
+                    {shown(values[hours.at.indexOf(hour)])}
                   </td>
                 ))}
               </tr>

@@ -1,6 +1,7 @@
 /** Owns uPlot: colours of the style sheet on a canvas, axes, a cursor that all charts share. */
 import { useEffect, useState } from 'preact/hooks'
 import uPlot from 'uplot'
+import { roundUp } from '../logic/history.ts'
 
 const HEIGHT = 200
 const DAY_SECONDS = 86_400
@@ -64,12 +65,12 @@ function axesOf({ show, clock }: Options, colour: (property: string) => string):
   return [
     {
       ...common,
-      ...{ grid: { show: false }, space: 64, gap: 6, size: 28 },
+      ...{ grid: { show: false }, space: 64, gap: 6, size: 24 },
       values: (_, splits) => splits.map(seconds => clock(seconds * 1000)),
     },
     {
       ...common,
-      ...{ grid: { stroke: colour('line'), width: 1 }, space: 44, gap: 8 },
+      ...{ grid: { stroke: colour('line'), width: 1 }, space: 34, gap: 8 },
       size: (_, values) => Math.max(34, ...(values ?? []).map(text => text.length * 7 + 14)),
       values: (_, splits) => splits.map(show),
     },
@@ -92,7 +93,7 @@ export function makePlot(place: HTMLElement, options: Options): Plot {
       },
       scales: {
         x: { time: true, range: (_, __, last) => [last - DAY_SECONDS, last] },
-        y: { range: (_, __, most) => uPlot.rangeNum(0, most > 0 ? most : 1, 0.1, true) },
+        y: { range: (_, __, most) => [0, roundUp(most)] },
       },
       series: seriesOf(options, colour),
       axes: axesOf(options, colour),

@@ -44,7 +44,7 @@ export function NewKeyDialog({ plans, onClose, onMade }: NewKeyProps) {
                 checked={kind === each}
                 onChange={() => setKind(each)}
               />
-              {each === 'temp' ? words.temporary : words.regular}
+              {each === 'temp' ? words.temporaryKind : words.regular}
             </label>
           ))}
         </span>
@@ -96,11 +96,13 @@ export function ChangeKeyDialog({ report, plans, onClose, onChanged }: ChangePro
   const [expires, setExpires] = useState(report.expires ?? '')
   const submit = async (): Promise<void> => {
     const end = expires.trim()
-    await client.send('POST', `/console/keys/${report.id}`, {
+    const changes = {
       ...(label === report.label ? {} : { label }),
       ...(plan === report.plan ? {} : { plan }),
       ...(end === (report.expires ?? '') ? {} : { expires: end === '' ? null : end }),
-    })
+    }
+    if (Object.keys(changes).length === 0) return onClose()
+    await client.send('POST', `/console/keys/${report.id}`, changes)
     onChanged()
   }
   return (
@@ -126,7 +128,7 @@ export function ChangeKeyDialog({ report, plans, onClose, onChanged }: ChangePro
   )
 }
 
-const OVERLAPS = ['', '1h', '24h', '7d'] as const
+const OVERLAPS = ['0s', '1h', '24h', '7d'] as const
 
 type RotateProps = { id: string; onClose(): void; onMade(made: MadeKey): void }
 
@@ -135,14 +137,14 @@ export function RotateDialog({ id, onClose, onMade }: RotateProps) {
   const { words, unit } = speech
   const [overlap, setOverlap] = useState<string>('24h')
   const names: { [overlap: string]: string } = {
-    '': words.overlapNow,
+    '0s': words.overlapNow,
     '1h': unit(1, 'hour'),
     '24h': unit(24, 'hour'),
     '7d': unit(7, 'day'),
   }
   const submit = async (): Promise<void> => {
     const path = `/console/keys/${id}/rotate`
-    onMade(await client.send<MadeKey>('POST', path, overlap === '' ? {} : { overlap }))
+    onMade(await client.send<MadeKey>('POST', path, { overlap }))
   }
   return (
     <FormDialog

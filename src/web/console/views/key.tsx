@@ -5,6 +5,8 @@ import { fill } from '../../shared/speech.ts'
 import { useLive } from '../client/live.ts'
 import type { KeyReport, Limit } from '../client/wire.ts'
 import { useConsole } from '../context.ts'
+import { daysUntil } from '../logic/days.ts'
+import { LIMITS, type LimitName } from '../logic/plan.ts'
 import { Bars, Use } from '../parts/amounts.tsx'
 import { Empty, LiveNotice } from '../parts/notice.tsx'
 import { KeyActions } from './key-actions.tsx'
@@ -12,6 +14,10 @@ import { State } from './key-row.tsx'
 
 const REFRESH_SECONDS = 10
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
+
+const DAY_SECONDS = 86_400
+
+const isNamed = (name: string): name is LimitName => LIMITS.some(limit => limit === name)
 
 function Facts({ report }: { report: KeyReport }) {
   const { words, moment, relative } = useConsole().speech
@@ -40,17 +46,19 @@ function Facts({ report }: { report: KeyReport }) {
 function Limits({ limits }: { limits: readonly Limit[] }) {
   const { words, number, countdown, distance } = useConsole().speech
   if (limits.length === 0) return <Empty>{words.noLimits}</Empty>
+  const per = (window: number): string =>
+    window === DAY_SECONDS ? words.perDay : fill(words.perWindow, { window: countdown(window) })
   return (
     <ul class="limits">
       {limits.map(({ name, quota, window, left, reset }) => (
         <li key={name}>
-          <span>{name}</span>
+          <span>{isNamed(name) ? words[name] : name}</span>
           <b>{fill(words.leftOf, { left: number(left), quota: number(quota) })}</b>
           <Use used={quota - left} limit={quota} />
           <small>
             {left === quota
-              ? fill(words.perWindow, { window: countdown(window) })
-              : fill(words.resetsIn, { window: countdown(window), time: distance(reset) })}
+              ? per(window)
+              : `${per(window)}, ${fill(words.resetsIn, { time: distance(reset) })}`}
           </small>
         </li>
       ))}
@@ -60,8 +68,7 @@ function Limits({ limits }: { limits: readonly Limit[] }) {
 
 function Days({ report }: { report: KeyReport }) {
   const { words, number, day } = useConsole().speech
-  const { days } = report
-  if (days.length === 0) return <Empty>{words.notSeen}</Empty>
+  const days = daysUntil(nowMs(), report.days)
   return (
     <>
       <Bars

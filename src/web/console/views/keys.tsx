@@ -14,6 +14,7 @@ import { KeyRow } from './key-row.tsx'
 /** Rows that are drawn at once: thousands would make each key stroke slow. */
 const STEP = 200
 const REFRESH_SECONDS = 30
+const NO_KEYS: readonly Key[] = []
 
 /** The plans, for choosing one. */
 export function usePlans() {
@@ -100,13 +101,10 @@ function Head() {
   )
 }
 
-function Table({ keys }: { keys: readonly Key[] }) {
-  const { speech, keyFilter } = useConsole()
-  const { words, number } = speech
+function Table({ selected, hasKeys }: { selected: readonly Key[]; hasKeys: boolean }) {
+  const { words, number } = useConsole().speech
   const [most, setMost] = useState(STEP)
-  const selected = useMemo(() => selectKeys(keys, keyFilter), [keys, keyFilter])
-  if (keys.length === 0) return <Empty>{words.noKeys}</Empty>
-  if (selected.length === 0) return <Empty>{words.noMatch}</Empty>
+  if (selected.length === 0) return <Empty>{hasKeys ? words.noMatch : words.noKeys}</Empty>
   const left = selected.length - most
   return (
     <>
@@ -124,15 +122,12 @@ function Table({ keys }: { keys: readonly Key[] }) {
           {fill(words.showMore, { n: number(Math.min(left, STEP)) })}
         </button>
       )}
-      <p class="hidden" role="status">
-        {fill(words.keysIntro, { shown: number(selected.length), total: number(keys.length) })}
-      </p>
     </>
   )
 }
 
 export function KeysView() {
-  const { client, speech } = useConsole()
+  const { client, speech, keyFilter } = useConsole()
   const { words, number } = speech
   const load = useCallback(
     (signal: AbortSignal) => client.get<{ keys: Key[] }>('/console/keys', signal),
@@ -142,13 +137,17 @@ export function KeysView() {
   const plans = usePlans()
   const [isMaking, setMaking] = useState(false)
   const [secret, setSecret] = useState<string | null>(null)
-  const keys = live.value?.keys ?? []
+  const keys = live.value?.keys ?? NO_KEYS
+  const selected = useMemo(() => selectKeys(keys, keyFilter), [keys, keyFilter])
+  const counts = { shown: number(selected.length), total: number(keys.length) }
   const names = [...new Set([...keys.map(planOf), ...(plans.value?.plans ?? []).map(p => p.name)])]
   return (
     <>
       <div class="bar-above">
-        {live.value && <span class="soft">{number(keys.length)}</span>}
         <Filters plans={names.filter(name => name !== 'demo').sort()} />
+        <span class="soft" role="status">
+          {live.value && fill(words.keysIntro, counts)}
+        </span>
         <button type="button" class="primary" onClick={() => setMaking(true)}>
           {words.newKey}
         </button>
@@ -156,7 +155,7 @@ export function KeysView() {
       <LiveNotice live={live} />
       {live.value && (
         <section class="card table-card" aria-label={words.keys}>
-          <Table keys={keys} />
+          <Table selected={selected} hasKeys={keys.length > 0} />
         </section>
       )}
       {isMaking && (

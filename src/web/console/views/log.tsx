@@ -82,13 +82,14 @@ function Row({ line }: { line: LogLine }) {
     )
   }
   const { time, status, method, path, records, key, client, ms } = line.entry
+  const outcome = outcomeOf(status)
   return (
     <tr>
       <td>
         <time dateTime={time}>{seconds(time)}</time>
       </td>
       <td>
-        <span class="status" data-ok={outcomeOf(status) === 'ok' || undefined}>
+        <span class="status" data-ok={outcome === 'ok' || undefined} data-outcome={outcome}>
           {status ?? words.closed}
         </span>
       </td>

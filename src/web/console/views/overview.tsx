@@ -4,7 +4,7 @@ import { fill } from '../../shared/speech.ts'
 import type { Live } from '../client/live.ts'
 import type { Overview, Values } from '../client/wire.ts'
 import { useConsole } from '../context.ts'
-import { OUTCOMES, totals } from '../logic/history.ts'
+import { greatest, OUTCOMES, totals } from '../logic/history.ts'
 import { Spark } from '../parts/amounts.tsx'
 import { type Line, TimeChart } from '../parts/chart.tsx'
 import { LiveNotice } from '../parts/notice.tsx'
@@ -76,7 +76,7 @@ const OUTCOME_TONES = { ok: 'a', not_found: 'b', rejected: 'e', refused: 'c', fa
 const REFUSALS = ['refused', 'rejected', 'failed'] as const
 
 function Charts({ history }: { history: Overview['history'] }) {
-  const { words, amount, number } = useConsole().speech
+  const { words, amount, whole } = useConsole().speech
   if (history.at.length === 0) return <p class="card empty">{words.noHistory}</p>
   const names = { ...words, not_found: words.notFound }
   const outcome = (name: (typeof OUTCOMES)[number]): Line => ({
@@ -101,7 +101,7 @@ function Charts({ history }: { history: Overview['history'] }) {
         unit={words.timeUnit}
         lines={[
           { name: words.p50, tone: 'a', values: history.p50_ms },
-          { name: words.p99, tone: 'b', values: history.p99_ms },
+          { name: words.p99, tone: 'b', values: history.p99_ms, merge: greatest },
         ]}
         show={amount}
       />
@@ -120,7 +120,7 @@ function Charts({ history }: { history: Overview['history'] }) {
           { name: words.rows, tone: 'b', values: history.rows },
           { name: words.freshRows, tone: 'a', values: history.fresh },
         ]}
-        show={number}
+        show={whole}
       />
     </div>
   )

@@ -47,7 +47,7 @@ function Row({ plan, onOpen, onEnable }: RowProps) {
           aria-label={`${words.enabled}: ${name}`}
           onClick={() => (enabled ? onOpen('disable') : onEnable())}
         >
-          <span />
+          <span class="toggle-knob" />
         </button>
       </td>
       <td class="row-actions">
