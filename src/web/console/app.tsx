@@ -35,7 +35,8 @@ function ServerState({ live, speech }: { live: Live<Overview>; speech: ConsoleSp
   const state = problem !== null ? words.noAnswer : isReady ? words.ready : words.notReady
   return (
     <span class="status" data-ok={isReady || undefined}>
-      {isReady && value ? `${state} · ${countdown(value.uptime_seconds)}` : state}
+      {state}
+      {isReady && value && <span class="uptime"> · {countdown(value.uptime_seconds)}</span>}
     </span>
   )
 }

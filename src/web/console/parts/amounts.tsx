@@ -49,7 +49,7 @@ type ColumnsProps = {
 /** One column per value; pointing at one says its name and its number. */
 export function Bars({ label, values, names, show }: ColumnsProps) {
   const most = Math.max(...values, 1)
-  const every = Math.ceil(names.length / 8)
+  const every = Math.ceil(names.length / 6)
   return (
     <div class="bars" role="img" aria-label={label}>
       <div class="bars-area">

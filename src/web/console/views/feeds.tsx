@@ -28,7 +28,7 @@ function Row({ feed }: { feed: Feed }) {
         <code>{source}</code>
         {error !== null && <p class="bad">{error}</p>}
       </th>
-      <td>
+      <td data-label={words.state}>
         {isNew ? (
           <span class="soft">{words.waiting}</span>
         ) : (
@@ -37,11 +37,13 @@ function Row({ feed }: { feed: Feed }) {
           </span>
         )}
       </td>
-      <td>
+      <td data-label={words.lastSuccess}>
         <When time={last_success} />
       </td>
-      <td class="number">{rows === null ? words.unknown : number(rows)}</td>
-      <td>
+      <td class="number" data-label={words.rowsColumn}>
+        {rows === null ? words.unknown : number(rows)}
+      </td>
+      <td data-label={words.nextTry}>
         <When time={next_try} />
       </td>
     </tr>
@@ -63,7 +65,7 @@ export function FeedsView() {
       {live.value?.feeds.length === 0 && <Empty>{words.noFeeds}</Empty>}
       {live.value && live.value.feeds.length > 0 && (
         <section class="card table-card" aria-label={words.feeds}>
-          <table class="feeds">
+          <table class="feeds stack">
             <caption class="hidden">{words.feeds}</caption>
             <thead>
               <tr>

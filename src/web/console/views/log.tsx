@@ -99,7 +99,7 @@ function Row({ line }: { line: LogLine }) {
       <td>{key !== null && (key === 'demo' ? key : <a href={keyHref(key)}>{key}</a>)}</td>
       <td class="number">{number(records)}</td>
       <td class="number col-size">{bytes(line.entry.bytes)}</td>
-      <td class="number">
+      <td class="number col-took">
         {amount(ms)} {words.ms}
       </td>
       <td class="col-client">{client}</td>
@@ -117,7 +117,7 @@ function Lines({ lines, isEmpty }: { lines: readonly LogLine[]; isEmpty: boolean
     [words.key, ''],
     [words.records, 'number'],
     [words.size, 'number col-size'],
-    [words.took, 'number'],
+    [words.took, 'number col-took'],
     [words.client, 'col-client'],
   ]
   return (

@@ -16,7 +16,7 @@ function cardsOf(
   { list, requests, keys, process, history }: Overview,
   speech: ConsoleSpeech,
 ): Card[] {
-  const { words, number, amount, ms, bytes, share, countdown } = speech
+  const { words, number, amount, ms, bytes, share, distance } = speech
   const orUnknown = (value: number | null): string => (value === null ? words.unknown : ms(value))
   const age = list.newest_seconds
   return [
@@ -25,7 +25,7 @@ function cardsOf(
       value: number(list.rows),
       notes: [
         fill(words.fresh, { n: number(list.fresh) }),
-        ...(age === null ? [] : [fill(words.newest, { age: countdown(age) })]),
+        ...(age === null ? [] : [fill(words.newest, { age: distance(-age) })]),
       ],
       values: history.rows,
     },

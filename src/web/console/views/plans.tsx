@@ -33,12 +33,14 @@ function Row({ plan, onOpen, onEnable }: RowProps) {
     <tr data-ended={!enabled || undefined}>
       <th scope="row">{name}</th>
       {LIMITS.map(limit => (
-        <td key={limit} class={`number col-${limit}`}>
+        <td key={limit} class="number" data-label={words[limit]}>
           <Limit plan={plan} limit={limit} />
         </td>
       ))}
-      <td class="number">{name === 'demo' ? words.unknown : number(plan.keys)}</td>
-      <td>
+      <td class="number" data-label={words.keys}>
+        {name === 'demo' ? words.unknown : number(plan.keys)}
+      </td>
+      <td data-label={words.enabled}>
         <button
           type="button"
           role="switch"
@@ -71,7 +73,7 @@ function Head() {
       <tr>
         <th scope="col">{words.name}</th>
         {LIMITS.map(limit => (
-          <th scope="col" class={`number col-${limit}`} key={limit} title={words[`${limit}Hint`]}>
+          <th scope="col" class="number" key={limit} title={words[`${limit}Hint`]}>
             {words[limit]}
           </th>
         ))}
@@ -116,7 +118,7 @@ export function PlansView() {
       <LiveNotice live={problem === null ? live : { ...live, problem, atMs: null }} />
       {live.value && (
         <section class="card table-card" aria-label={words.plans}>
-          <table class="plans">
+          <table class="plans stack">
             <caption class="hidden">{words.plans}</caption>
             <Head />
             <tbody>
