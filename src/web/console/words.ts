@@ -39,6 +39,7 @@ export const ENGLISH = {
   copied: 'Copied',
   copyByHand: 'Press Ctrl+C',
   never: 'never',
+  now: 'now',
   none: 'none',
   unlimited: 'unlimited',
   yes: 'yes',

@@ -8,12 +8,14 @@ import { Empty, LiveNotice } from '../parts/notice.tsx'
 
 const REFRESH_SECONDS = 5
 
-function When({ time }: { time: string | null }) {
+/** A time that is over or to come; one to come that is over is about to be now. */
+function When({ time, isNext = false }: { time: string | null; isNext?: boolean }) {
   const { words, relative, moment } = useConsole().speech
   if (time === null) return <span class="soft">{words.unknown}</span>
+  const now = nowMs()
   return (
     <time dateTime={time} title={moment(time)}>
-      {relative(time, nowMs())}
+      {isNext && Date.parse(time) <= now ? words.now : relative(time, now)}
     </time>
   )
 }
@@ -44,7 +46,7 @@ function Row({ feed }: { feed: Feed }) {
         {rows === null ? words.unknown : number(rows)}
       </td>
       <td data-label={words.nextTry}>
-        <When time={next_try} />
+        <When time={next_try} isNext />
       </td>
     </tr>
   )
