@@ -104,7 +104,7 @@ export function Header({ links, words, lang, setLang, children }: HeaderProps) {
               type="button"
               key={name}
               lang={name}
-              aria-label={name === 'en' ? 'English' : 'Русский'}
+              title={name === 'en' ? 'English' : 'Русский'}
               aria-pressed={lang === name}
               onClick={() => setLang(name)}
             >

@@ -75,8 +75,9 @@ export function createSpeech(lang: Lang) {
       const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]
       return unit(seconds / size, name, seconds % size === 0 ? 0 : 1)
     },
-    /** What is left of a wait, in the two largest units. */
+    /** What is left of a wait: seconds up to two minutes, then the two largest units. */
     countdown(seconds: number): string {
+      if (seconds < 120) return unit(seconds, 'second')
       const at = SPANS.findIndex(([least]) => seconds >= least)
       const [size, name] = SPANS[at] ?? SPANS[3]
       const first = unit(Math.floor(seconds / size), name)
