@@ -38,8 +38,8 @@ export function KeyActions({ report, onChanged, onRemoved }: Props) {
   const [made, setMade] = useState<MadeKey | null>(null)
   const close = (): void => setOpen(null)
   const changed = async (): Promise<void> => {
-    close()
     await onChanged()
+    close()
   }
   const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
     const { method, path } = CONFIRMED[action]
@@ -71,7 +71,8 @@ export function KeyActions({ report, onChanged, onRemoved }: Props) {
           onClose={close}
           onMade={rotated => {
             setMade(rotated)
-            void changed()
+            close()
+            void onChanged()
           }}
         />
       )}

@@ -84,7 +84,7 @@ type ChangeProps = {
   report: KeyReport
   plans: readonly Plan[]
   onClose(): void
-  onChanged(): void
+  onChanged(): Promise<void>
 }
 
 export function ChangeKeyDialog({ report, plans, onClose, onChanged }: ChangeProps) {
@@ -103,7 +103,7 @@ export function ChangeKeyDialog({ report, plans, onClose, onChanged }: ChangePro
     }
     if (Object.keys(changes).length === 0) return onClose()
     await client.send('POST', `/console/keys/${report.id}`, changes)
-    onChanged()
+    await onChanged()
   }
   return (
     <FormDialog title={words.changeKey} action={words.save} onSubmit={submit} onClose={onClose}>

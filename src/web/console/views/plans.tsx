@@ -100,9 +100,9 @@ export function PlansView() {
   const close = (): void => setOpen(null)
   const change = async (sent: Promise<unknown>): Promise<void> => {
     await sent
-    close()
     setProblem(null)
     await live.refresh()
+    close()
   }
   const enable = (name: string): Promise<void> =>
     change(client.send('PUT', planPath(name), { enabled: true })).catch(error =>
