@@ -45,8 +45,12 @@ describe.if(HAS_BROWSER)('the overview', () => {
     expect(await rows.count()).toBeGreaterThanOrEqual(25)
     expect(await rows.nth(1).textContent()).toMatch(/^\d\d:\d\d303/)
     await page.setViewportSize({ width: 800, height: 800 })
-    await page.waitForFunction(
-      `(() => { const c = document.querySelector('.chart canvas'); return Math.abs(c.width / devicePixelRatio - c.closest('.canvas').clientWidth) <= 1 && c.width < 800 * devicePixelRatio })()`,
+    await page.evaluate(
+      `new Promise(resolve => (function check() {
+         const c = document.querySelector('.chart canvas')
+         const fits = Math.abs(c.width / devicePixelRatio - c.closest('.canvas').clientWidth) <= 1
+         return fits && c.width < 800 * devicePixelRatio ? resolve() : requestAnimationFrame(check)
+       })())`,
     )
     expect(problems).toEqual([])
     await close()

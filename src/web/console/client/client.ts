@@ -50,9 +50,12 @@ export function createClient(
 ): Client {
   const authorization = (): string => `Bearer ${token}`
 
+  let isOver = false
   const refuse = (status: number, body: string): RequestError => {
     const message = messageOf(status, body)
-    if (status === 401) onUnauthorized(message)
+    // Of several requests that are refused, the first one says why.
+    if (status === 401 && !isOver) onUnauthorized(message)
+    isOver ||= status === 401
     return new RequestError(message, status)
   }
 
@@ -62,8 +65,10 @@ export function createClient(
       if (init.signal?.aborted) throw error
       throw new RequestError(unreachable(), null)
     })
-    if (!response.ok) throw refuse(response.status, await response.text().catch(() => ''))
-    return response
+    if (response.ok) return response
+    const body = await response.text().catch(() => '')
+    init.signal?.throwIfAborted()
+    throw refuse(response.status, body)
   }
 
   /** An answer without content is an empty object. */

@@ -84,7 +84,7 @@ export function makePlot(place: HTMLElement, options: Options): Plot {
     {
       width: Math.max(100, place.clientWidth),
       height: HEIGHT,
-      padding: [10, 6, 0, 0],
+      padding: [10, 18, 0, 0],
       legend: { show: false },
       select: { show: false, left: 0, top: 0, width: 0, height: 0 },
       cursor: {
