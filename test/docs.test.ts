@@ -9,6 +9,7 @@ import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/acce
 import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
 import type { Plan } from '../src/access/plan.ts'
+import { ADMIN_STATUS } from '../src/admin/errors.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { describeParameters } from '../src/api/params.ts'
 import { memberNames } from '../src/api/render.ts'
@@ -47,6 +48,10 @@ describe('README.md', () => {
   }
   for (const [errorCode, status] of Object.entries(STATUS)) {
     test(`error ${errorCode}`, () => expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
+  }
+  for (const [errorCode, status] of Object.entries(ADMIN_STATUS)) {
+    test(`error ${errorCode} of the admin listener`, () =>
+      expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
   }
   for (const name of memberNames('the service')) {
     test(`record member ${name}`, () => expect(README).toContain(`| \`${name}\` |`))

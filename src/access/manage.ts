@@ -145,11 +145,15 @@ export function requireUseful(name: string, changed: readonly string[], option: 
   )
 }
 
+/** @throws CommandError for a built-in plan. */
+export function refuseBuiltIn(name: string): void {
+  if (!BUILT_IN_PLANS.some(plan => plan.name === name)) return
+  throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
+}
+
 /** Removes a plan that no key uses. @throws CommandError when that is not possible, and why. */
 export async function removePlan(plans: Registry['plans'], name: string): Promise<void> {
-  if (BUILT_IN_PLANS.some(plan => plan.name === name)) {
-    throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
-  }
+  refuseBuiltIn(name)
   const removal = await plans.remove(name)
   if (removal.kind === 'in-use') {
     const keys = `${removal.keys}, revoked ones included`

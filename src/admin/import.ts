@@ -3,7 +3,7 @@
  * process of the program itself then imports, so that the list is locked only while it is imported,
  * and one that is cut off changes nothing.
  */
-import { closeSync, openSync, readFileSync, unlinkSync, writeSync } from 'node:fs'
+import { closeSync, openSync, unlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { SettingName } from '../config/settings.ts'
 import { reasonOf } from '../lib/errors.ts'
@@ -35,7 +35,12 @@ type Texts = { readonly [name in SettingName]?: string }
 
 /** How a process that imports has ended. */
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
-export type RunningImport = { ended: Promise<ImportEnd>; kill(): void }
+export type RunningImport = {
+  ended: Promise<ImportEnd>
+  /** How much of the file it has taken. */
+  bytesRead(): number
+  kill(): void
+}
 
 export type ImportParts = {
   /** The data directory, where uploads wait. */
@@ -69,15 +74,6 @@ function lastLine({ isDone, stdout, stderr }: ImportEnd, dir: string, name: stri
     kind: 'failed',
     message: messages.pop() ?? 'it was ended; the list is as it was',
     messages,
-  }
-}
-
-/** How far an open file was read; `null` where the system does not say. */
-function positionOf(fd: number): number | null {
-  try {
-    return Number(/^pos:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'utf8'))?.[1])
-  } catch {
-    return null
   }
 }
 
@@ -141,8 +137,7 @@ function writeAll(fd: number, chunk: Uint8Array): void {
 
 /** The lines of an answer: progress while the import runs, then how it ended. */
 function linesOf(
-  { ended, kill }: RunningImport,
-  position: () => number | null,
+  { ended, bytesRead, kill }: RunningImport,
   last: (end: ImportEnd) => object,
 ): ReadableStream<Uint8Array> {
   const lineOf = (value: object): Uint8Array => Buffer.from(`${JSON.stringify(value)}\n`)
@@ -154,7 +149,7 @@ function linesOf(
         const timer = setTimeout(() => resolve(null), PROGRESS_MS)
         const line = await Promise.race([over, pause])
         clearTimeout(timer)
-        controller.enqueue(lineOf(line ?? { kind: 'progress', bytes: position() ?? 0 }))
+        controller.enqueue(lineOf(line ?? { kind: 'progress', bytes: bytesRead() }))
         if (line !== null) controller.close()
       },
       cancel: kill,
@@ -205,16 +200,11 @@ export function createImports({ dir, run, bytesMax = IMPORT_BYTES_MAX }: ImportP
       end()
       throw error
     }
-    const opened = fd
-    const one = run(options, opened)
+    const one = run(options, fd)
     running.add(one)
     request.signal.addEventListener('abort', one.kill, { once: true })
     if (request.signal.aborted) one.kill()
-    const lines = linesOf(
-      one,
-      () => positionOf(opened),
-      ended => lastLine(ended, dir, name),
-    )
+    const lines = linesOf(one, ended => lastLine(ended, dir, name))
     void one.ended.then(() => {
       running.delete(one)
       end()

@@ -1,33 +1,54 @@
 /**
  * Owns the process in which a server imports what its console was sent: this very program, as
- * `import`, which reads an open file.
+ * `import`. It reads the file itself: from a pipe that a killed server leaves, it would take a part of
+ * the list for the whole.
  */
-
 import type { RunningImport } from '../app.ts'
 import { processEnvironment } from '../config/environment.ts'
 import { messageOf } from '../lib/errors.ts'
 import { environmentOf, programOf, type Texts } from './feed-process.ts'
 import { STDIN } from './import.ts'
 
+/** What `import --progress` says, see `import.ts`. */
+const PROGRESS = /^read (\d+) bytes\n/gm
+
+/** Collects what a process says, and takes its progress out of it. */
+async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: number) => void) {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of stream) {
+    text += decoder.decode(chunk, { stream: true })
+    text = text.replace(PROGRESS, (_, bytes) => {
+      onProgress(Number(bytes))
+      return ''
+    })
+  }
+  return text
+}
+
 /** Imports the file of a descriptor; the settings travel in the environment, as those of feeds do. */
 export function startImport(settings: Texts, fd: number): RunningImport {
+  let read = 0
+  const bytesRead = (): number => read
   try {
-    const child = Bun.spawn([...programOf(), 'import', STDIN, '--json'], {
+    const child = Bun.spawn([...programOf(), 'import', STDIN, '--json', '--progress'], {
       argv0: 'proxylist',
       env: { ...processEnvironment(), ...environmentOf(settings) },
       stdin: fd,
       stdout: 'pipe',
       stderr: 'pipe',
     })
-    const texts = [new Response(child.stdout).text(), new Response(child.stderr).text()]
-    const ended = Promise.all([...texts, child.exited]).then(([stdout, stderr]) => ({
-      isDone: child.exitCode === 0,
-      stdout: String(stdout),
-      stderr: String(stderr),
+    const said = collect(child.stderr, bytes => {
+      read = bytes
+    })
+    const printed = new Response(child.stdout).text()
+    const ended = Promise.all([printed, said, child.exited]).then(([stdout, stderr, exitCode]) => ({
+      ...{ isDone: exitCode === 0, stdout, stderr },
     }))
-    return { ended, kill: () => child.kill('SIGKILL') }
+    return { ended, bytesRead, kill: () => child.kill('SIGKILL') }
   } catch (error) {
     const stderr = `its process could not be started (${messageOf(error)})`
-    return { ended: Promise.resolve({ isDone: false, stdout: '', stderr }), kill() {} }
+    const ended = Promise.resolve({ isDone: false, stdout: '', stderr })
+    return { ended, bytesRead, kill() {} }
   }
 }

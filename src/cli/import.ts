@@ -5,7 +5,9 @@ import type { Settings } from '../config/settings.ts'
 import { checkMapping, isShowable } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'
 import { type ImportObserver, importSources, type Source, sourceOfFile } from '../import/import.ts'
+import { stopwatch } from '../lib/clock.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { command, print, say, yieldToServer } from './command.ts'
@@ -41,9 +43,21 @@ export function toSource(file: string): SizedSource {
   return { ...sourceOfFile(file, found), size: found.size }
 }
 
+/** Returns a function that says once a second how many bytes were read. */
+function createByteLines(): (bytes: number) => void {
+  const elapsedMs = stopwatch()
+  let saidMs = 0
+  return bytes => {
+    if (elapsedMs() - saidMs < SECOND_MS) return
+    saidMs = elapsedMs()
+    say(`read ${bytes} bytes`)
+  }
+}
+
 /** Reports to the operator; `close` reports how many rejections were not named. */
-function createObserver(totalBytes: number) {
+function createObserver(totalBytes: number, hasLines: boolean) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
+  const sayBytes = hasLines ? createByteLines() : () => {}
   const progress = createProgress(`importing ${count}`, totalBytes)
   const tell = (sentence: string): void => {
     progress.clear()
@@ -54,7 +68,9 @@ function createObserver(totalBytes: number) {
   const observer: ImportObserver & { say: typeof tell; close(): void } = {
     say: tell,
     progress(rows, bytes) {
-      if (rows % PROGRESS_STEP === 0) progress.update(bytes, { rows })
+      if (rows % PROGRESS_STEP !== 0) return
+      progress.update(bytes, { rows })
+      sayBytes(bytes)
     },
     rejected(file, line, field, reason) {
       rejected += 1
@@ -100,7 +116,7 @@ export const importCommand = command({
       'allowEmpty',
       'allowShrink',
     ] as const),
-    ...(['strict', 'geoip', 'json', 'providerService'] as const),
+    ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
   ],
   example: 'proxylist import proxies.csv --type http',
   endsAtSignal: 'by itself',
@@ -111,7 +127,8 @@ export const importCommand = command({
     const place = openGeoip(settings.geoip)
     yieldToServer()
     const sources = files.map(toSource)
-    const observer = createObserver(sources.reduce((sum, { size }) => sum + size, 0))
+    const totalBytes = sources.reduce((sum, { size }) => sum + size, 0)
+    const observer = createObserver(totalBytes, settings.progress)
     const onWait = (): void =>
       observer.say('another import has locked the list; waiting for its end')
     const importInto = async (list: Pick<ProxyWriter, 'begin'>) => {

@@ -1,6 +1,7 @@
 /** Owns the `plans` commands: listing, changing and removing plans. */
 import {
   changePlan,
+  refuseBuiltIn,
   refuseTemporaryName,
   removePlan as removePlanOf,
   requireUseful,
@@ -96,6 +97,7 @@ const removePlan = command({
   settings: ['data'],
   example: 'proxylist plans remove small',
   async run({ settings: { data }, args: [name = ''] }) {
+    refuseBuiltIn(name)
     await changeRegistry(data, ({ plans }) => removePlanOf(plans, name))
     say(`plan ${name} is removed`)
   },

@@ -128,10 +128,7 @@ export const SETTINGS = {
     help: 'unit of ping in files that do not say: s or ms (default: s, and not over 60)',
     read: readOneOf(['s', 'ms']),
   }),
-  allowEmpty: setting({
-    help: 'with --replace, accept a file without rows',
-    read: readSwitch,
-  }),
+  allowEmpty: setting({ help: 'with --replace, accept a file without rows', read: readSwitch }),
   allowShrink: setting({
     help: 'with --replace, accept under half of 100 or more rows',
     read: readSwitch,
@@ -141,6 +138,7 @@ export const SETTINGS = {
     help: 'replace data that is there, which is kept in a folder beside',
     read: readSwitch,
   }),
+  progress: setting({ help: 'say every second how many bytes were read', read: readSwitch }),
   strict: setting({ help: 'reject everything at the first bad row', read: readSwitch }),
   json: setting({ help: 'print JSON', read: readSwitch }),
   plan: optional({

@@ -13,6 +13,7 @@ import { fillList, golden } from '../support/fixtures.ts'
 import { BINARY, proxylist, startProgram } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, type Transcript, take } from '../support/transcript.ts'
+import { CONSOLE } from './console.cases.ts'
 import { DAMAGES, READERS } from './data.cases.ts'
 import { BAD_FEEDS, FEEDS } from './feeds.cases.ts'
 import { counts, FORMATS, FOUND, GUARDS, ROWS, WHOLE_LISTS } from './import.cases.ts'
@@ -44,6 +45,7 @@ testTranscripts('feeds that are refused', BAD_FEEDS)
 testTranscripts('list', LISTS)
 testTranscripts('keys', KEYS)
 testTranscripts('plans', PLAN_STEPS)
+testTranscripts('console', CONSOLE)
 testTranscripts('environment twins', TWINS)
 
 describe('wrong usage is one line and status 2', () => {

@@ -9,6 +9,7 @@ export const HINTS: readonly (readonly [line: string, unknown: string, hint: str
   ['key add', 'key', 'keys'],
   ['keys ad', 'ad', 'add'],
   ['keys revok x', 'revok', 'revoke'],
+  ['consol', 'consol', 'console'],
   ['plans lits', 'lits', 'list'],
   ['plans remov x', 'remov', 'remove'],
   ['serve --lsten 127.0.0.1:0', '--lsten', '--listen'],
@@ -96,4 +97,7 @@ export const BAD_VALUES: readonly (readonly [line: string, option: string, value
   ['serve', '--log', 'loud'],
   ['serve', '--grace', '10'],
   ['serve', '--provider-service', 'ip'],
+  ['serve', '--admin-listen', 'nowhere'],
+  ['serve', '--admin-listen', '127.0.0.1:65536'],
+  ['console', '--admin-listen', 'unix:'],
 ]

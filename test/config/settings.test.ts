@@ -360,6 +360,7 @@ const OPERATOR = {
   allowShrink: SWITCH,
   replace: SWITCH,
   force: SWITCH,
+  progress: SWITCH,
   strict: SWITCH,
   json: SWITCH,
   plan: {
