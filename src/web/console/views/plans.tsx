@@ -6,8 +6,8 @@ import { useConsole } from '../context.ts'
 import { fieldsOf, LIMITS, type LimitName, limitsOf, UNLIMITED } from '../logic/plan.ts'
 import { FormDialog } from '../parts/dialog.tsx'
 import { LiveNotice } from '../parts/notice.tsx'
-import { usePlans } from './keys.tsx'
 import { PlanDialog } from './plan-form.tsx'
+import { usePlans } from './use-plans.ts'
 
 type Open = { kind: 'edit' | 'disable' | 'remove'; plan: Plan } | { kind: 'new' } | null
 

@@ -1,30 +1,21 @@
 /** Owns the list of keys: searching, sorting, making one. */
 import { useCallback, useMemo, useState } from 'preact/hooks'
-import { fill } from '../../shared/speech.ts'
-import { useLive } from '../client/live.ts'
-import type { Key, Plan } from '../client/wire.ts'
-import { useConsole } from '../context.ts'
-import { type KeyFilter, type KeySort, planOf, selectKeys, TEMPORARY } from '../logic/keys.ts'
-import { CheckField, SelectField } from '../parts/fields.tsx'
-import { Empty, LiveNotice } from '../parts/notice.tsx'
-import { SecretDialog } from '../parts/secret.tsx'
-import { NewKeyDialog } from './key-forms.tsx'
-import { KeyRow } from './key-row.tsx'
+import { fill } from '../../../shared/speech.ts'
+import { useLive } from '../../client/live.ts'
+import type { Key } from '../../client/wire.ts'
+import { useConsole } from '../../context.ts'
+import { type KeyFilter, type KeySort, planOf, selectKeys, TEMPORARY } from '../../logic/keys.ts'
+import { CheckField, SelectField } from '../../parts/fields.tsx'
+import { Empty, LiveNotice } from '../../parts/notice.tsx'
+import { SecretDialog } from '../../parts/secret.tsx'
+import { usePlans } from '../use-plans.ts'
+import { NewKeyDialog } from './forms.tsx'
+import { KeyRow } from './row.tsx'
 
 /** Rows that are drawn at once: thousands would make each key stroke slow. */
 const STEP = 200
 const REFRESH_SECONDS = 30
 const NO_KEYS: readonly Key[] = []
-
-/** The plans, for choosing one. */
-export function usePlans() {
-  const { client } = useConsole()
-  const load = useCallback(
-    (signal: AbortSignal) => client.get<{ plans: Plan[] }>('/console/plans', signal),
-    [client],
-  )
-  return useLive(load, REFRESH_SECONDS)
-}
 
 function Filters({ plans }: { plans: readonly string[] }) {
   const { speech, keyFilter: filter, setKeyFilter } = useConsole()

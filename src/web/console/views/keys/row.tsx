@@ -1,9 +1,9 @@
 /** Owns a row of the list of keys, and how the state of a key is shown. */
-import { nowMs } from '../../shared/clock.ts'
-import type { Key, KeyState } from '../client/wire.ts'
-import { useConsole } from '../context.ts'
-import { keyHref } from '../logic/route.ts'
-import { Use } from '../parts/amounts.tsx'
+import { nowMs } from '../../../shared/clock.ts'
+import type { Key, KeyState } from '../../client/wire.ts'
+import { useConsole } from '../../context.ts'
+import { keyHref } from '../../logic/route.ts'
+import { Use } from '../../parts/amounts.tsx'
 
 export function State({ state }: { state: KeyState }) {
   const { words } = useConsole().speech

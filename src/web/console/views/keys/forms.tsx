@@ -1,9 +1,9 @@
 /** Owns the forms that make and change a key. The server says what is wrong with a field. */
 import { useState } from 'preact/hooks'
-import type { KeyReport, MadeKey, Plan } from '../client/wire.ts'
-import { useConsole } from '../context.ts'
-import { FormDialog } from '../parts/dialog.tsx'
-import { SelectField, TextField } from '../parts/fields.tsx'
+import type { KeyReport, MadeKey, Plan } from '../../client/wire.ts'
+import { useConsole } from '../../context.ts'
+import { FormDialog } from '../../parts/dialog.tsx'
+import { SelectField, TextField } from '../../parts/fields.tsx'
 
 /** The plans that regular keys can have. */
 const choosable = (plans: readonly Plan[]): (readonly [string, string])[] =>

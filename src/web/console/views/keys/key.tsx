@@ -1,16 +1,16 @@
 /** Owns the view of one key: what is known of it, and what can be done with it. */
 import { useCallback, useState } from 'preact/hooks'
-import { nowMs } from '../../shared/clock.ts'
-import { fill } from '../../shared/speech.ts'
-import { useLive } from '../client/live.ts'
-import type { KeyReport, Limit } from '../client/wire.ts'
-import { useConsole } from '../context.ts'
-import { daysUntil } from '../logic/days.ts'
-import { LIMITS, type LimitName } from '../logic/plan.ts'
-import { Bars, Use } from '../parts/amounts.tsx'
-import { Empty, LiveNotice } from '../parts/notice.tsx'
-import { KeyActions } from './key-actions.tsx'
-import { State } from './key-row.tsx'
+import { nowMs } from '../../../shared/clock.ts'
+import { fill } from '../../../shared/speech.ts'
+import { useLive } from '../../client/live.ts'
+import type { KeyReport, Limit } from '../../client/wire.ts'
+import { useConsole } from '../../context.ts'
+import { daysUntil } from '../../logic/days.ts'
+import { LIMITS, type LimitName } from '../../logic/plan.ts'
+import { Bars, Use } from '../../parts/amounts.tsx'
+import { Empty, LiveNotice } from '../../parts/notice.tsx'
+import { KeyActions } from './actions.tsx'
+import { State } from './row.tsx'
 
 const REFRESH_SECONDS = 10
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))

@@ -1,12 +1,12 @@
 /** Owns what can be done with one key. What cannot be undone is confirmed first. */
 import { useState } from 'preact/hooks'
-import { fill } from '../../shared/speech.ts'
-import type { KeyReport, MadeKey } from '../client/wire.ts'
-import { useConsole } from '../context.ts'
-import { FormDialog } from '../parts/dialog.tsx'
-import { SecretDialog } from '../parts/secret.tsx'
-import { ChangeKeyDialog, RotateDialog } from './key-forms.tsx'
-import { usePlans } from './keys.tsx'
+import { fill } from '../../../shared/speech.ts'
+import type { KeyReport, MadeKey } from '../../client/wire.ts'
+import { useConsole } from '../../context.ts'
+import { FormDialog } from '../../parts/dialog.tsx'
+import { SecretDialog } from '../../parts/secret.tsx'
+import { usePlans } from '../use-plans.ts'
+import { ChangeKeyDialog, RotateDialog } from './forms.tsx'
 
 const ACTIONS = ['change', 'rotate', 'reset', 'revoke', 'remove'] as const
 type Action = (typeof ACTIONS)[number]
