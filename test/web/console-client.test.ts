@@ -162,6 +162,24 @@ describe('the stream of the log', () => {
     expect(retryDelay(20, 1)).toBeLessThanOrEqual(30_000)
   })
 
+  test('that the server refuses says its sentence; a broken one needs none', async () => {
+    const origin = listen(() => Response.json({ message: 'not now' }, { status: 503 }))
+    const client = clientOf()
+    const lost = (path: string) =>
+      new Promise(resolve => {
+        const stop = follow(signal => client.open(path, signal), {
+          opened() {},
+          values() {},
+          lost(error) {
+            stop()
+            resolve(error?.message ?? null)
+          },
+        })
+      })
+    expect(await lost(`${origin}/x`)).toBe('not now')
+    expect(await lost(`${listen(() => new Response('\n'))}/x`)).toBeNull()
+  })
+
   test('is not opened again once it is stopped', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     let opened = 0

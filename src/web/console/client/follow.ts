@@ -2,6 +2,7 @@
  * Owns following a stream of lines that never ends: it is opened again after a failure, later each
  * time, and when nothing, not even a heartbeat, has arrived for a while.
  */
+import { RequestError } from './client.ts'
 import { createLineReader } from './lines.ts'
 
 /** The server sends at least an empty line every 15 s. */
@@ -17,8 +18,8 @@ export type Following<T> = {
   /** Called when a stream was opened, before its values. */
   opened(): void
   values(values: readonly T[]): void
-  /** Called when it was lost, with the error if there was one. */
-  lost(error: unknown): void
+  /** Called when it was lost: with the error of the server if it refused, else `null`. */
+  lost(error: RequestError | null): void
 }
 
 /** Reads one stream to its end. */
@@ -57,7 +58,7 @@ export function follow<T>(
 
   async function attempt(): Promise<void> {
     controller = new AbortController()
-    let problem: unknown = null
+    let problem: RequestError | null = null
     try {
       const { body } = await open(controller.signal)
       if (stopped || body === null) return
@@ -67,7 +68,7 @@ export function follow<T>(
         if (!stopped) on.values(values)
       })
     } catch (error) {
-      problem = error
+      if (error instanceof RequestError) problem = error
     }
     if (stopped) return
     on.lost(problem)

@@ -61,8 +61,7 @@ function useLog(isPaused: boolean) {
         pending.current = [...pending.current, ...values].slice(-LOG_LINES)
       },
       lost(error) {
-        const message = error instanceof Error ? error.message : words.connectionLost
-        setConnection({ kind: 'lost', message })
+        setConnection({ kind: 'lost', message: error?.message ?? words.connectionLost })
       },
     })
   }, [client, isVisible, words])

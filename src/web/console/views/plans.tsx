@@ -5,7 +5,7 @@ import type { Plan } from '../client/wire.ts'
 import { useConsole } from '../context.ts'
 import { fieldsOf, LIMITS, type LimitName, limitsOf, UNLIMITED } from '../logic/plan.ts'
 import { FormDialog } from '../parts/dialog.tsx'
-import { LiveNotice } from '../parts/notice.tsx'
+import { Alert, LiveNotice } from '../parts/notice.tsx'
 import { PlanDialog } from './plan-form.tsx'
 import { usePlans } from './use-plans.ts'
 
@@ -115,7 +115,8 @@ export function PlansView() {
           {words.newPlan}
         </button>
       </div>
-      <LiveNotice live={problem === null ? live : { ...live, problem, atMs: null }} />
+      {problem && <Alert>{problem}</Alert>}
+      <LiveNotice live={live} />
       {live.value && (
         <section class="card table-card" aria-label={words.plans}>
           <table class="plans stack">
