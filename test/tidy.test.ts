@@ -165,7 +165,10 @@ describe('everything has one home', () => {
       /\b(?:unixepoch|julianday|strftime|datetime|current_(?:timestamp|time|date))\b|\b(?:date|time)\('now/i
     // A released migration stays as it was; the third one replaces what the second made.
     const released = 'sqlite/proxies/migrations/2-digest.sql'
-    const reading = FILES.filter(({ name, text }) => name !== released && clock.test(code(text)))
+    // HTML has an attribute of such a name, and the pages have no SQL.
+    const reading = FILES.filter(
+      ({ name }) => name !== released && !name.startsWith('web/'),
+    ).filter(({ text }) => clock.test(code(text)))
     expect(reading.map(({ name }) => name)).toEqual([])
   })
 })

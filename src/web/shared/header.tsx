@@ -1,4 +1,5 @@
 /** Owns the bar above all pages: the name, where one is, language and theme. */
+import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { remember, remembered } from './remember.ts'
 import { LANGS, type Lang } from './speech.ts'
@@ -76,9 +77,11 @@ type HeaderProps = {
   words: HeaderWords
   lang: Lang
   setLang: (lang: Lang) => void
+  /** What a page has beside language and theme. */
+  children?: ComponentChildren
 }
 
-export function Header({ links, words, lang, setLang }: HeaderProps) {
+export function Header({ links, words, lang, setLang, children }: HeaderProps) {
   const [theme, setTheme] = useTheme()
   return (
     <header class="top">
@@ -94,6 +97,7 @@ export function Header({ links, words, lang, setLang }: HeaderProps) {
         ))}
       </nav>
       <div class="preferences">
+        {children}
         <fieldset class="switch" aria-label={words.language}>
           {LANGS.map(name => (
             <button

@@ -1,0 +1,74 @@
+/** Owns values that are asked for again and again while the tab is visible, as hooks. */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { unixMs } from '../../shared/clock.ts'
+
+/** A value as it was last answered, and why it is not newer. */
+export type Live<T> = {
+  value: T | null
+  /** When it was answered, by the browser's clock. */
+  atMs: number | null
+  problem: string | null
+  refresh(): Promise<void>
+}
+
+/** Calls back when the tab is shown or hidden. */
+export function useVisibility(onChange: (isVisible: boolean) => void): void {
+  const latest = useRef(onChange)
+  latest.current = onChange
+  useEffect(() => {
+    const change = (): void => latest.current(document.visibilityState === 'visible')
+    document.addEventListener('visibilitychange', change)
+    return () => document.removeEventListener('visibilitychange', change)
+  }, [])
+}
+
+/** Whether the tab is shown. */
+export function useIsVisible(): boolean {
+  const [isVisible, setVisible] = useState(document.visibilityState === 'visible')
+  useVisibility(setVisible)
+  return isVisible
+}
+
+/**
+ * The value that `load` brings, which is asked for at once, then every `everySeconds` while the tab
+ * is visible, and at once when it is shown again. A value stays while a newer one is not there.
+ * `load` must stay the same as long as it asks for the same.
+ */
+export function useLive<T>(
+  load: (signal: AbortSignal) => Promise<T>,
+  everySeconds: number,
+): Live<T> {
+  const [state, setState] = useState<Omit<Live<T>, 'refresh'>>({
+    value: null,
+    atMs: null,
+    problem: null,
+  })
+  const controller = useRef<AbortController | null>(null)
+  const isVisible = useIsVisible()
+
+  const refresh = useCallback(async (): Promise<void> => {
+    controller.current?.abort()
+    const mine = new AbortController()
+    controller.current = mine
+    try {
+      const value = await load(mine.signal)
+      if (!mine.signal.aborted) setState({ value, atMs: unixMs(), problem: null })
+    } catch (error) {
+      if (mine.signal.aborted) return
+      const problem = error instanceof Error ? error.message : String(error)
+      setState(before => ({ ...before, problem }))
+    }
+  }, [load])
+
+  useEffect(() => {
+    if (!isVisible) return
+    void refresh()
+    const timer = setInterval(refresh, everySeconds * 1000)
+    return () => {
+      clearInterval(timer)
+      controller.current?.abort()
+    }
+  }, [refresh, everySeconds, isVisible])
+
+  return { ...state, refresh }
+}

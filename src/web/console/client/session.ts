@@ -1,0 +1,43 @@
+/**
+ * Owns the token of this tab. It arrives in the fragment of the URL, which no request carries, is
+ * moved to `sessionStorage`, which ends with the tab, and is in no other place.
+ */
+
+const NAME = 'proxylist-console-token'
+
+/** The parts of a window that are used, so that tests need none. */
+export type Tab = {
+  location: { hash: string; pathname: string }
+  history: { replaceState(data: null, unused: string, url: string): void }
+  sessionStorage: Pick<Storage, 'getItem' | 'setItem' | 'removeItem'>
+}
+
+/** The token in what was pasted: the token alone, or the URL that `proxylist console` prints. */
+export function tokenIn(text: string): string {
+  const fragment = /#token=([^&\s]*)/.exec(text)?.[1]
+  if (fragment === undefined) return text.trim()
+  try {
+    return decodeURIComponent(fragment)
+  } catch {
+    return fragment
+  }
+}
+
+/**
+ * Moves a token from the fragment into the storage of the tab, and replaces the entry of the
+ * history that holds it. Returns whether there was one.
+ */
+export function takeToken({ location, history, sessionStorage }: Tab): boolean {
+  if (!location.hash.startsWith('#token=')) return false
+  const token = tokenIn(location.hash)
+  history.replaceState(null, '', location.pathname)
+  if (token !== '') sessionStorage.setItem(NAME, token)
+  return token !== ''
+}
+
+export const readToken = ({ sessionStorage }: Tab): string | null => sessionStorage.getItem(NAME)
+
+export const keepToken = ({ sessionStorage }: Tab, token: string): void =>
+  sessionStorage.setItem(NAME, token)
+
+export const forgetToken = ({ sessionStorage }: Tab): void => sessionStorage.removeItem(NAME)

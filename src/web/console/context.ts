@@ -1,0 +1,25 @@
+/** Owns what every view has at hand: the client, the language, the imports of this tab. */
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
+import type { Client } from './client/client.ts'
+import type { ImportQueue } from './client/import-queue.ts'
+import type { KeyFilter } from './logic/keys.ts'
+import type { ConsoleSpeech } from './speech.ts'
+
+export type Surroundings = {
+  client: Client
+  speech: ConsoleSpeech
+  imports: ImportQueue
+  /** Kept here, so that the list of keys is as it was after a look at one of them. */
+  keyFilter: KeyFilter
+  setKeyFilter(filter: KeyFilter): void
+}
+
+export const Context = createContext<Surroundings | null>(null)
+
+/** @throws when it is not called below the provider, which is a mistake of the program */
+export function useConsole(): Surroundings {
+  const found = useContext(Context)
+  if (found === null) throw new Error('there is no console around this view')
+  return found
+}

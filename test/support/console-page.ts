@@ -1,0 +1,53 @@
+/** Owns the console as tests open it: a server with an admin listener, and its URL with a token. */
+import type { Page } from 'playwright-core'
+import type { Overview } from '../../src/web/console/client/wire.ts'
+import { openPage } from './browser.ts'
+import { launchServer } from './launch.ts'
+import { program, proxylist } from './program.ts'
+import { temporaryDirectory } from './temporary.ts'
+
+/** Starts `serve` with an admin listener, and makes a token with `proxylist console`. */
+export async function startConsole(dir: string, more: readonly string[] = []) {
+  const child = await launchServer([
+    ...[...program(), 'serve', '--data', dir],
+    ...['--listen', '127.0.0.1:0', '--admin-listen', '127.0.0.1:0', ...more],
+  ])
+  const line = await child.says(/admin listening on \S+\n/)
+  const admin = line.trim().replace('admin listening on ', '')
+  /** A new token; the former one ends. Returns the URL that opens the console. */
+  const signIn = async (): Promise<string> => {
+    const listen = ['--admin-listen', admin.replace('http://', '')]
+    return (await proxylist(['console', '--data', dir, ...listen])).stdout.trim()
+  }
+  const api = `http://127.0.0.1:${child.port}/api`
+  return { ...child, admin, api, signIn, url: await signIn() }
+}
+
+/** The console of a server with the sample list. */
+export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
+
+export const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
+
+/** Opens the console after `prepare` has changed what the page will see. */
+export async function openPrepared(url: string, prepare: (page: Page) => Promise<unknown>) {
+  const opened = await openPage('about:blank')
+  await prepare(opened.page)
+  await opened.page.goto(url)
+  return opened
+}
+
+/** What the server answers, with a history of a day that has a gap of two hours. */
+export async function withHistory(page: Page, change: Partial<Overview> = {}): Promise<void> {
+  await page.route('**/console/overview', async route => {
+    const overview = (await (await route.fetch()).json()) as Overview
+    const end = Math.floor(Date.parse(overview.now) / 60_000) * 60
+    const at = Array.from({ length: 1440 }, (_, n) => end - (1439 - n) * 60)
+    const series = (n: number) => at.map((_, i) => (i >= 600 && i < 720 ? null : n + (i % 7)))
+    const history = {
+      ...{ every_seconds: 60, at, ok: series(300), not_found: series(50), rejected: series(5) },
+      ...{ refused: series(20), failed: series(0), p50_ms: series(1), p99_ms: series(9) },
+      ...{ rows: series(18_000), fresh: series(9000), keys: series(3), rss_bytes: series(2e8) },
+    }
+    await route.fulfill({ json: { ...overview, ...change, history } })
+  })
+}

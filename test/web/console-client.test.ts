@@ -1,0 +1,273 @@
+/** How the console keeps its token, asks, follows the log and imports, without a browser. */
+import { afterEach, describe, expect, test } from 'bun:test'
+import { createClient, type RequestError } from '../../src/web/console/client/client.ts'
+import { follow, retryDelay } from '../../src/web/console/client/follow.ts'
+import { createImportQueue, type ImportItem } from '../../src/web/console/client/import-queue.ts'
+import { createLineReader } from '../../src/web/console/client/lines.ts'
+import { keepToken, readToken, takeToken, tokenIn } from '../../src/web/console/client/session.ts'
+import type { ImportLine } from '../../src/web/console/client/wire.ts'
+
+/** The parts of a window that hold the token. */
+function tab(hash: string) {
+  const stored = new Map<string, string>()
+  const replaced: string[] = []
+  return {
+    stored,
+    replaced,
+    location: { hash, pathname: '/' },
+    history: { replaceState: (_: null, __: string, url: string) => void replaced.push(url) },
+    sessionStorage: {
+      getItem: (name: string) => stored.get(name) ?? null,
+      setItem: (name: string, value: string) => void stored.set(name, value),
+      removeItem: (name: string) => void stored.delete(name),
+    },
+  }
+}
+
+describe('the token', () => {
+  test('moves from the fragment into the tab, and leaves the history', () => {
+    const own = tab('#token=abc-DEF_1')
+    expect(takeToken(own)).toBe(true)
+    expect(readToken(own)).toBe('abc-DEF_1')
+    expect(own.replaced).toEqual(['/'])
+  })
+
+  test('that is empty changes nothing but the fragment', () => {
+    const own = tab('#token=')
+    keepToken(own, 'former')
+    expect(takeToken(own)).toBe(false)
+    expect(readToken(own)).toBe('former')
+    expect(own.replaced).toEqual(['/'])
+  })
+
+  test('is not taken from another fragment', () => {
+    const own = tab('#keys')
+    expect(takeToken(own)).toBe(false)
+    expect(own.replaced).toEqual([])
+  })
+
+  test.each([
+    ['  abc  ', 'abc'],
+    ['http://127.0.0.1:8081/#token=abc', 'abc'],
+    ['http://127.0.0.1:8081/#token=a%2Bb&x=1', 'a+b'],
+    ['http://127.0.0.1:8081/#token=%', '%'],
+  ])('in %p is %p', (pasted, token) => expect(tokenIn(pasted)).toBe(token))
+})
+
+describe('lines of JSON', () => {
+  test('are read in whichever pieces they arrive', () => {
+    const text = '{"a":1}\n\n{"a":"ü\\n"}\n{"a":3}'
+    for (let size = 1; size <= text.length; size++) {
+      const reader = createLineReader<{ a: unknown }>()
+      const values = Array.from({ length: Math.ceil(text.length / size) }, (_, n) =>
+        reader.push(text.slice(n * size, (n + 1) * size)),
+      ).flat()
+      expect([...values, ...reader.rest()].map(({ a }) => a)).toEqual([1, 'ü\n', 3])
+    }
+  })
+
+  test('that are no JSON are skipped', () => {
+    const reader = createLineReader<object>()
+    expect(reader.push('{"cut\n{"b":2}\n')).toEqual([{ b: 2 }])
+  })
+})
+
+const servers: { stop(): unknown }[] = []
+afterEach(() => {
+  for (const server of servers.splice(0)) server.stop()
+})
+
+/** A listener that answers with `answer`; requests of the console are sent to it. */
+function listen(answer: (request: Request) => Response | Promise<Response>): string {
+  const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: answer })
+  servers.push({ stop: () => server.stop(true) })
+  return `http://127.0.0.1:${server.port}`
+}
+
+const clientOf = (onUnauthorized: (message: string) => void = () => {}) =>
+  createClient('TOKEN', onUnauthorized, () => 'unreachable')
+
+/** What a promise is rejected with. */
+const errorOf = (promise: Promise<unknown>): Promise<RequestError> =>
+  promise.then(
+    () => {
+      throw new Error('it was not rejected')
+    },
+    error => error,
+  )
+
+describe('a request', () => {
+  test('carries the token in its header field and nowhere else', async () => {
+    const seen: string[] = []
+    const origin = listen(async request => {
+      seen.push(request.url, await request.text(), `${request.headers.get('authorization')}`)
+      return Response.json({ id: 1 })
+    })
+    expect(await clientOf().send<{ id: number }>('POST', `${origin}/x`, { a: 1 })).toEqual({
+      id: 1,
+    })
+    expect(seen).toEqual([`${origin}/x`, '{"a":1}', 'Bearer TOKEN'])
+  })
+
+  test('that is refused says what the server says', async () => {
+    const origin = listen(() => Response.json({ message: 'the plan has keys' }, { status: 409 }))
+    const error = await errorOf(clientOf().send('DELETE', `${origin}/x`))
+    expect([error.message, error.status]).toEqual(['the plan has keys', 409])
+  })
+
+  test('with a token that is not taken ends the session once', async () => {
+    const origin = listen(() => Response.json({ message: 'make a new one' }, { status: 401 }))
+    const said: string[] = []
+    const client = clientOf(message => said.push(message))
+    await Promise.all([errorOf(client.get(`${origin}/x`)), errorOf(client.get(`${origin}/y`))])
+    expect(said).toEqual(['make a new one'])
+  })
+
+  test.each([
+    ['<html>', 'the server answered with status 502'],
+    ['null', 'the server answered with status 502'],
+  ])('that something else answers with %p says the status', async (body, message) => {
+    const origin = listen(() => new Response(body, { status: 502 }))
+    expect((await errorOf(clientOf().get(`${origin}/x`))).message).toBe(message)
+  })
+
+  test('without a server says so', async () => {
+    const error = await errorOf(clientOf().get('http://127.0.0.1:1/x'))
+    expect([error.message, error.status]).toEqual(['unreachable', null])
+  })
+})
+
+describe('the stream of the log', () => {
+  test('is followed, and opened again when it ends', async () => {
+    const origin = listen(() => new Response('\n{"n":1}\n{"n":2}\n'))
+    const events: unknown[] = []
+    const { promise: again, resolve } = Promise.withResolvers<void>()
+    const stop = follow<{ n: number }>(signal => fetch(origin, { signal }), {
+      opened() {
+        events.push('opened')
+        if (events.filter(event => event === 'opened').length === 2) resolve()
+      },
+      values: values => events.push(...values.map(({ n }) => n)),
+      lost: error => events.push(error),
+    })
+    await again
+    stop()
+    expect(events.slice(0, 5)).toEqual(['opened', 1, 2, null, 'opened'])
+  })
+
+  test('is tried later after each failure, half a minute at most', () => {
+    expect([1, 2, 3, 4, 5, 9].map(failures => retryDelay(failures, 0.5))).toEqual([
+      ...[1000, 2000, 4000, 8000, 16_000, 20_000],
+    ])
+    expect(retryDelay(20, 1)).toBeLessThanOrEqual(30_000)
+  })
+
+  test('that the server refuses says its sentence; a broken one needs none', async () => {
+    const origin = listen(() => Response.json({ message: 'not now' }, { status: 503 }))
+    const client = clientOf()
+    const lost = (path: string) =>
+      new Promise(resolve => {
+        const stop = follow(signal => client.open(path, signal), {
+          opened() {},
+          values() {},
+          lost(error) {
+            stop()
+            resolve(error?.message ?? null)
+          },
+        })
+      })
+    expect(await lost(`${origin}/x`)).toBe('not now')
+    expect(await lost(`${listen(() => new Response('\n'))}/x`)).toBeNull()
+  })
+
+  test('is not opened again once it is stopped', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let opened = 0
+    const stop = follow(
+      async () => {
+        opened += 1
+        queueMicrotask(resolve)
+        throw new Error('refused')
+      },
+      { opened() {}, values() {}, lost() {} },
+    )
+    await promise
+    stop()
+    expect(opened).toBe(1)
+  })
+})
+
+const DONE: ImportLine = {
+  ...{ kind: 'done', read: 1, added: 1, updated: 0, unchanged: 0, rejected: 0, removed: 0 },
+  messages: [],
+}
+const FILES = [
+  { name: 'a.txt', size: 10 },
+  { name: 'b.txt', size: 20 },
+]
+const kinds = (items: readonly ImportItem[]): string[] => items.map(({ state }) => state.kind)
+
+/** A queue whose files are over when the test says so. */
+function startQueue() {
+  const queue = createImportQueue()
+  const begun: { done: (line: ImportLine) => void; fail: (error: Error) => void }[] = []
+  const cancelled: number[] = []
+  queue.add(FILES, index => {
+    const { promise, resolve, reject } = Promise.withResolvers<ImportLine>()
+    begun[index] = { done: resolve, fail: reject }
+    return { done: promise, cancel: () => void cancelled.push(index) }
+  })
+  return { queue, begun, cancelled }
+}
+
+describe('imports', () => {
+  test('of several files are sent one after the other', async () => {
+    const { queue, begun } = startQueue()
+    expect([kinds(queue.items()), begun.length]).toEqual([['sending', 'waiting'], 1])
+    begun[0]?.done(DONE)
+    await Promise.resolve()
+    expect([kinds(queue.items()), begun.length]).toEqual([['done', 'sending'], 2])
+    expect(queue.isBusy()).toBe(true)
+  })
+
+  test('go on with the next file after one that failed', async () => {
+    const { queue, begun } = startQueue()
+    begun[0]?.fail(new Error('the connection was lost'))
+    await Promise.resolve()
+    await Promise.resolve()
+    expect(queue.items()[0]?.state).toEqual({ kind: 'failed', message: 'the connection was lost' })
+    expect(kinds(queue.items())).toEqual(['failed', 'sending'])
+  })
+
+  test('can be cancelled while they are sent and while they wait', () => {
+    const { queue, cancelled, begun } = startQueue()
+    queue.cancel(2)
+    expect(kinds(queue.items())).toEqual(['sending', 'cancelled'])
+    queue.cancel(1)
+    expect([kinds(queue.items()), cancelled]).toEqual([['cancelled', 'cancelled'], [0]])
+    expect([queue.isBusy(), begun.length]).toEqual([false, 1])
+    queue.clear()
+    expect(queue.items()).toEqual([])
+  })
+
+  test('that end after they were cancelled stay cancelled', async () => {
+    const { queue, begun } = startQueue()
+    queue.cancel(1)
+    begun[0]?.done(DONE)
+    await Promise.resolve()
+    expect(kinds(queue.items())).toEqual(['cancelled', 'sending'])
+  })
+
+  test('tell observers of each change until they leave', () => {
+    const { queue } = startQueue()
+    let calls = 0
+    const leave = queue.subscribe(() => {
+      calls += 1
+    })
+    queue.cancel(2)
+    expect(calls).toBe(1)
+    leave()
+    queue.cancel(1)
+    expect(calls).toBe(1)
+  })
+})

@@ -1,0 +1,221 @@
+/** Keys of the console (contract G3) in a real browser, against the real server. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { HAS_BROWSER, openPage } from '../support/browser.ts'
+import { heading, openPrepared, startSample } from '../support/console-page.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** The list of keys of a server, opened. */
+async function openKeys() {
+  const server = await startSample()
+  const opened = await openPage(server.url)
+  const { page } = opened
+  await page.getByRole('link', { name: 'Keys' }).click()
+  await heading(page, 'Keys').waitFor()
+  const statusOf = async (key: string): Promise<number> =>
+    (await fetch(server.api, { headers: { authorization: `Bearer ${key}` } })).status
+  return { ...server, ...opened, statusOf }
+}
+
+const dialog = (page: Page) => page.getByRole('dialog')
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click()
+const answer = (page: Page, name: string) =>
+  dialog(page).getByRole('button', { name, exact: true }).click()
+
+const secretOf = (page: Page): Promise<string> =>
+  dialog(page).getByRole('textbox', { name: 'The key' }).inputValue()
+
+/** Makes a key in the dialog; returns the secret that it shows. */
+async function makeKey(page: Page, label: string): Promise<string> {
+  await press(page, 'New key')
+  await page.getByLabel('Label').fill(label)
+  await answer(page, 'Make the key')
+  const secret = await secretOf(page)
+  await answer(page, 'Done')
+  return secret
+}
+
+/** Opens a key by its label. */
+async function openKey(page: Page, label: string): Promise<void> {
+  await page.getByRole('link', { name: label }).click()
+  await page.getByRole('heading', { level: 2, name: label }).waitFor()
+}
+
+const stateOf = (page: Page) => page.locator('.about .status').textContent()
+
+describe.if(HAS_BROWSER)('a key', () => {
+  test('is made, shown once with a button that copies it, and works', async () => {
+    const { page, problems, requests, statusOf, close } = await openKeys()
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await press(page, 'New key')
+    await page.getByLabel('Label').fill('first customer')
+    await answer(page, 'Make the key')
+    const secret = await secretOf(page)
+    expect(secret).toMatch(/^pl_\w{32}$/)
+    expect(await dialog(page).textContent()).toContain('cannot be shown again')
+    await answer(page, 'Copy')
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(secret)
+    await page.keyboard.press('Escape')
+    expect(await dialog(page).isVisible()).toBe(true)
+    await answer(page, 'Done')
+    await page.getByRole('link', { name: 'first customer' }).waitFor()
+    expect(await statusOf(secret)).toBe(200)
+    const kept = await page.evaluate(
+      'document.documentElement.outerHTML + JSON.stringify([sessionStorage, localStorage, history.state, location.href])',
+    )
+    expect(kept).not.toContain(secret.slice(10))
+    expect(requests.join()).not.toContain(secret.slice(10))
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('that is temporary ends by itself', async () => {
+    const { page, statusOf, close } = await openKeys()
+    await press(page, 'New key')
+    await page.getByLabel('Temporary').check()
+    await page.getByLabel('Valid for').fill('2h')
+    await answer(page, 'Make the key')
+    const secret = await secretOf(page)
+    expect(secret).toMatch(/^temp_/)
+    expect(await statusOf(secret)).toBe(200)
+    await close()
+  })
+
+  test('that is wrong is refused in the words of the server, where it was made', async () => {
+    const { page, close } = await openKeys()
+    await press(page, 'New key')
+    await page.getByLabel('Label').fill('kept')
+    await page.getByLabel('Expires').fill('soon')
+    await answer(page, 'Make the key')
+    expect(await dialog(page).getByRole('alert').textContent()).toContain('expires must be')
+    expect(await page.getByLabel('Label').inputValue()).toBe('kept')
+    await close()
+  })
+
+  test('has markup in its label shown as text', async () => {
+    const { page, problems, close } = await openKeys()
+    const label = '<img src=x onerror=alert(1)>&amp;'
+    await makeKey(page, label)
+    await openKey(page, label)
+    expect(await page.locator('main img').count()).toBe(0)
+    expect(problems).toEqual([])
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('what an operator does with a key', () => {
+  test('change: label, plan and end, and what is wrong with them', async () => {
+    const { page, close } = await openKeys()
+    await makeKey(page, 'before')
+    await openKey(page, 'before')
+    await press(page, 'Change')
+    await page.getByLabel('Label').fill('after')
+    await page.getByLabel('Plan').selectOption('classic')
+    await page.getByLabel('Expires').fill('2001-01-01')
+    await answer(page, 'Save')
+    expect(await dialog(page).getByRole('alert').textContent()).toContain('expires')
+    await page.getByLabel('Expires').fill('30d')
+    await answer(page, 'Save')
+    await page.getByRole('heading', { level: 2, name: 'after' }).waitFor()
+    expect(await page.locator('.facts').textContent()).toMatch(/Planclassic.*Ends\d+ \w+ \d{4}/)
+    await close()
+  })
+
+  test('rotate: the old key works for the overlap, or ends at once', async () => {
+    const { page, statusOf, close } = await openKeys()
+    const first = await makeKey(page, 'rotated')
+    await openKey(page, 'rotated')
+    const rotate = async (overlap: string): Promise<string> => {
+      await press(page, 'Rotate')
+      await page.getByLabel('The old key works for').selectOption(overlap)
+      await answer(page, 'Rotate')
+      const secret = await secretOf(page)
+      await answer(page, 'Done')
+      return secret
+    }
+    const second = await rotate('24h')
+    expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
+    expect(await page.locator('.facts').textContent()).toContain('Old keyworks until')
+    const third = await rotate('0s')
+    expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([
+      ...[403, 403, 200],
+    ])
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('what an operator takes back', () => {
+  test('revoke and remove: only after a confirmation', async () => {
+    const { page, statusOf, close } = await openKeys()
+    const secret = await makeKey(page, 'revoked')
+    await openKey(page, 'revoked')
+    await press(page, 'Revoke')
+    expect(await dialog(page).textContent()).toContain('cannot be undone')
+    await answer(page, 'Cancel')
+    expect([await statusOf(secret), await stateOf(page)]).toEqual([200, 'active'])
+    await press(page, 'Revoke')
+    await answer(page, 'Revoke')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect([await statusOf(secret), await stateOf(page)]).toEqual([403, 'revoked'])
+    await press(page, 'Remove')
+    await answer(page, 'Remove')
+    await page.getByText('There is no key yet').waitFor()
+    await close()
+  })
+
+  test('reset: the limits are unused again', async () => {
+    const { page, statusOf, close } = await openKeys()
+    const secret = await makeKey(page, 'busy')
+    for (let i = 0; i < 5; i++) expect(await statusOf(secret)).toBe(200)
+    await openKey(page, 'busy')
+    const limits = page.getByRole('region', { name: 'Limits' })
+    expect(await limits.textContent()).toContain('34,555 of 34,560 left')
+    await press(page, 'Reset')
+    await answer(page, 'Reset')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await limits.textContent()).toContain('34,560 of 34,560 left')
+    expect(await page.getByRole('region', { name: 'Use by hour' }).textContent()).toMatch(
+      /Requests 5/,
+    )
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('thousands of keys', () => {
+  const keys = Array.from({ length: 5000 }, (_, n) => ({
+    ...{ id: `k${n}`, prefix: 'pl_abc', label: `customer ${n}`, plan: 'standard', state: 'active' },
+    ...{ created: '2026-01-01T00:00:00Z', expires: null, requests_today: n },
+    ...{ daily_limit: 34_560, last_seen: null },
+  }))
+
+  test('stay quick: 200 rows are drawn, and more when asked for; search and sort work on all', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPrepared(`${url}`, each =>
+      each.route('**/console/keys', route => route.fulfill({ json: { keys } })),
+    )
+    await page.getByRole('link', { name: 'Keys' }).click()
+    const rows = page.locator('.keys tbody tr')
+    await rows.first().waitFor()
+    expect(await rows.count()).toBe(200)
+    expect(await rows.first().textContent()).toContain('customer 4999')
+    await press(page, 'Show 200 more')
+    expect(await rows.count()).toBe(400)
+    await page.getByRole('button', { name: 'Today' }).click()
+    expect(await page.getByRole('columnheader', { name: 'Today' }).getAttribute('aria-sort')).toBe(
+      'ascending',
+    )
+    expect(await rows.first().textContent()).toContain('customer 0')
+    await page.getByLabel('Search').fill('k4321')
+    await page.getByText('1 of 5,000').waitFor()
+    expect(await rows.count()).toBe(1)
+    // A look at the key leaves the list as it was.
+    await page.evaluate("location.hash = '#plans'")
+    await heading(page, 'Plans').waitFor()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await page.getByText('1 of 5,000').waitFor()
+    await close()
+  })
+})

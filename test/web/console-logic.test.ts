@@ -1,0 +1,293 @@
+/** What the console decides without a browser: series, filters, the log, places, plans, language. */
+import { describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import type { Key, LogEntry } from '../../src/web/console/client/wire.ts'
+import { daysUntil } from '../../src/web/console/logic/days.ts'
+import {
+  coarsen,
+  greatest,
+  latest,
+  mean,
+  roundUp,
+  sparkPaths,
+  stack,
+  thin,
+  withGaps,
+} from '../../src/web/console/logic/history.ts'
+import { ALL_KEYS, type KeyFilter, selectKeys } from '../../src/web/console/logic/keys.ts'
+import {
+  append,
+  EMPTY_LOG,
+  LOG_LINES,
+  outcomeOf,
+  reopened,
+  selectLines,
+} from '../../src/web/console/logic/log.ts'
+import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../src/web/console/logic/plan.ts'
+import { hrefOf, placeOf } from '../../src/web/console/logic/route.ts'
+import { RUSSIAN } from '../../src/web/console/russian.ts'
+import { createConsoleSpeech } from '../../src/web/console/speech.ts'
+import { ENGLISH } from '../../src/web/console/words.ts'
+
+describe('the series of a chart', () => {
+  test('are interrupted where points are missing, and nowhere else', () => {
+    const { at, series } = withGaps({ at: [0, 60, 240, 300], series: [[1, 2, 3, 4]] }, 60)
+    expect(at).toEqual([0, 60, 120, 240, 300])
+    expect(series).toEqual([[1, 2, null, 3, 4]])
+  })
+
+  test('keep the points without a value that the server sends', () => {
+    expect(withGaps({ at: [0, 60], series: [[null, 2]] }, 60).series).toEqual([[null, 2]])
+  })
+
+  test('are added up when stacked; a missing value counts nothing, a gap stays one', () => {
+    const sums = stack([
+      [1, null, null],
+      [2, 3, null],
+    ])
+    expect(sums).toEqual([
+      [1, null, null],
+      [3, 3, null],
+    ])
+  })
+
+  test('become means of five minutes, and the greatest where that is asked for', () => {
+    const at = [300, 360, 420, 900]
+    const exact = [
+      [1, 2, null, 7],
+      [1, 9, 2, null],
+    ]
+    expect(coarsen({ at, series: exact }, 300, [mean, greatest])).toEqual({
+      at: [300, 900],
+      series: [
+        [1.5, 7],
+        [9, null],
+      ],
+    })
+  })
+
+  test('keep their sum when they are made coarser by means over full spans', () => {
+    const values = fc.array(fc.nat(1000), { minLength: 1, maxLength: 200 })
+    fc.assert(
+      fc.property(values, list => {
+        const at = list.map((_, index) => index * 60)
+        const { series } = coarsen({ at, series: [list] }, 60, [mean])
+        expect(series).toEqual([list])
+      }),
+    )
+  })
+
+  test.each([
+    [0, 1],
+    [0.32, 0.4],
+    [1, 1],
+    [3.4, 4],
+    [18_400, 20_000],
+    [950, 1000],
+  ])('that reach %p are drawn up to %p', (most, top) => expect(roundUp(most)).toBeCloseTo(top, 9))
+
+  test('have the last value that is known', () => {
+    expect(latest([1, 2, null])).toBe(2)
+    expect(latest([null])).toBeNull()
+  })
+})
+
+describe('a sparkline', () => {
+  test('has a separate line and area on each side of a gap', () => {
+    const { line, area } = sparkPaths([1, 1, null, 1, 1], 40, 30)
+    expect(line.match(/M/g)).toHaveLength(2)
+    expect(area.match(/Z/g)).toHaveLength(2)
+    expect(line).not.toContain('NaN')
+  })
+
+  test('draws nothing of nothing', () => {
+    expect(sparkPaths([null, null], 40, 30)).toEqual({ line: '', area: '' })
+    expect(sparkPaths([], 40, 30)).toEqual({ line: '', area: '' })
+  })
+
+  test('has a bounded number of points', () => {
+    expect(thin(Array(1440).fill(3), 96)).toEqual(Array(96).fill(3))
+    expect(thin([1, null], 96)).toEqual([1, null])
+  })
+})
+
+const key = (id: string, more: Partial<Key> = {}): Key => ({
+  ...{ id, prefix: 'pl_abcde', label: '', plan: 'standard', state: 'active' },
+  ...{ created: '2026-01-01T00:00:00Z', expires: null, requests_today: 0 },
+  ...{ daily_limit: 34_560, last_seen: null, ...more },
+})
+
+describe('the list of keys', () => {
+  const KEYS = [
+    key('a', { label: 'Northwind', requests_today: 5 }),
+    key('b', { label: 'crawler', plan: null, prefix: 'temp_xy', expires: '2026-12-01T00:00:00Z' }),
+    key('c', { label: 'old laptop', state: 'revoked', requests_today: 9 }),
+    key('d', { plan: 'wide', state: 'off', requests_today: 5 }),
+  ]
+  const CASES: [string, Partial<KeyFilter>, string[]][] = [
+    ['by today’s use, most first, equal ones by id', {}, ['c', 'a', 'd', 'b']],
+    [
+      'by label without regard to case',
+      { sort: 'label', isDescending: false },
+      ['d', 'b', 'a', 'c'],
+    ],
+    ['by end, without an end last', { sort: 'expires', isDescending: false }, ['b', 'a', 'c', 'd']],
+    ['of one plan', { plan: 'wide' }, ['d']],
+    ['temporary ones as a plan', { plan: 'temp' }, ['b']],
+    ['without those that have ended', { showsEnded: false }, ['a', 'd', 'b']],
+    ['with all words, in any member', { search: ' NORTH active ' }, ['a']],
+    ['by state', { search: 'revoked' }, ['c']],
+    ['with nothing that matches', { search: 'nobody' }, []],
+  ]
+  test.each(CASES)('%s', (_, filter, ids) => {
+    expect(selectKeys(KEYS, { ...ALL_KEYS, ...filter }).map(({ id }) => id)).toEqual(ids)
+  })
+
+  test('is searched by id, also one of ten thousand keys', () => {
+    const many = Array.from({ length: 10_000 }, (_, n) => key(`k${n}`, { label: `customer ${n}` }))
+    expect(selectKeys(many, { ...ALL_KEYS, search: 'k99' }).length).toBe(111)
+  })
+})
+
+const entry = (id: string, status: number | null = 200): LogEntry => ({
+  ...{ time: '2026-01-01T00:00:00.000Z', id, method: 'GET', path: '/api', status, key: null },
+  ...{ records: 0, bytes: 0, ms: 1, client: '127.0.0.1' },
+})
+const ids = (buffer: typeof EMPTY_LOG): string[] =>
+  buffer.lines.map(line => (line.kind === 'gap' ? 'gap' : line.entry.id))
+
+describe('the live log', () => {
+  test('shows the newest first', () => {
+    expect(ids(append(EMPTY_LOG, [entry('1'), entry('2')]))).toEqual(['2', '1'])
+  })
+
+  test('is bounded to 500 lines', () => {
+    const many = Array.from({ length: LOG_LINES + 20 }, (_, n) => entry(`${n}`))
+    const { lines } = append(EMPTY_LOG, many)
+    expect(lines).toHaveLength(500)
+    expect(lines[0]).toEqual({ kind: 'request', entry: entry('519') })
+  })
+
+  test('begins with the last requests again after a lost connection, and shows each once', () => {
+    const before = append(reopened(EMPTY_LOG), [entry('1'), entry('2')])
+    expect(ids(append(reopened(before), [entry('1'), entry('2'), entry('3')]))).toEqual([
+      ...['3', '2', '1'],
+    ])
+  })
+
+  test('shows a gap where requests may be missing', () => {
+    const before = append(reopened(EMPTY_LOG), [entry('1')])
+    expect(ids(append(reopened(before), [entry('7'), entry('8')]))).toEqual(['8', '7', 'gap', '1'])
+  })
+
+  test('shows how many lines the server dropped', () => {
+    const { lines } = append(EMPTY_LOG, [entry('1'), { dropped: 12 }, entry('2')])
+    expect(lines[1]).toMatchObject({ kind: 'gap', dropped: 12 })
+  })
+
+  test.each([
+    [200, 'ok'],
+    [304, 'ok'],
+    [404, 'notFound'],
+    [429, 'refused'],
+    [403, 'rejected'],
+    [503, 'failed'],
+    [null, 'failed'],
+  ] as const)('has status %p among %s', (status, outcome) => {
+    expect(outcomeOf(status)).toBe(outcome)
+    const { lines } = append(EMPTY_LOG, [entry('1', status)])
+    expect(selectLines(lines, outcome)).toEqual(lines)
+    expect(selectLines(lines, outcome === 'ok' ? 'failed' : 'ok')).toEqual([])
+  })
+})
+
+describe('the place of a fragment', () => {
+  test.each([
+    ['#keys', 'keys', null],
+    ['#keys/k3x9m2ab', 'keys', 'k3x9m2ab'],
+    ['#/log', 'log', null],
+    ['', 'overview', null],
+    ['#constructor', 'overview', null],
+    ['#keys/..%2Fplans', 'keys', null],
+    ['#plans/k3x9m2ab', 'plans', null],
+    ['#token=abc', 'overview', null],
+  ] as const)('%p is %s %p', (hash, view, id) => {
+    expect(placeOf(hash)).toEqual({ view, id })
+  })
+
+  test('is written as it is read', () => {
+    expect(placeOf(hrefOf({ view: 'keys', id: 'abc' }))).toEqual({ view: 'keys', id: 'abc' })
+  })
+})
+
+describe('the form of a plan', () => {
+  const plan = {
+    ...{ name: 'wide', burst: { requests: 5, seconds: 10 }, daily: null, subnets: 10 },
+    ...{ clients: null, count: 0, downloads: 4, enabled: true, keys: 1 },
+  }
+  test('shows limits as the command line takes them', () => {
+    expect(fieldsOf(plan)).toEqual({
+      ...{ burst: '5/10s', daily: 'unlimited', subnets: '10' },
+      ...{ clients: 'unlimited', count: '0', downloads: '4' },
+    })
+  })
+  test('sends what was changed, all of a new one, and nothing that the plan does not have', () => {
+    const before = fieldsOf(plan)
+    const after = { ...before, daily: ' 100 ' }
+    expect(changesOf(before, after, limitsOf('wide'))).toEqual({ daily: '100' })
+    expect(Object.keys(changesOf(null, STANDARD, limitsOf('new')))).toHaveLength(6)
+    expect(limitsOf('demo')).not.toContain('subnets')
+  })
+})
+
+test('days without use of a key are shown as such, at least a month until today', () => {
+  const now = Date.parse('2026-03-10T12:00:00Z')
+  const used = { day: '2026-03-08', requests: 3, records: 9, refused: 0 }
+  const days = daysUntil(now, [used])
+  expect(days).toHaveLength(30)
+  expect(days.at(-1)).toEqual({ day: '2026-03-10', requests: 0, records: 0, refused: 0 })
+  expect(days.at(-3)).toEqual(used)
+  expect(daysUntil(now, [{ ...used, day: '2026-01-01' }])).toHaveLength(69)
+  expect(daysUntil(now, [])).toHaveLength(30)
+})
+
+describe('the words of the console', () => {
+  const blanks = (sentence: string): string[] => (sentence.match(/\{\w+\}/g) ?? []).sort()
+
+  test('are the same set in both languages, with the same values to fill in', () => {
+    expect(Object.keys(RUSSIAN).sort()).toEqual(Object.keys(ENGLISH).sort())
+    for (const [name, sentence] of Object.entries(ENGLISH)) {
+      expect([name, blanks(RUSSIAN[name as keyof typeof ENGLISH])]).toEqual([
+        name,
+        blanks(sentence),
+      ])
+    }
+  })
+
+  test('are all there: no sentence is empty', () => {
+    const empty = [ENGLISH, RUSSIAN].flatMap(words =>
+      Object.entries(words).filter(([, sentence]) => sentence.trim() === ''),
+    )
+    expect(empty).toEqual([])
+  })
+})
+
+describe('the console writes', () => {
+  const { amount, distance, ms, relative, share, clock } = createConsoleSpeech('en')
+  test.each([
+    [amount(0.4123), '0.41'],
+    [amount(12.34), '12.3'],
+    [amount(1204.2), '1,204'],
+    [amount(0), '0'],
+    [ms(2.9), '2.9 ms'],
+    [share(0.0189), '1.9%'],
+    [distance(-750), '12 min. ago'],
+    [distance(3 * 3600 + 5), 'in 3 hr.'],
+    [relative('2026-01-01T00:00:40Z', Date.parse('2026-01-01T00:00:00Z')), 'in 40 sec.'],
+  ])('%s', (written, expected) => expect(written).toBe(expected))
+
+  test('the time of day with 24 hours', () => expect(clock(0)).toMatch(/^\d\d:\d\d$/))
+  test('Russian in Russian', () => {
+    expect(createConsoleSpeech('ru').distance(-120)).toMatch(/мин/)
+  })
+})

@@ -1,0 +1,98 @@
+/** All views of the console in all looks, by keyboard, in both languages. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../support/browser.ts'
+import { heading, startSample, withHistory } from '../support/console-page.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const LOOKS = {
+  light: { colorScheme: 'light', viewport: { width: 1440, height: 900 } },
+  dark: { colorScheme: 'dark', viewport: { width: 1440, height: 900 } },
+  phone: { colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true },
+  wide: { colorScheme: 'dark', viewport: { width: 2560, height: 1200 } },
+  russian: { colorScheme: 'light', locale: 'ru-RU', viewport: { width: 390, height: 844 } },
+} as const
+
+const READY: { readonly [view: string]: string } = {
+  overview: '.cards',
+  keys: '.keys tbody tr',
+  plans: '.plans tbody tr',
+  feeds: '.empty',
+  import: '.drop',
+  log: '.log tbody tr',
+}
+
+describe.if(HAS_BROWSER)('every view', () => {
+  test.each(Object.entries(LOOKS))('is accessible and fits: %s', async (name, look) => {
+    const { url, api } = await startSample()
+    const { page, problems, close } = await openPage('about:blank', look)
+    await withHistory(page)
+    await page.goto(url)
+    await fetch(`${api}?key=demo`)
+    await page.locator('.cards').waitFor()
+    await page.evaluate(
+      `fetch('/console/keys', { method: 'POST', headers: { authorization: 'Bearer ' + Object.values(sessionStorage)[0], 'content-type': 'application/json' }, body: JSON.stringify({ kind: 'regular', label: 'a label that is longer than most of the labels are' }) })`,
+    )
+    for (const [view, ready] of Object.entries(READY)) {
+      await page.evaluate(`location.hash = '${view}'`)
+      await page.locator(ready).first().waitFor()
+      const wider = await page.evaluate('document.documentElement.scrollWidth - innerWidth')
+      expect([view, wider, await violationsOf(page)]).toEqual([view, 0, []])
+      await keepScreenshot(page, `console-${view}-${name}`)
+    }
+    expect(problems).toEqual([])
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('the console', () => {
+  test('is used with the keyboard alone, and announces its views', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPage(url)
+    await page.locator('.cards').waitFor()
+    const focused = () => page.evaluate('document.activeElement.textContent')
+    await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Skip to content')
+    for (let i = 0; i < 3; i++) await page.keyboard.press('Tab')
+    expect(await focused()).toBe('Keys')
+    await page.keyboard.press('Enter')
+    await heading(page, 'Keys').waitFor()
+    expect(await focused()).toBe('Keys')
+    expect(await page.title()).toBe('Keys · proxylist console')
+    await page.getByRole('button', { name: 'New key' }).focus()
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog', { name: 'New key' }).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    expect(await focused()).toBe('New key')
+    await close()
+  })
+
+  test('speaks Russian when it is chosen, and remembers it', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPage(url)
+    await page.locator('.cards').waitFor()
+    await page.locator('button[lang=ru]').click()
+    await page.getByRole('link', { name: 'Ключи' }).click()
+    await heading(page, 'Ключи').waitFor()
+    await page.reload()
+    await heading(page, 'Ключи').waitFor()
+    expect(await page.evaluate('document.documentElement.lang')).toBe('ru')
+    await close()
+  })
+
+  test.each(['#overview/<script>', '#keys/%00', '#%', '#import/../..'])(
+    'survives the damaged fragment %p',
+    async hash => {
+      const { url, admin } = await startSample()
+      const { page, problems, close } = await openPage(url)
+      await page.locator('.cards').waitFor()
+      await page.goto(`${admin}/${hash}`)
+      await page.reload()
+      await page.locator('h1').waitFor({ state: 'attached' })
+      expect(problems).toEqual([])
+      await close()
+    },
+  )
+})

@@ -1,0 +1,109 @@
+/** The overview of the console (contract G3) in a real browser. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { HAS_BROWSER, openPage } from '../support/browser.ts'
+import { openPrepared, startSample, withHistory } from '../support/console-page.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+describe.if(HAS_BROWSER)('the overview', () => {
+  test('shows what the server says of itself', async () => {
+    const { url } = await startSample()
+    const { page, problems, close } = await openPage(url)
+    const cards = page.locator('.cards')
+    await cards.waitFor()
+    expect(await cards.textContent()).toMatch(/Proxies[\d,]+.*fresh.*Requests.*Memory\d+ MB/)
+    expect(await page.locator('.top .status').textContent()).toMatch(/^ready · /)
+    expect(await page.title()).toBe('Overview · proxylist console')
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('draws charts at their real width, says the values at the cursor and has them as a table', async () => {
+    const { url } = await startSample()
+    const { page, problems, close } = await openPrepared(url, withHistory)
+    const chart = page.getByRole('region', { name: 'Requests' })
+    const canvas = chart.locator('canvas')
+    await canvas.waitFor()
+    const [drawn, place] = (await page.evaluate(
+      `(() => { const c = document.querySelector('.chart canvas'); return [c.width / devicePixelRatio, c.closest('.canvas').clientWidth] })()`,
+    )) as [number, number]
+    expect(Math.abs(drawn - place)).toBeLessThanOrEqual(1)
+    const legend = chart.locator('.legend')
+    expect(await legend.textContent()).not.toContain('at ')
+    await chart.locator('.u-over').hover({ position: { x: 40, y: 40 } })
+    expect(await legend.textContent()).toMatch(/at \d\d:\d\d/)
+    // The server was down: nothing is known there, and no line is drawn.
+    const { width = 0 } = (await chart.locator('.u-over').boundingBox()) ?? {}
+    await chart.locator('.u-over').hover({ position: { x: (660 / 1440) * width, y: 40 } })
+    expect(await legend.textContent()).toContain('200 –')
+    expect(await chart.getByRole('img').getAttribute('aria-label')).toMatch(/Now: 200 30\d/)
+    await chart.getByText('As a table, by hour').click()
+    const rows = chart.getByRole('row')
+    await rows.nth(1).waitFor()
+    expect(await rows.count()).toBeGreaterThanOrEqual(25)
+    expect(await rows.nth(1).textContent()).toMatch(/^\d\d:\d\d303/)
+    await page.setViewportSize({ width: 800, height: 800 })
+    await page.evaluate(
+      `new Promise(resolve => (function check() {
+         const c = document.querySelector('.chart canvas')
+         const fits = Math.abs(c.width / devicePixelRatio - c.closest('.canvas').clientWidth) <= 1
+         return fits && c.width < 800 * devicePixelRatio ? resolve() : requestAnimationFrame(check)
+       })())`,
+    )
+    expect(problems).toEqual([])
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('the overview, as time passes', () => {
+  test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
+    const { url } = await startSample()
+    const opened = await openPrepared(url, page => page.clock.install())
+    const { page, requests, close } = opened
+    const asked = (): number => requests.filter(each => each.endsWith('/console/overview')).length
+    const answered = () => page.waitForResponse('**/console/overview')
+    await page.locator('.cards').waitFor()
+    expect(asked()).toBe(1)
+    await Promise.all([answered(), page.clock.runFor(10_000)])
+    expect(asked()).toBe(2)
+    const show = (state: string) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      )
+    await show('hidden')
+    await page.clock.runFor(120_000)
+    expect(asked()).toBe(2)
+    await Promise.all([answered(), show('visible'), page.clock.runFor(100)])
+    expect(asked()).toBe(3)
+    await close()
+  })
+
+  test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPrepared(url, page => page.clock.install())
+    await page.locator('.cards').waitFor()
+    await page.route('**/console/overview', route => route.abort())
+    await page.clock.runFor(10_000)
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByRole('alert').textContent()).toMatch(/from \d\d:\d\d.*does not answer/)
+    expect(await page.locator('.top .status').textContent()).toBe('no answer')
+    expect(await page.locator('.cards').isVisible()).toBe(true)
+    await page.unroute('**/console/overview')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByRole('alert').waitFor({ state: 'detached' })
+    await close()
+  })
+
+  test('says why the server is not ready, with markup as text', async () => {
+    const { url } = await startSample()
+    const problem = 'the list is <img src=x onerror=alert(1)> empty'
+    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
+    const { page, close } = await openPrepared(url, prepare)
+    await page.locator('.cards').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain(problem)
+    expect(await page.locator('main img').count()).toBe(0)
+    await close()
+  })
+})

@@ -1,0 +1,245 @@
+/** Plans, feeds, import and log of the console (contract G3) in a real browser. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { HAS_BROWSER, openPage } from '../support/browser.ts'
+import { heading, openPrepared, startConsole, startSample } from '../support/console-page.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** Opens a view by its link. */
+async function openView(page: Page, name: string): Promise<void> {
+  await page.getByRole('link', { name }).click()
+  await heading(page, name).waitFor()
+}
+
+const dialog = (page: Page) => page.getByRole('dialog')
+const answer = (page: Page, name: string) =>
+  dialog(page).getByRole('button', { name, exact: true }).click()
+const rowOf = (page: Page, name: string) =>
+  page.getByRole('row').filter({ has: page.getByRole('rowheader', { name, exact: true }) })
+
+describe.if(HAS_BROWSER)('plans', () => {
+  test('are made and changed in the forms of the command line, and errors are the server’s', async () => {
+    const { url } = await startSample()
+    const { page, problems, close } = await openPage(url)
+    await openView(page, 'Plans')
+    await page.getByRole('button', { name: 'New plan' }).click()
+    await page.getByLabel('Name').fill('wide')
+    await page.getByLabel('Burst').fill('lots')
+    await answer(page, 'Make the plan')
+    expect(await dialog(page).getByRole('alert').textContent()).toContain('burst must be')
+    await page.getByLabel('Burst').fill('20/1s')
+    await page.getByLabel('Per day').fill('unlimited')
+    await answer(page, 'Make the plan')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await rowOf(page, 'wide').textContent()).toMatch(/20\/1sunlimited/)
+    await page.getByRole('button', { name: 'Edit wide' }).click()
+    await page.getByLabel('Records').fill('500')
+    await answer(page, 'Save')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await rowOf(page, 'wide').textContent()).toMatch(/20\/1sunlimited.*500/)
+    expect(problems.filter(problem => !problem.includes('400'))).toEqual([])
+    await close()
+  })
+
+  test('are turned off after a confirmation, on at once, and removed', async () => {
+    const { url, api } = await startSample()
+    const { page, close } = await openPage(url)
+    await openView(page, 'Plans')
+    const toggle = page.getByRole('switch', { name: 'Enabled: demo' })
+    await toggle.click()
+    expect(await toggle.getAttribute('aria-checked')).toBe('true')
+    await answer(page, 'Turn off')
+    await dialog(page).waitFor({ state: 'detached' })
+    expect(await toggle.getAttribute('aria-checked')).toBe('false')
+    expect((await fetch(`${api}?key=demo`)).status).toBe(403)
+    await Promise.all([page.waitForResponse('**/console/plans'), toggle.click()])
+    expect((await fetch(`${api}?key=demo`)).status).toBe(200)
+    await page.getByRole('button', { name: 'Remove demo' }).click()
+    await answer(page, 'Remove')
+    expect(await dialog(page).getByRole('alert').textContent()).toMatch(/built[ -]in/)
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('feeds', () => {
+  test('show source, success, rows, error and next try, with markup as text', async () => {
+    const dir = temporaryDirectory()
+    const list = join(dir, 'list.txt')
+    writeFileSync(list, lines(20))
+    const missing = join(dir, '<img/src=x/onerror=alert(1)><b>.txt')
+    const given = ['--feed', `${list} type=socks5`, '--feed', missing]
+    const { url } = await startConsole(join(dir, 'data'), given)
+    const { page, problems, close } = await openPage(url)
+    await openView(page, 'Feeds')
+    await page.getByText('fails').first().waitFor()
+    expect(await page.locator('.feeds').textContent()).toContain(missing)
+    const good = page.getByRole('row').filter({ hasText: 'list.txt' })
+    await good.getByText('works').waitFor()
+    expect(await good.textContent()).toMatch(/20in \d+ sec\./)
+    expect(await page.locator('.feeds .bad').first().textContent()).not.toBe('')
+    expect(await page.locator('.feeds img, .feeds b').count()).toBe(0)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('say how to set one up where there is none', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPage(url)
+    await openView(page, 'Feeds')
+    expect(await page.locator('.empty').textContent()).toContain('--feed')
+    await close()
+  })
+})
+
+const file = (name: string, text: string) => ({
+  ...{ name, mimeType: 'text/plain', buffer: Buffer.from(text) },
+})
+const lines = (count: number, network = '198.51.100'): string =>
+  Array.from({ length: count }, (_, n) => `${network}.${n}:1080\n`).join('')
+
+/** The import view of a server without proxies. */
+async function openImport() {
+  const server = await startConsole(temporaryDirectory())
+  const opened = await openPage(server.url)
+  const { page } = opened
+  await openView(page, 'Import')
+  await page.getByLabel('Type of bare lines').selectOption('socks5')
+  const choose = (...files: ReturnType<typeof file>[]) =>
+    page.locator('input[type=file]').setInputFiles(files)
+  const item = (name: string) => page.locator('.imports > li').filter({ hasText: name })
+  return { ...server, ...opened, choose, item }
+}
+
+describe.if(HAS_BROWSER)('an import', () => {
+  test('takes several files one after the other, and says counts and rejected rows', async () => {
+    const { page, problems, choose, item, close } = await openImport()
+    await choose(file('a.txt', lines(20)), file('<b>b</b>.txt', `${lines(5)}no <i>proxy</i>\n`))
+    await item('<b>b</b>.txt').getByText('rejected').waitFor()
+    expect(await item('a.txt').textContent()).toMatch(/read 20.*added 20/)
+    expect(await item('<b>b</b>.txt').textContent()).toMatch(
+      /read 6.*(?:updated|unchanged) 5.*rejected 1/,
+    )
+    expect(await item('<b>b</b>.txt').locator('.messages').textContent()).toContain(':6:')
+    expect(await page.locator('.imports i, .imports .file b b').count()).toBe(0)
+    await page.getByRole('button', { name: 'Clear' }).click()
+    expect(await page.locator('.imports').count()).toBe(0)
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('by drop goes on while another view is shown', async () => {
+    const { page, item, close } = await openImport()
+    await page.evaluate(
+      `(() => { const data = new DataTransfer(); data.items.add(new File([${JSON.stringify(lines(9))}], 'dropped.txt'))
+        document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })) })()`,
+    )
+    await openView(page, 'Plans')
+    await openView(page, 'Import')
+    await item('dropped.txt').getByText('added').waitFor()
+    await close()
+  })
+
+  test('that replaces the list is confirmed, takes one file, and is refused when it would shrink the list', async () => {
+    const { page, choose, item, close } = await openImport()
+    await choose(file('all.txt', lines(200)))
+    await item('all.txt').getByText('added').waitFor()
+    await page.getByLabel('Replace the whole list').check()
+    await choose(file('a.txt', lines(9)), file('b.txt', lines(9)))
+    expect(await page.getByRole('alert').textContent()).toContain('one file')
+    await choose(file('few.txt', lines(9)))
+    await answer(page, 'Cancel')
+    expect(await page.locator('.imports > li').count()).toBe(1)
+    await choose(file('few.txt', lines(9)))
+    await answer(page, 'Replace')
+    await item('few.txt').locator('.bad').waitFor()
+    expect(await item('few.txt').locator('.bad').textContent()).toContain('nothing was imported')
+    await page.getByLabel('Also by one less than half as long').check()
+    await choose(file('less.txt', lines(9)))
+    await answer(page, 'Replace')
+    await item('less.txt').getByText('removed').waitFor()
+    expect(await item('less.txt').textContent()).toMatch(/removed 191/)
+    await close()
+  })
+
+  test('shows how much is sent, can be cancelled, and leaves the list as it was', async () => {
+    const { page, choose, item, close } = await openImport()
+    // The server is slow: it answers nothing until the operator cancels.
+    await page.route('**/console/import*', () => new Promise(() => {}))
+    await choose(file('slow.txt', lines(200)), file('next.txt', lines(9)))
+    const progress = page.getByRole('progressbar', { name: 'Import of slow.txt' })
+    await progress.waitFor()
+    expect(await item('next.txt').textContent()).toContain('waiting')
+    await page.getByRole('button', { name: 'Cancel next.txt' }).click()
+    await page.getByRole('button', { name: 'Cancel slow.txt' }).click()
+    expect(await item('slow.txt').textContent()).toContain('cancelled, nothing was imported')
+    expect(await item('next.txt').textContent()).toContain('cancelled, nothing was imported')
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('the log', () => {
+  test('is live, shows no query and no key, and can be filtered', async () => {
+    const { url, api } = await startSample()
+    const { page, problems, close } = await openPage(url)
+    await openView(page, 'Log')
+    await fetch(`${api}?key=demo&type=socks5&country=de`)
+    await fetch(`${api}?key=pl_SECRETSECRETSECRETSECRETSECRET12`)
+    const rows = page.locator('.log tbody tr')
+    await rows.nth(1).waitFor()
+    expect(await rows.nth(1).textContent()).toContain('demo')
+    const shown = await page.evaluate('document.documentElement.outerHTML')
+    expect(shown).not.toContain('socks5')
+    expect(shown).not.toContain('SECRET')
+    await page.getByLabel('other 4xx').check()
+    expect(await rows.count()).toBe(1)
+    expect(await rows.first().textContent()).toContain('403')
+    await page.getByLabel('5xx').check()
+    expect(await page.locator('.empty').textContent()).toBe('None of these yet.')
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('is paused without losing what arrives', async () => {
+    const { url, api } = await startSample()
+    const { page, close } = await openPage(url)
+    await openView(page, 'Log')
+    await fetch(`${api}?key=demo`)
+    const rows = page.locator('.log tbody tr')
+    await rows.first().waitFor()
+    const before = await rows.count()
+    await page.getByRole('button', { name: 'Pause' }).click()
+    await fetch(`${api}?key=demo&count=1`)
+    await page.getByRole('button', { name: 'Resume, 1 new' }).waitFor()
+    expect(await rows.count()).toBe(before)
+    await page.getByRole('button', { name: 'Resume, 1 new' }).click()
+    await rows.nth(before).waitFor()
+    await close()
+  })
+
+  test('shows where requests may be missing, after its connection was lost', async () => {
+    const { url } = await startSample()
+    const answers = [1, 900].map(first => {
+      const ids = [first, first + 1]
+      return ids.map(id => ({
+        ...{ time: '2026-01-01T00:00:00.000Z', id: `r${id}`, method: 'GET', path: '/api' },
+        ...{ status: 200, key: null, records: 1, bytes: 1, ms: 1, client: '192.0.2.1' },
+      }))
+    })
+    const { page, close } = await openPrepared(url, each =>
+      each.route('**/console/log', route => {
+        const entries = answers.shift()
+        if (entries === undefined) return new Promise(() => {})
+        const body = entries.map(entry => `${JSON.stringify(entry)}\n`).join('')
+        return route.fulfill({ body, contentType: 'application/x-ndjson' })
+      }),
+    )
+    await openView(page, 'Log')
+    await page.getByText('The connection was lost here').waitFor()
+    expect(await page.locator('.log tbody tr').count()).toBe(5)
+    await close()
+  })
+})

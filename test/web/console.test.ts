@@ -1,0 +1,93 @@
+/** The token of the console (contract G3) in a real browser, and the size of the console. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { CONSOLE } from '../../src/web/files.ts'
+import { HAS_BROWSER, openPage, violationsOf } from '../support/browser.ts'
+import { heading, startSample } from '../support/console-page.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+describe.if(HAS_BROWSER)('the token', () => {
+  test('is taken from the fragment into the tab, and is in no URL, history, referrer or other storage', async () => {
+    const { url, admin } = await startSample()
+    const token = url.split('#token=')[1] ?? ''
+    expect(token.length).toBeGreaterThan(40)
+    const { page, requests, problems, close } = await openPage(url)
+    await page.locator('.cards').waitFor()
+    const seen = await page.evaluate(
+      `({ href: location.href, state: history.state, length: history.length, referrer: document.referrer,
+          local: JSON.stringify(localStorage), cookie: document.cookie, html: document.documentElement.outerHTML,
+          session: Object.values(sessionStorage) })`,
+    )
+    const { session, ...rest } = seen as { session: string[] }
+    expect(session).toContain(token)
+    expect(JSON.stringify(rest)).not.toContain(token)
+    expect(rest).toMatchObject({ href: `${admin}/`, cookie: '', state: null })
+    // Going back does not bring it back.
+    await page.goto(`${admin}/#keys`)
+    await page.goBack()
+    expect(page.url()).not.toContain('token')
+    const sent = requests.filter(request => !request.startsWith('data:'))
+    expect(sent.filter(request => !request.startsWith(`${admin}/`))).toEqual([])
+    expect(sent.filter(request => request.includes(token) && request !== url)).toEqual([])
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('missing: a calm page says to run proxylist console, and takes the link', async () => {
+    const { url, admin } = await startSample()
+    const { page, problems, close } = await openPage(`${admin}/#plans`)
+    await heading(page, 'Open the console').waitFor()
+    expect(await page.locator('pre').textContent()).toBe('proxylist console')
+    expect(await violationsOf(page)).toEqual([])
+    expect(problems).toEqual([])
+    await page.getByLabel('Or paste the link').fill(` ${url}\n`)
+    await page.keyboard.press('Enter')
+    await heading(page, 'Plans').waitFor()
+    await close()
+  })
+
+  test('wrong: the sentence of the server, and the field again', async () => {
+    const { admin } = await startSample()
+    const { page, close } = await openPage(`${admin}/#token=wrong`)
+    expect(await page.getByRole('alert').textContent()).toContain('proxylist console')
+    expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('the token, while the console is open', () => {
+  test('ends: the console asks for the new one and goes on where it was', async () => {
+    const { url, signIn } = await startSample()
+    const { page, close } = await openPage(url)
+    await page.locator('.cards').waitFor()
+    const next = await signIn()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await page.getByRole('alert').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain('not valid')
+    await page.getByLabel('Or paste the link').fill(next)
+    await page.getByRole('button', { name: 'Open' }).click()
+    await heading(page, 'Keys').waitFor()
+    await close()
+  })
+
+  test('is forgotten when the operator signs out', async () => {
+    const { url } = await startSample()
+    const { page, close } = await openPage(url)
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await heading(page, 'Open the console').waitFor()
+    expect(await page.evaluate('sessionStorage.length')).toBe(0)
+    await close()
+  })
+})
+
+test('the console has at most 60 KB of script and 8 KB of style, compressed', () => {
+  const sizeOf = (ending: string): number =>
+    CONSOLE.filter(({ name }) => name.endsWith(ending))
+      .map(({ gzip }) => Buffer.from(gzip, 'base64').length)
+      .reduce((a, b) => a + b, 0)
+  expect(sizeOf('.js')).toBeGreaterThan(0)
+  expect(sizeOf('.js')).toBeLessThanOrEqual(60_000)
+  expect(sizeOf('.css')).toBeLessThanOrEqual(8000)
+})
