@@ -45,6 +45,7 @@ const LAYERS = [
   ['config', 'import'],
   ['metrics'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite', 'web'],
+  ['wiring'],
   ['app.ts'],
   ['cli'],
   ['bootstrap.ts', 'main.ts'],
@@ -66,7 +67,7 @@ describe('arrows run down only', () => {
     })
   }
 
-  test('no technology imports another: app.ts joins them', () => {
+  test('no technology imports another: wiring/ joins them', () => {
     const technologies = ['admin', 'cli', 'http', 'postgres', 'sqlite', 'web']
     const crossing = SOURCES.filter(({ name }) => technologies.includes(placeOf(name))).flatMap(
       source =>
@@ -74,7 +75,7 @@ describe('arrows run down only', () => {
           .filter(
             path => technologies.includes(placeOf(path)) && placeOf(path) !== placeOf(source.name),
           )
-          .map(path => `src/${source.name} must not import src/${path}; go through app.ts`),
+          .map(path => `src/${source.name} must not import src/${path}; go through wiring/`),
     )
     expect(crossing).toEqual([])
   })

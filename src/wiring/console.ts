@@ -1,0 +1,128 @@
+/** Owns the wiring of the admin listener: console, metrics and what they read of the service. */
+import { join } from 'node:path'
+import { createAuthThrottle, type Later, timerLater } from '../access/auth-throttle.ts'
+import type { Registry } from '../access/store.ts'
+import { HISTORY_FILE, openHistory } from '../admin/history.ts'
+import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from '../admin/import.ts'
+import { keyRoutes } from '../admin/keys.ts'
+import type { LogTap } from '../admin/log-tap.ts'
+import { createOverview } from '../admin/overview.ts'
+import { planRoutes } from '../admin/plans.ts'
+import { ok } from '../admin/route.ts'
+import { createAdmin } from '../admin/server.ts'
+import { newToken, storeToken } from '../admin/token.ts'
+import type { Listen } from '../config/parsers.ts'
+import type { Settings } from '../config/settings.ts'
+import { type Listening, listen } from '../http/listen.ts'
+import { PAGE_FIELDS, servePage } from '../http/routes/pages.ts'
+import { describeState } from '../import/feeds/store.ts'
+import { type Clock, stopwatch } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import { METRICS_TYPE } from '../metrics/family.ts'
+import type { Observed } from '../metrics/observed.ts'
+import { createTiming, type Timing } from '../metrics/process.ts'
+import { sqliteVersion } from '../sqlite/database.ts'
+import { giveToOwner } from '../sqlite/database-files.ts'
+import { lockPlace } from '../sqlite/file-lock.ts'
+import type { App } from './service.ts'
+
+/** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
+export function createMetrics(
+  { counted }: App,
+  observed: Observed,
+  clock: Clock,
+  timing: Timing | null = null,
+) {
+  const load = async (): Promise<() => Promise<string>> => {
+    const { createMetricsText } = await import('../metrics/text.ts')
+    return createMetricsText({
+      ...{ counted, observed, clock, sqliteVersion: sqliteVersion() },
+      timing: timing ?? createTiming(),
+    })
+  }
+  let loaded: ReturnType<typeof load> | null = null
+  return async (): Promise<string> => {
+    loaded ??= load()
+    return (await loaded)()
+  }
+}
+
+/** What the console shows and changes, besides the service. */
+export type ConsoleParts = {
+  app: App
+  registry: Registry
+  observed: Observed
+  tap: LogTap
+  settings: Settings<'data' | 'metricsOpen'>
+  /** Imports what was uploaded; `null` where the list cannot be changed. */
+  runImport: ImportParts['run']
+  clock: Clock
+  log: Log
+  later?: Later
+}
+
+export type Console = ReturnType<typeof createConsole>
+
+/** Creates the admin listener, not listening yet; `tick` is to be called every second. */
+export function createConsole(parts: ConsoleParts) {
+  const { app, registry, observed, tap, settings, clock, log, later = timerLater } = parts
+  const { data: dir, metricsOpen } = settings
+  const file = join(dir, HISTORY_FILE)
+  const history = openHistory({
+    ...{ file, adopt: giveToOwner, say: log.say },
+    lock: () => lockPlace(file, 0),
+  })
+  const overview = createOverview({
+    ...{ history, observed, clock, elapsedMs: stopwatch() },
+    ...{ traffic: app.traffic, problem: app.problem, keys: registry.keys.count },
+    rssBytes: () => process.memoryUsage.rss(),
+  })
+  const imports = createImports({ dir, run: parts.runImport })
+  const throttle = createAuthThrottle(later)
+  const writeMetrics = createMetrics(app, observed, clock)
+  const { handle } = createAdmin({
+    ...{ dir, metricsOpen, throttle, clock, log, fields: PAGE_FIELDS },
+    pages: servePage(async () => (await import('../web/files.ts')).CONSOLE),
+    metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
+    routes: {
+      '/console/overview': { GET: async () => ok(await overview.read()) },
+      ...keyRoutes(registry),
+      ...planRoutes(registry),
+      '/console/feeds': { GET: () => ok({ feeds: observed.feeds().map(describeState) }) },
+      '/console/log': {
+        GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal) }),
+      },
+      ...imports.routes,
+    },
+  })
+  return {
+    handle,
+    tick: overview.tick,
+    /** Starts listening at an address, which on a unix socket is for its owner only. */
+    async listen(address: Listen) {
+      let where = address
+      const service: Listening = {
+        server: null,
+        fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
+      }
+      const { server, at, shown } = await listen(
+        ...([service, { listen: address, socketMode: 0o600 }, UPLOAD_BYTES_MAX] as const),
+      )
+      where = at
+      return { server, shown }
+    },
+    /** Ends streams, imports and delays, and what is kept of the last hours. */
+    close(): void {
+      throttle.release()
+      tap.close()
+      imports.close()
+      history.close()
+    },
+  }
+}
+
+/** Makes a token for the console of `dir`, and says whether there was one, which ends. */
+export function makeToken(dir: string): { token: string; hadOne: boolean } {
+  const token = newToken()
+  return { token, hadOne: storeToken(dir, token, giveToOwner) }
+}

@@ -1,0 +1,143 @@
+/** Owns the wiring of the service, which `serve` and every test that sends requests share. */
+import { createAccess } from '../access/access.ts'
+import { createAuthThrottle, type Later, timerLater } from '../access/auth-throttle.ts'
+import type { KeyReader, UsageStore } from '../access/store.ts'
+import { createAdmissions, createHandler } from '../api/handler.ts'
+import { createQueryReader } from '../api/query.ts'
+import { createResponseCache } from '../api/response-cache.ts'
+import type { AnswerStreamer } from '../api/streaming.ts'
+import type { Settings } from '../config/settings.ts'
+import { VERSION } from '../config/version.ts'
+import { createHttpApp } from '../http/app.ts'
+import { createClientIp } from '../http/client-ip.ts'
+import { listen } from '../http/listen.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Log } from '../lib/log.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { createCounters, type Traffic } from '../metrics/traffic.ts'
+import type { Lang } from '../proxies/proxy.ts'
+import { createStatsCache } from '../proxies/stats/cache.ts'
+import type { ProxyReader, StatsSource } from '../proxies/store.ts'
+
+/** What the service reads and writes. */
+export type AppStores = {
+  keys: KeyReader
+  usage: UsageStore
+  proxies: ProxyReader
+  /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
+  streamer: AnswerStreamer | null
+  stats: StatsSource
+}
+
+export type AppSettings = Settings<
+  'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
+>
+
+export type App = ReturnType<typeof createApp>
+
+/** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
+function documentsOf({ errors, page, providerService: provider, publicStats: stats }: AppSettings) {
+  const document = async (lang: Lang) => {
+    const { createDocument } = await import('../api/openapi/document.ts')
+    return createDocument({ version: VERSION, provider, errors, stats, lang })
+  }
+  const openapi = async (): Promise<string> => JSON.stringify(await document('en'))
+  if (page === 'off') return { openapi, docs: null, pages: null }
+  const load = () => import('../web/files.ts')
+  return {
+    openapi,
+    docs: async (lang: Lang): Promise<string> => {
+      const { docsPage } = await import('../web/docs/page.ts')
+      return docsPage(await document(lang), lang, (await load()).DOCS)
+    },
+    pages: async () => {
+      const { PAGE, DOCS } = await load()
+      return [...PAGE, ...DOCS.filter(({ name }) => !name.endsWith('.html'))]
+    },
+  }
+}
+
+/** Creates the service on open stores, not listening yet. `later` ends delays of refusals. */
+export function createApp(
+  stores: AppStores,
+  settings: AppSettings,
+  clock: Clock,
+  log: Log,
+  later: Later = timerLater,
+) {
+  const { keys, usage, proxies, streamer } = stores
+  const { cacheBytes, cors, errors, providerService: provider, trustProxy } = settings
+  const cache = createResponseCache({ reader: proxies, streamer, provider, bytesMax: cacheBytes })
+  const access = createAccess(keys, usage)
+  const throttle = createAuthThrottle(later)
+  const counters = createCounters()
+  const admissions = createAdmissions()
+  const probes: readonly (readonly [problem: string, probe: () => Awaitable<void>])[] = [
+    ['the list cannot be read', () => void [proxies.version(), proxies.isEmpty()]],
+    ['requests cannot be counted', () => usage.probe()],
+  ]
+  const http = createHttpApp({
+    handle: createHandler({
+      access,
+      readQuery: createQueryReader(provider),
+      cache,
+      clock,
+      admissions,
+    }),
+    access,
+    usage,
+    cache,
+    async probe() {
+      for (const [, probe] of probes) await probe()
+    },
+    clock,
+    log,
+    errors,
+    clientIp: createClientIp(trustProxy),
+    throttle,
+    counters,
+    note: usage.note,
+    cors,
+    stats: readerOfStats(stores, settings),
+    ...documentsOf(settings),
+  })
+  return {
+    /** Answers a request in process, without a network. */
+    handle: (request: Request): Promise<Response> => Promise.resolve(http.service.handle(request)),
+    /** Starts listening; returns the address to show and the running server, see `listen`. */
+    listen: (settings: Settings<'listen' | 'socketMode'>) => listen(http.service, settings),
+    /** Sends every delayed refusal now, and stops delaying them. */
+    releaseDelayed: throttle.release,
+    /** Refuses the answers that wait for their turn, and those that would from now on. */
+    refuseWaiting: (): void => streamer?.refuseWaiting(),
+    /** What is counted of requests, for the metrics. */
+    counted: { traffic: counters.all, admissions, cacheCounts: cache.counts },
+    /** The requests of the list since the start. */
+    traffic: (): Traffic => counters.traffic('/api'),
+    /** Why requests cannot be answered, as a sentence without names of files; `null`: they can. */
+    async problem(): Promise<string | null> {
+      for (const [problem, probe] of probes) {
+        const failure = await Promise.resolve()
+          .then(probe)
+          .then(
+            () => null,
+            () => problem,
+          )
+        if (failure !== null) return failure
+      }
+      return null
+    },
+    /** Writes the log lines of requests whose connections were closed before they were done. */
+    logUnfinished: http.logUnfinished,
+  }
+}
+
+/** What `/stats` says of the list, `null` for nothing. */
+function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {
+  const { publicStats: part, providerService: provider } = settings
+  if (part === 'off') return null
+  return createStatsCache(
+    nowMs => stats.make({ nowMs, version: VERSION, part, provider }),
+    proxies.version,
+  )
+}
