@@ -7,7 +7,9 @@ import { refTo, type Schema } from './schema.ts'
 import { DOCUMENT_TEXTS } from './texts/document.ts'
 import { ERROR_MEMBER_TEXTS, ERROR_TEXTS } from './texts/errors.ts'
 import {
+  CUBE_TEXTS,
   ENVELOPE_TEXTS,
+  HISTOGRAM_TEXTS,
   KEY_TEXTS,
   LIMIT_TEXTS,
   STATS_TEXTS,
@@ -20,6 +22,7 @@ const BOOLEAN: Schema = { type: 'boolean' }
 const COUNT: Schema = { type: 'integer', minimum: 0 }
 const INSTANT: Schema = { type: 'string', format: 'date-time' }
 const COUNTS: Schema = { type: 'array', items: COUNT }
+const NUMBERS: Schema = { type: 'array', items: { type: 'number' } }
 const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
 
 type Members = { readonly [name: string]: Schema }
@@ -149,7 +152,15 @@ function statsSchemas(part: 'full' | 'totals', provider: string, say: Say) {
   const dimensionTexts = Object.fromEntries(
     Object.entries(STATS_TEXTS).map(([name, text]) => [name.replace('dimensions.', ''), text]),
   )
-  const cube = whole(say(STATS_TEXTS.cube), Object.fromEntries(columns.map(name => [name, COUNTS])))
+  const ofServices = Object.fromEntries(services.map(name => [name, CUBE_TEXTS.service]))
+  const cube = whole(
+    say(STATS_TEXTS.cube),
+    described(
+      Object.fromEntries(columns.map(name => [name, COUNTS])),
+      { ...CUBE_TEXTS, ...ofServices },
+      say,
+    ),
+  )
   const cities = { type: 'array', items: whole(say(DOCUMENT_TEXTS['schema.City']), city) }
   const histogram = refTo('Histogram')
   const members = {
@@ -168,10 +179,10 @@ function statsSchemas(part: 'full' | 'totals', provider: string, say: Say) {
   }
   return {
     Stats: whole(say(DOCUMENT_TEXTS['schema.Stats']), described(members, STATS_TEXTS, say)),
-    Histogram: whole(say(DOCUMENT_TEXTS['schema.Histogram']), {
-      edges: { type: 'array', items: { type: 'number' } },
-      counts: COUNTS,
-    }),
+    Histogram: whole(
+      say(DOCUMENT_TEXTS['schema.Histogram']),
+      described({ edges: NUMBERS, counts: COUNTS }, HISTOGRAM_TEXTS, say),
+    ),
   }
 }
 

@@ -99,12 +99,18 @@ export const parameterRows = (all: readonly Parameter[], words: Words): Html =>
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\b\d+(?:\.\d+)?\b)/g
 
+/** An array of texts and numbers alone, as indented JSON has it. */
+const PLAIN_ARRAY = /\[\s*(?:(?:"(?:[^"\\]|\\.)*"|-?[\d.]+),?\s*)+\]/g
+const LINE_MAX = 72
+function inOneLine(array: string): string {
+  const items = (JSON.parse(array) as unknown[]).map(item => JSON.stringify(item))
+  const line = `[${items.join(', ')}]`
+  return line.length > LINE_MAX ? array : line
+}
+
 /** JSON with its names, texts and words marked. */
 export function jsonCode(value: unknown): Html {
-  const text = JSON.stringify(value, null, 2).replace(
-    /\[\s*((?:-?[\d.]+,?\s*)+)\]/g,
-    (_, list) => `[${String(list).replace(/\s+/g, ' ').trim()}]`,
-  )
+  const text = JSON.stringify(value, null, 2).replace(PLAIN_ARRAY, inOneLine)
   let written = ''
   let end = 0
   for (const match of text.matchAll(TOKEN)) {

@@ -165,7 +165,7 @@ ${rows(
     id: idOf('error', name),
     name,
     about: html`<span class="status">${code['x-enumStatuses']?.[name] ?? ''}</span>`,
-    says: html`<p>${prose(when)}</p><p class="values" lang="en"><samp>${messages.get(name) ?? null}</samp></p>`,
+    says: html`<p>${prose(when)}</p>${messages.has(name) && html`<p class="values" lang="en"><samp>${messages.get(name) ?? null}</samp></p>`}`,
   })),
 )}
 <h3 id="error-body">${words.errorBody}</h3>

@@ -95,6 +95,26 @@ export const STATS_TEXTS = {
   'dimensions.services': ['The services.', 'Сервисы.'],
 } as const satisfies { [name: string]: Text }
 
+export const CUBE_TEXTS = {
+  type: ['Positions in `dimensions.type`.', 'Позиции в `dimensions.type`.'],
+  anon: ['Positions in `dimensions.anon`.', 'Позиции в `dimensions.anon`.'],
+  country: ['Positions in `dimensions.country`.', 'Позиции в `dimensions.country`.'],
+  age: ['Positions in `dimensions.age`.', 'Позиции в `dimensions.age`.'],
+  count: ['Proxies of the cell, at least five.', 'Прокси в ячейке, не меньше пяти.'],
+  service: ['With how many of them it works.', 'Со сколькими из них он работает.'],
+} as const satisfies { [name: string]: Text }
+
+export const HISTOGRAM_TEXTS = {
+  edges: [
+    'Bounds, from the lowest on: one more than counts.',
+    'Границы по возрастанию: на одну больше, чем количеств.',
+  ],
+  counts: [
+    'How many proxies lie between two of them.',
+    'Сколько прокси лежит между двумя соседними.',
+  ],
+} as const satisfies { [name: string]: Text }
+
 export const HEADER_TEXTS = {
   'X-Request-Id': [
     'Names the request for the operator of the service.',
