@@ -97,8 +97,8 @@ describe('counts that the statistics cannot give exactly', () => {
 
   const small = statsOf(LIST)
   test('are at least so many when merged countries may hold more', () => {
-    const { matches, bound } = facetsOf(small, { country: 'de' })
-    const really = LIST.filter(passes({ country: 'de' })).length
+    const { matches, bound } = facetsOf(small, { country: 'us' })
+    const really = LIST.filter(passes({ country: 'us' })).length
     expect(bound).toBe('least')
     expect(matches).toBeLessThanOrEqual(really)
   })

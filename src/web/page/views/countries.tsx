@@ -31,6 +31,9 @@ function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Op
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
 
+const isUncounted = ({ counted = '' }: Option, whole: Facets | null): boolean =>
+  whole !== null && !whole.country.has(counted)
+
 const matches = ({ value, label }: Option, find: string): boolean =>
   find === '' || value === find || label.toLowerCase().includes(find)
 
@@ -66,7 +69,12 @@ export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
   const isExcept = choice.country_mode === 'except'
   const counts = facets?.country ?? null
   const all = useMemo(() => optionsOf(whole?.country ?? null, chosen, say), [whole, chosen, say])
-  const listed = all.filter(option => matches(option, find.trim().toLowerCase()))
+  const wanted = find.trim().toLowerCase()
+  // Without a count of their own, hundreds of countries are not worth a press of Tab each: a search
+  // finds them.
+  const listed = all
+    .filter(option => matches(option, wanted))
+    .map(option => ({ ...option, isAside: wanted === '' && isUncounted(option, whole) }))
   const end = (
     <Radios
       name="country_mode"

@@ -10,6 +10,8 @@ export type Option = {
   hint?: string | undefined
   /** A short name before it, such as the code of a country. */
   tag?: string
+  /** Whether Tab skips it while it is not chosen. */
+  isAside?: boolean
   /** What the statistics call it; by default `value`. */
   counted?: string
 }
@@ -44,6 +46,9 @@ export function Options({ name, options, counts, value, choose, say, scale }: Op
                 name={name}
                 value={option.value}
                 checked={chosen.includes(option.value)}
+                tabIndex={
+                  option.isAside === true && !chosen.includes(option.value) ? -1 : undefined
+                }
                 onChange={() => choose(toggled(value, option.value))}
               />
               <span class="option-name">
