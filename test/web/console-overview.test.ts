@@ -55,6 +55,25 @@ describe.if(HAS_BROWSER)('the overview', () => {
     expect(problems).toEqual([])
     await close()
   })
+
+  test('shows the first minute of a server that was just started', async () => {
+    const { url } = await startSample()
+    const { page, problems, close } = await openPrepared(url, each => withHistory(each, {}, 1))
+    await page.locator('.chart canvas').first().waitFor()
+    // The colour of p99, which is nothing but a point.
+    const pixels = await page.evaluate(
+      `(() => {
+        const canvas = document.querySelectorAll('.chart canvas')[1]
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+        const columns = new Set()
+        for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 60) columns.add((i / 4) % canvas.width)
+        return columns.size
+      })()`,
+    )
+    expect(pixels as number).toBeGreaterThanOrEqual(2)
+    expect(problems).toEqual([])
+    await close()
+  })
 })
 
 describe.if(HAS_BROWSER)('the overview, as time passes', () => {

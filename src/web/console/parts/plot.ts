@@ -100,7 +100,7 @@ export function makePlot(place: HTMLElement, options: Options): Plot {
         sync: { key: 'console' },
       },
       scales: {
-        x: { time: true, range: (_, first, last) => spanOf(first, last) },
+        x: { time: true, range: ({ data: [at] }) => spanOf(at[0] ?? 0, at.at(-1) ?? 0) },
         y: { range: (_, __, most) => [0, ticksUpTo(most).at(-1) ?? 1] },
       },
       series: seriesOf(options, colour),
