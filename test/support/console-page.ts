@@ -36,12 +36,16 @@ export async function openPrepared(url: string, prepare: (page: Page) => Promise
   return opened
 }
 
-/** What the server answers, with a history of a day that has a gap of two hours. */
-export async function withHistory(page: Page, change: Partial<Overview> = {}): Promise<void> {
+/** What the server answers, with a history of a day (or of `points` minutes) that has a gap of two hours. */
+export async function withHistory(
+  page: Page,
+  change: Partial<Overview> = {},
+  points = 1440,
+): Promise<void> {
   await page.route('**/console/overview', async route => {
     const overview = (await (await route.fetch()).json()) as Overview
     const end = Math.floor(Date.parse(overview.now) / 60_000) * 60
-    const at = Array.from({ length: 1440 }, (_, n) => end - (1439 - n) * 60)
+    const at = Array.from({ length: points }, (_, n) => end - (points - 1 - n) * 60)
     const series = (n: number) => at.map((_, i) => (i >= 600 && i < 720 ? null : n + (i % 7)))
     const history = {
       ...{ every_seconds: 60, at, ok: series(300), not_found: series(50), rejected: series(5) },

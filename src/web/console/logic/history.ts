@@ -118,6 +118,11 @@ export function sparkPaths(
       run.push([round(index * step), round(height - 1 - (value / most) * (height - 3))])
     }
   }
+  // A single point is as wide as the distance to the next one would be.
+  for (const points of runs) {
+    const [[x, y] = [0, 0], next] = points
+    if (next === undefined) points.push([round(Math.min(width, x + step)), y])
+  }
   const trace = (points: readonly (readonly number[])[]): string =>
     `M${points.map(point => point.join(' ')).join('L')}`
   const line = runs.map(trace).join('')
@@ -127,13 +132,44 @@ export function sparkPaths(
   return { line, area }
 }
 
-/** The least round number from which all of a chart can be seen. */
-export function roundUp(n: number): number {
-  if (n <= 0) return 1
-  const power = 10 ** Math.floor(Math.log10(n))
-  const factor = [1, 1.5, 2, 3, 4, 5, 6, 8].find(each => each * power >= n) ?? 10
-  return factor * power
+/** Round numbers from 1 to 10, and in how many parts an axis up to each is divided. */
+const ROUND = [
+  [1, 5],
+  [1.5, 3],
+  [2, 4],
+  [3, 3],
+  [4, 4],
+  [5, 5],
+  [6, 3],
+  [8, 4],
+  [10, 5],
+] as const
+
+/** The numbers of an axis from 0 up to the least round number from which all can be seen. */
+export function ticksUpTo(most: number): number[] {
+  const power = most > 0 ? 10 ** Math.floor(Math.log10(most)) : 1
+  const [factor, parts] = ROUND.find(([each]) => each * power >= most) ?? [10, 5]
+  return Array.from({ length: parts + 1 }, (_, index) => (factor * power * index) / parts)
 }
+
+/** Places of values without a neighbour: a line needs two of them. */
+export const lonely = (values: Values): number[] =>
+  values.flatMap((value, index) => {
+    const hasNeighbour = [index - 1, index + 1].some(each => (values[each] ?? null) !== null)
+    return value === null || hasNeighbour ? [] : [index]
+  })
+
+const HOUR_SECONDS = 3600
+
+/** What a chart shows of time: the last day, or what is known of it, an hour at least. */
+export const spanOf = (first: number, last: number): [from: number, to: number] => [
+  Math.max(last - 24 * HOUR_SECONDS, Math.min(first, last - HOUR_SECONDS)),
+  last,
+]
+
+/** A chart of hours has a point for each minute, one of a day for five: more are noise. */
+export const pointSeconds = (first: number, last: number): number =>
+  last - first <= 4 * HOUR_SECONDS ? 60 : 300
 
 /** The last value that is there, or `null`. */
 export const latest = (values: Values): number | null =>

@@ -12,6 +12,7 @@ import {
   latest,
   type Merge,
   mean,
+  pointSeconds,
   stack,
   withGaps,
 } from '../logic/history.ts'
@@ -20,8 +21,6 @@ import { makePlot, type Plot, useLook } from './plot.ts'
 /** A series; `merge` makes one point of several, else their mean is drawn. */
 export type Line = { name: string; tone: string; values: Values; merge?: Merge }
 
-/** A chart has a point for so many seconds: more of them are noise on a screen. */
-const POINT_SECONDS = 300
 const HOUR_SECONDS = 3600
 
 type Props = {
@@ -40,7 +39,7 @@ export function TimeChart({ title, unit, at, everySeconds, lines, isStacked, sho
   const { words, clock } = speech
   const [cursor, setCursor] = useState<number | null>(null)
   const data = useMemo(() => {
-    const step = Math.max(POINT_SECONDS, everySeconds)
+    const step = Math.max(pointSeconds(at[0] ?? 0, at.at(-1) ?? 0), everySeconds)
     const exact = { at, series: lines.map(({ values }) => values) }
     const merges = lines.map(({ merge }) => merge ?? mean)
     const known = withGaps(coarsen(exact, step, merges), step)

@@ -1,10 +1,10 @@
 /** Owns uPlot: colours of the style sheet on a canvas, axes, a cursor that all charts share. */
 import { useEffect, useState } from 'preact/hooks'
 import uPlot from 'uplot'
-import { roundUp } from '../logic/history.ts'
+import type { Values } from '../client/wire.ts'
+import { lonely, spanOf, ticksUpTo } from '../logic/history.ts'
 
 const HEIGHT = 200
-const DAY_SECONDS = 86_400
 
 export type Plot = {
   show(at: readonly number[], drawn: readonly (readonly (number | null)[])[]): void
@@ -52,12 +52,19 @@ function seriesOf({ tones, isFilled }: Options, colour: (property: string) => st
   const series = tones.map(tone => ({
     stroke: colour(`tone-${tone}`),
     width: 1.5,
-    points: { show: false },
+    points: {
+      ...{ show: true, size: 4, width: 0, fill: colour(`tone-${tone}`) },
+      filter: (plot: uPlot, index: number) => lonely(plot.data[index] as Values),
+    },
     ...(isFilled ? { fill: colour(`area-${tone}`) } : {}),
   }))
   // The highest sum is drawn first, and the others over it.
   return [{}, ...(isFilled ? series.toReversed() : series)]
 }
+
+/** Where numbers are so small that two are written alike, the first one is enough. */
+const withoutRepetition = (texts: readonly string[]): string[] =>
+  texts.map((text, index) => (text === texts[index - 1] ? '' : text))
 
 function axesOf({ show, clock }: Options, colour: (property: string) => string): uPlot.Axis[] {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`
@@ -70,9 +77,10 @@ function axesOf({ show, clock }: Options, colour: (property: string) => string):
     },
     {
       ...common,
-      ...{ grid: { stroke: colour('line'), width: 1 }, space: 34, gap: 8 },
+      ...{ grid: { stroke: colour('line'), width: 1 }, gap: 8 },
+      splits: (_, __, ___, top) => ticksUpTo(top),
       size: (_, values) => Math.max(34, ...(values ?? []).map(text => text.length * 7 + 14)),
-      values: (_, splits) => splits.map(show),
+      values: (_, splits) => withoutRepetition(splits.map(show)),
     },
   ]
 }
@@ -92,8 +100,8 @@ export function makePlot(place: HTMLElement, options: Options): Plot {
         sync: { key: 'console' },
       },
       scales: {
-        x: { time: true, range: (_, __, last) => [last - DAY_SECONDS, last] },
-        y: { range: (_, __, most) => [0, roundUp(most)] },
+        x: { time: true, range: ({ data: [at] }) => spanOf(at[0] ?? 0, at.at(-1) ?? 0) },
+        y: { range: (_, __, most) => [0, ticksUpTo(most).at(-1) ?? 1] },
       },
       series: seriesOf(options, colour),
       axes: axesOf(options, colour),

@@ -1,9 +1,9 @@
 /** The overview of the console (contract G3) in a real browser. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { HAS_BROWSER, openPage } from '../support/browser.ts'
-import { openPrepared, startSample, withHistory } from '../support/console-page.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { HAS_BROWSER, openPage } from '../../support/browser.ts'
+import { openPrepared, startSample, withHistory } from '../../support/console-page.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -52,6 +52,25 @@ describe.if(HAS_BROWSER)('the overview', () => {
          return fits && c.width < 800 * devicePixelRatio ? resolve() : requestAnimationFrame(check)
        })())`,
     )
+    expect(problems).toEqual([])
+    await close()
+  })
+
+  test('shows the first minute of a server that was just started', async () => {
+    const { url } = await startSample()
+    const { page, problems, close } = await openPrepared(url, each => withHistory(each, {}, 1))
+    await page.locator('.chart canvas').first().waitFor()
+    // The colour of p99, which is nothing but a point.
+    const pixels = await page.evaluate(
+      `(() => {
+        const canvas = document.querySelectorAll('.chart canvas')[1]
+        const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+        const columns = new Set()
+        for (let i = 0; i < data.length; i += 4) if (data[i + 2] - data[i] > 60) columns.add((i / 4) % canvas.width)
+        return columns.size
+      })()`,
+    )
+    expect(pixels as number).toBeGreaterThanOrEqual(2)
     expect(problems).toEqual([])
     await close()
   })

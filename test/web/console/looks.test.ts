@@ -1,8 +1,8 @@
 /** All views of the console in all looks, by keyboard, in both languages. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../support/browser.ts'
-import { heading, startSample, withHistory } from '../support/console-page.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../../support/browser.ts'
+import { heading, startSample, withHistory } from '../../support/console-page.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -1,9 +1,9 @@
 /** Keys of the console (contract G3) in a real browser, against the real server. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { HAS_BROWSER, openPage } from '../support/browser.ts'
-import { heading, openPrepared, startSample } from '../support/console-page.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { HAS_BROWSER, openPage } from '../../support/browser.ts'
+import { heading, openPrepared, startSample } from '../../support/console-page.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

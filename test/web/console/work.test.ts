@@ -3,9 +3,9 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { HAS_BROWSER, openPage } from '../support/browser.ts'
-import { heading, openPrepared, startConsole, startSample } from '../support/console-page.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { HAS_BROWSER, openPage } from '../../support/browser.ts'
+import { heading, openPrepared, startConsole, startSample } from '../../support/console-page.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 

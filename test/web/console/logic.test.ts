@@ -1,20 +1,23 @@
 /** What the console decides without a browser: series, filters, the log, places, plans, language. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Key, LogEntry } from '../../src/web/console/client/wire.ts'
-import { daysUntil } from '../../src/web/console/logic/days.ts'
+import type { Key, LogEntry } from '../../../src/web/console/client/wire.ts'
+import { daysUntil } from '../../../src/web/console/logic/days.ts'
 import {
   coarsen,
   greatest,
   latest,
+  lonely,
   mean,
-  roundUp,
+  pointSeconds,
+  spanOf,
   sparkPaths,
   stack,
   thin,
+  ticksUpTo,
   withGaps,
-} from '../../src/web/console/logic/history.ts'
-import { ALL_KEYS, type KeyFilter, selectKeys } from '../../src/web/console/logic/keys.ts'
+} from '../../../src/web/console/logic/history.ts'
+import { ALL_KEYS, type KeyFilter, selectKeys } from '../../../src/web/console/logic/keys.ts'
 import {
   append,
   EMPTY_LOG,
@@ -22,12 +25,12 @@ import {
   outcomeOf,
   reopened,
   selectLines,
-} from '../../src/web/console/logic/log.ts'
-import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../src/web/console/logic/plan.ts'
-import { hrefOf, placeOf } from '../../src/web/console/logic/route.ts'
-import { RUSSIAN } from '../../src/web/console/russian.ts'
-import { createConsoleSpeech } from '../../src/web/console/speech.ts'
-import { ENGLISH } from '../../src/web/console/words.ts'
+} from '../../../src/web/console/logic/log.ts'
+import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/logic/plan.ts'
+import { hrefOf, placeOf } from '../../../src/web/console/logic/route.ts'
+import { RUSSIAN } from '../../../src/web/console/russian.ts'
+import { createConsoleSpeech } from '../../../src/web/console/speech.ts'
+import { ENGLISH } from '../../../src/web/console/words.ts'
 
 describe('the series of a chart', () => {
   test('are interrupted where points are missing, and nowhere else', () => {
@@ -76,15 +79,35 @@ describe('the series of a chart', () => {
       }),
     )
   })
+})
 
+describe('charts', () => {
   test.each([
-    [0, 1],
-    [0.32, 0.4],
-    [1, 1],
-    [3.4, 4],
-    [18_400, 20_000],
-    [950, 1000],
-  ])('that reach %p are drawn up to %p', (most, top) => expect(roundUp(most)).toBeCloseTo(top, 9))
+    [0, [0, 0.2, 0.4, 0.6, 0.8, 1]],
+    [0.32, [0, 0.1, 0.2, 0.3, 0.4]],
+    [5, [0, 1, 2, 3, 4, 5]],
+    [18_400, [0, 5000, 10_000, 15_000, 20_000]],
+    [950, [0, 200, 400, 600, 800, 1000]],
+    [1e-3, [0, 2e-4, 4e-4, 6e-4, 8e-4, 1e-3]],
+  ])('that reach %p have an axis with %p', (most, ticks) => {
+    const found = ticksUpTo(most)
+    expect(found).toHaveLength(ticks.length)
+    for (const [index, tick] of ticks.entries()) expect(found[index]).toBeCloseTo(tick, 9)
+  })
+
+  test('show a single point: there is no line to it', () => {
+    expect(lonely([1, null, 2, 3, null, null, 4])).toEqual([0, 6])
+    expect(lonely([5])).toEqual([0])
+    expect(lonely([])).toEqual([])
+  })
+
+  test('show the last day, or the hours that are known, with more points for fewer hours', () => {
+    const day = 86_400
+    expect(spanOf(0, 2 * day)).toEqual([day, 2 * day])
+    expect(spanOf(day, day)).toEqual([day - 3600, day])
+    expect(spanOf(day - 7200, day)).toEqual([day - 7200, day])
+    expect([pointSeconds(0, 3600), pointSeconds(0, day)]).toEqual([60, 300])
+  })
 
   test('have the last value that is known', () => {
     expect(latest([1, 2, null])).toBe(2)
@@ -98,6 +121,10 @@ describe('a sparkline', () => {
     expect(line.match(/M/g)).toHaveLength(2)
     expect(area.match(/Z/g)).toHaveLength(2)
     expect(line).not.toContain('NaN')
+  })
+
+  test('shows the first point of a server that was just started', () => {
+    expect(sparkPaths([5], 40, 30).line).toBe('M0 2L40 2')
   })
 
   test('draws nothing of nothing', () => {

@@ -1,9 +1,9 @@
 /** The token of the console (contract G3) in a real browser, and the size of the console. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { CONSOLE } from '../../src/web/files.ts'
-import { HAS_BROWSER, openPage, violationsOf } from '../support/browser.ts'
-import { heading, startSample } from '../support/console-page.ts'
-import { cleanUp } from '../support/temporary.ts'
+import { CONSOLE } from '../../../src/web/files.ts'
+import { HAS_BROWSER, openPage, violationsOf } from '../../support/browser.ts'
+import { heading, startSample } from '../../support/console-page.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
