@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { bundle } from '../../../src/web/bundle.ts'
 import { HAS_BROWSER, keepScreenshot, violationsOf } from '../../support/browser.ts'
+import { countedList, statisticsOf } from '../../support/list-statistics.ts'
 import { countOn, openAt, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { countedList, statisticsOf } from './list-statistics.ts'
 
 afterAll(cleanUp)
 

@@ -34,8 +34,26 @@ export type Stats = {
   hidden: number
   /** `null` where the service shows totals only. */
   counted: { dimensions: Dimensions; cube: Cube } | null
-  histograms: { [N in 'ping' | 'speed' | 'works']: Histogram | null }
+  histograms: { ping: Histogram | null; speed: Histogram | null; works: Histogram | null }
   cities: City[]
+}
+
+/** The filters that histograms are about. */
+export type Limited = keyof Stats['histograms']
+
+/**
+ * Whether a limit lets values of a column through. A value that equals an edge is counted on the side
+ * that a limit there lets through (F4); the last edge may be a value itself.
+ */
+export function columnPasses(
+  name: Limited,
+  { edges, counts }: Histogram,
+  i: number,
+  limit: number,
+): boolean {
+  const [from, to] = [edges[i] ?? 0, edges[i + 1] ?? Number.POSITIVE_INFINITY]
+  if (name === 'ping') return i === 0 || from < limit
+  return i === counts.length - 1 ? to >= limit : to > limit
 }
 
 /** The country of cells that were merged, and the one of proxies whose place is unknown. */
@@ -60,8 +78,8 @@ function readHistogram(value: unknown): Histogram | null {
 function readCounted({ dimensions, cube }: Json): Stats['counted'] {
   const d = object(dimensions)
   const c = object(cube)
+  if (!Array.isArray(c.count)) return null
   const count = numbers(c.count)
-  if (count.length === 0) return null
   const services = strings(d.services)
   const columns = {
     ...{ type: numbers(c.type), anon: numbers(c.anon), country: numbers(c.country) },
@@ -73,20 +91,18 @@ function readCounted({ dimensions, cube }: Json): Stats['counted'] {
   return { dimensions: { ...named, age: numbers(d.age), services }, cube: columns }
 }
 
-/** When the statistics were made: Unix seconds, or ISO 8601. */
-function readInstant(value: unknown): number | null {
-  if (typeof value === 'number') return value
-  const ms = typeof value === 'string' ? Date.parse(value) : Number.NaN
-  return Number.isNaN(ms) ? null : ms / 1000
-}
-
 /** The statistics that a document holds; `null` when it is none. */
 export function readStats(document: unknown): Stats | null {
   if (!isObject(document) || typeof document.total !== 'number') return null
   const { at, total, hidden, histograms, cities } = document
   const { ping, speed, works } = object(histograms)
   return {
-    ...{ at: readInstant(at), total, hidden: number(hidden), counted: readCounted(document) },
+    ...{
+      at: typeof at === 'number' ? at : null,
+      total,
+      hidden: number(hidden),
+      counted: readCounted(document),
+    },
     histograms: {
       ...{ ping: readHistogram(ping), speed: readHistogram(speed), works: readHistogram(works) },
     },
