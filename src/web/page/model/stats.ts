@@ -2,7 +2,8 @@
  * Owns the statistics document (contract F4): its shape, reading it, and what the page knows of it
  * at a time. Pure: who fetches it is in `service.ts`.
  */
-export type Histogram = { edges: number[]; counts: number[] }
+import type { Histogram, StatsCity } from '../../../proxies/stats/document.ts'
+import { isObject, type Json, list, number, numbers, object, strings, text } from './json.ts'
 
 /** Columns of one length: positions in the dimensions, a count, and how many have each service. */
 export type Cube = {
@@ -25,8 +26,6 @@ export type Dimensions = {
   services: string[]
 }
 
-export type City = { city: string; city_en: string; country: string; count: number }
-
 export type Stats = {
   /** Unix seconds; `null` when the document does not say. */
   at: number | null
@@ -35,7 +34,7 @@ export type Stats = {
   /** `null` where the service shows totals only. */
   counted: { dimensions: Dimensions; cube: Cube } | null
   histograms: { ping: Histogram | null; speed: Histogram | null; works: Histogram | null }
-  cities: City[]
+  cities: StatsCity[]
 }
 
 /** The filters that histograms are about. */
@@ -59,15 +58,6 @@ export function columnPasses(
 /** The country of cells that were merged, and the one of proxies whose place is unknown. */
 export const MERGED = '--'
 export const UNKNOWN_PLACE = ''
-
-type Json = { readonly [name: string]: unknown }
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null
-const object = (value: unknown): Json => (isObject(value) ? value : {})
-const numbers = (value: unknown): number[] =>
-  Array.isArray(value) ? value.filter(item => typeof item === 'number') : []
-const strings = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter(item => typeof item === 'string') : []
-const number = (value: unknown): number => (typeof value === 'number' ? value : 0)
 
 function readHistogram(value: unknown): Histogram | null {
   const edges = numbers(object(value).edges)
@@ -106,9 +96,12 @@ export function readStats(document: unknown): Stats | null {
     histograms: {
       ...{ ping: readHistogram(ping), speed: readHistogram(speed), works: readHistogram(works) },
     },
-    cities: (Array.isArray(cities) ? cities : []).filter(isObject).map(city => ({
-      ...{ city: String(city.city ?? ''), city_en: String(city.city_en ?? '') },
-      ...{ country: String(city.country ?? ''), count: number(city.count) },
-    })),
+    cities: list(cities).map(each => {
+      const { city, city_en, country, count } = object(each)
+      return {
+        ...{ city: text(city), city_en: text(city_en) },
+        ...{ country: text(country), count: number(count) },
+      }
+    }),
   }
 }

@@ -2,9 +2,11 @@
  * Owns a limit of a measured value: a slider below the distribution that it cuts, and a field that
  * takes any number.
  */
+
+import type { Histogram } from '../../../proxies/stats/document.ts'
 import { fill } from '../../shared/speech.ts'
 import { isInvalid } from '../model/query.ts'
-import { columnPasses, type Histogram, type Limited } from '../model/stats.ts'
+import { columnPasses, type Limited } from '../model/stats.ts'
 import type { Say } from '../words/say.ts'
 
 type LimitProps = {
