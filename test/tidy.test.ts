@@ -129,7 +129,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     'reading a clock',
     /Date\.now\(|new Date\(\)|performance\.now\(/,
     'lib/clock.ts',
-    'web/shared/clock.ts', // a browser has no files, which lib/clock.ts reads
+    'web/shared/clock.ts',
   ],
   ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts'],
   [

@@ -1,4 +1,7 @@
-/** Owns reading the browser's clock. */
+/** Owns the clocks of pages. */
+
+/** Milliseconds since the page began; never steps back. */
+export const nowMs = (): number => performance.now()
 
 /** The current instant in Unix milliseconds, as far as the browser's clock is right. */
-export const nowMs = (): number => Date.now()
+export const unixMs = (): number => Date.now()

@@ -1,6 +1,6 @@
 /** Owns values that are asked for again and again while the tab is visible, as hooks. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { nowMs } from '../../shared/clock.ts'
+import { unixMs } from '../../shared/clock.ts'
 
 /** A value as it was last answered, and why it is not newer. */
 export type Live<T> = {
@@ -52,7 +52,7 @@ export function useLive<T>(
     controller.current = mine
     try {
       const value = await load(mine.signal)
-      if (!mine.signal.aborted) setState({ value, atMs: nowMs(), problem: null })
+      if (!mine.signal.aborted) setState({ value, atMs: unixMs(), problem: null })
     } catch (error) {
       if (mine.signal.aborted) return
       const problem = error instanceof Error ? error.message : String(error)

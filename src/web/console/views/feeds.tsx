@@ -1,6 +1,6 @@
 /** Owns the feeds: when each one was last imported, what it brought, what is wrong with it. */
 import { useCallback } from 'preact/hooks'
-import { nowMs } from '../../shared/clock.ts'
+import { unixMs } from '../../shared/clock.ts'
 import { useLive } from '../client/live.ts'
 import type { Feed } from '../client/wire.ts'
 import { useConsole } from '../context.ts'
@@ -12,7 +12,7 @@ const REFRESH_SECONDS = 5
 function When({ time, isNext = false }: { time: string | null; isNext?: boolean }) {
   const { words, relative, moment } = useConsole().speech
   if (time === null) return <span class="soft">{words.unknown}</span>
-  const now = nowMs()
+  const now = unixMs()
   return (
     <time dateTime={time} title={moment(time)}>
       {isNext && Date.parse(time) <= now ? words.now : relative(time, now)}

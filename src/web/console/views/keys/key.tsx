@@ -1,6 +1,6 @@
 /** Owns the view of one key: what is known of it, and what can be done with it. */
 import { useCallback, useState } from 'preact/hooks'
-import { nowMs } from '../../../shared/clock.ts'
+import { unixMs } from '../../../shared/clock.ts'
 import { fill } from '../../../shared/speech.ts'
 import { useLive } from '../../client/live.ts'
 import type { KeyReport, Limit } from '../../client/wire.ts'
@@ -26,7 +26,7 @@ function Facts({ report }: { report: KeyReport }) {
     [words.plan, plan === 'temp' ? words.temporary : plan],
     [words.created, moment(created)],
     [words.ends, expires === null ? words.never : moment(expires)],
-    [words.lastSeen, last_seen === null ? words.notSeen : relative(last_seen, nowMs())],
+    [words.lastSeen, last_seen === null ? words.notSeen : relative(last_seen, unixMs())],
     ...(old_secret_until === null
       ? []
       : [[words.oldSecret, fill(words.worksUntil, { time: moment(old_secret_until) })]]),
@@ -68,7 +68,7 @@ function Limits({ limits }: { limits: readonly Limit[] }) {
 
 function Days({ report }: { report: KeyReport }) {
   const { words, number, day } = useConsole().speech
-  const days = daysUntil(nowMs(), report.days)
+  const days = daysUntil(unixMs(), report.days)
   return (
     <>
       <Bars

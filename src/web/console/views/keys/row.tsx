@@ -1,5 +1,5 @@
 /** Owns a row of the list of keys, and how the state of a key is shown. */
-import { nowMs } from '../../../shared/clock.ts'
+import { unixMs } from '../../../shared/clock.ts'
 import type { Key, KeyState } from '../../client/wire.ts'
 import { useConsole } from '../../context.ts'
 import { keyHref } from '../../logic/route.ts'
@@ -38,7 +38,7 @@ export function KeyRow({ item }: { item: Key }) {
           <span class="soft">{words.unknown}</span>
         ) : (
           <time dateTime={last_seen} title={moment(last_seen)}>
-            {relative(last_seen, nowMs())}
+            {relative(last_seen, unixMs())}
           </time>
         )}
       </td>
