@@ -80,7 +80,7 @@ export function statisticsOf(list: readonly Counted[]) {
     services: [...SERVICES],
   }
   const cube = {
-    type: shown.map(({ at }) => dimensions.type.findIndex(type => type === at[0])),
+    type: shown.map(({ at }) => dimensions.type.indexOf(at[0])),
     anon: shown.map(({ at }) => dimensions.anon.indexOf(at[1])),
     country: shown.map(({ at }) => dimensions.country.indexOf(at[2])),
     age: shown.map(({ at }) => AGES.indexOf(at[3])),

@@ -4,6 +4,7 @@
  */
 
 import { refused } from '../../api/handler.ts'
+import { pathOf } from '../../lib/query-string.ts'
 import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
 import { type Document, documentOf, documentReply } from './documents.ts'
 import { noSuchPath, type Route } from './route.ts'
