@@ -76,7 +76,7 @@ export function statisticsOf(list: readonly Counted[]) {
   const valuesAt = (i: 0 | 1 | 2): string[] =>
     [...new Set(shown.map(({ at }) => at[i]))].toSorted((a, b) => a.localeCompare(b))
   const dimensions = {
-    ...{ type: [...TYPES], anon: ['', ...ANONS], country: valuesAt(2), age: AGES },
+    ...{ type: TYPES.map(String), anon: ['', ...ANONS], country: valuesAt(2), age: AGES },
     services: [...SERVICES],
   }
   const cube = {
