@@ -15,8 +15,7 @@ BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/stats cli/stdout \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
-  sqlite/faults web/docs web/page/builder web/page/key web/page/looks web/page/snippets \
-  web/page/try web/console/keys web/console/token web/console/work)
+  sqlite/faults web/docs web/page/key web/page/try web/console/token)
 # A busy machine is slow, not wrong.
 TEST_TIMEOUT_MS := 60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

@@ -21,6 +21,12 @@ export function queryStringOf(url: string): string {
   return mark < 0 ? '' : url.slice(mark + 1)
 }
 
+/** The path of a URL as it was sent, without decoding; `''` when there is none. Never throws. */
+export function pathOf(url: string): string {
+  const afterHost = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')
+  return afterHost.replace(/[?#].*$/s, '')
+}
+
 /** Splits a query string (without its `?`) into decoded pairs, in order. Never throws. */
 export function splitQueryString(text: string): readonly Pair[] {
   return text

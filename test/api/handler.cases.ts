@@ -884,7 +884,7 @@ const ROUTES: readonly Scenario[] = [
       { method, path: '/api/', status: 405, code: 'METHOD_NOT_ALLOWED' },
     ),
   ),
-  ...['/', '/API', '/api/v1', '/ap', '/api%2f'].map(path =>
+  ...['/API', '/api/v1', '/ap', '/api%2f', '/keys', '/key/x', '/docs/x', '/openapi'].map(path =>
     one(`A1 ${path} is not found`, { path, status: 404, code: 'NOT_FOUND' }),
   ),
   one(

@@ -204,7 +204,7 @@ describe('a request for /stats', () => {
   test('is made in process for the sample', async () => {
     const server = await startChild(dataDirectory([]), {}, ['--sample'])
     const { total, hidden, cube, cities } = await documentOf(server)
-    expect(total).toBe(400)
+    expect(total).toBe(900)
     const shown = cube.count.reduce((sum: number, count: number) => sum + count, 0)
     expect(shown + hidden).toBe(total)
     expect(cities.length).toBeGreaterThan(5)

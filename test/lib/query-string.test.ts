@@ -1,7 +1,7 @@
 /** Taking a query string out of a URL, and apart. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
+import { pathOf, queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
 import { anyQuery } from '../api/query-strings.ts'
 
 describe('queryStringOf', () => {
@@ -16,6 +16,20 @@ describe('queryStringOf', () => {
     ['?a', 'a'],
   ])('of %j is %j', (url, text) => {
     expect(queryStringOf(url)).toBe(text)
+  })
+})
+
+describe('pathOf', () => {
+  test.each([
+    ['', ''],
+    ['/', '/'],
+    ['http:///', '/'],
+    ['http://a', ''],
+    ['http://a?b/c', ''],
+    ['http://127.0.0.1:8080/-/a.css?b=/c', '/-/a.css'],
+    ['http://x:y:z/%zz/../é#/f', '/%zz/../é'],
+  ])('of %j is %j', (url, path) => {
+    expect(pathOf(url)).toBe(path)
   })
 })
 

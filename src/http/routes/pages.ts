@@ -4,6 +4,7 @@
  */
 
 import { refused } from '../../api/handler.ts'
+import { pathOf } from '../../lib/query-string.ts'
 import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
 import { type Document, documentOf, documentReply } from './documents.ts'
 import { noSuchPath, type Route } from './route.ts'
@@ -53,12 +54,12 @@ type Load = () => Promise<readonly PageFile[]>
 /** Finds the document of a path among the files that `load` brings, at the first request for any. */
 function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
-  const pathOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
+  const placeOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
   return async url => {
     documents ??= load().then(
-      files => new Map(files.map(file => [pathOf(file.name), pageDocument(file)])),
+      files => new Map(files.map(file => [placeOf(file.name), pageDocument(file)])),
     )
-    return (await documents).get(new URL(url).pathname) ?? null
+    return (await documents).get(pathOf(url)) ?? null
   }
 }
 

@@ -104,10 +104,10 @@ describe('the use of a key', () => {
   })
 })
 
-describe('records and refusals', () => {
-  const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
-    usage.note({ keyId: 'k1', records, refused, nowMs })
+const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
+  usage.note({ keyId: 'k1', records, refused, nowMs })
 
+describe('records and refusals', () => {
   test('are seen at once, and are in the file after a flush', () => {
     const dir = temporaryDirectory()
     const [one, two] = [openUsage(dir), openUsage(dir)]
@@ -150,6 +150,32 @@ describe('records and refusals', () => {
     usage.usage.flush('all')
     expect(usage.countRows('batches')).toBe(0)
     usage.close()
+  })
+})
+
+describe('what is not written yet', () => {
+  test('noted before usage is read again, after it, and on the next day are all seen and written', () => {
+    const dir = temporaryDirectory()
+    const [one, two] = [openUsage(dir), openUsage(dir)]
+    one.admit(FREE, IP, T0)
+    note(one, 3, 1)
+    one.db.run('pragma query_only = on')
+    expect(() => one.usage.flush('all')).toThrow(/readonly/)
+    one.db.run('pragma query_only = off')
+    const noted = (records: number, refused: number) =>
+      dayWith(TODAY, NOON, 1, { records, refused })
+    expect(daysOf(one)).toEqual([noted(3, 1)]) // this reads it again
+    note(one, 4, 0)
+    expect(daysOf(one)).toEqual([noted(7, 1)])
+    note(one, 0, 5, T0 + DAY_MS)
+    note(one, 2, 0, T0 + DAY_MS)
+    const all = [noted(7, 1), { ...unusedDay(TODAY + 1), records: 2, refused: 5 }]
+    expect(daysOf(one)).toEqual(all)
+    expect(daysOf(one, 'k2')).toEqual([])
+    one.usage.flush('all')
+    one.usage.flush('all')
+    expect([daysOf(one), daysOf(two)]).toEqual([all, all])
+    for (const each of [one, two]) each.close()
   })
 })
 

@@ -38,6 +38,9 @@ const ALWAYS = {
   'referrer-policy': 'no-referrer',
   'x-content-type-options': 'nosniff',
 }
+/** What differs for the page at /, whatever its query string. */
+const OF_PAGE = { ...ALWAYS, 'cache-control': 'no-cache' }
+const PAGE_TYPE = 'text/html; charset=utf-8'
 const JSON_TYPE = 'application/json; charset=utf-8'
 const TXT_TYPE = 'text/plain; charset=utf-8'
 const CSV_TYPE = 'text/csv; charset=utf-8; header=present'
@@ -84,14 +87,14 @@ function errorShape({ status, headers }: HttpAnswer, text: string): string | nul
   return null
 }
 
-/** What differs from contract A8 in any answer, or `null`. */
-function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null {
-  const { status, headers } = answer
-  for (const [name, value] of Object.entries(ALWAYS)) {
-    if (headers.get(name) !== value) return `${name} is ${headers.get(name)}`
-  }
-  if (isHead) return null
-  if (status !== 200) return errorShape(answer, text)
+/** What differs in an answer with the page, or `null`; one that the client has is 304, empty. */
+function pageShape({ status }: HttpAnswer, text: string): string | null {
+  const isRight = status === 304 ? text === '' : text.startsWith('<!doctype html>')
+  return isRight ? null : 'a page that is none'
+}
+
+/** What differs in the body of an answer with a list, or `null`. */
+function listShape({ headers }: HttpAnswer, text: string): string | null {
   const type = headers.get('content-type')
   if (type === JSON_TYPE) JSON.parse(text)
   else if (type === NDJSON_TYPE) for (const line of text.trimEnd().split('\n')) JSON.parse(line)
@@ -99,6 +102,18 @@ function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null
     return 'a text that is not a list'
   else if (type !== TXT_TYPE && type !== CSV_TYPE) return `content type ${type}`
   return null
+}
+
+/** What differs from contract A8 in any answer, or `null`. */
+function shape(answer: HttpAnswer, text: string, isHead: boolean): string | null {
+  const { status, headers } = answer
+  const isPage = headers.get('content-type') === PAGE_TYPE
+  for (const [name, value] of Object.entries(isPage ? OF_PAGE : ALWAYS)) {
+    if (headers.get(name) !== value) return `${name} is ${headers.get(name)}`
+  }
+  if (isHead) return null
+  if (isPage) return pageShape(answer, text)
+  return status === 200 ? listShape(answer, text) : errorShape(answer, text)
 }
 
 /** What is wrong with an answer that Bun gave by itself, or `null`. */
