@@ -135,6 +135,16 @@ describe('the document at /stats', () => {
     expect([again.status, again.text, again.headers.get('etag')]).toEqual([304, '', etag])
     expect(again.headers.get('cache-control')).toBe('max-age=15')
     expect((await stats(service, { ...known, method: 'HEAD' })).status).toBe(304)
+    const strong = etag.replace('W/', '')
+    for (const [tags, status] of [
+      ['*', 304],
+      [`"other", ${etag}`, 304],
+      [strong, 304],
+      ['"other"', 200],
+    ] as const) {
+      const answer = await stats(service, { headers: { 'if-none-match': tags } })
+      expect([tags, answer.status]).toEqual([tags, status])
+    }
     service.setClock(60)
     const newer = await until(service, 'at', T0 / 1000 + 60)
     expect(newer.total).toBe(21)

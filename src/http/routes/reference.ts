@@ -1,9 +1,10 @@
 /** Owns the routes of the reference (contract F5): the OpenAPI document, and the page made from it. */
 import { refused } from '../../api/handler.ts'
 import { queryStringOf, splitQueryString } from '../../lib/query-string.ts'
+import { encode } from '../../lib/text/coded.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import { COMMON_HEADERS, CONTENT_TYPES, type HeaderFields } from '../headers.ts'
-import { type Document, documentOf, documentReply, encode } from './documents.ts'
+import { type Document, documentOf, documentReply } from './documents.ts'
 import { PAGE_FIELDS } from './pages.ts'
 import type { Route } from './route.ts'
 
