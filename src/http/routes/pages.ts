@@ -50,15 +50,18 @@ function pageDocument({ name, text, gzip, zstd }: PageFile): Document {
 
 type Load = () => Promise<readonly PageFile[]>
 
+/** The path of a URL that may be malformed: Bun copies `Host` into it as it comes. */
+const pathOf = (url: string): string => url.replace(/^\w+:\/\/[^/?#]*/, '').replace(/[?#].*/, '')
+
 /** Finds the document of a path among the files that `load` brings, at the first request for any. */
 function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
-  const pathOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
+  const placeOf = (name: string): string => (name === 'index.html' ? '/' : `/-/${name}`)
   return async url => {
     documents ??= load().then(
-      files => new Map(files.map(file => [pathOf(file.name), pageDocument(file)])),
+      files => new Map(files.map(file => [placeOf(file.name), pageDocument(file)])),
     )
-    return (await documents).get(new URL(url).pathname) ?? null
+    return (await documents).get(pathOf(url)) ?? null
   }
 }
 
