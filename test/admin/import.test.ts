@@ -1,6 +1,6 @@
 /** Tests of imports that the console sends: options, results, uploads that are cut off or too large. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/import.ts'
 import { startImport } from '../../src/cli/import-process.ts'
 import { startConsole } from '../support/console.ts'
@@ -195,6 +195,16 @@ describe('an upload', () => {
     given[0]?.end(DONE)
     await new Response(lines).text()
     expect(readdirSync(dir)).toEqual([])
+  })
+
+  test('that the disk refuses from its first byte is not stored, and says why', async () => {
+    const { send, given, dir } = createByHand()
+    rmSync(dir, { recursive: true })
+    await expect(send('x')).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: 'the upload could not be stored: no such file or directory',
+    })
+    expect(given).toEqual([])
   })
 
   test('that is cut off runs nothing', async () => {
