@@ -55,7 +55,7 @@ export type ImportParts = {
 }
 
 /** The name that the first word of a command's messages stands for: it reads stdin. */
-const STDIN = /^\(stdin\)(?=:)/gm
+const STDIN = /^\(stdin\)(?=[: ])/gm
 
 /** Lines of the command as they may be shown: without folders, with the name that the browser gave. */
 function messagesOf(text: string, dir: string, name: string): string[] {
