@@ -66,6 +66,8 @@ describe('an import', () => {
         'this would shrink the list from 120 rows to 10; nothing was imported (--allow-shrink if that is meant)',
       messages: [],
     })
+    const { message } = await service.send('name=b.txt&type=http&replace=1', '')
+    expect(message).toStartWith('b.txt holds no row, and would remove the whole list; ')
     const meant = await service.send('type=http&replace=1&allow_shrink=1', rows(10))
     expect(meant).toMatchObject({ kind: 'done', removed: 110 })
   })
