@@ -27,6 +27,13 @@ afterAll(cleanUp)
 const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'README.md'), 'utf8')
 const README = readmeOf('.')
 
+/** The paths of the tables of routes in the source of the admin listener. */
+const adminPaths = (): string[] =>
+  ['admin/keys', 'admin/plans', 'admin/import', 'wiring/console'].flatMap(name => {
+    const source = readFileSync(join(ROOT, `src/${name}.ts`), 'utf8')
+    return [...source.matchAll(/'(\/console\/[^']*)'/g)].map(([, path = '']) => path)
+  })
+
 describe('README.md', () => {
   test('has its sections in the order in which a reader needs them', () => {
     expect([...README.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual([
@@ -54,6 +61,17 @@ describe('README.md', () => {
   for (const [errorCode, status] of Object.entries(ADMIN_STATUS)) {
     test(`error ${errorCode} of the admin listener`, () =>
       expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
+  }
+  const routes = ['/', '/api', '/key', '/stats', '/openapi.json', '/docs', '/healthz', '/readyz']
+  for (const path of routes) {
+    test(`route ${path}`, () => expect(README).toMatch(new RegExp(`GET ${path}[\`?]`)))
+  }
+  for (const path of adminPaths()) {
+    const [, whole, action] = /^(.*?)(\/\*\/\w+)?$/.exec(path) ?? []
+    test(`route ${path} of the admin listener`, () => {
+      expect(README).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
+      if (action !== undefined) expect(README).toContain(`\`${action.slice(2)}\``)
+    })
   }
   for (const name of memberNames('the service')) {
     test(`record member ${name}`, () => expect(README).toContain(`| \`${name}\` |`))

@@ -6,7 +6,7 @@ import type { Plan } from './plan.ts'
 
 export const DEMO_KEY = 'demo'
 export const TEMP_PREFIX = 'temp_'
-export const REGULAR_PREFIX = 'pl_'
+const REGULAR_PREFIX = 'pl_'
 
 /** The owner of a valid key. */
 export type Caller =

@@ -16,7 +16,7 @@ import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from
 export const IMPORT_PATH = '/console/import'
 
 /** Largest list, in bytes. */
-export const IMPORT_BYTES_MAX = 2 ** 30
+const IMPORT_BYTES_MAX = 2 ** 30
 /** What the listener itself refuses, before anybody could say why. */
 export const UPLOAD_BYTES_MAX = 2 * IMPORT_BYTES_MAX
 /** Most imports at once; those that are read wait for each other. */

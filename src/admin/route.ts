@@ -67,7 +67,7 @@ export function findRoute(
 const invalid = (message: string): AdminError => new AdminError('INVALID_PARAMETER', message)
 
 /** Largest body of JSON, in bytes. */
-export const JSON_BYTES_MAX = 64 * 1024
+const JSON_BYTES_MAX = 64 * 1024
 
 const tooLong = (): AdminError =>
   new AdminError('BODY_TOO_LARGE', `the body may have at most ${JSON_BYTES_MAX / 1024} KiB`)

@@ -57,7 +57,7 @@ const reportOf = (
 })
 
 /** The report for the operator: of any key, without the limits that count by client address. */
-export function keyReport(facts: KeyFacts, nowMs: number) {
+function keyReport(facts: KeyFacts, nowMs: number) {
   const { key, plan, use } = facts
   const { id, label, expiresAt } = key
   const named = { id, label, plan: plan.name, state: keyState(key, nowMs), expiresAt }

@@ -25,7 +25,7 @@ export type AccessEntry = Sent & {
 }
 
 /** The line of a request. No field needs escaping: all are made here, addresses, or methods. */
-export const accessLine = (entry: AccessEntry): string =>
+const accessLine = (entry: AccessEntry): string =>
   `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
   `"status":${entry.status},"key":${entry.keyId === null ? 'null' : `"${entry.keyId}"`},` +
   `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"` +

@@ -22,8 +22,6 @@ const PLAIN_KEY = /(?:^|&)key=([\w-]+)(?:&|$)/
 /** Whether a query string may hold another key, perhaps with its name percent-encoded. */
 const MAY_HOLD_KEY = /key(?:=|&|$)|%6b|%65|%79/i
 
-export type CredentialReader = ReturnType<typeof createCredentialReader>
-
 /** Reads credentials. Programs poll with the same URL, so those that proved valid twice are kept. */
 export function createCredentialReader() {
   const known = createBoundedMap<string, Credentials>(URLS_MAX)

@@ -17,7 +17,7 @@ import { T0 } from './fixtures.ts'
 import { onCleanUp } from './temporary.ts'
 
 /** Where the listener in process is. */
-export const WHERE = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const
+const WHERE = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const
 export const HOST = '127.0.0.1:8081'
 
 export type ConsoleOptions = {

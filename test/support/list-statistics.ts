@@ -2,19 +2,23 @@
  * Owns a list of proxies as statistics see it, and its statistics document (contract F4), for tests
  * of the page that count by hand.
  */
-import { ANONS, SERVICES, TYPES } from '../../src/web/page/model/query.ts'
+
+import { ANONS, TYPES } from '../../src/proxies/proxy.ts'
+import { countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
+import { createCounter } from '../../src/proxies/stats/counts.ts'
+import { statsDocument } from '../../src/proxies/stats/publish.ts'
+import { SERVICES } from '../../src/web/page/model/query.ts'
 import { createRandom, pick } from './random.ts'
 
 /** A proxy as the cube sees it. `age` is in seconds. */
 export type Counted = {
-  type: string
+  type: (typeof TYPES)[number]
   anon: string
   country: string
   age: number
   services: readonly string[]
 }
 
-const AGES = [60, 300, 600, 3600, 86_400, 604_800]
 /** Countries by weight; `''` is an unknown place, `NO` and `IS` have few. */
 const WEIGHTS: { readonly [country: string]: number } = {
   ...{ US: 150, CN: 80, DE: 62, RU: 52, SG: 39, ID: 37, BR: 34, NL: 32, IN: 30, FR: 26, GB: 24 },
@@ -48,55 +52,35 @@ export function countedList(size: number, seed = 1): Counted[] {
   }))
 }
 
-const SMALL = 5
+/** The instant of the statistics, in Unix seconds. */
+export const NOW = 1_795_176_000
+const FULL = { version: '1', part: 'full', provider: 'the service' } as const
+const NONE = { name: '', nameEn: '' }
 
-/** The statistics document of a list. */
-export function statisticsOf(list: readonly Counted[]) {
-  const cells = new Map<string, { at: [string, string, string, number]; of: Counted[] }>()
-  const put = (proxy: Counted, country: string): void => {
-    const age = AGES.find(bound => proxy.age <= bound) ?? 604_800
-    const id = [proxy.type, proxy.anon, country, age].join('|')
-    const cell = cells.get(id) ?? { at: [proxy.type, proxy.anon, country, age], of: [] }
-    cell.of.push(proxy)
-    cells.set(id, cell)
+/** The statistics document of a list, as the service publishes it with `cells` of them at most. */
+export function publishedOf(list: readonly Counted[], cells = Number.POSITIVE_INFINITY) {
+  const counter = createCounter(NOW)
+  for (const [id, { type, anon, country, age, services }] of list.entries()) {
+    const bits = SERVICES.reduce((sum, name, i) => sum + (services.includes(name) ? 1 << i : 0), 0)
+    const anonAt = ['', ...ANONS].indexOf(anon)
+    const typeAt = TYPES.indexOf(type)
+    const measured = [UNKNOWN, UNKNOWN, bits, countryToNumber(country), 0] as const
+    counter.add([id, NOW - age, UNKNOWN_PING, typeAt, anonAt, ...measured])
   }
-  for (const proxy of list) put(proxy, proxy.country)
-  for (const [id, { of }] of [...cells]) {
-    if (of.length >= SMALL) continue
-    cells.delete(id)
-    for (const proxy of of) put(proxy, '--')
-  }
-  let hidden = 0
-  for (const [id, { of }] of [...cells]) {
-    if (of.length >= SMALL) continue
-    hidden += of.length
-    cells.delete(id)
-  }
-  const shown = [...cells.values()]
-  const valuesAt = (i: 0 | 1 | 2): string[] =>
-    [...new Set(shown.map(({ at }) => at[i]))].toSorted((a, b) => a.localeCompare(b))
-  const dimensions = {
-    ...{ type: TYPES.map(String), anon: ['', ...ANONS], country: valuesAt(2), age: AGES },
-    services: [...SERVICES],
-  }
-  const cube = {
-    type: shown.map(({ at }) => dimensions.type.indexOf(at[0])),
-    anon: shown.map(({ at }) => dimensions.anon.indexOf(at[1])),
-    country: shown.map(({ at }) => dimensions.country.indexOf(at[2])),
-    age: shown.map(({ at }) => AGES.indexOf(at[3])),
-    count: shown.map(({ of }) => of.length),
-    ...Object.fromEntries(
-      SERVICES.map(name => [
-        name,
-        shown.map(({ of }) => of.filter(({ services }) => services.includes(name)).length),
-      ]),
-    ),
-  }
-  return {
-    ...{ version: '1', at: '2026-11-20T12:00:00.000Z', total: list.length, hidden },
-    ...{ dimensions, cube, histograms: HISTOGRAMS, cities: CITIES },
-  }
+  const made = statsDocument(
+    counter.read(() => NONE),
+    FULL,
+    { cells, cities: 0 },
+  )
+  if (!('cube' in made)) throw new Error('there is no cube')
+  return made
 }
+
+/** The same with measured values and cities, which the list does not have. */
+export const statisticsOf = (list: readonly Counted[]) => ({
+  ...publishedOf(list),
+  ...{ histograms: HISTOGRAMS, cities: CITIES },
+})
 
 const HISTOGRAMS = {
   ping: {

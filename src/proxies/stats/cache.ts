@@ -6,11 +6,11 @@ import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 
 /** Statistics are as they are for so long, whatever happens to the list. */
-export const FRESH_MS = 15 * SECOND_MS
+const FRESH_MS = 15 * SECOND_MS
 /** Those of a list that has not changed are made again after so long: checks have grown older. */
-export const UNCHANGED_MS = MINUTE_MS
+const UNCHANGED_MS = MINUTE_MS
 /** While newer ones are made the former ones are served, up to this age; then requests wait. */
-export const FORMER_MS = 2 * MINUTE_MS
+const FORMER_MS = 2 * MINUTE_MS
 /** Time between a failure and the next attempt: what `Retry-After` says. */
 export const RETRY_MS = SECOND_MS
 

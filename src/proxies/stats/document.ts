@@ -44,7 +44,8 @@ export type StatsTotals = {
 }
 
 /**
- * Columns of one length: cell i has `count[i]` rows, at least 5, and of them `smtp[i]` have smtp, and so
+ * Columns of one length. The largest cells name their country: those that do not are merged from such as
+ * are at most as large as the smallest of these. Cell i has `count[i]` rows, at least 5, and of them `smtp[i]` have smtp, and so
  * on for each name in `dimensions.services`. The other four hold positions in `dimensions`; that of
  * `age` is the smallest bound that holds.
  */

@@ -17,7 +17,7 @@ import { ROW_COLUMNS } from './select/reader.ts'
 /** Rows that are in memory at a time. */
 const PAGE_ROWS = 2_000
 /** The most bytes of the statistics in either compressed form (contract F4). */
-export const STATS_BYTES_MAX = 40_000
+const STATS_BYTES_MAX = 40_000
 
 /** Counts the rows of an open list on one snapshot, `at` in Unix seconds; a million take 0.3 s. */
 export function readCounts(db: Database, at: number): ListCounts {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { placeBubbles } from '../../../src/web/page/model/bubbles.ts'
 import { CENTERS, landPath, VIEW } from '../../../src/web/page/model/world.ts'
-import { countedList } from './list-statistics.ts'
+import { countedList } from '../../support/list-statistics.ts'
 
 const counts = new Map<string, number>()
 for (const { country } of countedList(18_400)) counts.set(country, (counts.get(country) ?? 0) + 1)

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { bundle } from '../../../src/web/bundle.ts'
 import { HAS_BROWSER, keepScreenshot, violationsOf } from '../../support/browser.ts'
+import { countedList, statisticsOf } from '../../support/list-statistics.ts'
 import { countOn, openAt, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { countedList, statisticsOf } from './list-statistics.ts'
 
 afterAll(cleanUp)
 
@@ -146,11 +146,12 @@ inBrowser('the views are named as a screen reader needs them', async () => {
   for (const line of [
     '- navigation "Pages":',
     '- link "Query"',
-    '- heading "11,653 checked in the last ten minutes" [level=1]',
+    '- heading "≥ 11,653 checked in the last ten minutes" [level=1]',
     '- form "Query":',
     '- group "Where they are":',
     '- group "Type":',
-    '- checkbox "socks5 3,380"',
+    '- checkbox "socks5 ≥ 3,380"',
+    '- group "Works with all that are chosen":',
     '- group "Checked within":',
     '- radio "10 min" [checked]',
     '- slider "Ping"',

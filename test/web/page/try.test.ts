@@ -6,10 +6,10 @@ import type { Page } from 'playwright-core'
 import { HAS_BROWSER } from '../../support/browser.ts'
 import { dataDirectory, KEY } from '../../support/fixtures.ts'
 import { succeed } from '../../support/launch.ts'
+import { countedList, statisticsOf } from '../../support/list-statistics.ts'
 import { fulfill, openAt, ownProblems, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { countedList, statisticsOf } from './list-statistics.ts'
 
 afterAll(cleanUp)
 

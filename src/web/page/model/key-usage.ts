@@ -1,5 +1,6 @@
 /** Owns what a key says of itself (contract F3): its limits and its use today. */
 import { bearer, type LimitLeft, PRIVATE, type Problem, readProblem } from './answer.ts'
+import { isObject, list, number, object, text } from './json.ts'
 
 export type KeyUsage = {
   id: string
@@ -15,13 +16,6 @@ export type KeyUsage = {
 }
 
 export type Today = { requests: number; records: number; refused: number; hours: readonly number[] }
-
-type Json = { readonly [name: string]: unknown }
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null
-const object = (value: unknown): Json => (isObject(value) ? value : {})
-const number = (value: unknown): number => (typeof value === 'number' ? value : 0)
-const text = (value: unknown): string => (typeof value === 'string' ? value : '')
-const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : [])
 
 /** The document of a key; members that are missing count as nothing. */
 export function readKeyUsage(document: unknown): KeyUsage {

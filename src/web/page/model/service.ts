@@ -1,4 +1,5 @@
 /** Owns what the page asks the service about the list: its statistics, and names of services. */
+import { isObject, strings } from './json.ts'
 import { readStats, type Stats } from './stats.ts'
 
 /** What the page knows of the list. `off`: the service shows no statistics. */
@@ -32,17 +33,13 @@ export async function askStats(
   }
 }
 
-type Json = { readonly [name: string]: unknown }
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null
-
 /** The values of the parameter `service` in an OpenAPI document; `null` when it has none. */
 export function readServices(document: unknown): string[] | null {
   const found: string[][] = []
   const visit = (value: unknown, isService: boolean): void => {
     if (!isObject(value)) return
     const isHere = isService || value.name === 'service'
-    if (isHere && Array.isArray(value.enum))
-      found.push(value.enum.filter(v => typeof v === 'string'))
+    if (isHere && Array.isArray(value.enum)) found.push(strings(value.enum))
     for (const inner of Object.values(value)) visit(inner, isHere)
   }
   visit(document, false)

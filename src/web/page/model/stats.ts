@@ -2,7 +2,8 @@
  * Owns the statistics document (contract F4): its shape, reading it, and what the page knows of it
  * at a time. Pure: who fetches it is in `service.ts`.
  */
-export type Histogram = { edges: number[]; counts: number[] }
+import type { Histogram, StatsCity } from '../../../proxies/stats/document.ts'
+import { isObject, type Json, list, number, numbers, object, strings, text } from './json.ts'
 
 /** Columns of one length: positions in the dimensions, a count, and how many have each service. */
 export type Cube = {
@@ -25,8 +26,6 @@ export type Dimensions = {
   services: string[]
 }
 
-export type City = { city: string; city_en: string; country: string; count: number }
-
 export type Stats = {
   /** Unix seconds; `null` when the document does not say. */
   at: number | null
@@ -34,22 +33,31 @@ export type Stats = {
   hidden: number
   /** `null` where the service shows totals only. */
   counted: { dimensions: Dimensions; cube: Cube } | null
-  histograms: { [N in 'ping' | 'speed' | 'works']: Histogram | null }
-  cities: City[]
+  histograms: { ping: Histogram | null; speed: Histogram | null; works: Histogram | null }
+  cities: StatsCity[]
+}
+
+/** The filters that histograms are about. */
+export type Limited = keyof Stats['histograms']
+
+/**
+ * Whether a limit lets values of a column through. A value that equals an edge is counted on the side
+ * that a limit there lets through (F4); the last edge may be a value itself.
+ */
+export function columnPasses(
+  name: Limited,
+  { edges, counts }: Histogram,
+  i: number,
+  limit: number,
+): boolean {
+  const [from, to] = [edges[i] ?? 0, edges[i + 1] ?? Number.POSITIVE_INFINITY]
+  if (name === 'ping') return i === 0 || from < limit
+  return i === counts.length - 1 ? to >= limit : to > limit
 }
 
 /** The country of cells that were merged, and the one of proxies whose place is unknown. */
 export const MERGED = '--'
 export const UNKNOWN_PLACE = ''
-
-type Json = { readonly [name: string]: unknown }
-const isObject = (value: unknown): value is Json => typeof value === 'object' && value !== null
-const object = (value: unknown): Json => (isObject(value) ? value : {})
-const numbers = (value: unknown): number[] =>
-  Array.isArray(value) ? value.filter(item => typeof item === 'number') : []
-const strings = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter(item => typeof item === 'string') : []
-const number = (value: unknown): number => (typeof value === 'number' ? value : 0)
 
 function readHistogram(value: unknown): Histogram | null {
   const edges = numbers(object(value).edges)
@@ -60,8 +68,8 @@ function readHistogram(value: unknown): Histogram | null {
 function readCounted({ dimensions, cube }: Json): Stats['counted'] {
   const d = object(dimensions)
   const c = object(cube)
+  if (!Array.isArray(c.count)) return null
   const count = numbers(c.count)
-  if (count.length === 0) return null
   const services = strings(d.services)
   const columns = {
     ...{ type: numbers(c.type), anon: numbers(c.anon), country: numbers(c.country) },
@@ -73,26 +81,27 @@ function readCounted({ dimensions, cube }: Json): Stats['counted'] {
   return { dimensions: { ...named, age: numbers(d.age), services }, cube: columns }
 }
 
-/** When the statistics were made: Unix seconds, or ISO 8601. */
-function readInstant(value: unknown): number | null {
-  if (typeof value === 'number') return value
-  const ms = typeof value === 'string' ? Date.parse(value) : Number.NaN
-  return Number.isNaN(ms) ? null : ms / 1000
-}
-
 /** The statistics that a document holds; `null` when it is none. */
 export function readStats(document: unknown): Stats | null {
   if (!isObject(document) || typeof document.total !== 'number') return null
   const { at, total, hidden, histograms, cities } = document
   const { ping, speed, works } = object(histograms)
   return {
-    ...{ at: readInstant(at), total, hidden: number(hidden), counted: readCounted(document) },
+    ...{
+      at: typeof at === 'number' ? at : null,
+      total,
+      hidden: number(hidden),
+      counted: readCounted(document),
+    },
     histograms: {
       ...{ ping: readHistogram(ping), speed: readHistogram(speed), works: readHistogram(works) },
     },
-    cities: (Array.isArray(cities) ? cities : []).filter(isObject).map(city => ({
-      ...{ city: String(city.city ?? ''), city_en: String(city.city_en ?? '') },
-      ...{ country: String(city.country ?? ''), count: number(city.count) },
-    })),
+    cities: list(cities).map(each => {
+      const { city, city_en, country, count } = object(each)
+      return {
+        ...{ city: text(city), city_en: text(city_en) },
+        ...{ country: text(country), count: number(count) },
+      }
+    }),
   }
 }

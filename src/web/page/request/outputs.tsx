@@ -59,7 +59,7 @@ function Fields({ choice, set, services, say }: OutputsProps) {
   return (
     <details class="members">
       <summary>
-        {words.fields}
+        {words.fields}{' '}
         <small>{chosen.length === 0 ? words.allFields : fill(words.someFields, count)}</small>
       </summary>
       <div class="member-list">

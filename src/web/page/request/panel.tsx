@@ -8,11 +8,11 @@ import { RequestCode } from './code.tsx'
 import { Outputs } from './outputs.tsx'
 import { Try, type TryProps } from './try.tsx'
 
-/** A count as the statistics allow it: exact, or a bound. */
-export function countText({ matches, bound }: Facets, { words, number, plural }: Say) {
-  const sign = { exact: '', most: '≤ ', least: '≥ ' }[bound]
-  return { figure: `${sign}${number(matches)}`, word: plural(matches, words.matches) }
-}
+/** How many match, as far as the statistics tell. */
+export const countText = ({ matches }: Facets, { words, range, plural }: Say) => ({
+  figure: range(matches),
+  word: plural(matches.most, words.matches),
+})
 
 type CountProps = { facets: Facets | null; clear: (() => void) | null; say: Say }
 

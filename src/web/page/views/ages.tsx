@@ -12,16 +12,17 @@ type AgesProps = {
 
 export function Ages({ counts, value, set, say }: AgesProps) {
   const ages = counts === null ? AGES.map(String) : [...counts.keys()]
-  const most = Math.max(1, ...(counts?.values() ?? []))
+  const most = Math.max(1, ...[...(counts?.values() ?? [])].map(({ size }) => size))
   const chosen = value === '' ? String(DEFAULT_AGE_SECONDS) : value
   const isOwn = !ages.includes(chosen)
+  const count = counts?.get(chosen)
   return (
     <>
       <div class="ages">
         {ages.map(age => {
-          const count = counts?.get(age) ?? 0
+          const count = counts?.get(age)
           return (
-            <label key={age} class="age" title={counts === null ? undefined : say.number(count)}>
+            <label key={age} class="age" title={count && say.range(count)}>
               <input
                 type="radio"
                 name="time"
@@ -32,7 +33,7 @@ export function Ages({ counts, value, set, say }: AgesProps) {
               <span class="age-column" aria-hidden="true">
                 <span
                   data-in={Number(age) <= Number(chosen) || undefined}
-                  style={{ '--share': counts === null ? 1 : count / most }}
+                  style={{ '--share': count === undefined ? 1 : count.size / most }}
                 />
               </span>
               <span class="age-name">{say.span(Number(age))}</span>
@@ -42,7 +43,7 @@ export function Ages({ counts, value, set, say }: AgesProps) {
       </div>
       <p class="age-count">
         {isOwn && <b>{say.span(Number(chosen))}</b>}
-        {counts !== null && !isOwn && say.number(counts.get(chosen) ?? 0)}
+        {count && say.bound(count)}
       </p>
     </>
   )

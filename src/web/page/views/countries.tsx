@@ -26,7 +26,7 @@ function optionsOf(whole: Facet | null, chosen: readonly string[], say: Say): Op
   const options = codes.map(code => ({
     ...{ value: code.toLowerCase(), label: say.country(code), tag: code, counted: code },
   }))
-  const countOf = ({ counted }: Option): number => whole?.get(counted ?? '') ?? 0
+  const countOf = ({ counted }: Option): number => whole?.get(counted ?? '')?.size ?? 0
   const { compare } = new Intl.Collator(say.lang)
   return options.sort((a, b) => countOf(b) - countOf(a) || compare(a.label, b.label))
 }
@@ -39,21 +39,21 @@ const matches = ({ value, label }: Option, find: string): boolean =>
 
 /** What is counted without a country of its own; it cannot be chosen. */
 function Rest({ counts, say }: { counts: Facet | null; say: Say }) {
-  const { words, number } = say
-  const merged = counts?.get(MERGED) ?? 0
-  const unknown = counts?.get(UNKNOWN_PLACE) ?? 0
+  const { words, bound } = say
+  const merged = counts?.get(MERGED)
+  const unknown = counts?.get(UNKNOWN_PLACE)
   return (
     <dl class="rest">
-      {merged > 0 && (
+      {merged !== undefined && merged.size > 0 && (
         <div title={words.mergedHint}>
           <dt>{words.merged}</dt>
-          <dd>{number(merged)}</dd>
+          <dd>{bound(merged)}</dd>
         </div>
       )}
-      {unknown > 0 && (
+      {unknown !== undefined && unknown.size > 0 && (
         <div>
           <dt>{words.unknown}</dt>
-          <dd>{number(unknown)}</dd>
+          <dd>{bound(unknown)}</dd>
         </div>
       )}
     </dl>

@@ -155,7 +155,7 @@ function Lists({ choice, set, facets, services, say }: FiltersProps) {
           value={choice.service}
           choose={service => set({ service })}
           say={say}
-          scale={facets?.matches ?? 1}
+          scale={facets?.matches.size ?? 1}
         />
       </Card>
     </>

@@ -11,14 +11,19 @@ type IntroProps = { known: Known; whole: Facets | null; say: Say }
 function factsOf({ known: { stats }, whole, say }: IntroProps): string[] {
   const { words, number, plural } = say
   if (stats === null) return []
-  // Where many places are merged, their number is not known.
-  const isKnown = (whole?.country.get(MERGED) ?? 0) * 8 < (whole?.matches ?? 0)
-  const countries = [...(whole?.country ?? [])].filter(([c, n]) => /^[A-Z]{2}$/.test(c) && n > 0)
+  // Where many places are merged, too little is known of their number.
+  const merged = whole?.country.get(MERGED)?.most ?? 0
+  const isKnown = merged * 8 < (whole?.matches.size ?? 0)
+  const countries = [...(whole?.country ?? [])].filter(
+    ([code, { size }]) => /^[A-Z]{2}$/.test(code) && size > 0,
+  )
   return [
     ...(whole === null ? [] : [fill(words.ofTotal, { total: number(stats.total) })]),
     ...(countries.length === 0 || !isKnown
       ? []
-      : [`${number(countries.length)} ${plural(countries.length, words.countries)}`]),
+      : [
+          `${merged > 0 ? '≥ ' : ''}${number(countries.length)} ${plural(countries.length, words.countries)}`,
+        ]),
     ...(stats.hidden === 0 ? [] : [fill(words.hidden, { n: number(stats.hidden) })]),
     ...(stats.at === null ? [] : [fill(words.updated, { time: say.time(stats.at) })]),
   ]
@@ -26,8 +31,9 @@ function factsOf({ known: { stats }, whole, say }: IntroProps): string[] {
 
 export function Intro(props: IntroProps) {
   const { known, whole, say } = props
-  const { words, number } = say
-  const count = whole?.matches ?? known.stats?.total ?? null
+  const { words, number, bound } = say
+  const total = known.stats === null ? null : number(known.stats.total)
+  const count = whole === null ? total : bound(whole.matches)
   const notes: { [K in Known['kind']]: string | null } = {
     ...{ loading: words.loading, off: words.isOff, totals: words.isTotals },
     ...{ failed: words.isFailed, full: null },
@@ -39,7 +45,7 @@ export function Intro(props: IntroProps) {
         <h1>{known.kind === 'loading' ? <b class="blank">&nbsp;</b> : words.tagline}</h1>
       ) : (
         <h1>
-          <b>{number(count)}</b> {whole === null ? words.inTotal : words.headline}
+          <b>{count}</b> {whole === null ? words.inTotal : words.headline}
         </h1>
       )}
       <p>{note === null ? factsOf(props).join(' · ') : note}</p>

@@ -2,13 +2,15 @@
  * Owns a limit of a measured value: a slider below the distribution that it cuts, and a field that
  * takes any number.
  */
+
+import type { Histogram } from '../../../proxies/stats/document.ts'
 import { fill } from '../../shared/speech.ts'
-import { isInvalid, type Name } from '../model/query.ts'
-import type { Histogram } from '../model/stats.ts'
+import { isInvalid } from '../model/query.ts'
+import { columnPasses, type Limited } from '../model/stats.ts'
 import type { Say } from '../words/say.ts'
 
 type LimitProps = {
-  name: Extract<Name, 'ping' | 'speed' | 'works'>
+  name: Limited
   label: string
   /** What the field takes: `at most, ms`. */
   fieldLabel: string
@@ -48,16 +50,12 @@ function nearest(steps: readonly string[], value: string, direction: 'most' | 'l
   return direction === 'most' && Number(value) > last ? steps.length - 2 : steps.indexOf(best)
 }
 
-function Columns({ histogram, value, direction, say }: LimitProps) {
+function Columns({ name, histogram, value, say }: LimitProps) {
   const counts = histogram?.counts ?? BLANK
   const edges = histogram?.edges ?? []
   const most = Math.max(1, ...counts)
-  const limit = value === '' ? null : Number(value)
-  const isIn = (i: number): boolean => {
-    if (limit === null) return true
-    if (direction === 'most') return (edges[i] ?? 0) < limit || limit === 0
-    return (edges[i + 1] ?? Number.POSITIVE_INFINITY) > limit
-  }
+  const isIn = (i: number): boolean =>
+    value === '' || histogram === null || columnPasses(name, histogram, i, Number(value))
   return (
     <div class="columns" aria-hidden="true">
       {counts.map((n, i) => (

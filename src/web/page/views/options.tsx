@@ -1,5 +1,5 @@
 /** Owns check boxes that are charts: each row has its count, drawn as a bar. */
-import type { Facet } from '../model/facets.ts'
+import type { Count, Facet } from '../model/facets.ts'
 import { itemsOf, type Name, toggled } from '../model/query.ts'
 import type { Say } from '../words/say.ts'
 
@@ -31,16 +31,18 @@ type OptionsProps = {
 
 export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
   const chosen = itemsOf(value)
-  const countOf = ({ value, counted = value }: Option): number | null =>
-    counts?.get(counted) ?? null
-  const most = Math.max(1, scale ?? Math.max(0, ...options.map(option => countOf(option) ?? 0)))
+  const countOf = ({ value, counted = value }: Option): Count | null => counts?.get(counted) ?? null
+  const most = Math.max(
+    1,
+    scale ?? Math.max(0, ...options.map(option => countOf(option)?.size ?? 0)),
+  )
   return (
     <ul class="options" data-any={chosen.length === 0 || undefined}>
       {options.map(option => {
         const count = countOf(option)
         return (
           <li key={option.value}>
-            <label class="option" data-none={count === 0 || undefined}>
+            <label class="option" data-none={count?.most === 0 || undefined}>
               <input
                 type="checkbox"
                 name={name}
@@ -60,9 +62,11 @@ export function Options({ name, options, counts, value, choose, say, scale }: Op
                 <span>{option.label}</span>
                 {option.hint !== undefined && <small>{option.hint}</small>}
               </span>
-              <span class="option-count">{count === null ? '' : say.number(count)}</span>
+              <span class="option-count" title={count === null ? undefined : say.range(count)}>
+                {count === null ? '' : say.bound(count)}
+              </span>
               <span class="bar" aria-hidden="true">
-                <span style={{ '--share': Math.min(1, (count ?? 0) / most) }} />
+                <span style={{ '--share': Math.min(1, (count?.size ?? 0) / most) }} />
               </span>
             </label>
           </li>

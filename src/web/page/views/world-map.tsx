@@ -21,6 +21,9 @@ type MapProps = {
   say: Say
 }
 
+const sizesOf = (counts: Facet): Map<string, number> =>
+  new Map([...counts].map(([code, { size }]) => [code, size]))
+
 /** Without counts, what is chosen still has its place. */
 const pointsOf = (codes: readonly string[]): Bubble[] =>
   codes.flatMap(code => {
@@ -35,10 +38,11 @@ function Tip({
   say,
 }: { bubble: Bubble } & Pick<MapProps, 'counts' | 'say'>) {
   const left = ((x - VIEW.x) / VIEW.width) * 100
+  const count = counts?.get(code)
   const top = ((y - r - VIEW.y) / VIEW.height) * 100
   return (
     <div class="tip" style={{ left: `${Math.min(88, Math.max(12, left))}%`, top: `${top}%` }}>
-      {say.country(code)} {counts !== null && <b>{say.number(counts.get(code) ?? 0)}</b>}
+      {say.country(code)} {count && <b>{say.range(count)}</b>}
     </div>
   )
 }
@@ -76,12 +80,15 @@ function usePointer(toggle: (code: string) => void) {
 export function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
   const { svg, over } = usePointer(toggle)
   const bubbles = useMemo(
-    () => (counts === null ? pointsOf(chosen) : placeBubbles(counts)),
+    () => (counts === null ? pointsOf(chosen) : placeBubbles(sizesOf(counts))),
     [counts, chosen],
   )
   const top = bubbles
     .slice(0, 5)
-    .map(({ code }) => `${say.country(code)} ${say.number(counts?.get(code) ?? 0)}`)
+    .flatMap(({ code }) => {
+      const count = counts?.get(code)
+      return count === undefined ? [] : `${say.country(code)} ${say.bound(count)}`
+    })
     .join(', ')
   const pointed = bubbles.find(({ code }) => code === over)
   const isIn = (code: string): boolean => chosen.length === 0 || chosen.includes(code) !== isExcept
