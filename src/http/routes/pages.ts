@@ -51,9 +51,6 @@ function pageDocument({ name, ...encoded }: PageFile): Document {
 
 type Load = () => Promise<readonly PageFile[]>
 
-/** The path of a URL that may be malformed: Bun copies `Host` into it as it comes. */
-const pathOf = (url: string): string => url.replace(/^\w+:\/\/[^/?#]*/, '').replace(/[?#].*/, '')
-
 /** Finds the document of a path among the files that `load` brings, at the first request for any. */
 function createFinder(load: Load): (url: string) => Promise<Document | null> {
   let documents: Promise<ReadonlyMap<string, Document>> | null = null
