@@ -121,7 +121,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   [
     'the Authorization header',
     /'authorization'|Bearer/i,
-    ...['admin/', 'http/', 'import/feeds/', 'api/openapi/', 'web/'], // some only document it
+    ...['admin/', 'http/', 'import/feeds/', 'api/openapi/', 'cli/console.ts', 'web/'], // some only document it
   ],
   [
     'reading a clock',

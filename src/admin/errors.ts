@@ -50,7 +50,8 @@ export function toAdminError(thrown: unknown): AdminError {
     return new AdminError(thrown.exitCode === 2 ? 'INVALID_PARAMETER' : 'CONFLICT', thrown.message)
   }
   if (thrown instanceof StoreError) {
-    return new AdminError('DB_EXECUTE_FAILED', 'the database did not answer; try again shortly')
+    const message = 'the data cannot be used now; stderr of the server says more'
+    return new AdminError('DB_EXECUTE_FAILED', message)
   }
   return new AdminError(
     'INTERNAL_ERROR',

@@ -118,6 +118,10 @@ function createFile({ file, lock, adopt }: HistoryParts, slots: Slots) {
     connect(): void {
       release ??= lock()
       if (release === null) return
+      // Opening a pipe would wait for its other end.
+      if (statSync(file, { throwIfNoEntry: false })?.isFile() === false) {
+        throw new Error(`${HISTORY_FILE} is not a file`)
+      }
       closeSync(openSync(file, 'a', 0o600))
       adopt(file)
       fd = openSync(file, 'r+')

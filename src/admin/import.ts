@@ -55,7 +55,7 @@ export type ImportParts = {
 }
 
 /** The name that the first word of a command's messages stands for: it reads stdin. */
-const STDIN = /^\(stdin\)(?=:)/gm
+const STDIN = /^\(stdin\)(?=[: ])/gm
 
 /** Lines of the command as they may be shown: without folders, with the name that the browser gave. */
 function messagesOf(text: string, dir: string, name: string): string[] {
@@ -98,8 +98,8 @@ async function store(request: Request, dir: string, bytesMax: number): Promise<n
   let written: number | null = null
   let read: number | null = null
   try {
-    written = openSync(file, 'wx', 0o600)
-    read = openSync(file, 'r')
+    written = storing(() => openSync(file, 'wx', 0o600))
+    read = storing(() => openSync(file, 'r'))
     unlinkSync(file)
     const bytes = await copy(body, written, bytesMax)
     if (announced !== null && Number(announced) !== bytes) throw cutOff()
@@ -130,8 +130,15 @@ async function copy(body: Request['body'], fd: number, bytesMax: number): Promis
 }
 
 function writeAll(fd: number, chunk: Uint8Array): void {
-  try {
+  storing(() => {
     for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+  })
+}
+
+/** What `work` on the disk returns. @throws AdminError when the disk refuses it. */
+function storing<T>(work: () => T): T {
+  try {
+    return work()
   } catch (error) {
     throw new AdminError('STORAGE_FAILED', `the upload could not be stored: ${reasonOf(error)}`)
   }

@@ -105,11 +105,11 @@ export async function readObject(request: Request): Promise<{ [member: string]: 
 /** A value of JSON as the command line would spell it; `null` when it has no such form. */
 function spell(value: unknown): string | null {
   if (typeof value === 'string') return value
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  if (isObject(value) && 'requests' in value && 'seconds' in value) {
-    return `${value.requests}/${value.seconds}s`
-  }
-  return null
+  if (typeof value === 'number') return String(value)
+  if (!isObject(value)) return null
+  const { requests, seconds } = value
+  const areNumbers = typeof requests === 'number' && typeof seconds === 'number'
+  return areNumbers ? `${requests}/${seconds}s` : null
 }
 
 /** Names of members that are settings, as they are written on the wire: `ping_unit`. */

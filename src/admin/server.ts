@@ -60,7 +60,7 @@ function createAuthentication({ dir, throttle, clock }: AdminParts) {
     throw new AdminError(
       'TOKEN_INVALID',
       found === 'none'
-        ? 'there is no token yet; make one with: proxylist console'
+        ? 'there is no token; make one with: proxylist console'
         : 'this token is not valid, or no longer; make a new one with: proxylist console',
     )
   }

@@ -3,9 +3,9 @@
  * SHA-256. There is one at a time; a new one ends the one before, also in a running server.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { codeOf, StoreError, systemReasonOf } from '../lib/errors.ts'
+import { CommandError, codeOf, reasonOf, StoreError } from '../lib/errors.ts'
 
 /** The file in the data directory. */
 export const TOKEN_FILE = 'admin-token'
@@ -19,22 +19,21 @@ export const newToken = (): string =>
 
 const hashOf = (token: string): string => new Bun.CryptoHasher('sha256').update(token).digest('hex')
 
-/** The hash that is stored in `dir`; `null` when no token was made. @throws StoreError */
+/** The hash that is stored in `dir`; `null` when there is none, or something else. @throws StoreError */
 function storedHash(dir: string): string | null {
   const file = join(dir, TOKEN_FILE)
   try {
     const text = readFileSync(file, 'latin1')
-    if (HASH.test(text)) return text.trim()
+    return HASH.test(text) ? text.trim() : null
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return null
-    throw new StoreError(`${file} cannot be read: ${systemReasonOf(error) ?? codeOf(error)}`)
+    throw new StoreError(`${file} cannot be read: ${reasonOf(error)}`)
   }
-  throw new StoreError(`${file} holds no token: make a new one with proxylist console`)
 }
 
 /**
  * Stores a token in `dir`, in one step; returns whether there was one. `adopt` gives the file to the
- * user of the service.
+ * user of the service. @throws CommandError when it cannot be written; a former token then stays.
  */
 export function storeToken(dir: string, token: string, adopt: (file: string) => void): boolean {
   const file = join(dir, TOKEN_FILE)
@@ -44,14 +43,15 @@ export function storeToken(dir: string, token: string, adopt: (file: string) => 
     writeFileSync(fresh, `${hashOf(token)}\n`, { mode: 0o600, flag: 'wx' })
     adopt(fresh)
     renameSync(fresh, file)
-  } finally {
-    rmSync(fresh, { force: true })
+  } catch (error) {
+    if (existsSync(fresh)) rmSync(fresh)
+    throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`)
   }
   return hadOne
 }
 
 /**
- * Whether a token is the one of `dir`; `none` when none was made. The file is read each time, so that
+ * Whether a token is the one of `dir`; `none` when there is none. The file is read each time, so that
  * a new token is valid at once. @throws StoreError when it cannot be read.
  */
 export function checkToken(dir: string, token: string): 'right' | 'wrong' | 'none' {

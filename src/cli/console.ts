@@ -18,14 +18,19 @@ function originOf(where: Listen): string {
   return show(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
 }
 
-/** Whether a console answers there. */
-async function answers(where: Listen): Promise<boolean> {
-  const socket = where.kind === 'unix' ? { unix: where.path } : {}
-  const init = { ...socket, signal: AbortSignal.timeout(SECOND_MS), redirect: 'manual' } as const
-  return fetch(`${originOf(where)}/`, init).then(
-    response => response.ok,
-    () => false,
-  )
+/** What is wrong there, as a sentence; `null` for a console that takes the token. */
+async function problemAt(where: Listen, token: string): Promise<string | null> {
+  const response = await fetch(`${originOf(where)}/console/plans`, {
+    ...(where.kind === 'unix' && { unix: where.path }),
+    headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(SECOND_MS),
+    redirect: 'manual',
+  }).catch(() => null)
+  if (response?.ok) return null
+  if (response?.status === 401) {
+    return 'the server there has another data directory, and refuses this token: check --data'
+  }
+  return `no console answers there yet; start it with: proxylist serve --admin-listen ${typed(where)}`
 }
 
 /** The address as `--admin-listen` takes it. */
@@ -44,11 +49,8 @@ export const consoleCommand = command({
     if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
     const { token, hadOne } = makeToken(data)
     if (hadOne) say('the former token is not valid any more')
-    if (!(await answers(where))) {
-      say(
-        `no console answers there yet; start it with: proxylist serve --admin-listen ${typed(where)}`,
-      )
-    }
+    const problem = await problemAt(where, token)
+    if (problem !== null) say(problem)
     if (where.kind === 'unix') {
       const path = resolve(where.path)
       say(`from your own machine: ssh -N -L ${TUNNEL_PORT}:${path} USER@HOST, then open:`)

@@ -62,7 +62,10 @@ export async function startConsole(
     runImport:
       list.kind === 'sample' ? null : (options, fd) => startImport({ ...options, ...texts }, fd),
   })
-  const { server, shown } = await admin.listen(adminListen)
+  const { server, shown } = await admin.listen(adminListen).catch(error => {
+    admin.close()
+    throw error
+  })
   log.say(`admin listening on ${shown}`)
   if (!isLoopback(adminListen)) {
     log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')

@@ -55,7 +55,7 @@ const REASONS: { readonly [code: string]: string } = {
 export const systemReasonOf = (thrown: unknown): string | null =>
   REASONS[codeOf(thrown)] ??
   (thrown instanceof Error && 'syscall' in thrown && 'errno' in thrown
-    ? getSystemErrorMessage(Number(thrown.errno))
+    ? getSystemErrorMessage(-Math.abs(Number(thrown.errno))) // positive in some errors of rm
     : null)
 
 /** Why something failed, for the operator: without the names of system calls where possible. */

@@ -21,7 +21,10 @@ export function queryStringOf(url: string): string {
   return mark < 0 ? '' : url.slice(mark + 1)
 }
 
-/** The path of a URL as it was sent, without decoding; `''` when there is none. Never throws. */
+/**
+ * The path of a URL as it was sent, without decoding; `''` when there is none. Never throws, which
+ * `new URL` does: Bun copies `Host` into the URL of a request as it comes.
+ */
 export function pathOf(url: string): string {
   const afterHost = url.replace(/^[a-z]+:\/\/[^/?#]*/i, '')
   return afterHost.replace(/[?#].*$/s, '')

@@ -1,6 +1,6 @@
 /** Tests of which requests the admin listener looks at: Host, Origin, Sec-Fetch-Site, tokens, types. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { isOwnHost } from '../../src/admin/guard.ts'
 import { makeToken } from '../../src/app.ts'
 import { readListen } from '../../src/config/parsers.ts'
@@ -167,17 +167,34 @@ test('a token that was replaced stops working at once, without a restart', async
   expect((await service.askBare(OVERVIEW, { headers })).status).toBe(200)
 })
 
-test('without a token file every token is refused, and the sentence says how to make one', async () => {
+test('without a token in its file every token is refused, and the sentence says how to make one', async () => {
   const dir = dataDirectory()
   const service = startConsole(dir)
   rmSync(`${dir}/admin-token`)
-  const { status, text } = await service.ask(OVERVIEW)
-  expect(status).toBe(401)
-  expect(JSON.parse(text).message).toBe('there is no token yet; make one with: proxylist console')
+  const isRefused = async () => {
+    const { status, text } = await service.ask(OVERVIEW)
+    expect(status).toBe(401)
+    expect(JSON.parse(text).message).toBe('there is no token; make one with: proxylist console')
+  }
+  await isRefused()
   for (const damaged of ['', 'x', 'g'.repeat(64), '0'.repeat(63)]) {
     writeFileSync(`${dir}/admin-token`, damaged)
-    expect(await service.short(OVERVIEW)).toBe('503 DB_EXECUTE_FAILED')
+    await isRefused()
   }
+})
+
+test('a directory in the place of the token file is named on stderr, and by the command', async () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  rmSync(`${dir}/admin-token`)
+  mkdirSync(`${dir}/admin-token`)
+  const { status, text } = await service.ask(OVERVIEW)
+  expect(status).toBe(503)
+  expect(text).toContain('the data cannot be used now; stderr of the server says more')
+  expect(() => makeToken(dir)).toThrow(
+    `cannot write ${dir}/admin-token: it is a directory, not a file`,
+  )
+  expect(readdirSync(dir).filter(name => name.includes('.new-'))).toEqual([])
 })
 
 test('many wrong tokens from one address are refused later each, right ones never', async () => {

@@ -1,6 +1,14 @@
 /** Tests of the samples of 24 hours: their file, damage, a clock that jumps, several servers. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import {
@@ -206,6 +214,25 @@ describe('a history that cannot have its file', () => {
     expect(statSync(history.file).size).toBe(FILE_BYTES)
     history.close()
     expect(minutesOf(open(dir).until(M0 + 1))).toEqual([M0, M0 + 1])
+  })
+
+  test('stays in memory where there is no plain file, and opening it waits for nobody', () => {
+    const dir = temporaryDirectory()
+    Bun.spawnSync(['mkfifo', join(dir, HISTORY_FILE)])
+    const { said, until, add } = open(dir)
+    add(sampleAt(M0))
+    expect(minutesOf(until(M0))).toEqual([M0])
+    expect(said).toEqual([
+      'the charts of the console are kept in memory only: console-history is not a file',
+    ])
+  })
+
+  test('stays in memory where there is a directory in the place of its lock', () => {
+    const dir = temporaryDirectory()
+    mkdirSync(join(dir, `${HISTORY_FILE}.lock`))
+    expect(open(dir).said).toEqual([
+      'the charts of the console are kept in memory only: illegal operation on a directory',
+    ])
   })
 
   test('stays in memory where it cannot be written, and that is said once', () => {

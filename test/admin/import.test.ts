@@ -1,6 +1,6 @@
 /** Tests of imports that the console sends: options, results, uploads that are cut off or too large. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/import.ts'
 import { startImport } from '../../src/cli/import-process.ts'
 import { startConsole } from '../support/console.ts'
@@ -66,6 +66,8 @@ describe('an import', () => {
         'this would shrink the list from 120 rows to 10; nothing was imported (--allow-shrink if that is meant)',
       messages: [],
     })
+    const { message } = await service.send('name=b.txt&type=http&replace=1', '')
+    expect(message).toStartWith('b.txt holds no row, and would remove the whole list; ')
     const meant = await service.send('type=http&replace=1&allow_shrink=1', rows(10))
     expect(meant).toMatchObject({ kind: 'done', removed: 110 })
   })
@@ -195,6 +197,16 @@ describe('an upload', () => {
     given[0]?.end(DONE)
     await new Response(lines).text()
     expect(readdirSync(dir)).toEqual([])
+  })
+
+  test('that the disk refuses from its first byte is not stored, and says why', async () => {
+    const { send, given, dir } = createByHand()
+    rmSync(dir, { recursive: true })
+    await expect(send('x')).rejects.toMatchObject({
+      code: 'STORAGE_FAILED',
+      message: 'the upload could not be stored: no such file or directory',
+    })
+    expect(given).toEqual([])
   })
 
   test('that is cut off runs nothing', async () => {

@@ -135,6 +135,33 @@ describe('where the admin listener is', () => {
   })
 })
 
+describe('console', () => {
+  test('says when the server there has another data directory, or is the public listener', async () => {
+    const server = await start(dataDirectory())
+    const other = ['console', '--data', dataDirectory(), '--admin-listen']
+    const made = await proxylist([...other, server.shown.replace('http://', '')])
+    expect(made.stderr).toBe(
+      'the server there has another data directory, and refuses this token: check --data\n',
+    )
+    const { stderr } = await proxylist([...other, `127.0.0.1:${server.port}`])
+    expect(stderr).toContain('no console answers there yet')
+    await server.stop()
+  })
+})
+
+test('a server that cannot have its admin address ends, and leaves no lock behind', async () => {
+  const server = await start(dataDirectory())
+  const dir = dataDirectory()
+  const { exitCode, stderr } = await proxylist([
+    ...['serve', '--data', dir, '--listen', '127.0.0.1:0'],
+    ...['--admin-listen', `127.0.0.1:${server.port}`],
+  ])
+  expect(exitCode).toBe(1)
+  expect(stderr).toContain(`port ${server.port} is in use`)
+  expect(readdirSync(dir).filter(name => name.includes('.lock'))).toEqual([])
+  await server.stop()
+})
+
 /** Rows that an import takes a while for. */
 const many = (n: number): string =>
   Array.from({ length: n }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`).join('')

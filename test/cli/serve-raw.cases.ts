@@ -63,3 +63,12 @@ export const RAW_REQUESTS: readonly RawRequest[] = [
   ['a method there is not', `FETCH ${ASK} HTTP/1.1\r\nHost: a\r\n${CLOSE}`, [0, 400, 405]],
   ['a greeting of TLS', '\u0016\u0003\u0001\u0002\u0000\u0001\u0000\r\n\r\n', [400]],
 ]
+
+/** Requests for files of the page whose Host is none that a URL can have, each with its status. */
+export const ODD_HOSTS = [
+  ['a bracket', get('/', 'Host: [\r\n'), 200],
+  ['a port of letters', get('/', 'Host: x:y\r\n'), 200],
+  ['empty', get('/', 'Host:\r\n'), 200],
+  ['missing, as HTTP/1.0 allows', 'GET / HTTP/1.0\r\n\r\n', 200],
+  ['a percent sign, at a path without a file', get('/-/x', 'Host: %\r\n'), 404],
+] as const

@@ -6,7 +6,7 @@ import { ask, from } from '../support/answer.ts'
 import { ASK, dataDirectory, KEY } from '../support/fixtures.ts'
 import { startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
-import { RAW_REQUESTS } from './serve-raw.cases.ts'
+import { ODD_HOSTS, RAW_REQUESTS } from './serve-raw.cases.ts'
 import './serve-listening.cases.ts'
 import './serve-shared.cases.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -297,11 +297,16 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** Everything the server says to these bytes before it hangs up. */
-function exchange(bytes: string): Promise<string> {
+/**
+ * Everything the server says to these bytes before it hangs up. Bun drops a request whose client has
+ * ended its side, unless it is answered at once: `isOpen` keeps it.
+ */
+function exchange(bytes: string, isOpen = false): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>()
   const { hostname, port } = new URL(server.url)
-  const socket = connect(Number(port), hostname, () => socket.end(bytes, 'latin1'))
+  const socket = connect(Number(port), hostname, () =>
+    isOpen ? socket.write(bytes, 'latin1') : socket.end(bytes, 'latin1'),
+  )
   let answer = ''
   socket.on('data', chunk => {
     answer += chunk
@@ -318,6 +323,13 @@ describe('requests no well-behaved client sends', () => {
     expect(statuses).toContain(status)
     if (status === 200) expect(answer).toEndWith('\r\n\r\n192.0.2.1:80\n')
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
+  })
+
+  test.each(ODD_HOSTS)('the page is served whatever the Host is: %s', async (_, bytes, status) => {
+    const answer = await exchange(bytes, true)
+    expect(answer).toStartWith(`HTTP/1.1 ${status} `)
+    expect(answer).toContain('x-request-id: ')
+    if (status === 200) expect(answer).toEndWith('</html>\n')
   })
 
   test.each(['GET', 'HEAD', 'POST', 'OPTIONS'])(

@@ -9,11 +9,10 @@ import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
 import { type Document, documentOf, documentReply } from './documents.ts'
 import { noSuchPath, type Route } from './route.ts'
 
-/** A file of a page as it is built: its content as text, and compressed, in base64. */
+/** A file of a page as it is built: its content, compressed in two ways, in base64. */
 export type PageFile = {
   /** `index.html`, or a name with a hash of its content. */
   name: string
-  text: string
   gzip: string
   zstd: string
 }
@@ -39,14 +38,15 @@ const TYPES: { readonly [ending: string]: string } = {
 /** Names of files but the page itself change with their content. */
 const FOREVER = 'public, max-age=31536000, immutable'
 
-function pageDocument({ name, text, gzip, zstd }: PageFile): Document {
+function pageDocument({ name, ...encoded }: PageFile): Document {
   const fields = {
     ...PAGE_FIELDS,
     'content-type': TYPES[name.split('.').pop() ?? ''] ?? 'application/octet-stream',
     'cache-control': name.endsWith('.html') ? 'no-cache' : FOREVER,
   }
-  const decode = (base64: string): Uint8Array => Buffer.from(base64, 'base64')
-  return documentOf({ identity: Buffer.from(text), gzip: decode(gzip), zstd: decode(zstd) }, fields)
+  const gzip = Buffer.from(encoded.gzip, 'base64')
+  const zstd = Buffer.from(encoded.zstd, 'base64')
+  return documentOf({ identity: Bun.zstdDecompressSync(zstd), gzip, zstd }, fields)
 }
 
 type Load = () => Promise<readonly PageFile[]>
