@@ -47,8 +47,6 @@ const WRONG_KEY: ReadonlySet<ErrorCode> = new Set(['INVALID_KEY', 'TEMP_KEY_INVA
 const UNKNOWN_PATH = '(unknown)'
 
 type Current = Incoming & Begun & { counted: RouteTraffic }
-/** How a request ended, as it is counted, and after how long. */
-type Ended = { outcome: Outcome; seconds: number }
 
 /** Returns the function that ends requests; it never throws. */
 function createEnd(
@@ -75,7 +73,7 @@ function createEnd(
     return responseOf(reply, { requestId: id, isHead, clock, cors: origin })
   }
 
-  function send(current: Current, reply: Reply, { outcome, seconds }: Ended): Response {
+  function send(current: Current, reply: Reply, outcome: Outcome, seconds: number): Response {
     const response = respondWith(current, reply)
     const { body } = reply
     const { nowMs, counted } = current
@@ -108,13 +106,13 @@ function createEnd(
     // Without the delay of wrong keys below: it says nothing of how fast the service is.
     const seconds = (elapsedMs() - current.beganMs) / SECOND_MS
     try {
-      if (routed.kind === 'reply') return send(current, routed, { outcome: routed.status, seconds })
+      if (routed.kind === 'reply') return send(current, routed, routed.status, seconds)
       const { id, ip, nowMs } = current
       const { error, cause } = routed
       if (error.status >= 500) report(id, cause)
       // Its timestamp is that of the response: a refusal may come long after the request.
       const refuse = (): Response =>
-        send(current, errorReply(routed, errors, clock()), { outcome: error.code, seconds })
+        send(current, errorReply(routed, errors, clock()), error.code, seconds)
       if (!WRONG_KEY.has(error.code)) return refuse()
       const delayed = throttle.failed(clientBucket(ip()), nowMs)
       return delayed.then(refuse).catch(thrown => giveUp(current, thrown, seconds))

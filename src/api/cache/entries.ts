@@ -80,7 +80,8 @@ export function createCacheEntries(bytesMax: number) {
         counts.misses += 1
         return null
       }
-      counts[entry.content === 'too-large' ? 'misses' : 'hits'] += 1
+      if (entry.content === 'too-large') counts.misses += 1
+      else counts.hits += 1
       return entry
     },
 
