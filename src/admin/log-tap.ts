@@ -4,9 +4,12 @@
  */
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import { AdminError } from './errors.ts'
 
 /** Lines that a stream begins with. */
 export const LAST_LINES = 100
+/** Most streams at once: every line goes to each of them, in the time of requests. */
+export const READERS_MAX = 32
 /** Most lines that wait for one reader. */
 export const WAITING_MAX = 2000
 /** How long lines are collected before they are sent together. */
@@ -105,8 +108,14 @@ export function createLogTap(log: Log) {
   return {
     log: tapped,
 
-    /** The last lines, then those that come, until `signal` is aborted or the server ends. */
+    /**
+     * The last lines, then those that come, until `signal` is aborted or the server ends.
+     * @throws AdminError CONFLICT while there are `READERS_MAX` streams.
+     */
     open(signal: AbortSignal): ReadableStream<Uint8Array> {
+      if (readers.size >= READERS_MAX) {
+        throw new AdminError('CONFLICT', `${READERS_MAX} live logs are open; close one first`)
+      }
       const first = [...last.slice(at), ...last.slice(0, at)]
       const reader = createReader(first, () => readers.delete(reader))
       readers.add(reader)

@@ -1,10 +1,12 @@
 /** Tests of the live log: what a stream begins with, slow readers, heartbeats, its end. */
 import { afterEach, beforeEach, describe, expect, jest, test } from 'bun:test'
+import { AdminError } from '../../src/admin/errors.ts'
 import {
   createBacklog,
   createLogTap,
   HEARTBEAT_MS,
   LAST_LINES,
+  READERS_MAX,
   WAITING_MAX,
 } from '../../src/admin/log-tap.ts'
 
@@ -117,6 +119,15 @@ describe('watching', () => {
     controller.abort()
     expect(log.hasLines).toBeFalse()
     expect(lines).toEqual([])
+  })
+
+  test('is for so many streams at once; one that ends makes room for another', async () => {
+    const { open } = create()
+    const readers = Array.from({ length: READERS_MAX }, () => readerOf(open(signal())))
+    expect(() => open(signal())).toThrow('32 live logs are open; close one first')
+    await readers[7]?.cancel()
+    expect(() => open(signal())).not.toThrow()
+    expect(() => open(signal())).toThrow(AdminError)
   })
 
   test('ends when its reader leaves', async () => {

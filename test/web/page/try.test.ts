@@ -103,6 +103,15 @@ inBrowser('a wrong key, and a filter without proxies, are explained', async () =
   await close()
 })
 
+inBrowser('the beginning of an answer that is too long is shown, also of one line', async () => {
+  const { page, close } = await openAt(origin, { at: '/#get=json&pretty=0', stubs: STATS })
+  const body = `[${'{"ip":"192.0.2.1:80"},'.repeat(300_000)}{}]`
+  await page.route('**/api?*', route => route.fulfill({ contentType: 'application/json', body }))
+  expect(await tryIt(page)).toContain('only its beginning was read')
+  expect(await page.locator('#answer pre').textContent()).toStartWith('[{"ip":"192.0.2.1:80"},{')
+  await close()
+})
+
 inBrowser('a service that does not answer is said, and asked again', async () => {
   const { page, close } = await openAt(origin, { stubs: STATS })
   await page.route('**/api?*', route => route.abort(), { times: 1 })

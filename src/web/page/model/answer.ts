@@ -132,7 +132,8 @@ async function readText(body: ReadableStream<Uint8Array> | null) {
     text += decoder.decode(value, { stream: true })
     if (bytes < BYTES_MAX) continue
     await reader.cancel()
-    return { text: text.slice(0, text.lastIndexOf('\n') + 1), bytes, isCut: true }
+    const lines = text.lastIndexOf('\n') + 1 // none of JSON without white space
+    return { text: lines === 0 ? text : text.slice(0, lines), bytes, isCut: true }
   }
   return { text: text + decoder.decode(), bytes, isCut: false }
 }
