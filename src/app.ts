@@ -5,7 +5,7 @@
 export { HISTORY_FILE } from './admin/history.ts'
 export type { RunningImport } from './admin/import.ts'
 export { createLogTap } from './admin/log-tap.ts'
-export { TOKEN_FILE } from './admin/token.ts'
+export { presentToken, TOKEN_FILE } from './admin/token.ts'
 export { show } from './http/listen.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'

@@ -3,10 +3,6 @@ declare module '*.sql' {
   const text: string
   export default text
 }
-declare module '*.ndjson' {
-  const text: string
-  export default text
-}
 declare module '*.service' {
   const text: string
   export default text

@@ -1,9 +1,8 @@
 /** Owns `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
-import { hasDirectory, makeToken, missingDirectory, show } from '../app.ts'
+import { hasDirectory, makeToken, missingDirectory, presentToken, show } from '../app.ts'
 import type { Listen } from '../config/parsers.ts'
 import { CommandError } from '../lib/errors.ts'
-import { SECOND_MS } from '../lib/time.ts'
 import { command, print, say } from './command.ts'
 
 /** Where a tunnel to a unix socket ends on the operator's own machine. */
@@ -20,14 +19,10 @@ function originOf(where: Listen): string {
 
 /** What is wrong there, as a sentence; `null` for a console that takes the token. */
 async function problemAt(where: Listen, token: string): Promise<string | null> {
-  const response = await fetch(`${originOf(where)}/console/plans`, {
-    ...(where.kind === 'unix' && { unix: where.path }),
-    headers: { authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(SECOND_MS),
-    redirect: 'manual',
-  }).catch(() => null)
-  if (response?.ok) return null
-  if (response?.status === 401) {
+  const socket = where.kind === 'unix' ? { unix: where.path } : {}
+  const status = await presentToken(token, originOf(where), socket)
+  if (status === 200) return null
+  if (status === 401) {
     return 'the server there has another data directory, and refuses this token: check --data'
   }
   return `no console answers there yet; start it with: proxylist serve --admin-listen ${typed(where)}`

@@ -1,6 +1,5 @@
 /** Owns `serve`: starts the service and its jobs, and ends it cleanly. */
 import { join } from 'node:path'
-import sampleRows from '../../data/sample.ndjson' with { type: 'text' }
 import {
   ACCESS_FILE,
   createApp,
@@ -30,6 +29,8 @@ import { command } from './command.ts'
 import { linesOf, startFetch } from './feed-process.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
+import { compressed } from './sample-file.ts' with { type: 'macro' }
+import { decompress } from './sample-file.ts'
 import { checkConsole, startConsole } from './serve-console.ts'
 import { untilAborted } from './signals.ts'
 
@@ -174,7 +175,7 @@ async function startJobs(serving: Serving): Promise<Job[]> {
     repeat(tick, TICK_EVERY_MS),
     pruneUsage(registry.usage, clock, onFailure),
     list.kind === 'sample'
-      ? await keepSampleFresh(list.list, sampleRows, clock)
+      ? await keepSampleFresh(list.list, decompress(compressed()), clock)
       : retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
     ...(await startFeeds(serving)),
   ]
