@@ -12,8 +12,8 @@ export type Outcome = ErrorCode | number
 /** The counters of a route: a path of the table of routes, so there are few. */
 export type RouteTraffic = {
   readonly path: string
-  /** Requests that are over, by outcome. Of a stream, when its body begins. */
-  readonly outcomes: Map<Outcome, number>
+  /** Requests that are over, by outcome: one look-up for each. Of a stream, when its body begins. */
+  readonly outcomes: Map<Outcome, { count: number }>
   /** Time until the reply was ready; of a stream, until its body begins. */
   readonly durations: Histogram
   /** What was given to connections; of streams, once they are over, before compression. */
@@ -54,7 +54,7 @@ const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
 
 const createRouteTraffic = (path: string): RouteTraffic => ({
   path,
-  outcomes: new Map<Outcome, number>([200, ...FAILURES].map(outcome => [outcome, 0])),
+  outcomes: new Map([200, ...FAILURES].map(outcome => [outcome, { count: 0 }])),
   durations: createHistogram(),
   records: 0,
   bytes: 0,
@@ -85,9 +85,10 @@ export function createCounters() {
 
     /** Counts a request whose reply is ready, `seconds` after it arrived. */
     count(of: RouteTraffic, outcome: Outcome, seconds: number): void {
-      const { outcomes } = of
       all.ended += 1
-      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+      const ended = of.outcomes.get(outcome)
+      if (ended === undefined) of.outcomes.set(outcome, { count: 1 })
+      else ended.count += 1
       observe(of.durations, seconds)
     },
 
@@ -107,7 +108,7 @@ export function createCounters() {
     traffic(path: string): Traffic {
       const { outcomes, durations, records, bytes } = route(path)
       const sums = { ok: 0, notFound: 0, refused: 0, failed: 0, rejected: 0 }
-      for (const [outcome, count] of outcomes) sums[classOf(statusOf(outcome))] += count
+      for (const [outcome, { count }] of outcomes) sums[classOf(statusOf(outcome))] += count
       return { ...sums, records, bytes, durations: Array.from(durations.counts) }
     },
   }

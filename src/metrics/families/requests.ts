@@ -16,7 +16,7 @@ export const requestFamilies: readonly Family[] = [
     help: 'Requests that were answered, by route, status and error code.',
     read: reading =>
       perRoute(reading, ({ path: route, outcomes }) =>
-        Array.from(outcomes, ([outcome, value]) => {
+        Array.from(outcomes, ([outcome, { count: value }]) => {
           const status = statusOf(outcome)
           const code = typeof outcome === 'string' ? { code: outcome } : {}
           return { labels: { route, status, ...code }, value }
@@ -104,7 +104,7 @@ export const accessFamilies: readonly Family[] = [
     help: 'Requests refused because of a limit (429), by error code.',
     read: ({ traffic: { routes } }) =>
       LIMIT_CODES.map(code => {
-        const counts = Array.from(routes.values(), ({ outcomes }) => outcomes.get(code) ?? 0)
+        const counts = Array.from(routes.values(), ({ outcomes }) => outcomes.get(code)?.count ?? 0)
         return { labels: { code }, value: counts.reduce((sum, count) => sum + count, 0) }
       }),
   },
