@@ -16,8 +16,8 @@ BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
   sqlite/faults web/docs web/page/key web/page/try web/console/token)
-# A busy machine is slow, not wrong.
-TEST_TIMEOUT_MS := 60000
+# Files run in two processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
+TEST_OPTIONS := --parallel=2 --timeout=60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
   package.json bun.lock tsconfig.json Makefile
 
@@ -31,8 +31,8 @@ dev: $(READY) ## the same; restarts when a source file changes, and open pages r
 	@$(BUN) test/lab/dev.ts
 
 test: check build ## everything: format, lint, types, tests in process, tests of the binary
-	$(BUN) test --timeout $(TEST_TIMEOUT_MS)
-	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test --timeout $(TEST_TIMEOUT_MS) $(BINARY_TESTS)
+	$(BUN) test $(TEST_OPTIONS)
+	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test $(TEST_OPTIONS) $(BINARY_TESTS)
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…, BEFORE=…)
 	@$(BUN) test/lab/bench/bench.ts
