@@ -31,6 +31,9 @@ import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
+/** Without the variables of the test runner, some of which the program refuses. */
+const ENV = { PATH: process.env.PATH ?? '' }
+
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */
 setDefaultTimeout(60_000)
@@ -232,7 +235,7 @@ test('backup - does not write to a terminal, nor beside --json', async () => {
   const args = ['backup', '-', '--json', '--data', dir]
   await take(directoryOf(), { args, exitCode: 2, stderr: json })
   const line = [...program(), 'backup', '-', '--data', dir].join(' ')
-  const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'])
+  const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'], { env: ENV })
   expect(stdout.toString()).toContain(
     '- writes the archive to stdout, which is a terminal; use > FILE',
   )
@@ -281,7 +284,11 @@ test('keys export of no keys leaves a file that it is appended to as it is', asy
   const cwd = directoryOf({ 'all.ndjson': 'old\n' })
   await take(cwd, { args: ['plans', 'set', 'gold'], stderr: /gold/ })
   const file = openSync(join(cwd, 'all.ndjson'), 'a')
-  const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], { cwd, stdout: file })
+  const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], {
+    cwd,
+    stdout: file,
+    env: ENV,
+  })
   closeSync(file)
   expect([exitCode, readFileSync(join(cwd, 'all.ndjson'), 'utf8')]).toEqual([0, 'old\n'])
 })
