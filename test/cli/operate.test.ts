@@ -26,13 +26,10 @@ import { smallDisk } from '../support/disk.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { program, proxylist, ROOT, startProgram } from '../support/program.ts'
+import { program, proxylist, ROOT, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
-
-/** Without the variables of the test runner, some of which the program refuses. */
-const ENV = { PATH: process.env.PATH ?? '' }
 
 afterAll(cleanUp)
 /** A busy machine is slow at starting programs; none of this is about time. */
@@ -235,7 +232,7 @@ test('backup - does not write to a terminal, nor beside --json', async () => {
   const args = ['backup', '-', '--json', '--data', dir]
   await take(directoryOf(), { args, exitCode: 2, stderr: json })
   const line = [...program(), 'backup', '-', '--data', dir].join(' ')
-  const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'], { env: ENV })
+  const { stdout } = Bun.spawnSync(['script', '-qec', line, '/dev/null'], { env: RUNNER_FREE })
   expect(stdout.toString()).toContain(
     '- writes the archive to stdout, which is a terminal; use > FILE',
   )
@@ -287,7 +284,7 @@ test('keys export of no keys leaves a file that it is appended to as it is', asy
   const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], {
     cwd,
     stdout: file,
-    env: ENV,
+    env: RUNNER_FREE,
   })
   closeSync(file)
   expect([exitCode, readFileSync(join(cwd, 'all.ndjson'), 'utf8')]).toEqual([0, 'old\n'])

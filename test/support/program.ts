@@ -45,3 +45,6 @@ export function startProgram(args: readonly string[], env: Environment = {}) {
   if (child.stdin === null) throw new Error('stdin is not a pipe')
   return { ...child, stdin: child.stdin }
 }
+
+/** An environment without the variables of the test runner, some of which the program refuses. */
+export const RUNNER_FREE = { PATH: process.env.PATH ?? '' }

@@ -10,7 +10,7 @@ import { backUp } from '../../../src/sqlite/backup/backup.ts'
 import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
-import { ROOT } from '../../support/program.ts'
+import { ROOT, RUNNER_FREE } from '../../support/program.ts'
 import { startService } from '../../support/service.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
@@ -20,7 +20,7 @@ afterAll(cleanUp)
 setDefaultTimeout(60_000)
 
 function shell(commands: string, cwd: string): void {
-  const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd })
+  const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd, env: RUNNER_FREE })
   // tar warns when the clock of the tests is ahead of the real one.
   expect({ exitCode, stderr: stderr.toString() }).toMatchObject({ exitCode: 0 })
 }

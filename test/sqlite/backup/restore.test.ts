@@ -21,7 +21,7 @@ import { completeRestore, restore } from '../../../src/sqlite/backup/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ask } from '../../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
-import { program, ROOT } from '../../support/program.ts'
+import { program, ROOT, RUNNER_FREE } from '../../support/program.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
@@ -105,7 +105,10 @@ describe('restore', () => {
     const [from, to] = [dataDirectory(NEW), join(cwd, 'data')]
     const run = program().join(' ')
     const shell = `${run} backup - --data ${from} | ${run} restore - --json --data ${to}`
-    const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', shell], { cwd })
+    const { exitCode, stdout, stderr } = Bun.spawnSync(['sh', '-c', shell], {
+      cwd,
+      env: RUNNER_FREE,
+    })
     expect(exitCode).toBe(0)
     expect(stderr.toString()).toMatch(/^stdout: \d+ kB with access\.db \(.*\)\n$/)
     const counts = { keys: 1, plans: 5, proxies: 1 }
@@ -208,7 +211,7 @@ test('restore prints the commands that bring back the data before, keys and list
   expect(commands).toHaveLength(2)
   for (const line of commands) {
     const shell = line.replace('proxylist', program().join(' '))
-    expect(Bun.spawnSync(['sh', '-c', shell], { cwd }).exitCode).toBe(0)
+    expect(Bun.spawnSync(['sh', '-c', shell], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
   }
   expect([await listed(cwd), await keysOf()]).toEqual(['192.0.2.1:80\n', keys])
 })
@@ -246,7 +249,7 @@ describe('restore', () => {
     const cwd = await scene({ hasData: false })
     const shell =
       'mkdir u && tar -xpf backup.tar -C u && rm u/SHA256SUMS && tar -cf again.tar -C u .'
-    expect(Bun.spawnSync(['sh', '-ec', shell], { cwd }).exitCode).toBe(0)
+    expect(Bun.spawnSync(['sh', '-ec', shell], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
     await take(cwd, { args: ['restore', 'again.tar'], stderr: /restored access\.db/ })
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
   })
@@ -254,10 +257,10 @@ describe('restore', () => {
 
 const damagedFile = (name: string, damage: (file: string) => void) => async (cwd: string) => {
   const unpack = 'mkdir u && tar -xpf backup.tar -C u'
-  expect(Bun.spawnSync(['sh', '-ec', unpack], { cwd }).exitCode).toBe(0)
+  expect(Bun.spawnSync(['sh', '-ec', unpack], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
   damage(join(cwd, 'u', name))
   const pack = 'tar -cf backup.tar -C u access.db proxies.db'
-  expect(Bun.spawnSync(['sh', '-ec', pack], { cwd }).exitCode).toBe(0)
+  expect(Bun.spawnSync(['sh', '-ec', pack], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
 }
 const truncated = (share: number) => (cwd: string) => {
   const file = join(cwd, 'backup.tar')
@@ -279,7 +282,7 @@ const flipIn = (file: string): void => {
   writeFileSync(file, bytes)
 }
 const shell = (line: string) => (cwd: string) => {
-  expect(Bun.spawnSync(['sh', '-ec', line], { cwd }).exitCode).toBe(0)
+  expect(Bun.spawnSync(['sh', '-ec', line], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
 }
 const newer = (file: string): void => {
   const db = new Database(file)
