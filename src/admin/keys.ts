@@ -1,6 +1,6 @@
 /** Owns the routes of keys: what the `keys` commands do, with the same rules and sentences. */
 import { keySubject } from '../access/entitlements.ts'
-import { keyState, newKey } from '../access/key.ts'
+import { keyState, type ListedKey, newKey } from '../access/key.ts'
 import {
   changeKey,
   endOf,
@@ -35,14 +35,13 @@ const durationOf = (name: 'ttl' | 'overlap'): number =>
 
 const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
-/** All keys with their state, use of today and when they were last seen, oldest first. */
-async function listKeys({ keys, plans, usage }: Registry, nowMs: number) {
-  const all = await keys.list(nowMs)
+/** Keys with their state, use of today and when they were last seen, in their order. */
+async function describe({ plans, usage }: Registry, keys: readonly ListedKey[], nowMs: number) {
   const daily = new Map((await plans.list()).map(plan => [plan.name, plan.daily]))
   const today = utcDay(nowMs)
-  const ids = all.map(({ id }) => id)
+  const ids = keys.map(({ id }) => id)
   const uses = await usage.history(ids, today, today)
-  return all.map((key, i) => ({
+  return keys.map((key, i) => ({
     id: key.id,
     prefix: key.prefix,
     label: key.label,
@@ -89,8 +88,8 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
     ...rest,
     ...(expires !== undefined && { expiresAt: endOf(expires, nowMs, 'expires') }),
   }
-  await changeKey(registry, id, changes, nowMs)
-  return ok((await listKeys(registry, nowMs)).find(key => key.id === id))
+  const changed = await changeKey(registry, id, changes, nowMs)
+  return ok((await describe(registry, [changed], nowMs))[0])
 }
 
 async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
@@ -111,7 +110,8 @@ async function without(request: Request, change: () => Promise<void>): Promise<R
 
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
   '/console/keys': {
-    GET: async ({ nowMs }) => ok({ keys: await listKeys(registry, nowMs) }),
+    GET: async ({ nowMs }) =>
+      ok({ keys: await describe(registry, await registry.keys.list(nowMs), nowMs) }),
     POST: asked => makeKey(registry, asked),
   },
   '/console/keys/*': {

@@ -67,9 +67,13 @@ function createFinder(load: Load): (url: string) => Promise<Document | null> {
 export function pageRoutes(load: Load): { [path: string]: Route } {
   const find = createFinder(load)
   const route: Route = async ({ request }, end) => {
-    const document = await find(request.url)
-    if (document === null) return end(refused(noSuchPath()))
-    return end(documentReply(document, request.headers))
+    try {
+      const document = await find(request.url)
+      if (document === null) throw noSuchPath()
+      return end(documentReply(document, request.headers))
+    } catch (thrown) {
+      return end(refused(thrown))
+    }
   }
   return { '/': route, '/-/*': route }
 }

@@ -5,9 +5,23 @@ import { useConsole } from '../../context.ts'
 import { FormDialog } from '../../parts/dialog.tsx'
 import { SelectField, TextField } from '../../parts/fields.tsx'
 
-/** The plans that regular keys can have. */
-const choosable = (plans: readonly Plan[]): (readonly [string, string])[] =>
-  plans.filter(({ name }) => name !== 'demo' && name !== 'temp').map(({ name }) => [name, name])
+type FieldProps = { value: string; onChange(value: string): void }
+
+/** The plan of a regular key. */
+function PlanField({ plans, value, onChange }: FieldProps & { plans: readonly Plan[] }) {
+  const { words } = useConsole().speech
+  const options = plans
+    .filter(({ name }) => name !== 'demo' && name !== 'temp')
+    .map(({ name }) => [name, name] as const)
+  const field = { value, onChange, options }
+  return <SelectField label={words.plan} name="plan" {...field} />
+}
+
+/** The end of a key, in the forms of the command line. */
+function ExpiresField(field: FieldProps) {
+  const { words } = useConsole().speech
+  return <TextField label={words.expires} name="expires" hint={words.expiresHint} {...field} />
+}
 
 type NewKeyProps = {
   plans: readonly Plan[]
@@ -60,20 +74,8 @@ export function NewKeyDialog({ plans, onClose, onMade }: NewKeyProps) {
         />
       ) : (
         <>
-          <SelectField
-            label={words.plan}
-            name="plan"
-            value={plan}
-            onChange={setPlan}
-            options={choosable(plans)}
-          />
-          <TextField
-            label={words.expires}
-            name="expires"
-            value={expires}
-            onChange={setExpires}
-            hint={words.expiresHint}
-          />
+          <PlanField plans={plans} value={plan} onChange={setPlan} />
+          <ExpiresField value={expires} onChange={setExpires} />
         </>
       )}
     </FormDialog>
@@ -108,22 +110,8 @@ export function ChangeKeyDialog({ report, plans, onClose, onChanged }: ChangePro
   return (
     <FormDialog title={words.changeKey} action={words.save} onSubmit={submit} onClose={onClose}>
       <TextField label={words.label} name="label" value={label} onChange={setLabel} />
-      {!isTemporary && (
-        <SelectField
-          label={words.plan}
-          name="plan"
-          value={plan}
-          onChange={setPlan}
-          options={choosable(plans)}
-        />
-      )}
-      <TextField
-        label={words.expires}
-        name="expires"
-        value={expires}
-        onChange={setExpires}
-        hint={words.expiresHint}
-      />
+      {!isTemporary && <PlanField plans={plans} value={plan} onChange={setPlan} />}
+      <ExpiresField value={expires} onChange={setExpires} />
     </FormDialog>
   )
 }
