@@ -93,11 +93,11 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   }
 
   /** The status of the caller's network quotas. */
-  async function networkLimits(caller: Caller, nowMs: number): Promise<LimitStatus[]> {
+  async function networkLimits(caller: Caller, askedMs: number): Promise<LimitStatus[]> {
     if (!hasNetworkQuota(caller)) return []
     const subject = keySubject(caller.id)
-    const [used = UNUSED] = await usage.peek([subject])
-    const day = utcDay(instantOf(used, nowMs))
+    const { usages, nowMs } = await usage.peek([subject], askedMs)
+    const day = utcDay(instantOf(usages[0] ?? UNUSED, nowMs))
     const [counts] = await usage.countNetworks([{ subject, day }])
     return counts === undefined ? [] : quotaStatuses(quotasOf(caller.plan), counts, day, nowMs)
   }
@@ -136,9 +136,10 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     },
 
     /** The status of the caller's limits; counts no request. */
-    async limits(caller: Caller, ip: string, nowMs: number): Promise<LimitStatus[]> {
+    async limits(caller: Caller, ip: string, askedMs: number): Promise<LimitStatus[]> {
       const rules = limitRulesOf(caller, ip)
-      const usages = await usage.peek(rules.map(({ subject }) => subject))
+      const subjects = rules.map(({ subject }) => subject)
+      const { usages, nowMs } = await usage.peek(subjects, askedMs)
       const windows = rules.flatMap((rule, i) => limitStatus(rule, usages[i] ?? UNUSED, nowMs))
       return [...windows, ...(await networkLimits(caller, nowMs))]
     },

@@ -109,9 +109,10 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
   const plan = await plans.find(key.plan ?? TEMP_PLAN)
   if (!plan) throw unknownKey()
   const today = utcDay(nowMs)
-  const [used = UNUSED] = await usage.peek([keySubject(id)])
+  const { usages, nowMs: judgedMs } = await usage.peek([keySubject(id)], nowMs)
   const [use] = await usage.history([id], today - HISTORY_DAYS + 1, today)
-  return { key, plan, used, use: use ?? { lastSeenMs: null, days: [] } }
+  const used = usages[0] ?? UNUSED
+  return { key, plan, used, judgedMs, use: use ?? { lastSeenMs: null, days: [] } }
 }
 
 /** @throws CommandError for the name of a plan that looks like a temporary key; `what` names it. */

@@ -17,6 +17,12 @@ export interface KeyReader {
   find(key: string): KeyRecord | null
 }
 
+/**
+ * What subjects have used, in order. `nowMs` is the time by the clock that decides their limits: that
+ * of the caller, or of a database that machines share.
+ */
+export type Used = { usages: readonly Usage[]; nowMs: number }
+
 /** Every method with a batch returns one result per item, in order, or none. */
 export interface UsageStore {
   /** Decides admissions and records those admitted; durable once it returns or resolves. */
@@ -28,8 +34,8 @@ export interface UsageStore {
   giveBack(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
   consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
-  /** What subjects have used; counts nothing. */
-  peek(batch: readonly Subject[]): Awaitable<readonly Usage[]>
+  /** What subjects have used, and the time by which that is judged; counts nothing. */
+  peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
   /** How many networks a subject has on a UTC day; counts nothing. */
   countNetworks(
     batch: readonly { subject: Subject; day: number }[],

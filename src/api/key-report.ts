@@ -14,11 +14,20 @@ import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.
 import type { UsageStore } from '../access/store.ts'
 import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 
-/** A key, its plan, what it has used of its limits, and its use over time. */
-export type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; use: KeyUse }
+/**
+ * A key, its plan, what it has used of its limits, the time by which that is judged, and its use over
+ * time.
+ */
+export type KeyFacts = {
+  key: ListedKey
+  plan: Plan
+  used: Usage
+  judgedMs: number
+  use: KeyUse
+}
 
 /** The limits of a key, as far as they are counted by key; unlimited ones are left out. */
-function limitsOf({ key, plan, used }: KeyFacts, nowMs: number): LimitStatus[] {
+function limitsOf({ key, plan, used, judgedMs: nowMs }: KeyFacts): LimitStatus[] {
   const caller: Caller = { kind: key.plan === null ? 'temp' : 'regular', id: key.id, plan }
   const rules = limitRulesOf(caller, '').filter(({ subject }) => subject.kind === 'key')
   const counts = { served: key.subnetsToday, callers: key.clientsToday }
@@ -62,7 +71,7 @@ function keyReport(facts: KeyFacts, nowMs: number) {
   const { id, label, expiresAt } = key
   const named = { id, label, plan: plan.name, state: keyState(key, nowMs), expiresAt }
   const today = todayOf(use, nowMs)
-  return { ...reportOf(named, limitsOf(facts, nowMs), today), today }
+  return { ...reportOf(named, limitsOf(facts), today), today }
 }
 
 export type KeyReport = ReturnType<typeof reportOf>

@@ -107,7 +107,7 @@ const fetchCommand = command({
       const context = contextOf(settings, store, clock, signal)
       const fetched: FeedState[] = []
       for (const feed of feeds) {
-        const before = store.find(feed.id)
+        const before = await store.find(feed.id)
         const isLate = before === null || isDue(before.nextTryAt, feed.everyMs, clock())
         const after = settings.due && !isLate ? before : await fetchFeed(feed, context)
         if (after === null) say(`feed ${feed.shown} is being fetched by another process`)

@@ -168,7 +168,7 @@ async function startJobs(serving: Serving): Promise<Job[]> {
   tick()
   // Reads the usage, which the first request would wait for.
   await isTrue(async () => {
-    await registry.usage.peek([])
+    await registry.usage.peek([], clock())
     return true
   }, onFailure)
   return [
@@ -197,8 +197,8 @@ async function startFeeds({ settings, feeds, clock, log }: Serving): Promise<Job
   const tick = watchFeedsFile({
     ...{ file, say: log.say, onFailure: reportTo(log) },
     read: () => feedsOf(settings),
-    change(found) {
-      store.keepOnly(found, clock())
+    async change(found) {
+      await store.keepOnly(found, clock())
       return job.change(found)
     },
   })

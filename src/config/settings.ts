@@ -8,6 +8,7 @@
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { TYPES } from '../proxies/proxy.ts'
+import { DATABASE_SETTINGS } from './database-settings.ts'
 import { type Environment, TEST_CLOCK } from './environment.ts'
 import { FEED_SETTINGS } from './feed-settings.ts'
 import { PAGE_SETTINGS } from './page-settings.ts'
@@ -104,6 +105,7 @@ export const SETTINGS = {
     help: "name of the provider's own service, the fifth service flag",
     read: readServiceName,
   }),
+  ...DATABASE_SETTINGS,
   ...PAGE_SETTINGS,
   ...FEED_SETTINGS,
   format: setting({

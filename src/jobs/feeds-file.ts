@@ -5,6 +5,7 @@
 import { statSync } from 'node:fs'
 import type { Feed } from '../import/feeds/feed.ts'
 import { CommandError } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { FeedChanges } from './feeds.ts'
 import type { OnFailure } from './runner.ts'
 
@@ -13,7 +14,7 @@ export type FeedsFileOptions = {
   /** Reads the feeds. @throws CommandError saying what is wrong with the file. */
   read: () => readonly Feed[]
   /** Makes these the feeds. A failure that is no CommandError is temporary: it is called again. */
-  change: (feeds: readonly Feed[]) => FeedChanges
+  change: (feeds: readonly Feed[]) => Awaitable<FeedChanges>
   say: (sentence: string) => void
   onFailure: OnFailure
 }
@@ -37,16 +38,16 @@ function describe(changes: FeedChanges): string {
  * Returns a tick, which reads the feeds again when their file has changed, and is the same as at the
  * tick before: one that is being written is not read.
  */
-export function watchFeedsFile(options: FeedsFileOptions): () => void {
+export function watchFeedsFile(options: FeedsFileOptions): () => Promise<void> {
   const { file, read, change, say, onFailure } = options
   /** What was read last, unknown at first: the file may have changed since the start. */
   let known: string | null = null
   let seen: string | null = null
   let isBroken = false
 
-  function readAgain(): void {
+  async function readAgain(): Promise<void> {
     try {
-      const changes = describe(change(read()))
+      const changes = describe(await change(read()))
       if (changes !== '' || isBroken) say(`${file} was read again: ${changes || 'no feed changed'}`)
       isBroken = false
     } catch (error) {
@@ -59,12 +60,12 @@ export function watchFeedsFile(options: FeedsFileOptions): () => void {
     }
   }
 
-  return () => {
+  return async () => {
     const stamp = stampOf(file)
     const isStable = stamp === seen
     seen = stamp
     if (!isStable || stamp === known) return
     known = stamp
-    readAgain()
+    await readAgain()
   }
 }

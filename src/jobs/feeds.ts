@@ -95,9 +95,9 @@ type FeedJob = { feed: Feed; stop(): Promise<unknown> }
 function createReport(feed: Feed, { store, clock, say }: FeedsOptions) {
   let reported: FeedState | null = null
   return {
-    find(): FeedState | null {
+    async find(): Promise<FeedState | null> {
       try {
-        return store.find(feed.id)
+        return await store.find(feed.id)
       } catch (error) {
         say(`feed ${feed.shown}: its state cannot be read: ${messageOf(error)}`)
         return null
@@ -132,30 +132,32 @@ function keepFeed(
 
   /** Wakes up after `ms`; a clock that steps is noticed after an hour at most. */
   function wakeAfter(ms: number): void {
-    cancel = later(wake, Math.min(Math.max(ms, 1), HOUR_MS))
+    cancel = later(() => void wake(), Math.min(Math.max(ms, 1), HOUR_MS))
   }
 
-  function wake(): void {
+  async function wake(): Promise<void> {
+    const state = await find()
+    if (isStopped) return
     const nowMs = clock()
-    const state = find()
     if (state === null || isDue(state.nextTryAt, feed.everyMs, nowMs)) return void attempt()
     report(state) // another server on this data directory has fetched it
     wakeAfter(state.nextTryAt - nowMs)
   }
 
   async function attempt(): Promise<void> {
+    const attempts = (await find())?.attempts ?? 0
     if (isStopped) return
-    const attempts = find()?.attempts ?? 0
     current = runInSlot(() => run(feed, isFirst))
     const failure = await current.ended
     current = null
     isFirst = false
-    if (!isStopped) settle(attempts, failure)
+    if (!isStopped) await settle(attempts, failure)
   }
 
   /** Decides when to try again after an attempt that began with this many before it. */
-  function settle(attempts: number, failure: string): void {
-    const state = find()
+  async function settle(attempts: number, failure: string): Promise<void> {
+    const state = await find()
+    if (isStopped) return
     if (state !== null && state.attempts > attempts) {
       crashes = 0
       report(state)

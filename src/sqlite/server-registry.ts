@@ -117,7 +117,7 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     giveBack: batch => write(store => store.giveBack(batch)),
     consume: batch => write(store => store.consume(batch)),
     countNetworks: batch => use(registry => registry.usage.countNetworks(batch)),
-    peek: batch => use(registry => registry.usage.peek(batch)),
+    peek: (batch, nowMs) => use(registry => registry.usage.peek(batch, nowMs)),
     reset: (subject, part, nowMs) => write(store => store.reset(subject, part, nowMs)),
     note: answer => tryWith(registry => registry.usage.note(answer)),
     flush: keys => write(store => store.flush(keys)),

@@ -87,7 +87,9 @@ function createWorld(
     requestsOf: async (key: string): Promise<number> => {
       const caller = access.authenticate(key, T0)
       if (caller === null) throw new Error(`${key} is no key`)
-      const [used] = await registry.usage.peek([keySubject(caller.id)])
+      const {
+        usages: [used],
+      } = await registry.usage.peek([keySubject(caller.id)], 0)
       return used?.requests ?? 0
     },
     close() {

@@ -67,6 +67,18 @@ const LIMIT: Case = {
   expected: 'an integer of at least 1, or unlimited',
 }
 
+/** The URL of a database; what is said of a wrong one does not repeat it, see below. */
+const DATABASE: Case = {
+  fallback: undefined,
+  accepted: [
+    'postgres://10.0.0.1/proxylist',
+    'postgresql://proxylist:secret@db.example.com:5432/proxylist?sslmode=verify-full',
+    'postgres:///proxylist?path=/run/postgresql',
+  ].map(url => [url, url]),
+  refused: ['db.example.com', 'mysql://10.0.0.1/x', 'postgres://10.0.0.1', 'postgres:///x'],
+  expected: 'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database',
+}
+
 const SERVER = {
   data: {
     fallback: './data',
@@ -274,6 +286,9 @@ const SERVER = {
     expected: 'json or off',
   },
   grace: durationCase(10_000),
+  database: DATABASE,
+  fromDatabase: DATABASE,
+  databaseTimeout: durationCase(2_000),
   providerService: {
     fallback: 'the service',
     accepted: [

@@ -29,44 +29,44 @@ function watched() {
   return { file, said, failures, state, tick }
 }
 
-test('a file is read again when it has changed, once it is no longer being written', () => {
+test('a file is read again when it has changed, once it is no longer being written', async () => {
   const { file, said, state, tick } = watched()
-  tick()
-  tick() // it may have changed between the start of the server and the first tick
-  tick()
+  await tick()
+  await tick() // it may have changed between the start of the server and the first tick
+  await tick()
   expect([state.reads, said]).toEqual([1, []])
   state.changes = { added: 2, removed: 1 }
   for (const text of ['ab', 'abc']) {
     writeFileSync(file, text)
-    tick()
+    await tick()
     expect(state.reads).toBe(1)
   }
-  tick()
-  tick()
+  await tick()
+  await tick()
   expect([state.reads, said]).toEqual([2, ['FILE was read again: 2 added, 1 removed']])
 })
 
-test('a file that is broken or missing is said once, and its end', () => {
+test('a file that is broken or missing is said once, and its end', async () => {
   const { file, said, state, tick } = watched()
-  tick()
-  tick()
+  await tick()
+  await tick()
   state.failure = new CommandError('FILE:1: wrong', 2)
   rmSync(file)
-  for (let n = 0; n < 3; n += 1) tick()
+  for (let n = 0; n < 3; n += 1) await tick()
   expect([state.reads, said]).toEqual([2, ['FILE:1: wrong; the feeds stay as they were']])
   state.failure = null
   writeFileSync(file, 'a')
-  for (let n = 0; n < 3; n += 1) tick()
+  for (let n = 0; n < 3; n += 1) await tick()
   expect([state.reads, said.at(-1)]).toEqual([3, 'FILE was read again: no feed changed'])
 })
 
-test('a temporary failure is reported, and the file is read at the next tick again', () => {
+test('a temporary failure is reported, and the file is read at the next tick again', async () => {
   const { failures, state, tick } = watched()
   state.failure = new Error('busy')
-  for (let n = 0; n < 3; n += 1) tick()
+  for (let n = 0; n < 3; n += 1) await tick()
   expect([state.reads, failures]).toEqual([2, [state.failure, state.failure]])
   state.failure = null
-  tick()
-  tick()
+  await tick()
+  await tick()
   expect(state.reads).toBe(3)
 })

@@ -105,7 +105,7 @@ export function openUsage(
     `select network from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
   )
-  const read = (subject: Subject): Usage => only(usage.peek([subject]))
+  const read = (subject: Subject): Usage => only(usage.usagesOf([subject]))
   const networks: NetworkTable['networks'] = ({ kind, id }, set, day) =>
     new Set(selectNetworks.all(kind, id, set, day).map(({ network }) => network))
   /** Reads what is recorded, and records nothing. */

@@ -135,8 +135,8 @@ const NEW: Omit<FeedState, 'source'> = {
  */
 export async function fetchFeed(feed: Feed, context: FetchContext): Promise<FeedState | null> {
   const { store, clock } = context
-  if (!store.claim(feed, clock())) return null
-  const before = store.find(feed.id) ?? { ...NEW, source: feed.shown }
+  if (!(await store.claim(feed, clock()))) return null
+  const before = (await store.find(feed.id)) ?? { ...NEW, source: feed.shown }
   const options = `${importOptionsOf(feed)} ${context.importOptions}`
   let result: Result
   try {
@@ -147,6 +147,6 @@ export async function fetchFeed(feed: Feed, context: FetchContext): Promise<Feed
   }
   const after = stateAfter(before, result, feed, context)
   const state = result.kind === 'imported' ? { ...after, options } : after
-  store.save(feed.id, state)
+  await store.save(feed.id, state)
   return state
 }

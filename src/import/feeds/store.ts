@@ -1,5 +1,6 @@
 /** Owns the port of feeds: what fetching them requires of a store. */
 import { formatInstant } from '../../lib/time.ts'
+import type { Awaitable } from '../../lib/turn-batch.ts'
 import type { Validators } from './download.ts'
 
 /** What is known of a feed. Instants are Unix milliseconds. */
@@ -25,17 +26,17 @@ export type FeedState = {
 
 export type FeedKey = { id: string; shown: string }
 
-/** The states of the feeds of a data directory. */
+/** The states of the feeds of a data directory, or of a database that machines share. */
 export interface FeedStore {
-  find(id: string): FeedState | null
+  find(id: string): Awaitable<FeedState | null>
   /** In the order of their sources. */
-  list(): FeedState[]
+  list(): Awaitable<FeedState[]>
   /** Takes a feed for this process; false while another one that is alive fetches it. */
-  claim(feed: FeedKey, nowMs: number): boolean
+  claim(feed: FeedKey, nowMs: number): Awaitable<boolean>
   /** Stores the state after an attempt, and releases the feed. */
-  save(id: string, state: FeedState): void
+  save(id: string, state: FeedState): Awaitable<void>
   /** Adds what is new, due now, and removes feeds that are not among these. */
-  keepOnly(feeds: readonly FeedKey[], nowMs: number): void
+  keepOnly(feeds: readonly FeedKey[], nowMs: number): Awaitable<void>
 }
 
 const instantOf = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))

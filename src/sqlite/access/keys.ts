@@ -47,7 +47,7 @@ const LISTED = `
   from keys k ${PLAN_OF_KEY}`
 
 type UsageReader = {
-  peek(batch: readonly Subject[]): Usage[]
+  usagesOf(batch: readonly Subject[]): Usage[]
   /** How many keys have sent requests on a UTC day or later. */
   countUsed(day: number): number
 }
@@ -63,7 +63,7 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string):
       : db
           .prepare<ListRow, typeof at & { id: string }>(`${LISTED} where k.id = $id`)
           .all({ ...at, id })
-  const used = usage.peek(rows.map(({ id }) => keySubject(id)))
+  const used = usage.usagesOf(rows.map(({ id }) => keySubject(id)))
   return rows.map((row, i) => {
     const its = used[i] ?? UNUSED
     const requestsToday = its.day >= day ? its.requests : 0

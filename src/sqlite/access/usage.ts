@@ -11,7 +11,14 @@ import {
   type NetworkTable,
 } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
-import { admit, giveBack, type Subject, UNUSED, type UsageTable } from '../../access/rate-limit.ts'
+import {
+  admit,
+  giveBack,
+  type Subject,
+  UNUSED,
+  type Usage,
+  type UsageTable,
+} from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
@@ -194,6 +201,11 @@ export function createUsageStore(
   const writeProbe = db.prepare("insert into networks values ('probe', '', '', 0, '')")
 
   const inTransaction = createTransaction(db, admissions, lockWait)
+  /** What subjects have used, in order. */
+  const usagesOf = (batch: readonly Subject[]): Usage[] => {
+    admissions.catchUp()
+    return batch.map(subject => admissions.read(subject) ?? UNUSED)
+  }
 
   return {
     admit: batch => inTransaction(() => batch.map(admission => admit(tables, admission))),
@@ -202,10 +214,8 @@ export function createUsageStore(
         for (const admitted of batch) giveBack(admissions.giveBack, admitted)
       }),
     consume: batch => inTransaction(() => batch.map(consumption => consume(tables, consumption))),
-    peek(batch) {
-      admissions.catchUp()
-      return batch.map(subject => admissions.read(subject) ?? UNUSED)
-    },
+    usagesOf,
+    peek: (batch, nowMs) => ({ usages: usagesOf(batch), nowMs }),
     countNetworks: batch => batch.map(networks.count),
     prune: nowMs =>
       inTransaction(() => {

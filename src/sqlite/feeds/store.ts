@@ -50,7 +50,7 @@ const toState = (row: StateRow): FeedState => ({
 
 type Claim = { claimed_by: number | null; claimed_until: number }
 
-function createFeedStore(db: Database): FeedStore {
+function createFeedStore(db: Database) {
   const insert = db.prepare<never, [string, string, number]>(
     'insert into feeds (id, source, next_try_at) values (?, ?, ?) on conflict do nothing',
   )
@@ -71,13 +71,13 @@ function createFeedStore(db: Database): FeedStore {
   }
 
   return {
-    find(id) {
+    find(id): FeedState | null {
       const row = find.get(id)
       return row === null ? null : toState(row)
     },
-    list: () =>
+    list: (): FeedState[] =>
       db.prepare<StateRow, []>('select * from feeds order by source, id').all().map(toState),
-    claim: ({ id, shown }, nowMs) =>
+    claim: ({ id, shown }, nowMs): boolean =>
       db
         .transaction(() => {
           insert.run(id, shown, nowMs)
@@ -86,7 +86,7 @@ function createFeedStore(db: Database): FeedStore {
           return true
         })
         .immediate(),
-    save(id, { validators: { etag, lastModified, digest }, ...state }) {
+    save(id, { validators: { etag, lastModified, digest }, ...state }): void {
       db.run(
         `insert or replace into feeds (id, source, last_success_at, rows, rejected, error, failures,
            next_try_at, attempts, etag, last_modified, digest, options)
@@ -98,7 +98,7 @@ function createFeedStore(db: Database): FeedStore {
         ],
       )
     },
-    keepOnly: (kept: readonly FeedKey[], nowMs) =>
+    keepOnly: (kept: readonly FeedKey[], nowMs): void =>
       db
         .transaction(() => {
           const ids = JSON.stringify(kept.map(({ id }) => id))
@@ -106,7 +106,7 @@ function createFeedStore(db: Database): FeedStore {
           for (const { id, shown } of kept) insert.run(id, shown, nowMs)
         })
         .immediate(),
-  }
+  } satisfies FeedStore
 }
 
 function openFile(file: string, mode: OpenMode): Database {

@@ -321,7 +321,7 @@ test('a failure of SQLite while usage is read is not taken for damage', () => {
   openUsage(dir).close()
   const { db, usage, close } = openUsage(dir)
   db.run('drop table snapshot')
-  expect(() => usage.peek([])).toThrow('no such table: snapshot')
+  expect(() => usage.peek([], T0)).toThrow('no such table: snapshot')
   close()
 })
 

@@ -249,7 +249,7 @@ test('a server that starts reads the table before it takes the lock that others 
   running.run('rollback')
   // A connection does not notice rows that it deletes itself: what it still knows, it read before.
   starting.run('delete from batches')
-  expect(store.peek([K1])[0]?.admissions).toEqual([T0])
+  expect(store.usagesOf([K1])[0]?.admissions).toEqual([T0])
   starting.close()
   running.close()
 })

@@ -108,7 +108,7 @@ function contentsOf(archive: string, into: string) {
   const proxies = new Database(listFile, { readonly: true })
   const faults = [access, proxies].flatMap(integrityFaults)
   const keys = access.query<{ id: string }, []>('select id from keys order by label').all()
-  const usage = createUsageStore(access).peek(keys.map(({ id }) => keySubject(id)))
+  const usage = createUsageStore(access).usagesOf(keys.map(({ id }) => keySubject(id)))
   const admitted = usage.map(({ requests }) => requests)
   const [list] = proxies
     .query<unknown[], []>('select count(*), count(distinct type) from proxies')

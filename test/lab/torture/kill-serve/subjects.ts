@@ -125,7 +125,7 @@ export type Counted = { requests: number; kept: number; networks: Set<number> }
 export function readCounted(data: string, subjects: readonly Subject[]) {
   const db = new Database(files(data).access, { readwrite: true })
   try {
-    const usage = createUsageStore(db).peek(subjects.map(({ counted }) => counted))
+    const usage = createUsageStore(db).usagesOf(subjects.map(({ counted }) => counted))
     const networks = db.prepare<{ network: string }, [string, string]>(
       `select network from networks
        where subject_kind = ? and subject_id = ? and network_set = 'served'`,

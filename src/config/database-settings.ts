@@ -1,0 +1,44 @@
+/**
+ * Owns the settings of a shared database (contract I), a part of the table in `settings.ts`. Their
+ * values hold a password: nothing that is said of a wrong one repeats it.
+ */
+import { Expected, readDurationMs } from './parsers.ts'
+import { optional, setting } from './setting.ts'
+
+const WHAT = 'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database'
+const PROTOCOLS: readonly string[] = ['postgres:', 'postgresql:']
+const TLS_MODES: readonly string[] = [
+  ...['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
+]
+
+/** The URL of a PostgreSQL database, with a host and the name of a database. */
+export function readDatabase(given: string): string {
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !PROTOCOLS.includes(url.protocol)) throw new Expected(WHAT)
+  const hasHost = url.hostname !== '' || url.searchParams.has('path')
+  if (url.pathname.length < 2 || !hasHost) throw new Expected(WHAT)
+  const mode = url.searchParams.get('sslmode')
+  if (mode !== null && !TLS_MODES.includes(mode)) {
+    throw new Expected(`a URL whose sslmode is one of ${TLS_MODES.join(', ')}`)
+  }
+  return given
+}
+
+export const DATABASE_SETTINGS = {
+  database: optional({
+    value: 'URL',
+    help: 'PostgreSQL that several machines share; better as PROXYLIST_DATABASE, because the process list shows URL',
+    read: readDatabase,
+  }),
+  fromDatabase: optional({
+    value: 'URL',
+    help: 'move from this PostgreSQL into the data directory',
+    read: readDatabase,
+  }),
+  databaseTimeout: setting({
+    value: 'DURATION',
+    fallback: '2s',
+    help: 'the longest that a request waits for the database, its place behind others included',
+    read: readDurationMs,
+  }),
+} as const

@@ -1,0 +1,11 @@
+/** Owns the text of arrays as parameters (PostgreSQL documentation, 8.15.6). */
+
+/** The literal of an array; text is quoted, `null` is the value NULL. */
+export const arrayLiteral = (items: readonly (string | number | boolean | null)[]): string =>
+  `{${items.map(item => (typeof item === 'string' ? quoted(item) : String(item ?? 'null'))).join()}}`
+
+const quoted = (text: string): string => `"${text.replace(/["\\]/g, '\\$&')}"`
+
+/** The literal of an array of bytes. */
+export const bytesLiteral = (items: readonly Uint8Array[]): string =>
+  `{${items.map(bytes => `"\\\\x${bytes.toHex()}"`).join()}}`

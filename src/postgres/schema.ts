@@ -1,0 +1,64 @@
+/**
+ * Owns the schema in PostgreSQL: making and migrating it, once for all machines, under an advisory
+ * lock. Everything is in the schema `proxylist` of the database.
+ */
+import { CommandError } from '../lib/errors.ts'
+import type { Connection, Query } from './connection.ts'
+import keys1 from './schema/1-keys.sql' with { type: 'text' }
+import list1 from './schema/1-list.sql' with { type: 'text' }
+import nodes1 from './schema/1-nodes.sql' with { type: 'text' }
+import usage1 from './schema/1-usage.sql' with { type: 'text' }
+
+/** The scripts that lead to each version of the schema. Released ones do not change. */
+const SCHEMA: readonly (readonly string[])[] = [[keys1, usage1, list1, nodes1]]
+
+/** The oldest server that the statements work on (contract I). */
+const SERVER_VERSION_MIN = 140_000
+
+/** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
+export const LOCK_CLASS = 0x5052584c
+export const LOCKS = { migrate: 1, jobs: 2 } as const
+
+/** Where the schema stands: `null` when there is none. */
+async function versionOf(query: Query): Promise<number | null> {
+  // Not to_regclass: it may not see yet what another session committed while this one waited.
+  const [found] = await query<{ there: boolean }>(
+    `select exists (select from pg_catalog.pg_tables
+       where schemaname = 'proxylist' and tablename = 'installation') as there`,
+  )
+  if (!found?.there) return null
+  const [row] = await query<{ version: number }>('select version from proxylist.installation')
+  return row?.version ?? null
+}
+
+/** @throws CommandError for a server or a schema that this program cannot use. */
+async function requireUsable(query: Query, shown: string): Promise<void> {
+  const [server] = await query<{ version: number; text: string }>(
+    `select current_setting('server_version_num')::int as version,
+       current_setting('server_version') as text`,
+  )
+  if ((server?.version ?? 0) < SERVER_VERSION_MIN) {
+    throw new CommandError(`${shown} runs PostgreSQL ${server?.text}; 14 or newer is needed`)
+  }
+}
+
+/**
+ * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
+ * @throws CommandError when a newer program made it, StoreError when the database fails.
+ */
+export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
+  await requireUsable(query, shown)
+  if ((await versionOf(query)) === SCHEMA.length) return
+  await transaction(async tx => {
+    await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
+    const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
+    if (version > SCHEMA.length) {
+      throw new CommandError(
+        `the database ${shown} was written by a newer proxylist ` +
+          `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
+      )
+    }
+    for (const script of SCHEMA.slice(version).flat()) await tx(script)
+    await tx('update proxylist.installation set version = $1', [SCHEMA.length])
+  })
+}

@@ -1,0 +1,32 @@
+/** The schema in PostgreSQL is made once, by whichever process is first. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+describe.skipIf(!HAS_POSTGRES)('the schema', () => {
+  test('is made by many processes at once, and only once', async () => {
+    const url = await emptyDatabase()
+    const connections = Array.from({ length: 8 }, () =>
+      openConnection({ url, timeoutMs: 20_000, name: 'proxylist' }),
+    )
+    await Promise.all(connections.map(migrate))
+    const [row] = await (connections[0]?.query<{ version: number }>(
+      'select version from proxylist.installation',
+    ) ?? [])
+    expect(row?.version).toBe(1)
+    for (const { close } of connections) await close()
+  })
+
+  test('of a newer program is refused', async () => {
+    const url = await emptyDatabase()
+    const connection = openConnection({ url, timeoutMs: 20_000, name: 'proxylist' })
+    await migrate(connection)
+    await connection.query('update proxylist.installation set version = 99')
+    expect(migrate(connection)).rejects.toThrow('newer proxylist (schema 99')
+    await connection.close()
+  })
+})
