@@ -6,18 +6,18 @@ import { createKeyStore } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import type { Connection } from './connection.ts'
 
-/** Keys and plans on a connection, with the usage of their keys; `bulk` moves many keys at once. */
+/** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
 export function createRegistry(
   connection: Connection,
   usage: UsageStore,
-  bulk: Connection = connection,
+  patient: Connection = connection,
 ): Registry {
   const change = createChange(connection)
   return {
     usage,
     keys: {
       ...createKeyStore(connection.query, change),
-      ...createKeyDump(bulk, createChange(bulk)),
+      ...createKeyDump(patient, createChange(patient)),
     },
     plans: createPlanStore(connection.query, change),
   }
