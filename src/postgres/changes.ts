@@ -2,8 +2,8 @@
  * Owns what a node reads of the database to make its copies: where list and keys stand, and the keys
  * and plans that have changed. The changes of the list are read in `proxies/`.
  */
-import type { StoredKey } from '../access/key.ts'
 import type { ChangeSource, KeyChanges, Version } from '../replication/store.ts'
+import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 
@@ -39,37 +39,6 @@ async function versions(query: Query): Promise<{ list: Version; keys: Version }>
   }
 }
 
-type StoredRow = Omit<StoredKey, 'oldSecrets'>
-type SecretRow = { keyId: string; hash: Uint8Array; expiresAt: number }
-
-/** A client returns bytes as `Buffer`, which is more than they are. */
-const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
-
-/** The keys that a version later than this one wrote. */
-async function keysSince(query: Query, version: number): Promise<StoredKey[]> {
-  const rows = await query<StoredRow>(
-    `select id, hash, prefix, label, plan, created_at::float8 as "createdAt",
-       expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
-     from proxylist.keys where version > $1::float8`,
-    [version],
-  )
-  const secrets = await query<SecretRow>(
-    `select o.key_id as "keyId", o.hash, o.expires_at::float8 as "expiresAt"
-     from proxylist.old_secrets o join proxylist.keys k on k.id = o.key_id
-     where k.version > $1::float8`,
-    [version],
-  )
-  const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
-  return rows.map(row => ({
-    ...row,
-    hash: bytesOf(row.hash),
-    oldSecrets: (byKey.get(row.id) ?? []).map(({ hash, expiresAt }) => ({
-      hash: bytesOf(hash),
-      expiresAt,
-    })),
-  }))
-}
-
 /** Whether the changes since a version are all known: it is one of this history, and not too old. */
 async function isKnown(query: Query, { version, mark }: Version): Promise<boolean> {
   const [row] = await query<{ known: boolean }>(
@@ -93,7 +62,7 @@ async function readKeys(query: Query, since: Version | null): Promise<KeyChanges
     to,
     plans: await selectPlans(query, null),
     removed: removed.map(({ id }) => id),
-    keys: await keysSince(query, version),
+    keys: await readStored(query, version),
   }
 }
 
