@@ -36,6 +36,9 @@ export type Command<N extends SettingName = SettingName> = {
   run(context: Context<N>): Promise<void> | void
 }
 
+/** Where keys, plans, usage and the list are: in a data directory, or in a database of several machines. */
+export const DATA_SETTINGS = ['data', 'database', 'databaseTimeout'] as const
+
 /** Defines a command whose settings are typed inside its `run`, and only there. */
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names

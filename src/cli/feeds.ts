@@ -12,7 +12,7 @@ import { describeState, type FeedState, type FeedStore } from '../import/feeds/s
 import { checkMapping } from '../import/fields/columns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
-import { command, print, printJson, say, table, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from './command.ts'
 import { importFeed } from './feed-import.ts'
 import { geoipStamp } from './geoip.ts'
 
@@ -57,7 +57,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
 const showFeeds = command({
   name: 'feeds',
   summary: 'show each feed with its last success, rows, next try and error',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
   async run({ settings: { data, json } }) {
     if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
@@ -95,7 +95,16 @@ const contextOf = (
 const fetchCommand = command({
   name: 'fetch',
   summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
-  settings: ['data', 'feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'],
+  settings: [
+    ...DATA_SETTINGS,
+    'feed',
+    'feeds',
+    'feedEvery',
+    'due',
+    'geoip',
+    'providerService',
+    'json',
+  ],
   example: 'proxylist fetch --feed https://example.com/list.csv',
   endsAtSignal: 'by itself',
   kept: 'feeds that were not imported yet left the list as it was',

@@ -20,7 +20,7 @@ import {
   portOf,
   type Row,
 } from '../proxies/row.ts'
-import { command, printJson, say, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
 
 /** @throws CommandError naming the file. */
 function openOne(file: string): PlaceReader {
@@ -76,7 +76,7 @@ function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
 export const geoipCommand = command({
   name: 'geoip apply',
   summary: 'fill in the missing countries and cities of the list as it stands',
-  settings: ['data', 'geoip', 'json'],
+  settings: [...DATA_SETTINGS, 'geoip', 'json'],
   example: 'proxylist geoip apply --geoip GeoLite2-City.mmdb',
   endsAtSignal: 'by itself',
   kept: 'the list is as it was',

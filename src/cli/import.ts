@@ -10,7 +10,7 @@ import { CommandError, unreadable } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
-import { command, print, say, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, print, say, yieldToServer } from './command.ts'
 import { openGeoip } from './geoip.ts'
 import { createProgress } from './progress.ts'
 
@@ -106,16 +106,8 @@ export const importCommand = command({
   summary: 'add or update proxies from files (- is stdin), in one step',
   arguments: '<file...>',
   settings: [
-    ...([
-      'data',
-      'format',
-      'type',
-      'map',
-      'pingUnit',
-      'replace',
-      'allowEmpty',
-      'allowShrink',
-    ] as const),
+    ...DATA_SETTINGS,
+    ...(['format', 'type', 'map', 'pingUnit', 'replace', 'allowEmpty', 'allowShrink'] as const),
     ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
   ],
   example: 'proxylist import proxies.csv --type http',

@@ -10,7 +10,7 @@ import { readRegistry, withRegistry } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
 import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
 import { formatInstant, parseInstant } from '../lib/time.ts'
-import { command, print, say } from './command.ts'
+import { command, DATA_SETTINGS, print, say } from './command.ts'
 import { planFlags } from './plans.ts'
 
 /** Problems that are shown; of further ones, only the number is. */
@@ -257,7 +257,7 @@ async function textOfFile(file: string): Promise<string> {
 export const exportKeys = command({
   name: 'keys export',
   summary: 'print all keys with the hashes of their secrets, one JSON object per line',
-  settings: ['data'],
+  settings: [...DATA_SETTINGS],
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings: { data } }) {
     const { keys, plans } = await readRegistry(data, async registry => ({
@@ -274,7 +274,7 @@ export const importKeys = command({
   summary:
     'add all keys of a file (- is stdin): of keys export, or CSV with key,label,plan,expires',
   arguments: '<file>',
-  settings: ['data'],
+  settings: [...DATA_SETTINGS],
   example: 'proxylist keys import customers.csv',
   async run({ settings: { data }, args: [file = ''], clock }) {
     const lines = readKeys(await textOfFile(file), clock())

@@ -9,7 +9,7 @@ import { operatorReport } from '../api/key-report.ts'
 import { changeRegistry, readRegistry } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { columns, counted } from './chart.ts'
-import { command, print, printJson, say, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 
 type Described = ReturnType<typeof operatorReport>
 
@@ -50,7 +50,7 @@ export const showKey = command({
   name: 'keys show',
   summary: 'show a key with its limits, when it was last seen, and its use by hour and by day',
   arguments: '<id>',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys show k3x9m2ab',
   async run({ settings: { data, json }, args: [id = ''], clock }) {
     const nowMs = clock()
@@ -80,7 +80,7 @@ export const resetKey = command({
   name: 'keys reset',
   summary: 'give a key, or the client addresses of demo or temp, a fresh start',
   arguments: '<id>',
-  settings: ['data', 'window', 'day', 'address'],
+  settings: [...DATA_SETTINGS, 'window', 'day', 'address'],
   example: 'proxylist keys reset k3x9m2ab --window',
   async run({ settings: { data, window, day, address }, args: [id = ''], clock }) {
     const part = window === day ? 'all' : window ? 'window' : 'day'

@@ -17,7 +17,7 @@ import { Expected, readKey } from '../config/parsers.ts'
 import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import { type Context, command, print, printJson, say, table } from './command.ts'
+import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 import { resetKey, showKey } from './key-show.ts'
 
@@ -56,7 +56,7 @@ async function lineOfStdin(): Promise<string> {
 const addKey = command({
   name: 'keys add',
   summary: 'create an access key and print it once',
-  settings: ['data', 'plan', 'label', 'expires', 'key'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
@@ -78,7 +78,7 @@ const addKey = command({
 const addTemporaryKey = command({
   name: 'keys temp',
   summary: 'create a temporary key and print it; plan temp has its limits',
-  settings: ['data', 'ttl', 'label'],
+  settings: [...DATA_SETTINGS, 'ttl', 'label'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
   async run({ settings: { data, ttl, label = '' }, clock, signal }) {
@@ -132,7 +132,7 @@ const until = (expiresAt: number | null): string =>
 const listKeys = command({
   name: 'keys list',
   summary: 'list the keys with their state and today’s use',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys list --json',
   async run({ settings: { data, json }, clock }) {
     const nowMs = clock()
@@ -169,7 +169,7 @@ const revokeKey = command({
   name: 'keys revoke',
   summary: 'revoke a key permanently; a running server refuses it at once',
   arguments: '<id>',
-  settings: ['data'],
+  settings: [...DATA_SETTINGS],
   example: 'proxylist keys revoke k3x9m2ab',
   async run({ settings: { data }, args: [id = ''], clock }) {
     const known = await changeRegistry(data, ({ keys }) => keys.revoke(id, clock()))
@@ -182,7 +182,7 @@ const setKey = command({
   name: 'keys set',
   summary: 'change the plan, label or expiry of a key; what is not given stays',
   arguments: '<id>',
-  settings: ['data', 'plan', 'label', 'expires'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
   async run({ settings: { data, plan, label, expires }, args: [id = ''], clock }) {
     const nowMs = clock()
@@ -204,7 +204,7 @@ const rotateKey = command({
   name: 'keys rotate',
   summary: 'give a key a new secret and print it once; id, limits and use stay',
   arguments: '<id>',
-  settings: ['data', 'overlap'],
+  settings: [...DATA_SETTINGS, 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
   endsAtSignal: 'by itself',
   async run({ settings: { data, overlap }, args: [id = ''], clock, signal }) {
@@ -226,7 +226,7 @@ const removeKey = command({
   name: 'keys remove',
   summary: 'remove a revoked key and its use',
   arguments: '<id>',
-  settings: ['data'],
+  settings: [...DATA_SETTINGS],
   example: 'proxylist keys remove k3x9m2ab',
   async run({ settings: { data }, args: [id = ''] }) {
     await changeRegistry(data, registry => removeKeyOf(registry, id))

@@ -8,7 +8,7 @@ import { CommandError, nextTurn } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { EndpointRow } from '../proxies/row.ts'
-import { command, createStdoutWriter } from './command.ts'
+import { command, createStdoutWriter, DATA_SETTINGS } from './command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */
 const CHUNK_RECORDS = 4096
@@ -17,7 +17,7 @@ export const listCommand = command({
   name: 'list',
   summary: 'answer a query string of the API, without key or limits',
   arguments: '[query]',
-  settings: ['data', 'providerService'],
+  settings: [...DATA_SETTINGS, 'providerService'],
   example: "proxylist list 'type=socks5&country=de&get=json'",
   async run({ settings: { data, providerService }, args: [text = ''], clock, signal }) {
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)

@@ -10,7 +10,7 @@ import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, print, printJson, say, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 
 const UNLIMITED = 'unlimited'
 
@@ -41,7 +41,7 @@ export function planFlags(plan: Plan): string[] {
 const listPlans = command({
   name: 'plans list',
   summary: 'list the plans and their limits',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist plans list',
   async run({ settings: { data, json } }) {
     const plans = (await readRegistry(data, registry => registry.plans.list())).map(describe)
@@ -71,7 +71,8 @@ const setPlan = command({
   summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
   arguments: '<name>',
   settings: [
-    ...(['data', 'burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
+    ...DATA_SETTINGS,
+    ...(['burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
   ],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
   async run({ settings: { data, enabled, ...limits }, args: [given = ''] }) {
@@ -94,7 +95,7 @@ const removePlan = command({
   name: 'plans remove',
   summary: 'remove a plan that no key uses',
   arguments: '<name>',
-  settings: ['data'],
+  settings: [...DATA_SETTINGS],
   example: 'proxylist plans remove small',
   async run({ settings: { data }, args: [name = ''] }) {
     refuseBuiltIn(name)

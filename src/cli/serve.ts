@@ -25,7 +25,7 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { createLog, type Log } from '../lib/log.ts'
 import { createNotifier } from '../lib/systemd.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { command } from './command.ts'
+import { command, DATA_SETTINGS } from './command.ts'
 import { linesOf, startFetch } from './feed-process.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
@@ -38,7 +38,7 @@ import { untilAborted } from './signals.ts'
 const TICK_EVERY_MS = SECOND_MS
 
 const SERVE_SETTINGS = [
-  'data',
+  ...DATA_SETTINGS,
   'listen',
   'socketMode',
   'sample',

@@ -10,7 +10,7 @@ import type { Clock } from '../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { bars, counted } from './chart.ts'
-import { command, print, printJson, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, table } from './command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
 const HOURS = 24
@@ -126,7 +126,7 @@ export const statsCommand = command({
   name: 'stats',
   summary:
     'show requests by hour, the busiest keys of today, and the list by type, country and age',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist stats',
   async run({ settings: { data, json }, clock }) {
     const figures = await figuresOf(data, clock)

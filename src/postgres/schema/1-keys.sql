@@ -18,11 +18,11 @@ create table proxylist.plans (
   name text collate "C" primary key,
   burst_requests integer,
   burst_seconds integer,
-  daily integer,
-  subnets integer,
-  clients integer,
-  count integer,
-  downloads integer,
+  daily bigint,
+  subnets bigint,
+  clients bigint,
+  count bigint,
+  downloads bigint,
   enabled boolean not null
 );
 
