@@ -3,7 +3,7 @@
  * in parts, as values that are the same in every store. Instants are Unix milliseconds.
  */
 import type { DayUse } from '../access/history.ts'
-import { DEMO_KEY, type StoredKey } from '../access/key.ts'
+import type { StoredKey } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
@@ -15,7 +15,7 @@ import type { CityName, Row } from '../proxies/row.ts'
 export type Contents = {
   plans: Plan
   keys: StoredKey
-  /** When a key was last seen, `demo` among them; keys that never were are left out. */
+  /** When a key was last seen; keys that never were are left out. */
   seen: { keyId: string; lastSeenMs: number }
   /** What a subject has used. */
   usage: Subject & Usage
@@ -83,6 +83,28 @@ const BUILT_IN = new Set(BUILT_IN_PLANS.map(textOf))
 /** Whether a plan is one that every installation starts with, unchanged. */
 export const isBuiltIn = (plan: Plan): boolean => BUILT_IN.has(textOf(plan))
 
-/** Whether the use of an id is moved: that of keys which were removed is not. */
-export const isUser = (id: string, keyIds: ReadonlySet<string>): boolean =>
-  id === DEMO_KEY || keyIds.has(id)
+/** How operators name the rows of a part; parts that say nothing to them are left out. */
+const NOUNS: readonly (readonly [part: Part, one: string, many: string])[] = [
+  ['keys', 'key', 'keys'],
+  ['plans', 'plan', 'plans'],
+  ['usage', 'subject', 'subjects'],
+  ['networks', 'set of networks', 'sets of networks'],
+  ['days', 'day of use', 'days of use'],
+  ['proxies', 'proxy', 'proxies'],
+  ['feeds', 'feed', 'feeds'],
+]
+
+/** Whether there is no data; names of cities remain of an earlier list. */
+export const isNothing = (counts: Counts): boolean => NOUNS.every(([part]) => counts[part] === 0)
+
+/** The rows of some parts, for the operator: `12 keys, 1 plan, 3,201 subjects`. */
+export const describeCounts = (
+  counts: Counts,
+  some: (part: Part) => boolean = part => counts[part] > 0,
+): string =>
+  NOUNS.filter(([part]) => some(part))
+    .map(([part, one, many]) => {
+      const rows = counts[part]
+      return `${rows.toLocaleString('en-US')} ${rows === 1 ? one : many}`
+    })
+    .join(', ')

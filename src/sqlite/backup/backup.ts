@@ -52,8 +52,19 @@ export const PARTS = [
  * The sentence about a database that is not beside the other one. Nothing shows whether it was lost or
  * never created, and a backup without the keys must not take the place of the last one that has them.
  */
-const incomplete = (file: string, origin: string): string =>
-  `${file} is missing, so nothing was backed up: restore a backup, or, if there never was one, ${origin}`
+const incomplete = (file: string, done: string, origin: string): string =>
+  `${file} is missing, so nothing was ${done}: restore a backup, or, if there never was one, ${origin}`
+
+/** @throws CommandError when there is no data, or one of its files is missing. */
+export function requireParts(dir: string, done: 'backed up' | 'moved'): void {
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
+  const missing = PARTS.map(({ name }) => name).filter(name => !existsSync(join(dir, name)))
+  if (missing.length === PARTS.length) {
+    throw new CommandError(`there is nothing in ${dir} to be ${done}`)
+  }
+  const [lost] = missing
+  if (lost !== undefined) throw new CommandError(incomplete(join(dir, lost), done, ORIGINS[lost]))
+}
 
 /**
  * @throws CommandError when there is no data, one of its files is missing, or the archive exists or
@@ -61,14 +72,7 @@ const incomplete = (file: string, origin: string): string =>
  */
 export async function backUp(options: BackupOptions): Promise<Backup> {
   const { dir, to } = options
-  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  const names = PARTS.map(({ name }) => name)
-  const missing = names.filter(name => !existsSync(join(dir, name)))
-  if (missing.length === names.length) {
-    throw new CommandError(`there is nothing to back up in ${dir}`)
-  }
-  const [lost] = missing
-  if (lost !== undefined) throw new CommandError(incomplete(join(dir, lost), ORIGINS[lost]))
+  requireParts(dir, 'backed up')
   const { counts, bytes } =
     to.kind === 'file'
       ? await writeFile(to.file, options)
@@ -77,7 +81,7 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
         )
   // With it, a restored list could look like what a feed brought after the list was copied.
   const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
-  return { files: names, leavesOut, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+  return { files: PARTS.map(({ name }) => name), leavesOut, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
 }
 
 type Archive = { counts: Partial<Counts>; bytes: number }

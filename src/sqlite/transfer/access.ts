@@ -7,13 +7,13 @@ import { addDays, type DayUse } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
-import { type Contents, isUser, type Reader, type Writer } from '../../transfer/contents.ts'
+import type { Contents, Reader, Writer } from '../../transfer/contents.ts'
 import { createAdmissionLog } from '../access/admission-log.ts'
 import { createKeyDump } from '../access/key-dump.ts'
 import { createPlanStore } from '../access/plans.ts'
 import { DEFAULTS } from '../access/snapshot.ts'
 import { chunkOf, saveSubjects } from '../access/subjects.ts'
-import { saveKeys, type Unmoved } from '../access/used-keys.ts'
+import { saveKeys } from '../access/used-keys.ts'
 import { pagesOf } from './pages.ts'
 
 export type AccessPart = 'plans' | 'keys' | 'seen' | 'usage' | 'networks' | 'days'
@@ -52,14 +52,7 @@ function createUse(db: Database) {
   const seen = db.prepare<{ id: string; ms: number }, []>(
     'select id, last_seen as ms from keys where last_seen is not null',
   )
-  const isMoved = (): ((id: string) => boolean) => {
-    const keyIds = new Set(ids.all().map(({ id }) => id))
-    return id => isUser(id, keyIds)
-  }
-  const unmoved = (): Unmoved[] => {
-    const isOfUser = isMoved()
-    return admissions.readHistory().filter(({ id }) => isOfUser(id))
-  }
+  const idsOfKeys = () => new Set(ids.all().map(({ id }) => id))
   const usages = function* (): Generator<readonly (Subject & Usage)[]> {
     for (const some of admissions.subjects()) {
       yield some.map(({ kind, id, admissions: at, day, requests, latestMs }) => ({
@@ -69,8 +62,12 @@ function createUse(db: Database) {
   }
   return {
     usages,
-    days: (): Day[] =>
-      unmoved().flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day }))),
+    /** Days that are not in table `days`; those of keys that were removed are left out. */
+    days(): Day[] {
+      const keyIds = idsOfKeys().add(DEMO_KEY)
+      const known = admissions.readHistory().filter(({ id }) => keyIds.has(id))
+      return known.flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day })))
+    },
     seen(): Contents['seen'][] {
       const isOfUser = isMoved()
       const ofSubjects = [...usages()]
@@ -140,20 +137,20 @@ function createKeyWriter(db: Database): Writer['keys'] {
  */
 function createSnapshot(db: Database) {
   const chunks = Array.from({ length: DEFAULTS.chunks }, (): (Subject & Usage)[] => [])
-  let demoSeenMs: number | null = null
+  let demoSeenMs = 0
   const insert = db.prepare<never, [number, string, string]>(
     'insert into snapshot (chunk, through, usage, history) values (?, 0, ?, ?)',
   )
   const historyOf = (chunk: number): string => {
-    const isOfDemo = demoSeenMs !== null && chunk === chunkOf(DEMO_KEY, DEFAULTS.chunks)
-    return saveKeys(isOfDemo ? [{ id: DEMO_KEY, lastMs: demoSeenMs ?? 0, days: [] }] : [])
+    const isOfDemo = demoSeenMs > 0 && chunk === chunkOf(DEMO_KEY, DEFAULTS.chunks)
+    return saveKeys(isOfDemo ? [{ id: DEMO_KEY, lastMs: demoSeenMs, days: [] }] : [])
   }
   return {
     add(page: Iterable<Subject & Usage>): void {
-      for (const used of page) chunks[chunkOf(used.id, DEFAULTS.chunks)]?.push(used)
-    },
-    seeDemo(ms: number): void {
-      demoSeenMs = ms
+      for (const used of page) {
+        chunks[chunkOf(used.id, DEFAULTS.chunks)]?.push(used)
+        if (used.kind === 'demo') demoSeenMs = Math.max(demoSeenMs, used.latestMs)
+      }
     },
     write(): void {
       for (const [chunk, some] of chunks.entries()) {
@@ -179,10 +176,7 @@ export function createAccessWriter(db: Database): Pick<Writer, AccessPart> & { f
     plans: page => page.forEach(plans.set),
     keys: createKeyWriter(db),
     seen(page) {
-      for (const { keyId, lastSeenMs } of page) {
-        if (keyId === DEMO_KEY) snapshot.seeDemo(lastSeenMs)
-        else see.run(lastSeenMs, keyId)
-      }
+      for (const { keyId, lastSeenMs } of page) see.run(lastSeenMs, keyId)
     },
     usage: snapshot.add,
     networks(page) {
