@@ -51,18 +51,10 @@ async function copyList({ source, writer, copyMuch }: FollowParts): Promise<void
   if (!isDone) await copyMuch()
 }
 
-/**
- * Follows the database from now on. Keys are asked for every second also while the list is copied:
- * what is revoked must not wait for a million rows.
- */
-export function createFollower(parts: FollowParts) {
-  const { source, writer, onFollowed, elapsedMs, later } = parts
-  let isStopped = false
-  let isAsking = false
-  /** Whether something was announced while the database was being asked. */
-  let isAnnounced = false
+/** What asks the database, and copies what has changed; the list is copied beside further asking. */
+function createAsker(parts: FollowParts, onCopied: () => void) {
+  const { source, writer, onFollowed, elapsedMs } = parts
   let copying: Promise<void> | null = null
-  let cancel = (): void => {}
 
   const listVersionIn = (database: string): number | null => {
     const own = writer.listVersion()
@@ -84,25 +76,44 @@ export function createFollower(parts: FollowParts) {
       .then(followed => {
         copying = null
         onFollowed(followed)
-        if (followed.kind === 'known') wake()
+        if (followed.kind === 'known') onCopied()
       })
   }
 
-  /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
-  async function ask(): Promise<Followed> {
-    const askedMs = elapsedMs()
-    const newest = await source.versions()
-    await followKeys(parts, newest.keys)
-    const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
-    if (!isNewest && !isStopped) startCopying(newest.list, askedMs)
-    const ageMs = elapsedMs() - askedMs
-    return {
-      kind: 'known',
-      keysAgeMs: ageMs,
-      listAgeMs: isNewest ? ageMs : null,
-      listVersion: listVersionIn(newest.list.database),
-    }
+  return {
+    /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
+    async ask(): Promise<Followed> {
+      const askedMs = elapsedMs()
+      const newest = await source.versions()
+      await followKeys(parts, newest.keys)
+      const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
+      if (!isNewest) startCopying(newest.list, askedMs)
+      const ageMs = elapsedMs() - askedMs
+      return {
+        kind: 'known',
+        keysAgeMs: ageMs,
+        listAgeMs: isNewest ? ageMs : null,
+        listVersion: listVersionIn(newest.list.database),
+      }
+    },
+    /** Resolves when nothing is being copied. */
+    copied: async (): Promise<void> => void (await copying),
   }
+}
+
+/**
+ * Follows the database from now on. Keys are asked for every second also while the list is copied:
+ * what is revoked must not wait for a million rows.
+ */
+export function createFollower(parts: FollowParts) {
+  const { onFollowed, later } = parts
+  const { ask, copied } = createAsker(parts, wake)
+  const ended = Promise.withResolvers<void>()
+  let isStopped = false
+  let isAsking = false
+  /** Whether something was announced while the database was being asked. */
+  let isAnnounced = false
+  let cancel = (): void => {}
 
   async function turn(): Promise<void> {
     isAsking = true
@@ -122,7 +133,6 @@ export function createFollower(parts: FollowParts) {
     if (!isAsking && !isStopped) void turn()
   }
 
-  const ended = Promise.withResolvers<void>()
   wake()
   return {
     wake,
@@ -131,7 +141,7 @@ export function createFollower(parts: FollowParts) {
       isStopped = true
       cancel()
       if (isAsking) await ended.promise
-      await copying
+      await copied()
     },
   }
 }
