@@ -13,9 +13,6 @@ export type Outcome<T> = { result: T; isChanged: boolean }
  */
 export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
 
-/** Versions that a copy may be behind without being made again as a whole. */
-const VERSIONS_KEPT = 10_000
-
 /** Takes the next number, and with it the lock that makes changes one after the other. */
 async function nextVersion(query: Query): Promise<number> {
   const [row] = await query<{ version: number }>(
@@ -25,12 +22,10 @@ async function nextVersion(query: Query): Promise<number> {
   return row?.version ?? 0
 }
 
-/** Marks a version and announces it; a version that is long over is forgotten, with what was removed in it. */
+/** Marks a version, and announces it. */
 async function finish(query: Query, version: number): Promise<void> {
   await query(
-    `with over as (delete from proxylist.keys_versions where version < $1::float8 - ${VERSIONS_KEPT}),
-       removed as (delete from proxylist.removed_keys where version < $1::float8 - ${VERSIONS_KEPT}),
-       made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
+    `with made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
      select pg_notify('proxylist', 'keys')`,
     [version],
   )
