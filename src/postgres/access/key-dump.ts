@@ -109,15 +109,19 @@ async function store(query: Query, keys: readonly StoredKey[], version: number):
   ])
 }
 
-async function readAll(query: Query): Promise<StoredKey[]> {
+/** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
+export async function readStored(query: Query, since = -1): Promise<StoredKey[]> {
   const rows = await query<StoredRow>(
     `select id, hash, prefix, label, plan, created_at::float8 as "createdAt",
        expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
-     from proxylist.keys order by created_at, id`,
+     from proxylist.keys where version > $1::float8 order by created_at, id`,
+    [since],
   )
   const secrets = await query<SecretRow>(
-    `select key_id as "keyId", hash, expires_at::float8 as "expiresAt" from proxylist.old_secrets
-     order by expires_at`,
+    `select o.key_id as "keyId", o.hash, o.expires_at::float8 as "expiresAt"
+     from proxylist.old_secrets o join proxylist.keys k on k.id = o.key_id
+     where k.version > $1::float8 order by o.expires_at`,
+    [since],
   )
   const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
   const oldOf = (id: string) =>
@@ -128,7 +132,7 @@ async function readAll(query: Query): Promise<StoredKey[]> {
 export const createKeyDump = ({ transaction }: Connection, change: Change) =>
   ({
     dump: (): Promise<StoredKey[]> =>
-      transaction(readAll, 'isolation level repeatable read, read only'),
+      transaction(tx => readStored(tx), 'isolation level repeatable read, read only'),
 
     load: (keys: readonly StoredKey[], isTrial: boolean): Promise<LoadProblem[]> =>
       change(async (query, version) => {

@@ -15,7 +15,7 @@ const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: Pl
   burst: requests === null || seconds === null ? null : { requests, seconds },
 })
 
-const select = async (query: Query, name: string | null): Promise<Plan[]> => {
+export const select = async (query: Query, name: string | null): Promise<Plan[]> => {
   const rows = await query<PlanRow>(
     `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
        clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled

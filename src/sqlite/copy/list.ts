@@ -16,12 +16,13 @@ import {
 } from '../../replication/store.ts'
 import { PROXY_FILE } from '../data-directory.ts'
 import { shrink } from '../database.ts'
-import { isStoreFailure, toStoreError } from '../errors.ts'
+import { isDamage, isStoreFailure, toStoreError } from '../errors.ts'
 import {
   closeSafely,
   fingerprintOf,
   isStamped,
   keepStamp,
+  removeStamp,
   stamp,
   watchFile,
 } from '../integrity/file-stamp.ts'
@@ -199,6 +200,7 @@ export function openListCopy(dir: string, options: ListCopyOptions) {
         await change(db, file, changes, version)
         stampOf(db, file)
       } catch (error) {
+        if (isDamage(error) && existsSync(file)) removeStamp(file) // it is made again
         throw toStoreError(file, error)
       }
     },

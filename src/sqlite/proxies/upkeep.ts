@@ -3,7 +3,7 @@
  * without them, and they are rebuilt afterwards.
  */
 import type { Database } from 'bun:sqlite'
-import { CommandError } from '../../lib/errors.ts'
+import { StoreError } from '../../lib/errors.ts'
 import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 
@@ -51,7 +51,8 @@ export function createUpkeep(db: Database, isReplace: boolean, before: number) {
     prepareFor(rows: number): void {
       if (hasChecksum && (isReplace || rows >= before * RECHECKSUM_SHARE)) {
         // A list that is damaged by now must not look intact through a new checksum.
-        if (!isReplace && !isChecksumRight(db)) throw new CommandError(DAMAGED_LIST)
+        if (!isReplace && !isChecksumRight(db))
+          throw new StoreError(DAMAGED_LIST, { isDamage: true })
         db.run(SUSPEND)
         hasChecksum = false
       }
