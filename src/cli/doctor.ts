@@ -9,6 +9,7 @@ import { environmentOf, linesOf } from './feed-process.ts'
 export const doctorCommand = command({
   name: 'doctor',
   summary: 'examine settings, permissions, both databases, freshness and disk; 1 when one is wrong',
+  usesCopies: true,
   settings: [...DATA_SETTINGS, 'feed', 'feeds', 'geoip', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
   async run({ settings: { data, feed, feeds, geoip, json }, clock, signal }) {

@@ -1,7 +1,7 @@
 /** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
 import { readFileSync } from 'node:fs'
 import { timerLater } from '../access/auth-throttle.ts'
-import { hasDirectory, listFeeds, missingDirectory, withFeeds, withList } from '../app.ts'
+import { type Stores, storesOf } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../import/feeds/feed.ts'
@@ -59,11 +59,11 @@ const showFeeds = command({
   summary: 'show each feed with its last success, rows, next try and error',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
-  async run({ settings: { data, json } }) {
-    if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
-    const states = listFeeds(data)
-    if (states.length === 0 && !json) return say(`no feed was fetched into ${data} yet`)
-    await printStates(states, json)
+  async run({ settings, clock }) {
+    const { listFeeds, place } = storesOf(settings, clock)
+    const states = await listFeeds()
+    if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${place} yet`)
+    await printStates(states, settings.json)
   },
 })
 
@@ -72,6 +72,7 @@ type FetchSettings = Settings<'data' | 'geoip' | 'providerService'>
 /** What an attempt of this process needs. */
 const contextOf = (
   settings: FetchSettings,
+  stores: Stores,
   store: FeedStore,
   clock: Clock,
   signal: AbortSignal,
@@ -86,10 +87,9 @@ const contextOf = (
   later: timerLater,
   importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
   // One that cannot be used is imported in full, or that import says what is wrong.
-  isListEmpty: () =>
-    withList(settings.data, clock, ({ proxies }) => proxies.isEmpty()).catch(() => true),
+  isListEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
   importInto: (feed, sources, importSignal) =>
-    importFeed(feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
+    importFeed(stores, feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
 })
 
 const fetchCommand = command({
@@ -112,8 +112,9 @@ const fetchCommand = command({
     const feeds = feedsOf(settings)
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
     yieldToServer()
-    const states = await withFeeds(settings.data, async store => {
-      const context = contextOf(settings, store, clock, signal)
+    const stores = storesOf(settings, clock)
+    const states = await stores.withFeeds(async store => {
+      const context = contextOf(settings, stores, store, clock, signal)
       const fetched: FeedState[] = []
       for (const feed of feeds) {
         const before = await store.find(feed.id)

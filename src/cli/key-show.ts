@@ -6,7 +6,7 @@ import { TEMP_PLAN } from '../access/plan.ts'
 import type { UsagePart } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { operatorReport } from '../api/key-report.ts'
-import { changeRegistry, readRegistry } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { columns, counted } from './chart.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
@@ -52,11 +52,12 @@ export const showKey = command({
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys show k3x9m2ab',
-  async run({ settings: { data, json }, args: [id = ''], clock }) {
+  async run({ settings, args: [id = ''], clock }) {
     const nowMs = clock()
-    const facts = await readRegistry(data, registry => factsOf(registry, id, nowMs))
+    const { readRegistry } = storesOf(settings, clock)
+    const facts = await readRegistry(registry => factsOf(registry, id, nowMs))
     const key = operatorReport(facts, nowMs)
-    await (json ? printJson(key) : print(draw(key)))
+    await (settings.json ? printJson(key) : print(draw(key)))
   },
 })
 
@@ -82,10 +83,11 @@ export const resetKey = command({
   arguments: '<id>',
   settings: [...DATA_SETTINGS, 'window', 'day', 'address'],
   example: 'proxylist keys reset k3x9m2ab --window',
-  async run({ settings: { data, window, day, address }, args: [id = ''], clock }) {
+  async run({ settings, args: [id = ''], clock }) {
+    const { window, day, address } = settings
     const part = window === day ? 'all' : window ? 'window' : 'day'
     const nowMs = clock()
-    await changeRegistry(data, async registry => {
+    await storesOf(settings, clock).changeRegistry(async registry => {
       const subject = await subjectOf(registry, id, address, nowMs)
       await registry.usage.reset(subject, part, nowMs)
     })

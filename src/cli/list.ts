@@ -3,7 +3,7 @@
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
 import { createWriters, encodeByteText, type Writer } from '../api/render.ts'
-import { readList } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { formatInstant } from '../lib/time.ts'
@@ -18,12 +18,14 @@ export const listCommand = command({
   summary: 'answer a query string of the API, without key or limits',
   arguments: '[query]',
   settings: [...DATA_SETTINGS, 'providerService'],
+  usesCopies: true,
   example: "proxylist list 'type=socks5&country=de&get=json'",
-  async run({ settings: { data, providerService }, args: [text = ''], clock, signal }) {
+  async run({ settings, args: [text = ''], clock, signal }) {
+    const { providerService } = settings
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
     const writers = createWriters(providerService)
-    await readList(data, clock, async list => {
+    await storesOf(settings, clock).readList(async list => {
       if (output.kind === 'txt') {
         const rows = await collect(list.endpointPages(filter, nowMs), signal)
         return write(writers.txt(output), rows, nowMs, signal)

@@ -52,20 +52,18 @@ const newer = (version: number, shown: string): CommandError =>
   )
 
 /**
- * Whether the schema is there, for a command that only reads: it makes and migrates nothing, because
+ * Where the schema of a database stands. A command that only reads makes and migrates nothing, because
  * servers of an earlier version may use it.
- * @throws CommandError for a schema of another version, StoreError when the database fails.
+ * @throws CommandError when a newer program made it, StoreError when the database fails.
  */
-export async function hasSchema({ query, shown }: Connection): Promise<boolean> {
+export async function schemaState({ query, shown }: Connection): Promise<SchemaState> {
   await requireUsable(query, shown)
   const version = await versionOf(query)
-  if (version === null || version === SCHEMA.length) return version !== null
+  if (version === null) return 'none'
   if (version > SCHEMA.length) throw newer(version, shown)
-  throw new CommandError(
-    `the database ${shown} was written by an earlier proxylist (schema ${version}, this one needs ` +
-      `${SCHEMA.length}); a command that changes something, or serve, upgrades it for all machines`,
-  )
+  return version === SCHEMA.length ? 'newest' : 'older'
 }
+export type SchemaState = 'none' | 'older' | 'newest'
 
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.

@@ -13,6 +13,24 @@ export type Outcome<T> = { result: T; isChanged: boolean }
  */
 export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
 
+/** Takes the next number, and with it the lock that makes changes one after the other. */
+async function nextVersion(query: Query): Promise<number> {
+  const [row] = await query<{ version: number }>(
+    `update proxylist.installation set keys_version = keys_version + 1
+     returning keys_version::float8 as version`,
+  )
+  return row?.version ?? 0
+}
+
+/** Marks a version, and announces it. */
+async function finish(query: Query, version: number): Promise<void> {
+  await query(
+    `with made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
+     select pg_notify('proxylist', 'keys')`,
+    [version],
+  )
+}
+
 /** Ends a transaction that has changed nothing, with its result. */
 class Unchanged extends Error {
   readonly result: unknown
@@ -28,13 +46,10 @@ export const createChange =
   async <T>(work: (query: Query, version: number) => Promise<Outcome<T>>): Promise<T> => {
     try {
       return await transaction(async query => {
-        const [row] = await query<{ version: number }>(
-          `update proxylist.installation set keys_version = keys_version + 1
-           returning keys_version::float8 as version`,
-        )
-        const { result, isChanged } = await work(query, row?.version ?? 0)
+        const version = await nextVersion(query)
+        const { result, isChanged } = await work(query, version)
         if (!isChanged) throw new Unchanged(result)
-        await query(`select pg_notify('proxylist', 'keys')`)
+        await finish(query, version)
         return result
       })
     } catch (error) {

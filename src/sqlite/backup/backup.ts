@@ -81,7 +81,15 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
         )
   // With it, a restored list could look like what a feed brought after the list was copied.
   const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
-  return { files: PARTS.map(({ name }) => name), leavesOut, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+  return {
+    files: PARTS.map(({ name }) => name),
+    leavesOut,
+    bytes,
+    keys: 0,
+    plans: 0,
+    proxies: 0,
+    ...counts,
+  }
 }
 
 type Archive = { counts: Partial<Counts>; bytes: number }

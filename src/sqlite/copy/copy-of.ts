@@ -34,14 +34,17 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
   )
 }
 
-/** Whether a file of a data directory is a copy; `null` when it is not there or cannot be read. */
-function isCopy(dir: string, name: string): boolean | null {
+/**
+ * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there or
+ * cannot be read.
+ */
+function readFile(dir: string, name: string): Version | 'own' | null {
   const file = join(dir, name)
   if (!existsSync(file)) return null
   let db: Database | null = null
   try {
     db = openReading(file)
-    return readCopyOf(db) !== null
+    return readCopyOf(db) ?? 'own'
   } catch {
     return null // what is wrong with it is said where it is used
   } finally {
@@ -49,11 +52,19 @@ function isCopy(dir: string, name: string): boolean | null {
   }
 }
 
+const isCopy = (found: ReturnType<typeof readFile>): boolean => found !== null && found !== 'own'
+
+/** The version of the list in `dir`; `null` when there is none, or it is no copy. */
+export function listCopyOf(dir: string): Version | null {
+  const found = readFile(dir, PROXY_FILE)
+  return found === 'own' ? null : found
+}
+
 const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
 
 /** @throws CommandError when keys or the list of a directory are copies of a database. */
 export function requireOwnData(dir: string): void {
-  const copy = DATA_FILES.find(name => isCopy(dir, name))
+  const copy = DATA_FILES.find(name => isCopy(readFile(dir, name)))
   if (copy === undefined) return
   throw new CommandError(
     `${join(dir, copy)} is a copy of a shared database: name that with --database, ` +
@@ -63,7 +74,7 @@ export function requireOwnData(dir: string): void {
 
 /** @throws CommandError when a directory has keys or a list of its own, which copies would replace. */
 export function requireCopies(dir: string): void {
-  const own = DATA_FILES.find(name => isCopy(dir, name) === false)
+  const own = DATA_FILES.find(name => readFile(dir, name) === 'own')
   if (own === undefined) return
   throw new CommandError(
     `${join(dir, own)} is no copy of a shared database: move it there first with: ` +

@@ -8,7 +8,13 @@ import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
 import type { Version } from '../../replication/store.ts'
-import { type Contents, type Counts, isBuiltIn, type Reader, type Writer } from '../../transfer/contents.ts'
+import {
+  type Contents,
+  type Counts,
+  isBuiltIn,
+  type Reader,
+  type Writer,
+} from '../../transfer/contents.ts'
 import { createPlanStore } from '../access/plans.ts'
 import { openAccessFile } from '../access/store.ts'
 import { requireParts } from '../backup/backup.ts'
@@ -78,7 +84,9 @@ function countRows({ access, list }: Alone, feeds: number): Counts {
   const count = (db: Database, rows: string): number =>
     db.query<{ n: number }, []>(`select count(*) as n from ${rows}`).get()?.n ?? 0
   return {
-    plans: createPlanStore(access).list().filter(plan => !isBuiltIn(plan)).length,
+    plans: createPlanStore(access)
+      .list()
+      .filter(plan => !isBuiltIn(plan)).length,
     keys: count(access, 'keys'),
     seen: 0,
     usage: count(access, 'snapshot, json_each(usage)') + count(access, 'batches'),

@@ -4,8 +4,8 @@
  */
 import type { Database } from 'bun:sqlite'
 import type { Row } from '../../proxies/row.ts'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Contents, Reader, Writer } from '../../transfer/contents.ts'
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 import { createUpkeep } from '../proxies/upkeep.ts'
 import { PAGE_ROWS, pagesOf } from './pages.ts'
 
