@@ -2,8 +2,6 @@
  * Owns moving all that an installation holds between a data directory and a database that machines
  * share, all or nothing, and backups of such a database.
  */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import {
@@ -16,10 +14,9 @@ import {
   writeDatabase,
 } from '../postgres/transfer/database.ts'
 import { replaceData } from '../sqlite/backup/place.ts'
-import { copyOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
+import { requireCopiesOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/transfer/directory.ts'
-import { type Counts, describeCounts, isNothing, PARTS, type Reader } from '../transfer/contents.ts'
+import { type Counts, describeCounts, isNothing, PARTS } from '../transfer/contents.ts'
 import {
   copyContents,
   countsOf,
@@ -98,20 +95,23 @@ export async function moveToDatabase(options: MoveOptions): Promise<Moved> {
   const { dir } = options
   requireOwnData(dir)
   return readDirectory(dir, options, async directory => {
-    /** Makes the directory a copy; until then the move can be done again. */
-    let commit: (() => void) | null = null
-    const moved = await writeDatabase(options, async database => {
+    let isWritten = false
+    const { moved, commit } = await writeDatabase(options, async database => {
       const work = createWork(options, directory.counts)
       const isEmpty = isNothing(database.counts)
       const { sums, versions } = isEmpty
         ? await write(directory, database, work)
         : await recognise(directory, database, work)
-      commit = directory.prepareCopies(versions)
-      return { counts: countsOf(sums), shown: database.shown }
+      const prepared = directory.prepareCopies(versions)
+      isWritten = true
+      return {
+        moved: { counts: countsOf(sums), shown: database.shown },
+        commit: prepared,
+      }
     }).catch(error => {
-      throw commit === null ? error : uncertain(error)
+      throw isWritten ? uncertain(error) : error
     })
-    commit?.()
+    commit()
     return moved
   })
 }
@@ -142,21 +142,6 @@ async function makeFrom(
   return { files, result: { counts: countsOf(found), shown } }
 }
 
-/** @throws CommandError when a directory holds anything but a copy of the database with this id. */
-function requireCopyOf(dir: string, id: string | null): void {
-  for (const file of [ACCESS_FILE, PROXY_FILE].map(name => join(dir, name)).filter(existsSync)) {
-    const copy = copyOf(file)
-    if (copy === null) {
-      throw new CommandError(
-        `${file} is data of its own, which would be lost: give another --data, or move it away`,
-      )
-    }
-    if (id !== null && copy.database !== id) {
-      throw new CommandError(`${file} is a copy of another database: give another --data`)
-    }
-  }
-}
-
 /**
  * Moves all of a database, on which no node runs, into a data directory that holds nothing, or copies
  * of that very database. The database stays as it is.
@@ -169,11 +154,11 @@ export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
   const { result } = await replaceData({
     dir,
     what: `move into ${dir}`,
-    requireFree: () => requireCopyOf(dir, id),
+    requireFree: () => requireCopiesOf(dir, id),
     make: scratch =>
       readRestingDatabase(options, database => {
         id = database.id
-        requireCopyOf(dir, id)
+        requireCopiesOf(dir, id)
         return makeFrom(database, scratch, options)
       }),
     keptAtMs: null,

@@ -10,7 +10,7 @@ import { SNAPSHOT, versions } from '../changes.ts'
 import { type Connection, openConnection, type Query } from '../connection.ts'
 import { createNodes } from '../nodes.ts'
 import { lockList, storeVersion } from '../proxies/version.ts'
-import { hasSchema, migrate } from '../schema.ts'
+import { migrate, schemaState } from '../schema.ts'
 import { countRows, createReader } from './reader.ts'
 import { createWriter } from './writer.ts'
 
@@ -46,13 +46,17 @@ async function connected<T>(
 }
 
 async function requireSchema(connection: Connection): Promise<void> {
-  if (await hasSchema(connection)) return
-  throw new CommandError(`the database ${connection.shown} holds nothing of proxylist`)
+  if ((await schemaState(connection)) === 'none') {
+    throw new CommandError(`the database ${connection.shown} holds nothing of proxylist`)
+  }
+  await migrate(connection)
 }
 
 /** @throws CommandError when machines serve from the database. */
-async function requireRest({ query }: { query: Query }, connection: Connection): Promise<void> {
-  const [clock] = await query<{ nowMs: number }>('select proxylist.now_ms()::float8 as "nowMs"')
+async function requireRest(connection: Connection): Promise<void> {
+  const [clock] = await connection.query<{ nowMs: number }>(
+    'select proxylist.now_ms()::float8 as "nowMs"',
+  )
   const nodes = await createNodes(connection).list()
   const running = nodes.filter(({ seenMs }) => (clock?.nowMs ?? 0) - seenMs < RUNNING_MS)
   if (running.length === 0) return
@@ -85,7 +89,7 @@ export const readRestingDatabase = <T>(
 ): Promise<T> =>
   connected(order, async connection => {
     await requireSchema(connection)
-    await requireRest(connection, connection)
+    await requireRest(connection)
     return connection.transaction(async query => {
       await query(`lock table ${TABLES} in share mode`) // before the moment that is read
       return readIn(query, connection.shown, work)

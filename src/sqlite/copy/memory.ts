@@ -4,7 +4,7 @@
  */
 import type { Row } from '../../proxies/row.ts'
 import type { City } from '../../replication/store.ts'
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import { type List, openList } from '../stores.ts'
 
 /** Opens a list with what `fill` adds. */

@@ -69,15 +69,14 @@ function createUse(db: Database) {
       return known.flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day })))
     },
     seen(): Contents['seen'][] {
-      const isOfUser = isMoved()
-      const ofSubjects = [...usages()]
-        .flat()
-        .filter(({ kind, id }) => kind === 'key' && isOfUser(id))
-      return lastSeen([
+      const keyIds = idsOfKeys()
+      const ofSubjects = [...usages()].flat().filter(({ kind }) => kind === 'key')
+      const known = [
         ...seen.all().map(({ id, ms }) => [id, ms] as const),
-        ...unmoved().map(({ id, lastMs }) => [id, lastMs] as const),
+        ...admissions.readHistory().map(({ id, lastMs }) => [id, lastMs] as const),
         ...ofSubjects.map(({ id, latestMs }) => [id, latestMs] as const),
-      ])
+      ]
+      return lastSeen(known.filter(([id]) => keyIds.has(id)))
     },
     catchUp: admissions.catchUp,
   }
