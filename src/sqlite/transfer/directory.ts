@@ -43,7 +43,7 @@ function openBoth(dir: string): Alone {
   try {
     return { access, list: openAlone(join(dir, PROXY_FILE)) }
   } catch (error) {
-    access.close()
+    access.close(true)
     throw error
   }
 }
@@ -71,7 +71,7 @@ async function requireIntact(dir: string, clock: Clock, signal: AbortSignal): Pr
   try {
     if (checkRegistry(access).length > 0) throw new CommandError(`${accessFile} is damaged`)
   } finally {
-    access.close()
+    access.close(true)
   }
   const list = openList(dir, { clock, ...MUST_EXIST })
   const isKnown = isStamped(list.db, listFile)
@@ -158,8 +158,8 @@ export async function readDirectory<T>(
     try {
       return await work(alone(dir, both, clock))
     } finally {
-      both.access.close()
-      both.list.close()
+      both.access.close(true)
+      both.list.close(true)
     }
   })
 }
@@ -200,8 +200,8 @@ export async function makeDirectory(
     stamp(list, listFile, clock())
   } finally {
     feeds.close()
-    access.close()
-    list.close()
+    access.close(true)
+    list.close(true)
   }
   return readdirSync(dir).filter(name => !WAL_ENDS.some(end => name.endsWith(end)))
 }
