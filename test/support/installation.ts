@@ -4,7 +4,7 @@
  */
 import { limitRulesOf } from '../../src/access/entitlements.ts'
 import type { KeyUse } from '../../src/access/history.ts'
-import type { Caller } from '../../src/access/key.ts'
+import { type Caller, DEMO_KEY } from '../../src/access/key.ts'
 import type { Decision, Subject, Usage } from '../../src/access/rate-limit.ts'
 import type { Registry, UsageStore } from '../../src/access/store.ts'
 import type { FeedStore } from '../../src/import/feeds/store.ts'
@@ -19,7 +19,8 @@ type Random = () => number
 const PLANS: { readonly [name: string]: Partial<typeof UNLIMITED> } = {
   small: { burst: { requests: 3, seconds: 5 }, daily: 20, subnets: 6, clients: 3 },
   wide: { burst: { requests: 40, seconds: 600 } },
-  off: { enabled: false, daily: 900_000_000_000 },
+  off: { enabled: false },
+  huge: { daily: 900_000_000_000 },
 }
 
 const KEYS = [
@@ -61,20 +62,26 @@ export type Step = {
 
 const IPS = ['198.51.100.7', '198.51.101.8', '203.0.113.9', '2001:db8:1:2::3']
 
-/** Steps of use; the clock goes on, rarely back, and now and then by hours. */
+/**
+ * Steps of use; the clock goes on, rarely back, and now and then by hours. No reset comes while it is
+ * back: stores then differ in when they say that a key was last seen.
+ */
 export function stepsFrom(random: Random, callers: readonly Caller[], nowMs: number, n: number) {
   let ms = nowMs
+  let latestMs = nowMs
   return Array.from({ length: n }, (): Step => {
     const leap = random()
     if (leap < 0.03) ms += between(random, HOUR_MS, 20 * HOUR_MS)
     else if (leap < 0.06) ms -= between(random, 1, 20 * SECOND_MS)
     else ms += between(random, 0, 2 * SECOND_MS)
+    latestMs = Math.max(latestMs, ms)
     return {
       ...{ caller: pick(random, callers), ip: pick(random, IPS), nowMs: ms },
       isGivenBack: random() < 0.15,
       networks: Array.from({ length: between(random, 0, 3) }, () => `${between(random, 1, 9)}`),
       records: between(random, 0, 30),
-      reset: random() < 0.02 ? pick(random, ['window', 'day', 'all'] as const) : null,
+      reset:
+        random() < 0.03 && ms === latestMs ? pick(random, ['window', 'day', 'all'] as const) : null,
     }
   })
 }
@@ -120,6 +127,25 @@ const subjectsOf = (callers: readonly Caller[]): Subject[] => {
   return [...unique.values()]
 }
 
+/** A store may have more in the same object. */
+const usageOf = ({ admissions, day, requests, latestMs }: Usage): Usage => ({
+  ...{ admissions: [...admissions], day, requests, latestMs },
+})
+
+/**
+ * Days and last hours whose requests were all given back may be there or not. Of `demo`, whose last addresses are
+ * forgotten early, a store says when it was seen last, or latest by a clock that stepped back.
+ */
+const toComparable = ({ days, lastSeenMs }: KeyUse, isDemo: boolean): KeyUse => ({
+  lastSeenMs: isDemo ? null : lastSeenMs,
+  days: days
+    .filter(({ requests, records, refused }) => requests + records + refused > 0)
+    .map(day => ({
+      ...day,
+      hours: day.hours.slice(0, 1 + day.hours.findLastIndex(requests => requests !== 0)),
+    })),
+})
+
 /** All that is known of the use of callers. */
 export type Known = {
   usages: readonly Usage[]
@@ -142,11 +168,13 @@ export async function readKnown(
   const ids = callers.map(({ id }) => id)
   const stored = await keys.dump()
   return {
-    usages: (await usage.peek(subjects, nowMs)).usages,
+    usages: (await usage.peek(subjects, nowMs)).usages.map(usageOf),
     networks: await usage.countNetworks(
       subjects.flatMap(subject => days.map(day => ({ subject, day }))),
     ),
-    history: await usage.history(ids, today - 60, today + 1),
+    history: (await usage.history(ids, today - 60, today + 1)).map((use, i) =>
+      toComparable(use, ids[i] === DEMO_KEY),
+    ),
     keys: [...stored.map(key => ({ ...key, hash: key.hash.toHex() })), ...(await keys.list(nowMs))],
     plans: await plans.list(),
   }

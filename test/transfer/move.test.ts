@@ -38,7 +38,9 @@ const orderFor = (dir: string, url: string): MoveOptions => ({
 function openShared(url: string) {
   const options = { url, timeoutMs: 20_000, name: 'proxylist' }
   const connection = openConnection(options)
-  const usage = createUsageStore(options)
+  let elapsedMs = 0
+  // Long after everything: so each request asks the database, whose clock this is not.
+  const usage = createUsageStore(options, () => (elapsedMs += 1e9))
   const registry: Registry = createRegistry(connection, usage)
   const close = async () => {
     await usage.close()
@@ -135,6 +137,6 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
       own.close()
       expect(await listed(back)).toEqual(await listed(before))
     })
-    await fc.assert(property, { numRuns: 5, endOnFailure: true })
+    await fc.assert(property, { numRuns: 4, endOnFailure: true })
   })
 })

@@ -6,6 +6,7 @@ import { CommandError, orAborted } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { Version } from '../../replication/store.ts'
 import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
+import { markVersion, nextVersion } from '../access/changes.ts'
 import { SNAPSHOT, versions } from '../changes.ts'
 import { type Connection, openConnection, type Query } from '../connection.ts'
 import { createNodes } from '../nodes.ts'
@@ -127,30 +128,24 @@ const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'cities', 'removed'].map(
   table => `delete from proxylist.${table}`,
 )
 
-const whole = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
-  let listVersion = 0
+const written = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
+  const began = { keys: 0, list: 0 }
   return {
     ...{ reader: createReader(query), counts, shown },
     versions: () => versions(query),
     async begin() {
       for (const statement of CLEAR) await query(statement)
-      listVersion = (await lockList(query)).version + 1
-      const [row] = await query<{ version: number }>(
-        `update proxylist.installation set keys_version = keys_version + 1
-         returning keys_version::float8 as version`,
-      )
-      return createWriter(query, { keys: row?.version ?? 0, list: listVersion })
+      began.keys = await nextVersion(query)
+      began.list = (await lockList(query)).version + 1
+      return createWriter(query, began)
     },
     async finish(proxies) {
-      await storeVersion(query, { version: listVersion, rows: proxies })
+      await markVersion(query, began.keys)
+      await storeVersion(query, { version: began.list, rows: proxies })
       // Copies of what was there before are made again as a whole.
       await query('update proxylist.list set removed_before = version')
-      await query(`delete from proxylist.list_versions where version < $1::float8`, [listVersion])
-      await query(
-        `delete from proxylist.keys_versions
-         where version < (select keys_version from proxylist.installation)`,
-      )
-      await query(`select pg_notify('proxylist', 'keys')`)
+      await query('delete from proxylist.list_versions where version < $1::float8', [began.list])
+      await query('delete from proxylist.keys_versions where version < $1::float8', [began.keys])
       return versions(query)
     },
   }
@@ -168,6 +163,6 @@ export const writeDatabase = <T>(
     await migrate(connection)
     return connection.transaction(async query => {
       await query(`lock table ${TABLES} in exclusive mode`)
-      return work(whole(query, connection.shown, await countRows(query)))
+      return work(written(query, connection.shown, await countRows(query)))
     })
   })

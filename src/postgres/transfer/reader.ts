@@ -91,7 +91,8 @@ export const createReader = (query: Query): Reader => ({
     mapped(
       objectsOf<NetworkRow>(
         query,
-        'select kind, id, network_set as "set", day, networks as "all" from proxylist.networks',
+        `select kind, id, network_set as "set", day, networks as "all" from proxylist.networks
+         where cardinality(networks) > 0`,
       ),
       ({ kind, id, set, day, all }) => ({ subject: { kind, id }, set, day, networks: all }),
     ),
