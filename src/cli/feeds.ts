@@ -87,8 +87,7 @@ const contextOf = (
   later: timerLater,
   importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
   // One that cannot be used is imported in full, or that import says what is wrong.
-  isListEmpty: () =>
-    stores.withList(list => list.isEmpty()).catch(() => true),
+  isListEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
   importInto: (feed, sources, importSignal) =>
     importFeed(stores, feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
 })

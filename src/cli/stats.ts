@@ -63,9 +63,7 @@ async function figuresOf({ has, readList, readRegistry }: Stores, clock: Clock) 
   const nowMs = clock()
   const there = has()
   const use =
-    there.registry || !there.list
-      ? await readRegistry(registry => useOf(registry, nowMs))
-      : NO_USE
+    there.registry || !there.list ? await readRegistry(registry => useOf(registry, nowMs)) : NO_USE
   const list = there.list ? await readList(each => listOf(each.breakdown(nowMs), nowMs)) : NO_LIST
   return { ...use, list }
 }
