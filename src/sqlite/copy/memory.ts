@@ -3,8 +3,8 @@
  * a shared list, with the code that reads one of a data directory.
  */
 import type { Row } from '../../proxies/row.ts'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import type { City } from '../../replication/store.ts'
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 import { type List, openList } from '../stores.ts'
 
 /** Opens a list with what `fill` adds. */
