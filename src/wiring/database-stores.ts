@@ -10,7 +10,7 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
-import { readList as readShared } from '../postgres/proxies/read.ts'
+import { readListChanges } from '../postgres/proxies/read.ts'
 import { createListStore } from '../postgres/proxies/store.ts'
 import { openRegistry } from '../postgres/registry.ts'
 import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
@@ -56,9 +56,7 @@ async function withFilled<T>(
   patient: Connection,
   work: (list: ReadableList) => Awaitable<T>,
 ): Promise<T> {
-  const list = await openFilledList(({ cities, rows }) =>
-    readShared(patient, null, { begin() {}, removed() {}, cities, rows }),
-  )
+  const list = await readListChanges(patient, null, openFilledList)
   try {
     return await work(list)
   } finally {
