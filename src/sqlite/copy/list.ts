@@ -7,8 +7,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import type { Row } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from '../../proxies/row.ts'
+import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import {
   type City,
   isSameVersion,
