@@ -30,7 +30,7 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 const orderFor = (dir: string, url: string): MoveOptions => ({
-  ...{ dir, url, clock: () => T0, progress() {} },
+  ...{ dir, url, timeoutMs: 20_000, clock: () => T0, progress() {} },
   signal: new AbortController().signal,
 })
 

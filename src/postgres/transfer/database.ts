@@ -17,6 +17,8 @@ import { createWriter } from './writer.ts'
 
 export type DatabaseOrder = {
   url: string
+  /** The longest that is waited for a statement that is quick, in milliseconds. */
+  timeoutMs: number
   /** Ends it early, with its reason; the database stays as it was. */
   signal: AbortSignal
 }
@@ -33,22 +35,29 @@ const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 
   .map(table => `proxylist.${table}`)
   .join(', ')
 
-/** Works with a connection, which is closed at the end: that ends what it has under way. */
+/** `quick` gives up what hangs; `patient` waits as long as a move takes. */
+type Connections = { quick: Connection; patient: Connection }
+
+/** Works with connections, which are closed at the end: that ends what they have under way. */
 async function connected<T>(
-  { url, signal }: DatabaseOrder,
-  work: (connection: Connection) => Promise<T>,
+  { url, timeoutMs, signal }: DatabaseOrder,
+  work: (connections: Connections) => Promise<T>,
 ): Promise<T> {
-  const connection = openConnection({ url, timeoutMs: null, name: 'proxylist move' })
+  const name = 'proxylist move'
+  const quick = openConnection({ url, timeoutMs, name })
+  const patient = openConnection({ url, timeoutMs: null, name })
   try {
-    return await orAborted(work(connection), signal)
+    return await orAborted(work({ quick, patient }), signal)
   } finally {
-    await connection.close().catch(() => {})
+    for (const { close } of [quick, patient]) await close().catch(() => {})
   }
 }
 
+/** @throws CommandError when the database holds nothing of this program, or of another version. */
 async function requireSchema(connection: Connection): Promise<void> {
+  const { shown } = connection
   if ((await schemaState(connection)) === 'none') {
-    throw new CommandError(`the database ${connection.shown} holds nothing of proxylist`)
+    throw new CommandError(`the database ${shown} holds nothing of proxylist`)
   }
   await migrate(connection)
 }
@@ -78,9 +87,9 @@ export const readDatabase = <T>(
   order: DatabaseOrder,
   work: (database: ReadDatabase) => Promise<T>,
 ): Promise<T> =>
-  connected(order, async connection => {
-    await requireSchema(connection)
-    return connection.transaction(query => readIn(query, connection.shown, work), SNAPSHOT)
+  connected(order, async ({ quick, patient }) => {
+    await requireSchema(quick)
+    return patient.transaction(query => readIn(query, quick.shown, work), SNAPSHOT)
   })
 
 /** The same for a database that is to be left: no node may run, and nobody can write meanwhile. */
@@ -88,12 +97,13 @@ export const readRestingDatabase = <T>(
   order: DatabaseOrder,
   work: (database: ReadDatabase) => Promise<T>,
 ): Promise<T> =>
-  connected(order, async connection => {
-    await requireSchema(connection)
-    await requireRest(connection)
-    return connection.transaction(async query => {
+  connected(order, async ({ quick, patient }) => {
+    await requireSchema(quick)
+    await requireRest(quick)
+    return patient.transaction(async query => {
       await query(`lock table ${TABLES} in share mode`) // before the moment that is read
-      return readIn(query, connection.shown, work)
+      await requireRest(quick) // a node that was started since then
+      return readIn(query, quick.shown, work)
     }, 'isolation level repeatable read')
   })
 
@@ -152,17 +162,27 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
 }
 
 /**
- * Writes a database in one transaction; its schema is made when there is none. Others wait until its end.
+ * Writes a database in one transaction; its schema is made when there is none. Others wait until its
+ * end. A signal that comes during the commit is not heeded: nobody could say what it ended.
  * @throws CommandError when a newer program made the schema, StoreError when the database fails.
  */
-export const writeDatabase = <T>(
+export async function writeDatabase<T>(
   order: DatabaseOrder,
   work: (database: WrittenDatabase) => Promise<T>,
-): Promise<T> =>
-  connected(order, async connection => {
-    await migrate(connection)
-    return connection.transaction(async query => {
+): Promise<T> {
+  const { signal } = order
+  const ending = new AbortController()
+  const end = (): void => ending.abort(signal.reason)
+  signal.addEventListener('abort', end)
+  return connected({ ...order, signal: ending.signal }, async ({ quick, patient }) => {
+    signal.throwIfAborted()
+    await migrate(quick)
+    return patient.transaction(async query => {
       await query(`lock table ${TABLES} in exclusive mode`)
-      return work(written(query, connection.shown, await countRows(query)))
+      const result = await work(written(query, quick.shown, await countRows(query)))
+      signal.throwIfAborted()
+      signal.removeEventListener('abort', end)
+      return result
     })
-  })
+  }).finally(() => signal.removeEventListener('abort', end))
+}

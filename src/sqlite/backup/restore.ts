@@ -14,23 +14,26 @@ import { checkInWorker } from '../integrity/check-in-worker.ts'
 import type { ServerHolds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
 import { PARTS } from './backup.ts'
-import { type Counts, countRows } from './counts.ts'
+import { type Counts, countRows, NO_COUNTS } from './counts.ts'
 import { ALL_FILES, replaceData } from './place.ts'
 import { ArchiveError, extractTar } from './untar.ts'
 
-export type RestoreOptions = {
-  /** The data directory; created when it is missing. */
-  dir: string
+export type ExtractOptions = {
   /** The archive: its name, for sentences, and its content. */
   file: string
   bytes: AsyncIterable<Uint8Array>
-  /** Whether data that is there may be replaced. It is kept in a folder of the data directory. */
-  force: boolean
-  nowMs: number
-  /** Ends the restore early; the data directory stays as it was. */
+  /** Ends the restore early; nothing is changed. */
   signal: AbortSignal
   /** Called with the number of bytes that have been read. */
   progress: (bytes: number) => void
+}
+
+export type RestoreOptions = ExtractOptions & {
+  /** The data directory; created when it is missing. */
+  dir: string
+  /** Whether data that is there may be replaced. It is kept in a folder of the data directory. */
+  force: boolean
+  nowMs: number
 }
 
 /** What was restored, and the folder with the data from before; `null` when there was none. */
@@ -57,8 +60,6 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
   return { files: result.files, previous, ...NO_COUNTS, ...result.counts }
 }
 
-const NO_COUNTS: Counts = { keys: 0, plans: 0, proxies: 0 }
-
 function refuseExisting(dir: string): void {
   const found = ALL_FILES.filter(name => existsSync(join(dir, name)))
   if (found.length === 0) return
@@ -67,10 +68,10 @@ function refuseExisting(dir: string): void {
   )
 }
 
-/** Extracts the archive into `scratch`; what is there afterwards are its databases, verified. */
-async function extractAndVerify(
+/** Extracts an archive into a folder; what is there afterwards are its databases, verified. */
+export async function extractAndVerify(
   scratch: string,
-  { file, bytes, signal, progress }: RestoreOptions,
+  { file, bytes, signal, progress }: ExtractOptions,
 ): Promise<{ files: string[]; counts: Partial<Counts> }> {
   let readBytes = 0
   const placeOf = (name: string) =>
