@@ -50,14 +50,14 @@ const source: ChangeSource = {
   readList(since, apply) {
     done.push(`read list ${since?.version ?? 'whole'}`)
     const changes: ListChanges = {
-      ...{ isWhole: since === null, to: newest.list, size, cities: [] },
+      ...{ isWhole: since === null, since, to: newest.list, size, cities: [] },
       ...{ removed: nothing(), rows: nothing() },
     }
     return apply(changes)
   },
   async readKeys(since) {
     done.push(`read keys ${since?.version ?? 'whole'}`)
-    return { isWhole: since === null, to: newest.keys, plans: [], removed: [], keys: [] }
+    return { isWhole: since === null, since, to: newest.keys, plans: [], removed: [], keys: [] }
   },
 }
 
