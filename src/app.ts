@@ -42,5 +42,6 @@ export {
   moveToDatabase,
   restoreDatabase,
 } from './wiring/move.ts'
+export { type Node, observeNode, openNode } from './wiring/node/node.ts'
 export { type App, type AppSettings, type AppStores, createApp } from './wiring/service.ts'
 export { storesOf } from './wiring/stores.ts'
