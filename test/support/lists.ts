@@ -73,7 +73,8 @@ type Place = { url: string; connection: Connection }
 const free: Place[] = []
 
 const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, proxylist.list_versions;
-  update proxylist.list set version = 0, rows = 0, removed_before = 0;
+  update proxylist.list set version = 0, rows = 0, removed_before = 0,
+    newest = null, oldest = null;
   insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
 
 async function newPlace(): Promise<Place> {
