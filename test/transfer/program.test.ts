@@ -3,12 +3,15 @@
  * commands go on with what was moved.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { dataDirectory } from '../support/fixtures.ts'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { ask } from '../support/answer.ts'
+import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { holdings, listed } from '../support/moves.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { take } from '../support/transcript.ts'
 
@@ -136,3 +139,45 @@ describe.skipIf(!HAS_POSTGRES)('on the command line', () => {
     expect((await holdings(url)).proxies).toBe(2)
   })
 })
+
+describe.skipIf(!HAS_POSTGRES)('after a move', () => {
+  test('serve goes on with the directory that was moved, at once, there and back; no quota is given back', async () => {
+    const limits = { burst: { requests: 3, seconds: 3600 } }
+    const [dir, url] = [dataDirectory(ROWS, limits), await emptyDatabase()]
+    const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const served = async (requests: number, ...args: string[]): Promise<string[]> => {
+      const server = await startChild(dir, {}, args)
+      await untilReady(server.url)
+      const answers: string[] = []
+      for (let n = 0; n < requests; n += 1) answers.push((await ask(server)).slice(0, 3))
+      await server.stop()
+      return answers
+    }
+    expect(await served(1)).toEqual(['200'])
+    await take(dir, {
+      args: ['move', '--data', dir, '--database', url],
+      stderr: /1 subject, 2 proxies/,
+    })
+    const { ino } = statSync(join(dir, 'proxies.db'))
+    await query(
+      `create or replace function proxylist.now_ms() returns bigint language sql as 'select ${T0}'`,
+    )
+    expect(await served(1, '--database', url)).toEqual(['200'])
+    expect(statSync(join(dir, 'proxies.db')).ino).toBe(ino) // the copy was not made again
+    await take(dir, {
+      args: ['move', '--data', dir, '--from-database', url],
+      stderr: /^moved 1 key, 5 plans, 1 subject, 2 proxies\n/,
+    })
+    expect(await served(2)).toEqual(['200', '429'])
+    await close()
+  })
+})
+
+/** Waits until a server answers requests. */
+async function untilReady(url: string): Promise<void> {
+  for (let n = 0; n < 600; n += 1) {
+    if ((await fetch(`${url}/readyz`)).ok) return
+    await Bun.sleep(50)
+  }
+  throw new Error('the server does not get ready')
+}
