@@ -44,6 +44,12 @@ test('needs a direction: one of --database and --from-database', async () => {
       /^proxylist: --database and --from-database move in opposite directions; .*PROXYLIST_DATABASE\n$/,
   })
   expect(both.stderr).not.toContain('s3cr3t')
+  const wrong = await take(cwd, {
+    args: ['move', '--from-database', 'mysql://user:s3cr3t-word@host/db'],
+    exitCode: 2,
+    stderr: /^proxylist: .*from-database.* postgres:\/\/USER/,
+  })
+  expect(wrong.stderr).not.toContain('s3cr3t')
   await take(cwd, {
     args: ['restore', 'a.tar', '--force', '--database', URL],
     exitCode: 2,
