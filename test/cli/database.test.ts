@@ -103,7 +103,7 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
     expect(readdirSync(cwd).toSorted()).toEqual(Object.keys(FILES))
   })
 
-  test('is told what fills a database that holds nothing, by each command that needs it', async () => {
+  test('is shown what fills a database that holds nothing, by each command that needs it', async () => {
     const { step, url } = await start()
     for (const line of NEEDY) {
       const origin = /^(?:list|feeds)/.test(line)
