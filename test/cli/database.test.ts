@@ -118,6 +118,57 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
   })
 })
 
+describe.skipIf(!HAS_POSTGRES)('the life of a key in a database', () => {
+  const idIn = (stderr: string): string => /key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? 'none'
+
+  test('is made, shown, changed, rotated, moved to another one, revoked and removed', async () => {
+    const { step } = await start()
+    const made = await step('keys add --label first --expires 30d', { stdout: /^pl_/, stderr: /./ })
+    const id = idIn(made.stderr)
+    await step(`keys show ${id}`, { stdout: /label +first\n(?:.*\n)*burst +5 +5 +5 s/ })
+    await step(`keys set ${id} --plan classic --expires never`, {
+      stderr: `key ${id}: plan classic, label first, never expires\n`,
+    })
+    const rotated = await step(`keys rotate ${id} --overlap 1h`, {
+      stdout: /^pl_/,
+      stderr: /the old one is valid until 2026-11-20T13:00:00/,
+    })
+    await step(`keys reset ${id}`, { stderr: /unused again\n$/ })
+    const exported = await step('keys export', { stdout: /^\{/ })
+    expect(JSON.parse(exported.stdout)).toMatchObject({ id, plan: 'classic', label: 'first' })
+    await step('keys import -', { stdin: exported.stdout, exitCode: 1, stderr: /exists already/ })
+    const other = await start()
+    await other.step('keys import -', { stdin: exported.stdout, stderr: '1 key is imported\n' })
+    expect((await other.step('keys export', { stdout: /./ })).stdout).toBe(exported.stdout)
+    for (const secret of [made.stdout, rotated.stdout]) {
+      const args = `keys add --key ${secret.trim()}`
+      await other.step(args, { exitCode: 1, stderr: new RegExp(`exists already, with id ${id}`) })
+    }
+    await other.step(`keys remove ${id}`, { exitCode: 1, stderr: /is not revoked/ })
+    await other.step(`keys revoke ${id}`, { stderr: `key ${id} is revoked\n` })
+    await other.step(`keys remove ${id}`, { stderr: `key ${id} is removed\n` })
+    await other.step('keys list --json', { stdout: '[]\n' })
+  })
+
+  test('begins once, also when two machines are the first to use the database', async () => {
+    const { cwd, url, step } = await start()
+    const env = { PROXYLIST_DATABASE: url }
+    const add = () => proxylist(['keys', 'add', '--key', 'the-same-key'], { cwd, env })
+    const set = (daily: string) =>
+      proxylist(['plans', 'set', 'p', '--daily', daily, '--count', daily], { cwd, env })
+    const [one, two, ...sets] = await Promise.all([add(), add(), set('1'), set('2')])
+    expect([one?.exitCode, two?.exitCode].toSorted()).toEqual([0, 1])
+    expect(sets.map(({ exitCode }) => exitCode)).toEqual([0, 0])
+    const keys = await step('keys list --json', { stdout: /./ })
+    expect(JSON.parse(keys.stdout)).toHaveLength(1)
+    expect(idIn(`${one?.stderr}${two?.stderr}`)).toBe(JSON.parse(keys.stdout)[0].id)
+    const plans = JSON.parse((await step('plans list --json', { stdout: /./ })).stdout)
+    expect(plans).toHaveLength(5)
+    const { daily, count } = plans.find(({ name }: { name: string }) => name === 'p')
+    expect(daily).toBe(count)
+  })
+})
+
 /** Each kind of command, as far as databases that fail are concerned. */
 const KINDS = [
   'keys list',
