@@ -16,7 +16,7 @@ import { createListStore } from '../postgres/proxies/store.ts'
 import { openRegistry } from '../postgres/registry.ts'
 import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
 import { listCopyOf } from '../sqlite/copy/copy-of.ts'
-import { openFilledList } from '../sqlite/copy/memory.ts'
+import { openListInMemory } from '../sqlite/copy/memory.ts'
 import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { readList as readCopy } from '../sqlite/stores.ts'
 import type { ReadableList, Stores, WritableList } from './command-stores.ts'
@@ -60,7 +60,7 @@ async function withFilled<T>(
   patient: Connection,
   work: (list: ReadableList) => Awaitable<T>,
 ): Promise<T> {
-  const list = await readListChanges(patient, null, openFilledList)
+  const list = await readListChanges(patient, null, openListInMemory)
   try {
     return await work(list)
   } finally {

@@ -103,6 +103,14 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
     expect(readdirSync(cwd).toSorted()).toEqual(Object.keys(FILES))
   })
 
+  test('may have something else in its place', async () => {
+    const { step } = await start({ ...FILES, data: 'a file' })
+    await step('keys add', { stdout: /^pl_/, stderr: /./ })
+    await step('import a.txt', { stderr: /added 2/ })
+    await step('list', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
+    await step('stats --json', { stdout: /"total": 2/ })
+  })
+
   test('is shown what fills a database that holds nothing, by each command that needs it', async () => {
     const { step, url } = await start()
     for (const line of NEEDY) {
