@@ -1,0 +1,93 @@
+/**
+ * Owns what a node knows of usage without a round trip: which subjects have a full limit, as the
+ * database said, and up to when that is certain. Knows nothing of SQL.
+ */
+import {
+  admit,
+  type Decision,
+  type LimitRule,
+  type Subject,
+  type Usage,
+} from '../../access/rate-limit.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { DAY_MS, utcDay } from '../../lib/time.ts'
+import type { DatabaseClock } from './clock.ts'
+
+/** Subjects with a full limit that a node remembers. */
+const SUBJECTS_MAX = 100_000
+
+/** A subject with a full limit: its usage, and the instant up to which nothing about it changes. */
+type Full = { rule: LimitRule; usage: Usage; untilMs: number }
+
+/** One subject, or all of a kind when `id` is null. */
+export type Subjects = { kind: Subject['kind']; id: string | null }
+
+export const nameOf = ({ kind, id }: Subject): string => `${kind} ${id}`
+
+/** Whether two rules of a subject have the same limits. */
+export const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
+  one === two ||
+  (one.daily === two.daily &&
+    one.window?.limit === two.window?.limit &&
+    one.window?.ms === two.window?.ms)
+
+/**
+ * Up to when a rule certainly refuses, with the same status of its limits; `null`: it does not refuse.
+ * Of the admissions that count only the oldest is known: when it counts no more, the rest is unknown.
+ */
+function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): number | null {
+  const atMs = Math.max(nowMs, usage.latestMs)
+  const counted = window === null ? 0 : Math.min(window.limit, usage.admissions.length)
+  const isWindowFull = window !== null && counted >= window.limit
+  const isDayFull = daily !== null && usage.requests >= daily
+  if (!isWindowFull && !isDayFull) return null
+  const oldestMs = usage.admissions[usage.admissions.length - counted]
+  const windowEndMs =
+    window === null || oldestMs === undefined ? Number.POSITIVE_INFINITY : oldestMs + window.ms
+  const dayEndMs = daily === null ? Number.POSITIVE_INFINITY : (utcDay(atMs) + 1) * DAY_MS
+  return Math.min(windowEndMs, dayEndMs)
+}
+
+export type KnownUsage = ReturnType<typeof createKnownUsage>
+
+export function createKnownUsage(clock: DatabaseClock) {
+  const full = createBoundedMap<string, Full>(SUBJECTS_MAX)
+  let generation = 0
+
+  return {
+    /** Refuses a request that the database would certainly refuse; `null`: it has to be asked. */
+    refuse(rules: readonly LimitRule[]): Decision | null {
+      if (full.size === 0) return null
+      const found = new Map<Subject, Usage>()
+      for (const rule of rules) {
+        const known = full.get(nameOf(rule.subject))
+        if (known === undefined || !hasSameLimits(known.rule, rule)) return null
+        if (clock.latest() >= known.untilMs) return null
+        found.set(rule.subject, known.usage)
+      }
+      const read = (subject: Subject): Usage | null => found.get(subject) ?? null
+      return admit({ read, record() {} }, { rules, nowMs: clock.earliest() })
+    },
+
+    /** Changes whenever something is forgotten. */
+    generation: (): number => generation,
+
+    /**
+     * Remembers the usage of a subject after a call, if it is full; not when something was forgotten
+     * since `asOf`, when the call was sent: it may have been decided before that.
+     */
+    learn(rule: LimitRule, usage: Usage, nowMs: number, asOf: number): void {
+      if (asOf !== generation) return
+      const name = nameOf(rule.subject)
+      const untilMs = fullUntil(rule, usage, nowMs)
+      if (untilMs === null) full.delete(name)
+      else full.set(name, { rule, usage, untilMs })
+    },
+
+    forget({ kind, id }: Subjects): void {
+      generation += 1
+      if (id !== null) full.delete(nameOf({ kind, id }))
+      else for (const name of [...full.keys()]) if (name.startsWith(`${kind} `)) full.delete(name)
+    },
+  }
+}
