@@ -3,7 +3,7 @@
  * is empty, read through one function.
  */
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { readList } from '../../src/postgres/proxies/read.ts'
+import { readListChanges } from '../../src/postgres/proxies/read.ts'
 import { createListStore } from '../../src/postgres/proxies/store.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
@@ -99,19 +99,12 @@ async function openPostgres(place: Place, release = (): void => {}): Promise<Tes
   }
   return {
     ...store,
-    async contents() {
-      const names = new Map<number, CityName>()
-      const rows: Row[] = []
-      await readList(reader, null, {
-        begin() {},
-        removed() {},
-        cities(found) {
-          for (const { id, ...name } of found) names.set(id, name)
-        },
-        rows: found => void rows.push(...found),
-      })
-      return toProxies(rows, names)
-    },
+    contents: () =>
+      readListChanges(reader, null, async ({ cities, rows }) => {
+        const found: Row[] = []
+        for await (const page of rows) found.push(...page)
+        return toProxies(found, new Map(cities.map(city => [city.id, city])))
+      }),
     extent: createListStore(reader, () => T0).extent,
     again: () => openPostgres(place),
     close,

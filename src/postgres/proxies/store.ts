@@ -8,7 +8,7 @@ import type { ProxyWriter, Removal } from '../../proxies/store.ts'
 import type { Connection, Query } from '../connection.ts'
 import { LOCK_CLASS, LOCKS } from '../schema.ts'
 import { beginImport } from './import.ts'
-import { readList } from './read.ts'
+import { readListChanges } from './read.ts'
 import { type ListState, lockList, pruneVersions, readState, storeVersion } from './version.ts'
 
 /** Rows removed at a time: so many are on all machines within a second (contract I3). */
@@ -77,37 +77,22 @@ export function createListStore(connection: Connection, clock: Clock) {
       return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
     },
 
-    /** Where the list stands. */
-    async version(): Promise<{ version: number; mark: string }> {
-      const [found] = await query<{ version: number; mark: string }>(
-        `select version::float8 as version, mark::text as mark
-           from proxylist.list join proxylist.list_versions using (version)`,
-      )
-      return found ?? { version: 0, mark: '' }
-    },
-
     /** The list by type, country and age, as of one moment; a million rows take seconds. */
-    async breakdown(nowMs: number): Promise<Breakdown> {
-      const counter = createCounter(ageClock(nowMs))
-      const names = new Map<number, CityName>()
-      const checks: number[] = []
-      await readList(connection, null, {
-        begin() {},
-        removed() {},
-        cities(rows) {
-          for (const { id, ...name } of rows) names.set(id, name)
-        },
-        rows(rows) {
-          for (const row of rows) {
+    breakdown: (nowMs: number): Promise<Breakdown> =>
+      readListChanges(connection, null, async ({ cities, rows }) => {
+        const names = new Map<number, CityName>(cities.map(city => [city.id, city]))
+        const counter = createCounter(ageClock(nowMs))
+        const checks: number[] = []
+        for await (const page of rows) {
+          for (const row of page) {
             counter.add(row)
             checks.push(row[AT.checkedAt])
           }
-        },
-      })
-      const counts = counter.read(id => names.get(id) ?? { name: '', nameEn: '' })
-      const newestFirst = Float64Array.from(checks).sort().reverse()
-      return breakdownOf(counts, newestFirst[Math.floor(counts.rows / 2)] ?? null)
-    },
+        }
+        const counts = counter.read(id => names.get(id) ?? { name: '', nameEn: '' })
+        const newestFirst = Float64Array.from(checks).sort().reverse()
+        return breakdownOf(counts, newestFirst[Math.floor(counts.rows / 2)] ?? null)
+      }),
 
     close: connection.close,
   } satisfies ProxyWriter & { [member: string]: unknown }
