@@ -335,6 +335,28 @@ describe.skipIf(!HAS_POSTGRES)('a move that is ended', () => {
     expect(await failureOf(moveToDatabase(orderFor(other, url)))).toMatch(/is not empty/)
   })
 
+  test('during its commit says that nobody knows whether it was made, and goes on from what it finds', async () => {
+    const [dir, url] = [dataDirectory(ROWS.slice(0, 50)), await emptyDatabase()]
+    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    await migrate(connection)
+    await connection.close()
+    await run(
+      url,
+      `create function public.lose() returns trigger language plpgsql as
+         'begin perform pg_terminate_backend(pg_backend_pid()); return null; end'`,
+      `create constraint trigger lose after update on proxylist.list
+         deferrable initially deferred for each row execute function public.lose()`,
+    )
+    const before = contentOf(dir)
+    expect(await failureOf(moveToDatabase(orderFor(dir, url)))).toMatch(
+      /cannot be used: .*; whether the move was committed is not known: run it again/,
+    )
+    expect([contentOf(dir), await holdings(url)]).toEqual([before, {}])
+    await run(url, 'drop trigger lose on proxylist.list')
+    await moveToDatabase(orderFor(dir, url))
+    expect((await holdings(url)).proxies).toBe(50)
+  })
+
   test('by a full disk leaves the directory as it was', async () => {
     const disk = smallDisk('600k')
     if (disk === null) return
