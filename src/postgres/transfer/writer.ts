@@ -2,20 +2,12 @@
  * Owns writing all of a database without data, from the values that are moved from another store
  * (`transfer/contents.ts`). Everything within one transaction of the caller.
  */
-import { AT, ROW_COLUMNS } from '../../proxies/row.ts'
+import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { Writer } from '../../transfer/contents.ts'
+import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 
-type Table =
-  | 'plans'
-  | 'keys'
-  | 'old_secrets'
-  | 'usage'
-  | 'networks'
-  | 'days'
-  | 'cities'
-  | 'proxies'
-  | 'feeds'
+type Table = 'plans' | 'keys' | 'old_secrets' | 'usage' | 'networks' | 'days' | 'cities' | 'feeds'
 type Columns = { readonly [column: string]: unknown }
 
 /** Inserts rows, all with the same columns; the types of these are those of the table. */
@@ -31,6 +23,19 @@ async function insert(query: Query, table: Table, rows: readonly Columns[]): Pro
 }
 
 const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
+
+const INSERT_PROXIES = `insert into proxylist.proxies (${ROW_COLUMNS.join(', ')}, version)
+  select *, $${ROW_COLUMNS.length + 1}::bigint from unnest(${ROW_COLUMNS.map(
+    (column, i) => `$${i + 1}::${column === 'ip_out' ? 'text' : 'bigint'}[]`,
+  ).join(', ')})`
+
+/** A list has a million rows: as arrays they take half the time that JSON takes. */
+async function insertProxies(query: Query, page: readonly Row[], version: number): Promise<void> {
+  const columns = ROW_COLUMNS.map((column, i) =>
+    arrayLiteral(page.map(row => (column === 'ip_out' ? String(row[i]) : (row[i] ?? null)))),
+  )
+  await query(INSERT_PROXIES, [...columns, String(version)])
+}
 
 /** What writes keys and plans, under the number of their change. */
 const keyWriter = (query: Query, version: number): Pick<Writer, 'plans' | 'keys' | 'seen'> => ({
@@ -101,15 +106,7 @@ export const createWriter = (query: Query, versions: WriteVersions): Writer => (
       'cities',
       page.map(({ id, name, nameEn }) => ({ id, name, name_en: nameEn, version: versions.list })),
     ),
-  proxies: page =>
-    insert(
-      query,
-      'proxies',
-      page.map(row => ({
-        ...Object.fromEntries(ROW_COLUMNS.map((column, i) => [column, row[i]])),
-        ...{ ip_out: String(row[AT.ipOut]), version: versions.list },
-      })),
-    ),
+  proxies: page => insertProxies(query, page, versions.list),
   feeds: page =>
     insert(
       query,
