@@ -17,6 +17,7 @@ import { geoipCommand } from './geoip.ts'
 import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
+import { nodesCommand } from './nodes.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { restoreCommand } from './restore.ts'
 import { serveCommand } from './serve.ts'
@@ -39,6 +40,7 @@ export const COMMANDS: readonly Command[] = [
   restoreCommand,
   systemdUnitCommand,
   doctorCommand,
+  nodesCommand,
   versionCommand,
 ]
 

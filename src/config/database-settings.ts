@@ -2,6 +2,8 @@
  * Owns the settings of a shared database (contract I), a part of the table in `settings.ts`. Their
  * values hold a password: nothing that is said of a wrong one repeats it.
  */
+import { accessSync, constants } from 'node:fs'
+import { reasonOf } from '../lib/errors.ts'
 import { Expected, readDurationMs } from './parsers.ts'
 import { optional, setting } from './setting.ts'
 
@@ -10,6 +12,8 @@ const PROTOCOLS: readonly string[] = ['postgres:', 'postgresql:']
 const TLS_MODES: readonly string[] = [
   ...['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
 ]
+
+const TLS_FILES: readonly string[] = ['sslrootcert', 'sslcert', 'sslkey']
 
 /** The URL of a PostgreSQL database, with a host and the name of a database. */
 export function readDatabase(given: string): string {
@@ -21,7 +25,17 @@ export function readDatabase(given: string): string {
   if (mode !== null && !TLS_MODES.includes(mode)) {
     throw new Expected(`a URL whose sslmode is one of ${TLS_MODES.join(', ')}`)
   }
+  for (const name of TLS_FILES) requireFile(name, url.searchParams.get(name))
   return given
+}
+
+/** @throws Expected when a file that the URL names cannot be read. */
+function requireFile(name: string, path: string | null): void {
+  try {
+    if (path !== null) accessSync(path, constants.R_OK)
+  } catch (error) {
+    throw new Expected(`a URL whose ${name} is a file that can be read (${reasonOf(error)})`)
+  }
 }
 
 export const DATABASE_SETTINGS = {

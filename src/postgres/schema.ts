@@ -12,15 +12,18 @@ import usage1 from './schema/1-usage.sql' with { type: 'text' }
 /** The scripts that lead to each version of the schema. Released ones do not change. */
 const SCHEMA: readonly (readonly string[])[] = [[keys1, usage1, list1, nodes1]]
 
+/** The version of the schema that this program uses. */
+export const SCHEMA_VERSION = SCHEMA.length
+
 /** The oldest server that the statements work on (contract I). */
-const SERVER_VERSION_MIN = 140_000
+export const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
 export const LOCKS = { migrate: 1, jobs: 2 } as const
 
 /** Where the schema stands: `null` when there is none. */
-async function versionOf(query: Query): Promise<number | null> {
+export async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
   const [found] = await query<{ there: boolean }>(
     `select exists (select from pg_catalog.pg_tables
