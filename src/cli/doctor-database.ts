@@ -19,7 +19,6 @@ import {
   right,
   wrong,
 } from './doctor-findings.ts'
-import { lagOf, OVERDUE_MS } from './nodes.ts'
 
 /** What a call of the examination resolves to. */
 type Facts<K extends keyof Examination> = Examination[K] extends (...args: never[]) => infer R
@@ -132,26 +131,27 @@ export function judgeClock(distanceMs: number, ahead: readonly string[]): Result
   ])
 }
 
-export function judgeNodes(nodes: Facts<'nodes'>): Result {
+/** A node whose copies are older than this answers 503 (contract I3). */
+const LAG_SECONDS_MAX = 5
+
+export function judgeNodes(nodes: Facts<'nodes'>, nowMs: number): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
+  const newest = Math.max(...nodes.map(({ version }) => version))
   const problems: string[] = []
   const notes: string[] = []
-  const newest = Math.max(...nodes.map(({ listVersion }) => listVersion))
-  for (const each of nodes) {
-    const name = `${each.node} (${each.address})`
-    const silent = counted(Math.round(each.silentMs / SECOND_MS))
-    if (each.silentMs > OVERDUE_MS) notes.push(`${name} was last seen ${silent} s ago`)
-    else if (lagOf(each) > OVERDUE_MS / SECOND_MS) {
-      problems.push(`${name} lags ${counted(Math.round(lagOf(each)))} s behind, and answers 503`)
-    } else if (each.listVersion < newest - 1) {
-      notes.push(`${name} has version ${each.listVersion} of the list, others ${newest}`)
+  for (const { node, address, version, lagSeconds, seenMs } of nodes) {
+    const name = `${node} (${address})`
+    const silentSeconds = Math.round((nowMs - seenMs) / SECOND_MS)
+    if (silentSeconds > LAG_SECONDS_MAX) {
+      notes.push(`${name} did not stop in order and was last seen ${counted(silentSeconds)} s ago`)
+    } else if (lagSeconds > LAG_SECONDS_MAX) {
+      problems.push(`${name} lags by ${counted(Math.round(lagSeconds))} s and answers 503`)
+    } else if (version < newest) {
+      notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
     }
   }
-  return finding(
-    [...problems, ...(problems.length > 0 ? notes : [])],
-    `${counted(nodes.length)} nodes have version ${newest} of the list`,
-    notes,
-  )
+  const found = `${counted(nodes.length)} nodes have version ${newest} of the list`
+  return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
 }
 
 type Check = (examination: Examination, url: string, clock: Clock) => Awaitable<Result>
@@ -175,7 +175,7 @@ const CHECKS: { readonly [check: string]: Check } = {
     const subjects = await it.subjectsAhead(AHEAD_OF_USAGE_MS)
     return judgeClock(await it.distanceMs(), describeAhead(subjects, ahead))
   },
-  nodes: async it => judgeNodes(await it.nodes()),
+  nodes: async (it, _, clock) => judgeNodes(await it.nodes(), clock()),
 }
 
 /** Examines a shared database; one that cannot be used at all is one finding. */

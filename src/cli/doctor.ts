@@ -2,7 +2,7 @@
 
 import { processEnvironment } from '../config/environment.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, print, printJson, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'
 import type { Finding } from './doctor-findings.ts'
 import { environmentOf, linesOf } from './feed-process.ts'
@@ -13,7 +13,8 @@ export const doctorCommand = command({
   name: 'doctor',
   summary:
     'examine settings, permissions, databases, machines, freshness and disk; 1 when one is wrong',
-  settings: ['data', 'database', 'databaseTimeout', 'feed', 'feeds', 'geoip', 'json'],
+  usesCopies: true,
+  settings: [...DATA_SETTINGS, 'feed', 'feeds', 'geoip', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
   async run({ settings, clock, signal }) {
     const { data, database, databaseTimeout, feed, feeds, geoip, json } = settings

@@ -1,22 +1,13 @@
 /** Owns `nodes`: the machines that serve from a shared database, with the version and lag of each. */
-import { type Node, openExamination } from '../app.ts'
+import { type NodeState, openExamination } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
-import { formatInstant, SECOND_MS } from '../lib/time.ts'
+import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
 
-/** A node that is silent for so long is stopped, or away from the database. */
-export const OVERDUE_MS = 5 * SECOND_MS
-
-/** How far a node lags behind now, as far as is known: it grows while nothing is heard of it. */
-export const lagOf = ({ lagSeconds, silentMs }: Node): number =>
-  lagSeconds + Math.max(0, silentMs - SECOND_MS) / SECOND_MS
-
-const shownOf = (node: Node) => ({
-  node: node.node,
-  address: node.address,
-  version: node.listVersion,
-  lag_seconds: Math.round(lagOf(node) * 10) / 10,
-  seen: formatInstant(node.seenMs),
+const shownOf = ({ node, address, version, lagSeconds, seenMs }: NodeState) => ({
+  ...{ node, address, version },
+  lag_seconds: Math.round(lagSeconds * 10) / 10,
+  seen: formatInstant(seenMs),
 })
 
 export const nodesCommand = command({

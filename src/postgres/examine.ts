@@ -5,7 +5,7 @@
 import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
 import { type Connection, openConnection, type Query, type Value } from './connection.ts'
-import { readNodes } from './nodes.ts'
+import { createNodes } from './nodes.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './schema.ts'
 
 /** The only row of a query that always has one. */
@@ -185,7 +185,7 @@ export function openExamination(url: string, timeoutMs: number, clock: () => num
     rights: () => readRights(query),
     tally: (sinceMs: number, untilMs: number) => readTally(query, sinceMs, untilMs),
     subjectsAhead: (aheadMs: number) => readSubjectsAhead(query, aheadMs),
-    nodes: () => readNodes(query),
+    nodes: () => createNodes(connection).list(),
     close,
   }
 }
