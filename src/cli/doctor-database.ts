@@ -47,7 +47,7 @@ export function judgeEncryption(isEncrypted: Facts<'encryption'>, url: string): 
   if (isEncrypted === null) return right('the connection does not leave this machine')
   const how = 'use sslmode=verify-full with sslrootcert in the URL'
   if (!isEncrypted) return note(`the connection is not encrypted; ${how}`)
-  const mode = new URL(url).searchParams.get('sslmode')
+  const mode = /[?&]sslmode=([a-z-]+)/.exec(url)?.[1]
   if (mode === 'verify-full')
     return right('the connection is encrypted, and the server is who it says')
   return note(`the connection is encrypted, but nothing verifies who the server is; ${how}`)

@@ -4,6 +4,7 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { reasonOf } from '../lib/errors.ts'
+import { eachHost } from '../lib/hosts.ts'
 import { MINUTE_MS, parseDurationWithin } from '../lib/time.ts'
 import { Expected } from './parsers.ts'
 import { optional, setting } from './setting.ts'
@@ -29,10 +30,16 @@ function isMisread(given: string, { pathname, search, hash }: URL): boolean {
 }
 
 /**
- * The URL of a PostgreSQL database, with a host and the name of a database. In one that is misread, the
+ * The URL of a PostgreSQL database, with hosts and the name of a database. In one that is misread, the
  * rest of a password would be a host or a name, which are shown.
  */
 export function readDatabase(given: string): string {
+  for (const each of eachHost(given)) requireDatabase(each)
+  return given
+}
+
+/** @throws Expected unless the URL has one host and the name of a database. */
+function requireDatabase(given: string): void {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null || !PROTOCOLS.includes(url.protocol)) throw new Expected(WHAT)
   const hasHost = url.hostname !== '' || url.searchParams.has('path')
@@ -42,7 +49,6 @@ export function readDatabase(given: string): string {
     throw new Expected(`a URL whose sslmode is one of ${TLS_MODES.join(', ')}`)
   }
   for (const name of TLS_FILES) requireFile(name, url.searchParams.get(name))
-  return given
 }
 
 /** @throws Expected when a file that the URL names cannot be read. */

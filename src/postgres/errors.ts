@@ -5,10 +5,19 @@
 import { SQL } from 'bun'
 import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
 
-/** What a SQLSTATE, or the first two characters of one, means (PostgreSQL, appendix A). */
+/**
+ * The failure of a statement of which nobody knows whether it was carried out: the connection was lost,
+ * or it was given up. It must not be sent again.
+ */
+export class UnknownOutcome extends StoreError {}
+
+const READ_ONLY = 'it is read-only: a standby, or it was set so'
+
+/** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
-  '25006': 'it is read-only: a standby, or it was set so',
+  '25001': READ_ONLY,
+  '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
   '28000': 'it lets this user in neither from here nor like this (pg_hba.conf)',
   '28': 'it refuses this user or password',
@@ -29,10 +38,9 @@ export const stateOf = (thrown: unknown): string =>
 
 const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
 
-/** What a code of the client means: of the connection, and of the verification of certificates. */
-const CLIENT_CODES: { readonly [code: string]: string } = {
+/** What a code of the client means where no connection could be opened: nothing was sent. */
+const OPENING: { readonly [code: string]: string } = {
   ERR_POSTGRES_CONNECTION_REFUSED: 'nothing listens there, or nothing has this name',
-  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
   ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
   ERR_POSTGRES_TLS_UPGRADE_FAILED: 'TLS with it failed',
@@ -47,11 +55,43 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
   ERR_BORINGSSL: 'a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey',
 }
 
+/** The same of any connection. */
+const CLIENT_CODES: { readonly [code: string]: string } = {
+  ...OPENING,
+  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
+}
+
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
 export const isDatabaseFailure = (thrown: unknown): boolean =>
   thrown instanceof SQL.SQLError ||
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   codeOf(thrown) in CLIENT_CODES
+
+/** States of failures to open a connection; 25001 is that of a standby, see `sessionOf`. */
+const NOT_OPENED: readonly string[] = ['25001', '3D000', '53300', '57P03']
+
+/** Whether a failure is that of opening a connection, so that the next attempt would fail likewise. */
+export const isNotOpened = (thrown: unknown): boolean => {
+  const state = stateOf(thrown)
+  if (state === '') return codeOf(thrown) in OPENING
+  return NOT_OPENED.includes(state) || state.startsWith('28')
+}
+
+/**
+ * Whether statements after this failure need another connection: this one has ended, or its server
+ * has become a standby.
+ */
+export function isConnectionFailure(thrown: unknown): boolean {
+  const state = stateOf(thrown)
+  if (state === '') return isDatabaseFailure(thrown)
+  return isNotOpened(thrown) || /^(?:08|57P|25006)/.test(state)
+}
+
+/** Whether a failure leaves open whether the statement was carried out. */
+const isOutcomeUnknown = (thrown: unknown): boolean => {
+  const state = stateOf(thrown)
+  return !isNotOpened(thrown) && (state === '' || /^(?:08|57P)/.test(state))
+}
 
 /** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
@@ -68,7 +108,6 @@ export function reasonOf(thrown: unknown): string {
 /** The failure of a store; what is no failure of the database stays what it is. */
 export function toStoreError(thrown: unknown, shown: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
-  return new StoreError(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, {
-    cause: thrown,
-  })
+  const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
+  return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
 }

@@ -11,13 +11,13 @@ import { MINUTE_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
-import { createListStore } from '../postgres/proxies/store.ts'
 import { readList as readStoredList } from '../postgres/proxies/read.ts'
+import { createListStore } from '../postgres/proxies/store.ts'
 import { openRegistry } from '../postgres/registry.ts'
 import { migrate, schemaState } from '../postgres/schema.ts'
 import { listCopyOf } from '../sqlite/copy/copy-of.ts'
 import { openFilledList } from '../sqlite/copy/memory.ts'
-import { ORIGINS, PROXY_FILE, ACCESS_FILE } from '../sqlite/data-directory.ts'
+import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { readList as readListFile } from '../sqlite/stores.ts'
 import type { ReadableList, Stores, WritableList } from './stores.ts'
 
@@ -37,7 +37,12 @@ type Connections = {
 }
 
 /** @throws CommandError unless the database has a schema that fits; makes or migrates it where needed. */
-async function requireSchema(quick: Connection, { patient }: Connections, need: Need, origin: Origin) {
+async function requireSchema(
+  quick: Connection,
+  { patient }: Connections,
+  need: Need,
+  origin: Origin,
+) {
   const state = await schemaState(quick)
   if (state === 'none' && need !== 'make') {
     throw new CommandError(`the database ${quick.shown} holds nothing of proxylist yet; ${origin}`)
@@ -108,7 +113,7 @@ export function databaseStores(
     }
   }
 
-  const readable = <T>(work: (list: ReadableList, connections: Connections) => Awaitable<T>)=>1
+  const readable = <T>(work: (list: ReadableList, connections: Connections) => Awaitable<T>) => 1
 
   return {
     withRegistry: work => registry('make', work),
