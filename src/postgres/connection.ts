@@ -140,25 +140,22 @@ function createClient(options: ConnectionOptions, shown: string) {
     throw new StoreError(`the database ${shown} cannot be used: ${away}`)
   }
 
+  /** Replaces a client that was lost. */
+  function renew(lost: SQL): void {
+    if (sql !== lost) return
+    discard(lost)
+    sql = hosts.open()
+  }
+
   return {
     current,
-
-    /** Replaces a client that was lost. */
-    renew(lost: SQL): void {
-      if (sql !== lost) return
-      discard(lost)
-      sql = hosts.open()
-    },
-
+    renew,
     hosts: hosts.count,
 
     /** The client of the next host in place of one that cannot be used. @throws as `current`. */
     turnFrom(lost: SQL): SQL {
-      if (sql === lost) {
-        discard(lost)
-        hosts.next()
-        sql = hosts.open()
-      }
+      if (sql === lost) hosts.next()
+      renew(lost)
       return current()
     },
 
