@@ -21,7 +21,9 @@ export const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
-export const LOCKS = { migrate: 1, jobs: 2 } as const
+export const LOCKS = { migrate: 1, jobs: 2, list: 3 } as const
+/** The first number of the locks of feeds; the second is a hash of the feed. */
+export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
 /** Where the schema stands: `null` when there is none. */
 export async function versionOf(query: Query): Promise<number | null> {
@@ -65,6 +67,12 @@ export async function schemaState({ query, shown }: Connection): Promise<SchemaS
   return version === SCHEMA.length ? 'newest' : 'older'
 }
 export type SchemaState = 'none' | 'older' | 'newest'
+
+/** Which database this is: a copy of it knows. */
+export async function installationOf({ query }: Connection): Promise<string> {
+  const [row] = await query<{ id: string }>('select id::text as id from proxylist.installation')
+  return row?.id ?? ''
+}
 
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.

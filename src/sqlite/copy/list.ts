@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import type { Row } from '../../proxies/row.ts'
+import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import {
   type City,
   isSameVersion,
@@ -28,7 +28,6 @@ import {
 } from '../integrity/file-stamp.ts'
 import { trimWal } from '../integrity/trim.ts'
 import { createRoomCheck } from '../proxies/room.ts'
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 import { checkListFile, openListFile } from '../proxies/store.ts'
 import { countRows, createUpkeep } from '../proxies/upkeep.ts'
 import { readCopyOf, writeCopyOf } from './copy-of.ts'

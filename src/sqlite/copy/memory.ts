@@ -2,9 +2,8 @@
  * Owns a list in memory that is filled with rows as they are stored elsewhere: for a command that reads
  * a shared list, with the code that reads one of a data directory.
  */
-import type { Row } from '../../proxies/row.ts'
+import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { City } from '../../replication/store.ts'
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 import { type List, openList } from '../stores.ts'
 
 /** Opens a list with what `fill` adds. */

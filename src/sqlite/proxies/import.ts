@@ -8,12 +8,11 @@ import { FUTURE_SECONDS_MAX } from '../../import/row.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
-import { AT, type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
+import { AT, type CityName, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
 import { createRoomCheck } from './room.ts'
-import { ROW_COLUMNS } from './select/reader.ts'
 import { countRows, createUpkeep } from './upkeep.ts'
 
 /** How long an import waits for something short, such as a new file stamp, before it says so. */
