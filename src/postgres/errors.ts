@@ -111,3 +111,7 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
   return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
 }
+
+/** Whether a store failed because the role lacks a right. */
+export const lacksRight = (failure: unknown): boolean =>
+  failure instanceof StoreError && stateOf(failure.cause) === '42501'

@@ -5,6 +5,7 @@
 import { CommandError } from '../lib/errors.ts'
 import { seedPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
+import { lacksRight } from './errors.ts'
 import keys1 from './schema/1-keys.sql' with { type: 'text' }
 import list1 from './schema/1-list.sql' with { type: 'text' }
 import nodes1 from './schema/1-nodes.sql' with { type: 'text' }
@@ -81,12 +82,19 @@ export async function installationOf({ query }: Connection): Promise<string> {
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   await requireUsable(query, shown)
   if ((await versionOf(query)) === SCHEMA.length) return
-  await transaction(async tx => {
+  const changed = transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
     if (version > SCHEMA.length) throw newer(version, shown)
     for (const script of SCHEMA.slice(version).flat()) await tx(script)
     if (version === 0) await seedPlans(tx)
     await tx('update proxylist.installation set version = $1', [SCHEMA.length])
+  })
+  await changed.catch((failure: unknown) => {
+    if (!lacksRight(failure)) throw failure
+    throw new CommandError(
+      `this role may not make or upgrade the schema of ${shown}: run a command that changes ` +
+        'something, such as plans set standard, once with the URL of the owner',
+    )
   })
 }

@@ -61,13 +61,13 @@ function createReporter(shown: string, say: (sentence: string) => void) {
 }
 
 /** Connections to the database, and the stores on them. They are opened when they are first used. */
-function openStores({ url, timeoutMs }: NodeOptions, elapsedMs: () => number) {
+function openStores({ url, timeoutMs, clock }: NodeOptions, elapsedMs: () => number) {
   const options = { url, timeoutMs, name: 'proxylist' }
   const usage = createUsageStore(options, elapsedMs)
   const connection = openConnection(options)
   const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
   const lock = createJobLock(options)
-  const list = createListStore(patient)
+  const list = createListStore(patient, clock)
   return {
     connection,
     registry: createRegistry(connection, usage, patient),
