@@ -11,11 +11,13 @@ import {
   HISTORY_FILE,
   hasDirectory,
   leftovers,
+  listFeeds,
   listProblems,
   missingDirectory,
   ORIGINS,
   PROXY_FILE,
   registryProblems,
+  storesOf,
   TOKEN_FILE,
   tallyList,
 } from '../app.ts'
@@ -38,6 +40,9 @@ import {
 } from './doctor-findings.ts'
 import { sourceProblems } from './doctor-sources.ts'
 
+/** A database and the longest that is waited for it. */
+type Shared = { url: string; timeoutMs: number }
+
 /** What is examined; `signal` ends the examination early. */
 export type Installation = {
   dir: string
@@ -45,7 +50,7 @@ export type Installation = {
   clock: Clock
   signal: AbortSignal
   /** The database that this machine shares with others; its data directory then holds copies. */
-  database?: { url: string; timeoutMs: number } | undefined
+  database?: Shared | undefined
 }
 type Check = (installation: Installation) => Awaitable<Result>
 type Checks = { readonly [check: string]: Check }
@@ -64,6 +69,8 @@ function withFile(
   const file = join(dir, name)
   return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
 }
+
+const FEEDS_IN_ORDER = 'feeds and databases of places are in order'
 
 /** Everything that is examined, in the order in which it is shown. */
 const CHECKS = {
@@ -111,8 +118,7 @@ const CHECKS = {
 
   clock: ({ dir, clock }) =>
     finding(futureProblems(dir, clock()), 'no request and no check lies in the future'),
-  feeds: ({ dir, env }) =>
-    finding(sourceProblems(dir, env), 'feeds and databases of places are in order'),
+  feeds: ({ dir, env }) => finding(sourceProblems(env, listFeeds(dir)), FEEDS_IN_ORDER),
 
   disk({ dir }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
@@ -146,13 +152,18 @@ const onNode =
       ? check(installation)
       : right(`there is no ${installation.dir}; serve makes it`)
 
-/** What is examined of this machine, besides its database. */
-const BESIDES_DATABASE: Checks = {
+/** What is examined of this machine, besides a database that can be used or not. */
+const besides = (database: Shared | null): Checks => ({
   permissions: onNode(CHECKS.permissions),
   copies: onNode(examineCopies),
-  feeds: CHECKS.feeds,
+  async feeds({ dir, env, clock }) {
+    if (database === null) return finding(sourceProblems(env, []), FEEDS_IN_ORDER)
+    const { url, timeoutMs } = database
+    const stores = storesOf({ data: dir, database: url, databaseTimeout: timeoutMs }, clock)
+    return finding(sourceProblems(env, await stores.listFeeds()), FEEDS_IN_ORDER)
+  },
   disk: onNode(CHECKS.disk),
-}
+})
 
 const examineAll = async (checks: Checks, installation: Installation): Promise<Finding[]> => {
   const findings: Finding[] = []
@@ -169,9 +180,9 @@ const examineAll = async (checks: Checks, installation: Installation): Promise<F
 export async function examine(installation: Installation): Promise<Finding[]> {
   const { database, clock, signal } = installation
   if (database === undefined) return examineAll(CHECKS, installation)
-  return [
-    ...(await examineAll({ configuration: CHECKS.configuration }, installation)),
-    ...(await examineDatabase(database, clock, signal)),
-    ...(await examineAll(BESIDES_DATABASE, installation)),
-  ]
+  const configuration = await examineAll({ configuration: CHECKS.configuration }, installation)
+  const shared = await examineDatabase(database, clock, signal)
+  const isUsable = shared[0]?.ok === true
+  const machine = await examineAll(besides(isUsable ? database : null), installation)
+  return [...configuration, ...shared, ...machine]
 }

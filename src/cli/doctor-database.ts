@@ -17,6 +17,7 @@ import {
   RECENT_MS,
   type Result,
   right,
+  several,
   wrong,
 } from './doctor-findings.ts'
 
@@ -28,7 +29,9 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
 /** Connections of one node; a rolling restart has two of a machine. */
 const CONNECTIONS_OF_A_NODE = 6
 /** Machines that ask NTP are closer than this. */
-const DISTANCE_MS = SECOND_MS
+const DISTANCE_NOTED_MS = SECOND_MS
+/** From here on, `time` of a query is wrong by a tenth of its default. */
+const DISTANCE_WRONG_MS = MINUTE_MS
 
 export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
@@ -73,27 +76,24 @@ export function judgeDurability(facts: Facts<'durability'>): Result {
 }
 
 export function judgeStandbys({ names, connected, synchronous }: Facts<'standbys'>): Result {
-  const loses = 'a failover loses the admissions that were answered last'
+  const standbys = several(connected, 'standby')
+  if (names === '' && connected === 0) {
+    return note('there is no standby: the service ends with this server')
+  }
   if (names === '') {
-    return connected === 0
-      ? note('there is no standby: the service ends with this server')
-      : note(
-          `${counted(connected)} standbys, none of them synchronous: ${loses}; set synchronous_standby_names`,
-        )
+    return note(
+      `${standbys} connected, none synchronous: a failover loses the admissions that were ` +
+        'answered last; set synchronous_standby_names',
+    )
   }
   if (connected === 0 || synchronous === 0) {
     return wrong(
-      `synchronous_standby_names is '${names}' and no such standby is connected: every commit waits, and requests get 503`,
+      `synchronous_standby_names is '${names}' and no such standby is connected: every commit ` +
+        'waits, and requests get 503',
     )
   }
-  if (synchronous === null) {
-    return right(
-      `a commit waits for '${names}'; ${counted(connected)} standbys are connected (who may see more: pg_monitor)`,
-    )
-  }
-  return right(
-    `a commit waits for '${names}': ${counted(synchronous)} of ${counted(connected)} standbys are synchronous`,
-  )
+  const seen = synchronous === null ? 'pg_monitor may see which' : `${synchronous} synchronous`
+  return right(`a commit waits for '${names}': ${standbys} connected, ${seen}`)
 }
 
 export const judgeSession = (keepsSession: boolean): Result =>
@@ -122,13 +122,18 @@ export function judgeConnections({ most, used }: Facts<'connections'>): Result {
 }
 
 export function judgeClock(distanceMs: number, ahead: readonly string[]): Result {
-  const far = Math.abs(distanceMs)
-  const seconds = (far / SECOND_MS).toFixed(far < 10 * SECOND_MS ? 1 : 0)
-  const apart = `this machine’s clock is ${seconds} s ${distanceMs > 0 ? 'ahead of' : 'behind'} the database’s`
-  const problems = far > MINUTE_MS ? [`${apart}: set both by NTP`, ...ahead] : ahead
-  return finding(problems, `${apart}; no request and no check lies in the future`, [
-    ...(far > DISTANCE_MS ? [`${apart}: set both by NTP`] : []),
-  ])
+  const seconds = Math.abs(distanceMs) / SECOND_MS
+  const order = distanceMs > 0 ? 'ahead of' : 'behind'
+  const apart =
+    seconds < 0.1
+      ? 'the clocks of this machine and of the database agree'
+      : `this machine’s clock is ${seconds.toFixed(1)} s ${order} the database’s`
+  const remedy = `${apart}: set both by NTP`
+  return finding(
+    Math.abs(distanceMs) > DISTANCE_WRONG_MS ? [remedy, ...ahead] : ahead,
+    `${apart}; no request and no check lies in the future`,
+    Math.abs(distanceMs) > DISTANCE_NOTED_MS ? [remedy] : [],
+  )
 }
 
 /** A node whose copies are older than this answers 503 (contract I3). */
@@ -150,7 +155,7 @@ export function judgeNodes(nodes: Facts<'nodes'>, nowMs: number): Result {
       notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
     }
   }
-  const found = `${counted(nodes.length)} nodes have version ${newest} of the list`
+  const found = `${several(nodes.length, 'node')} with version ${newest} of the list`
   return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
 }
 

@@ -25,6 +25,10 @@ export function finding(
 
 export const counted = (n: number): string => n.toLocaleString('en-US')
 
+/** A number of things, such as `1 standby` and `2 standbys`. */
+export const several = (n: number, thing: string): string =>
+  `${counted(n)} ${thing}${n === 1 ? '' : 's'}`
+
 /** A query without `time` finds proxies checked within this time. */
 export const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
 
