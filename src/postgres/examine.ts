@@ -127,11 +127,11 @@ const readRights = (query: Query) =>
   only<{ role: string; missing: string[]; more: string[] }>(
     query,
     `with needed as (
-       select format('%s on %s', word, c.oid::regclass) as what
+       select format('%s on %s', word, c.relname) as what
          from pg_class c, unnest(array['select', 'insert', 'update', 'delete']) word
          where c.relnamespace = to_regnamespace('proxylist') and c.relkind = 'r'
            and not has_table_privilege(c.oid, word)
-       union all select format('execute on %s', p.oid::regprocedure) from pg_proc p
+       union all select format('execute on %s', p.proname) from pg_proc p
          where p.pronamespace = to_regnamespace('proxylist')
            and not has_function_privilege(p.oid, 'execute')
        union all select 'usage on schema proxylist'
