@@ -16,6 +16,7 @@ const READ_ONLY = 'it is read-only: a standby, or it was set so'
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
+  '0A000': 'it is a standby, or does not support what PostgreSQL does',
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
@@ -67,8 +68,8 @@ export const isDatabaseFailure = (thrown: unknown): boolean =>
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   codeOf(thrown) in CLIENT_CODES
 
-/** States of failures to open a connection; 25001 is that of a standby, see `sessionOf`. */
-const NOT_OPENED: readonly string[] = ['25001', '3D000', '53300', '57P03']
+/** States of failures to open a connection: 0A000 and 25001 are those of a standby, see `sessionOf`. */
+const NOT_OPENED: readonly string[] = ['0A000', '25001', '3D000', '53300', '57P03']
 
 /** Whether a failure is that of opening a connection, so that the next attempt would fail likewise. */
 export const isNotOpened = (thrown: unknown): boolean => {

@@ -24,7 +24,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     writeFileSync(join(first.dir, 'standby.signal'), '')
     await first.start()
     const alone = open(first.url('postgres'))
-    await expect(alone.query('select 1')).rejects.toThrow('it is read-only: a standby')
+    await expect(alone.query('select 1')).rejects.toThrow(/a standby/)
     await alone.close()
 
     const hosts = [1, first.port, second.port].map(port => `127.0.0.1:${port}`)
