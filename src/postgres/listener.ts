@@ -3,6 +3,7 @@
  * save time; nothing depends on each of them arriving.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../lib/hosts.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
@@ -18,6 +19,8 @@ export function createListener(
   onMessage: (message: string) => void,
   onListening: () => void,
 ) {
+  const urls = eachHost(url)
+  let at = 0 // of the host that is used
   let sql: SQL | null = null
 
   function end(): void {
@@ -31,8 +34,8 @@ export function createListener(
     ensure(): void {
       if (sql !== null) return
       const opened = new SQL({
-        ...{ url, max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: { application_name: 'proxylist' },
+        ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
+        connection: { application_name: 'proxylist', transaction_read_only: 'off' }, // no standby
       })
       sql = opened
       const isCurrent = (): boolean => sql === opened
@@ -43,7 +46,9 @@ export function createListener(
           () => void (isCurrent() && onListening()),
         )
         .catch(() => {
-          if (isCurrent()) end() // the next call tries again
+          if (!isCurrent()) return
+          at = (at + 1) % urls.length
+          end() // the next call tries again
         })
     },
     /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
