@@ -2,6 +2,7 @@
  * Owns a node: a server whose keys and list are copies of a database that machines share, and whose
  * usage is in that database. Requests are answered only while the copies are known to be fresh.
  */
+import { mkdirSync } from 'node:fs'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import type { FeedStore } from '../../import/feeds/store.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
@@ -150,6 +151,7 @@ export type Node = Awaited<ReturnType<typeof openNode>>
  */
 export async function openNode(options: NodeOptions) {
   requireCopies(options.dir)
+  mkdirSync(options.dir, { recursive: true, mode: 0o700 })
   const elapsedMs = stopwatch()
   const stores = openStores(options, elapsedMs)
   const { connection, registry, usage, lock } = stores
