@@ -16,13 +16,15 @@ import type { Awaitable } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
-import { type Ask, createKnownSets, setName } from './known-sets.ts'
+import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
 
 const SETS: readonly NetworkSet[] = ['served', 'callers']
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4
 
+const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
+  $6::int[], $7::text[], $8::int[]) as numbers`
 const COUNT = `
   select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
       as served,
@@ -109,37 +111,22 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
 const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>
   Math.max(atMs, nowMs) + (rule.window?.ms ?? 0) > (utcDay(atMs) + 1) * DAY_MS
 
-/** The networks over a connection; `usageOf` reads the usage of a subject. */
-export function createNetworks(
+/** Returns a function that decides answers by the database, and remembers what it says. */
+function createAsking(
   query: Query,
   usageOf: (subject: Subject) => Promise<Usage>,
   clock: DatabaseClock,
+  known: KnownSets,
 ) {
-  const known = createKnownSets()
-
   async function call(parameters: readonly string[]): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const [row] = await query<{ numbers: string | null }>(
-        `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
-           $6::int[], $7::text[], $8::int[]) as numbers`,
-        parameters,
-      )
-      if (row?.numbers != null) return row.numbers.split(',').map(Number)
+      const [row] = await query<{ numbers: string | null }>(CONSUME, parameters)
+      if (row?.numbers != null) return JSON.parse(`[${row.numbers}]`)
     }
     throw new StoreError('sets of networks were removed while they were added to')
   }
 
-  /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
-  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
-    const found = known.look(asks)
-    if (found === null) return null
-    const isOver = found.some(({ quota, used, added }) => used + added > quota)
-    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
-    return decide(consumption, found, UNUSED, clock.earliest())
-  }
-
-  /** Decides answers by the database. */
-  async function ask(
+  return async function ask(
     batch: readonly Consumption[],
     items: readonly (readonly Ask[])[],
   ): Promise<NetworkDecision[]> {
@@ -160,6 +147,25 @@ export function createNetworks(
       decisions.push(decide(consumption, asks, usage, nowMs))
     }
     return decisions
+  }
+}
+
+/** The networks over a connection; `usageOf` reads the usage of a subject. */
+export function createNetworks(
+  query: Query,
+  usageOf: (subject: Subject) => Promise<Usage>,
+  clock: DatabaseClock,
+) {
+  const known = createKnownSets()
+  const ask = createAsking(query, usageOf, clock, known)
+
+  /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
+  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
+    const found = known.look(asks)
+    if (found === null) return null
+    const isOver = found.some(({ quota, used, added }) => used + added > quota)
+    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
+    return decide(consumption, found, UNUSED, clock.earliest())
   }
 
   return {
