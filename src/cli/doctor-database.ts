@@ -27,7 +27,7 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
   : never
 
 /** Connections of one node; a rolling restart has two of a machine. */
-const CONNECTIONS_OF_A_NODE = 6
+const CONNECTIONS_OF_A_NODE = 7
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */

@@ -126,7 +126,7 @@ function createClient(options: ConnectionOptions, shown: string) {
       else sql = candidate
     } catch (failure) {
       discard(candidate)
-      away = reasonOf(failure)
+      if (hosts.count === 1) away = reasonOf(failure) // of several hosts, the reason of the first stays
       hosts.next()
       if (!isClosed) probeLater(PROBE_PAUSE_MS)
     } finally {
