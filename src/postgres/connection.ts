@@ -80,10 +80,17 @@ const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {
 const PROBE_PAUSE_MS = 250
 const PROBE_MS_MAX = 1000
 
-/** Rejects with `reason()` after some time; call `stop` once that no longer matters. */
-function deadline(ms: number | null, reason: () => Error) {
+/**
+ * Rejects with `reason` after some time, and then calls `onPassed`; call `stop` once that no longer
+ * matters.
+ */
+function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = ms === null ? undefined : setTimeout(() => reject(reason()), ms)
+  const pass = (): void => {
+    reject(reason()) // first: what `onPassed` closes fails, and says less
+    onPassed()
+  }
+  const timer = ms === null ? undefined : setTimeout(pass, ms)
   promise.catch(() => {}) // it may pass when nobody waits for it any more
   return { passed: promise, stop: () => clearTimeout(timer) }
 }
@@ -207,10 +214,11 @@ export function openConnection(options: ConnectionOptions) {
       }
     }
     const leftMs = timeoutMs === null ? null : Math.max(0, timeoutMs - waitedMs)
-    const { passed, stop } = deadline(leftMs, () => {
-      client.leave(asked, 'it does not answer')
-      return new UnknownOutcome(`the database ${shown} does not answer`)
-    })
+    const { passed, stop } = deadline(
+      leftMs,
+      () => new UnknownOutcome(`the database ${shown} does not answer`),
+      () => client.leave(asked, 'it does not answer'),
+    )
     try {
       return await Promise.race([attempt(), passed])
     } catch (failure) {

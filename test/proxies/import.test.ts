@@ -8,6 +8,7 @@ import fc from 'fast-check'
 import { type IncomingProxy, type Proxy, SERVICES, type Service } from '../../src/proxies/proxy.ts'
 import type { ImportCounts, ImportMode } from '../../src/proxies/store.ts'
 import {
+  anyIncoming,
   at,
   BARE,
   BY_CITY,
@@ -20,6 +21,7 @@ import {
   stripped,
 } from '../support/incoming.ts'
 import { LIST_ENGINES, type ListEngine, type TestList } from '../support/lists.ts'
+import { HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 const MODES: readonly ImportMode[] = ['merge', 'replace']
@@ -624,4 +626,24 @@ describeEach('property: importing', ({ check, open }) => {
         },
       ),
     ))
+})
+
+test.skipIf(!HAS_POSTGRES)('property: every engine makes the same list of the same files', () => {
+  const engines = LIST_ENGINES.map(listsOf)
+  const someRows = fc.array(fc.oneof(someIncoming(), anyIncoming()), { maxLength: 25 })
+  const someImport = fc.record({ rows: someRows, mode: fc.constantFrom(...MODES) })
+  return fc.assert(
+    fc
+      .asyncProperty(fc.array(someImport, { minLength: 1, maxLength: 5 }), async imports => {
+        const lists = await Promise.all(engines.map(({ open }) => open()))
+        for (const { rows, mode } of imports) {
+          const counts = await Promise.all(lists.map(list => load(list, rows, mode)))
+          const contents = await Promise.all(lists.map(list => list.contents()))
+          const extents = await Promise.all(lists.map(list => list.extent()))
+          for (const of of [counts, contents, extents]) expect<unknown>(of[1]).toEqual(of[0])
+        }
+      })
+      .afterEach(async () => void (await Promise.all(engines.map(({ close }) => close())))),
+    { numRuns: 60 },
+  )
 })

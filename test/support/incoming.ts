@@ -146,9 +146,9 @@ export const at = (host: number, more: Partial<IncomingProxy> = {}): IncomingPro
   ...more,
 })
 export const older = { checkedAt: NOW - 200 }
-export const unknownOr = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null, freq: 2 })
-export const upTo = (max: number) => fc.integer({ min: 0, max })
-export const someSet = fc.subarray([...SERVICES]).map(services => new Set<Service>(services))
+const unknownOr = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null, freq: 2 })
+const upTo = (max: number) => fc.integer({ min: 0, max })
+const someSet = fc.subarray([...SERVICES]).map(services => new Set<Service>(services))
 
 /** Rows of few addresses and few values, so that they meet, and sometimes are the same. */
 export const someIncoming = (): fc.Arbitrary<IncomingProxy> =>
@@ -170,3 +170,33 @@ export const someIncoming = (): fc.Arbitrary<IncomingProxy> =>
       servicesStated: someSet,
     })
     .map(({ granted, ...row }) => ({ ...row, services: granted.intersection(row.servicesStated) }))
+
+const cityCharacter = fc.oneof(
+  fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }),
+  fc.constantFrom(...'"\\{}[]:#; ёЁ'),
+)
+const someCity = fc.string({ unit: cityCharacter, maxLength: 12 }).map(name =>
+  name
+    .replace(/[\u0000-\u001f\u007f,]/g, '')
+    .toWellFormed()
+    .trim(),
+)
+
+/** Rows of any value a file may hold. */
+export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
+  fc.record({
+    ip: fc.ipV4(),
+    port: fc.integer({ min: 1, max: 65535 }),
+    ipOut: fc.oneof(fc.constantFrom('', '2001:db8::1'), fc.ipV4()),
+    type: fc.constantFrom(...TYPES),
+    anon: fc.constantFrom('', ...ANONS),
+    speed: unknownOr(upTo(BIG)),
+    pingMs: unknownOr(upTo(BIG)),
+    checkedAt: fc.oneof(upTo(NOW + 300), fc.constant(NOW)),
+    country: fc.constantFrom('', 'DE', 'RU'),
+    city: someCity,
+    cityEn: fc.oneof(fc.constant(''), someCity),
+    works: unknownOr(upTo(100)),
+    services: someSet,
+    servicesStated: fc.constant(new Set(SERVICES)),
+  })
