@@ -4,7 +4,6 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { reasonOf } from '../lib/errors.ts'
-import { eachHost } from '../lib/hosts.ts'
 import { MINUTE_MS, parseDurationWithin } from '../lib/time.ts'
 import { Expected } from './parsers.ts'
 import { optional, setting } from './setting.ts'
@@ -27,6 +26,16 @@ function isMisread(given: string, { pathname, search, hash }: URL): boolean {
     return true
   }
   return /[/@]/.test(pathname.slice(1)) || search.includes('@') || hash !== ''
+}
+
+/**
+ * A URL of several hosts, `postgres://user@a:5432,b:5432/name`, with each of them alone, in their order;
+ * one with a single host stays as it is.
+ */
+export function eachHost(url: string): string[] {
+  const [, start = '', hosts = '', rest = ''] =
+    /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
+  return hosts.includes(',') ? hosts.split(',').map(host => start + host + rest) : [url]
 }
 
 /**

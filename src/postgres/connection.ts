@@ -3,8 +3,8 @@
  * the database does not answer. Every failure of the database becomes a `StoreError`.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../config/database-settings.ts'
 import { StoreError } from '../lib/errors.ts'
-import { eachHost } from '../lib/hosts.ts'
 import {
   isConnectionFailure,
   isNotOpened,

@@ -3,7 +3,7 @@
  * save time; nothing depends on each of them arriving.
  */
 import { SQL } from 'bun'
-import { eachHost } from '../lib/hosts.ts'
+import { eachHost } from '../config/database-settings.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
