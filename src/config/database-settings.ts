@@ -21,7 +21,7 @@ const TLS_FILES: readonly string[] = ['sslrootcert', 'sslcert', 'sslkey']
 /** Whether a part of a URL that should have been percent-encoded is taken for another one. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
-    decodeURIComponent(given)
+    if (decodeURIComponent(given).includes('\0')) return true
   } catch {
     return true
   }
@@ -51,7 +51,7 @@ export function readDatabase(given: string): string {
 function requireDatabase(given: string): void {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null || !PROTOCOLS.includes(url.protocol)) throw new Expected(WHAT)
-  const hasHost = url.hostname !== '' || url.searchParams.has('path')
+  const hasHost = (url.hostname !== '' && url.port !== '0') || url.searchParams.has('path')
   if (url.pathname.length < 2 || !hasHost || isMisread(given, url)) throw new Expected(WHAT)
   const mode = url.searchParams.get('sslmode')
   if (mode !== null && !TLS_MODES.includes(mode)) {

@@ -202,6 +202,10 @@ export function openConnection(options: ConnectionOptions) {
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
     let asked = client.current()
+    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
+    if (leftMs !== null && leftMs <= 0) {
+      throw new StoreError(`the database ${shown} took too long for what came before`)
+    }
     /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
     async function attempt(): Promise<T> {
       for (let others = client.hosts - 1; ; others -= 1) {
@@ -213,7 +217,6 @@ export function openConnection(options: ConnectionOptions) {
         }
       }
     }
-    const leftMs = timeoutMs === null ? null : Math.max(0, timeoutMs - waitedMs)
     const { passed, stop } = deadline(
       leftMs,
       () => new UnknownOutcome(`the database ${shown} does not answer`),

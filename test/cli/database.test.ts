@@ -3,13 +3,14 @@
  * sentence what is wrong with a database.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import type { Version } from '../../src/replication/store.ts'
 import { writeCopyOf } from '../../src/sqlite/copy/copy-of.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addList } from '../support/fixtures.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { BINARY, proxylist, startProgram } from '../support/program.ts'
 import { startSilentServer } from '../support/silent-server.ts'
@@ -103,7 +104,25 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
     expect(readdirSync(cwd).toSorted()).toEqual(Object.keys(FILES))
   })
 
-  test('is told what fills a database that holds nothing, by each command that needs it', async () => {
+  test('fills in places with geoip apply', async () => {
+    const { cwd, step } = await start()
+    const places = mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin', 'Берлин') })
+    writeFileSync(join(cwd, 'city.mmdb'), places)
+    await step('import a.txt', { stderr: /added 2/ })
+    const filled = 'filled in the place of 2 of 2 proxies\n'
+    await step('geoip apply --geoip city.mmdb', { stderr: filled })
+    await step('list city=berlin&lang=en', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
+  })
+
+  test('may have something else in its place', async () => {
+    const { step } = await start({ ...FILES, data: 'a file' })
+    await step('keys add', { stdout: /^pl_/, stderr: /./ })
+    await step('import a.txt', { stderr: /added 2/ })
+    await step('list', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
+    await step('stats --json', { stdout: /"total": 2/ })
+  })
+
+  test('is shown what fills a database that holds nothing, by each command that needs it', async () => {
     const { step, url } = await start()
     for (const line of NEEDY) {
       const origin = /^(?:list|feeds)/.test(line)
@@ -115,6 +134,57 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
       })
     }
     expect(await run(`select from pg_namespace where nspname = 'proxylist'`)).toHaveLength(0)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the life of a key in a database', () => {
+  const idIn = (stderr: string): string => /key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? 'none'
+
+  test('is made, shown, changed, rotated, moved to another one, revoked and removed', async () => {
+    const { step } = await start()
+    const made = await step('keys add --label first --expires 30d', { stdout: /^pl_/, stderr: /./ })
+    const id = idIn(made.stderr)
+    await step(`keys show ${id}`, { stdout: /label +first\n(?:.*\n)*burst +5 +5 +5 s/ })
+    await step(`keys set ${id} --plan classic --expires never`, {
+      stderr: `key ${id}: plan classic, label first, never expires\n`,
+    })
+    const rotated = await step(`keys rotate ${id} --overlap 1h`, {
+      stdout: /^pl_/,
+      stderr: /the old one is valid until 2026-11-20T13:00:00/,
+    })
+    await step(`keys reset ${id}`, { stderr: /unused again\n$/ })
+    const exported = await step('keys export', { stdout: /^\{/ })
+    expect(JSON.parse(exported.stdout)).toMatchObject({ id, plan: 'classic', label: 'first' })
+    await step('keys import -', { stdin: exported.stdout, exitCode: 1, stderr: /exists already/ })
+    const other = await start()
+    await other.step('keys import -', { stdin: exported.stdout, stderr: '1 key is imported\n' })
+    expect((await other.step('keys export', { stdout: /./ })).stdout).toBe(exported.stdout)
+    for (const secret of [made.stdout, rotated.stdout]) {
+      const args = `keys add --key ${secret.trim()}`
+      await other.step(args, { exitCode: 1, stderr: new RegExp(`exists already, with id ${id}`) })
+    }
+    await other.step(`keys remove ${id}`, { exitCode: 1, stderr: /is not revoked/ })
+    await other.step(`keys revoke ${id}`, { stderr: `key ${id} is revoked\n` })
+    await other.step(`keys remove ${id}`, { stderr: `key ${id} is removed\n` })
+    await other.step('keys list --json', { stdout: '[]\n' })
+  })
+
+  test('begins once, also when two machines are the first to use the database', async () => {
+    const { cwd, url, step } = await start()
+    const env = { PROXYLIST_DATABASE: url }
+    const add = () => proxylist(['keys', 'add', '--key', 'the-same-key'], { cwd, env })
+    const set = (daily: string) =>
+      proxylist(['plans', 'set', 'p', '--daily', daily, '--count', daily], { cwd, env })
+    const [one, two, ...sets] = await Promise.all([add(), add(), set('1'), set('2')])
+    expect([one?.exitCode, two?.exitCode].toSorted()).toEqual([0, 1])
+    expect(sets.map(({ exitCode }) => exitCode)).toEqual([0, 0])
+    const keys = await step('keys list --json', { stdout: /./ })
+    expect(JSON.parse(keys.stdout)).toHaveLength(1)
+    expect(idIn(`${one?.stderr}${two?.stderr}`)).toBe(JSON.parse(keys.stdout)[0].id)
+    const plans = JSON.parse((await step('plans list --json', { stdout: /./ })).stdout)
+    expect(plans).toHaveLength(5)
+    const { daily, count } = plans.find(({ name }: { name: string }) => name === 'p')
+    expect(daily).toBe(count)
   })
 })
 

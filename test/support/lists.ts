@@ -3,7 +3,7 @@
  * is empty, read through one function.
  */
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { readList } from '../../src/postgres/proxies/read.ts'
+import { readListChanges } from '../../src/postgres/proxies/read.ts'
 import { createListStore } from '../../src/postgres/proxies/store.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
@@ -73,7 +73,8 @@ type Place = { url: string; connection: Connection }
 const free: Place[] = []
 
 const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, proxylist.list_versions;
-  update proxylist.list set version = 0, rows = 0, removed_before = 0;
+  update proxylist.list set version = 0, rows = 0, removed_before = 0,
+    newest = null, oldest = null;
   insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
 
 async function newPlace(): Promise<Place> {
@@ -98,19 +99,12 @@ async function openPostgres(place: Place, release = (): void => {}): Promise<Tes
   }
   return {
     ...store,
-    async contents() {
-      const names = new Map<number, CityName>()
-      const rows: Row[] = []
-      await readList(reader, null, {
-        begin() {},
-        removed() {},
-        cities(found) {
-          for (const { id, ...name } of found) names.set(id, name)
-        },
-        rows: found => void rows.push(...found),
-      })
-      return toProxies(rows, names)
-    },
+    contents: () =>
+      readListChanges(reader, null, async ({ cities, rows }) => {
+        const found: Row[] = []
+        for await (const page of rows) found.push(...page)
+        return toProxies(found, new Map(cities.map(city => [city.id, city])))
+      }),
     extent: createListStore(reader, () => T0).extent,
     again: () => openPostgres(place),
     close,

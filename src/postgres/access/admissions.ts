@@ -10,9 +10,10 @@ import {
   type LimitRule,
   type Usage,
 } from '../../access/rate-limit.ts'
+import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
@@ -133,10 +134,11 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
   async function call(
     text: string,
     parameters: readonly string[],
+    waited: Waited,
     read: (numbers: readonly number[]) => number,
   ): Promise<{ nowMs: number; generation: number } | null> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const [row] = await query<{ numbers: string | null }>(text, parameters)
+    const [row] = await query<{ numbers: string | null }>(text, parameters, waited())
     if (row?.numbers == null) return null
     const nowMs = read(JSON.parse(`[${row.numbers}]`))
     clock.set(nowMs, sentMs)
@@ -150,9 +152,15 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
   }
 
   /** Decides requests with one rule each; `null` for those that are to be decided together. */
-  async function ask(batch: readonly Admission[], slots: Slots): Promise<(Decision | null)[]> {
+  async function ask(
+    batch: readonly Admission[],
+    slots: Slots,
+    waited: Waited,
+  ): Promise<(Decision | null)[]> {
     const sorted = slots.sorted()
-    const called = await call(ADMIT, parametersOf(sorted), numbers => readAdmitted(numbers, sorted))
+    const called = await call(ADMIT, parametersOf(sorted), waited, numbers =>
+      readAdmitted(numbers, sorted),
+    )
     if (called === null) throw new StoreError('the database decided nothing')
     const { nowMs, generation } = called
     const decisions = batch.map(({ rules }) => {
@@ -164,39 +172,46 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
   }
 
   /** Decides any requests, up to the first that has another rule for a subject; then the rest. */
-  async function askTogether(batch: readonly Admission[]): Promise<Decision[]> {
+  async function askTogether(batch: readonly Admission[], waited: Waited): Promise<Decision[]> {
     const { slots, count } = createSlots(batch)
     const some = batch.slice(0, count)
     const sorted = slots.sorted()
     const parameters = togetherParametersOf(some, slots, sorted)
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const called = await call(ADMIT_TOGETHER, parameters, all => readTogether(all, sorted))
+      const called = await call(ADMIT_TOGETHER, parameters, waited, all =>
+        readTogether(all, sorted),
+      )
       if (called === null) continue
       const { nowMs, generation } = called
       const decisions = some.map(({ rules }) => admit(slots.table, { rules, nowMs }))
       learn(sorted, nowMs, generation)
       return count === batch.length
         ? decisions
-        : [...decisions, ...(await askTogether(batch.slice(count)))]
+        : [...decisions, ...(await askTogether(batch.slice(count), waited))]
     }
     throw new StoreError('subjects of the rate limit were removed while they were admitted')
   }
 
-  async function decide(batch: readonly Admission[]): Promise<readonly Decision[]> {
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<readonly Decision[]> {
     const { slots, count } = createSlots(batch)
     if (count < batch.length || batch.some(({ rules }) => rules.length !== 1)) {
-      return askTogether(batch)
+      return askTogether(batch, waited)
     }
-    const decisions = await ask(batch, slots)
+    const decisions = await ask(batch, slots, waited)
     const rest = batch.filter((_, i) => decisions[i] === null)
-    return rest.length === 0 ? fillIn(decisions, []) : fillIn(decisions, await askTogether(rest))
+    return rest.length === 0
+      ? fillIn(decisions, [])
+      : fillIn(decisions, await askTogether(rest, waited))
   }
 
-  return function admitBatch(batch: readonly Admission[]): Awaitable<readonly Decision[]> {
+  return function admitBatch(
+    batch: readonly Admission[],
+    waited: Waited = stopwatch(),
+  ): Awaitable<readonly Decision[]> {
     const refusals = batch.map(({ rules }) => known.refuse(rules))
     withdraw(refusals, batch)
     const asked = batch.filter((_, i) => refusals[i] === null)
     if (asked.length === 0) return fillIn(refusals, [])
-    return decide(asked).then(decisions => fillIn(refusals, decisions))
+    return decide(asked, waited).then(decisions => fillIn(refusals, decisions))
   }
 }

@@ -10,9 +10,10 @@ import {
   type NetworkSet,
 } from '../../access/network-quota.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
@@ -118,9 +119,9 @@ function createAsking(
   clock: DatabaseClock,
   known: KnownSets,
 ) {
-  async function call(parameters: readonly string[]): Promise<number[]> {
+  async function call(parameters: readonly string[], waited: Waited): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const [row] = await query<{ numbers: string | null }>(CONSUME, parameters)
+      const [row] = await query<{ numbers: string | null }>(CONSUME, parameters, waited())
       if (row?.numbers != null) return JSON.parse(`[${row.numbers}]`)
     }
     throw new StoreError('sets of networks were removed while they were added to')
@@ -129,9 +130,10 @@ function createAsking(
   return async function ask(
     batch: readonly Consumption[],
     items: readonly (readonly Ask[])[],
+    waited: Waited,
   ): Promise<NetworkDecision[]> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const [nowMs = 0, ...numbers] = await call(parametersOf(items))
+    const [nowMs = 0, ...numbers] = await call(parametersOf(items), waited)
     clock.set(nowMs, sentMs)
     for (const [i, each] of items.flat().entries()) {
       each.used = numbers[2 * i] ?? 0
@@ -172,7 +174,10 @@ export function createNetworks(
     known,
 
     /** A set that the database is asked for is not decided by what was known before. */
-    consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]> {
+    consume(
+      batch: readonly Consumption[],
+      waited: Waited = stopwatch(),
+    ): Awaitable<readonly NetworkDecision[]> {
       const items = batch.map(asksOf)
       const askedSets = new Set<string>()
       const here = batch.map((consumption, i) => {
@@ -185,7 +190,7 @@ export function createNetworks(
       })
       const isAsked = (_: unknown, i: number): boolean => here[i] === null
       if (askedSets.size === 0) return here.filter(decision => decision !== null)
-      return ask(batch.filter(isAsked), items.filter(isAsked)).then(decisions => {
+      return ask(batch.filter(isAsked), items.filter(isAsked), waited).then(decisions => {
         let next = 0
         return here.flatMap(decision => decision ?? decisions[next++] ?? [])
       })
