@@ -259,31 +259,8 @@ function later() {
   }
 }
 
-describe('work that answers later', () => {
-  test('gets what arrives meanwhile as one next batch, in order of arrival', async () => {
-    const { queue, batches, itemsOf } = later()
-    const first = [queue(1), queue(2)]
-    await nextTurn()
-    const second = [queue(3)]
-    await nextTurn()
-    second.push(queue(4))
-    await nextTurn()
-    second.push(queue(5), queue(6))
-    await nextTurn()
-    expect(itemsOf()).toEqual([[1, 2]])
-    batches[0]?.resolve()
-    expect(await Promise.all(first)).toEqual([1, 4])
-    await nextTurn()
-    await nextTurn()
-    expect(itemsOf()).toEqual([
-      [1, 2],
-      [3, 4, 5, 6],
-    ])
-    batches[1]?.resolve()
-    expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
-  })
-
-  test('is told how long the first item waited for its turn, and only if it did', async () => {
+describe('work that answers late', () => {
+  test('is called with how long the first item waited for its turn, and only if it did', async () => {
     const calls: { waited: Waited | undefined; resolve: () => void }[] = []
     const queue = createTurnBatch((items: readonly number[], waited) => {
       const { promise, resolve } = Promise.withResolvers<readonly number[]>()
@@ -311,6 +288,31 @@ describe('work that answers later', () => {
     expect(calls[2]?.waited).toBeUndefined()
     calls[2]?.resolve()
     await later
+  })
+})
+
+describe('work that answers later', () => {
+  test('gets what arrives meanwhile as one next batch, in order of arrival', async () => {
+    const { queue, batches, itemsOf } = later()
+    const first = [queue(1), queue(2)]
+    await nextTurn()
+    const second = [queue(3)]
+    await nextTurn()
+    second.push(queue(4))
+    await nextTurn()
+    second.push(queue(5), queue(6))
+    await nextTurn()
+    expect(itemsOf()).toEqual([[1, 2]])
+    batches[0]?.resolve()
+    expect(await Promise.all(first)).toEqual([1, 4])
+    await nextTurn()
+    await nextTurn()
+    expect(itemsOf()).toEqual([
+      [1, 2],
+      [3, 4, 5, 6],
+    ])
+    batches[1]?.resolve()
+    expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
   })
 
   test('gives its results only when it has answered', async () => {
