@@ -16,7 +16,7 @@ export const moveCommand = command({
   summary:
     'move all data into an empty PostgreSQL that machines share, or back, while nothing serves',
   settings: [...DATA_SETTINGS, 'fromDatabase', 'json'],
-  example: 'proxylist move --data /var/lib/proxylist   # with PROXYLIST_DATABASE=postgres://…',
+  example: 'PROXYLIST_DATABASE=postgres://… proxylist move --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
     const { data: dir, database, fromDatabase, databaseTimeout: timeoutMs, json } = settings

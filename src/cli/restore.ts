@@ -35,6 +35,7 @@ export const restoreCommand = command({
         2,
       )
     }
+    if (url === undefined) requireOwnData(data)
     const { name, bytes, size } = toSource(file)
     const bar = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
     const progress = (count: number): void => bar.update(count)
@@ -47,7 +48,6 @@ export const restoreCommand = command({
         if (json) return await printJson({ file: name, database: shown, ...contents })
         return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
       }
-      requireOwnData(data)
       const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
       const restored = await restore({ ...order, progress })
       bar.clear()

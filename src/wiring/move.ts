@@ -76,7 +76,7 @@ async function write(
   work: Work,
 ): Promise<{ sums: Sums; versions: Versions }> {
   const sums = await copyContents(directory.reader, await database.begin(), work)
-  const versions = await database.finish(sums.proxies.rows)
+  const versions = await database.finish()
   requireSame(sums, await sumContents(database.reader, work))
   return { sums, versions }
 }

@@ -7,6 +7,7 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
+import { createListStore } from '../../src/postgres/proxies/store.ts'
 import { openFeeds, openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { moveFromDatabase, moveToDatabase } from '../../src/wiring/move.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
@@ -46,6 +47,14 @@ async function usedDirectory(random: () => number, steps: number) {
   return { dir, callers, nowMs }
 }
 
+/** The age of the newest check of a list, in milliseconds before T0. */
+function youngest(dir: string): number {
+  const list = openList(dir)
+  const { newestMs } = list.proxies.extent()
+  list.close()
+  return T0 - (newestMs ?? 0)
+}
+
 describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
   test('keeps every window, count, key, day and row; what is decided afterwards is the same', async () => {
     const property = fc.asyncProperty(fc.integer(), async seed => {
@@ -62,6 +71,8 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
       expect(await readKnown(shared.registry, callers, nowMs)).toEqual(
         await readKnown(own, callers, nowMs),
       )
+      const list = createListStore(shared.connection, () => nowMs)
+      expect(await list.extent()).toEqual({ rows: 300, newestMs: T0 - youngest(before) })
       let laterMs = nowMs
       for (const step of stepsFrom(random, callers, nowMs, 60)) {
         await shared.setClock(step.nowMs)

@@ -1,6 +1,6 @@
 /**
- * Holds that a move is all or nothing (contract I5): what it refuses, and what is left of it wherever it
- * is interrupted.
+ * Holds that a move is all or nothing (contract I5): what it refuses, and that nothing is left of one that
+ * is interrupted, at any point.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
@@ -64,7 +64,7 @@ const INTO: readonly (readonly [
   ],
   [
     'a directory without data',
-    /^there is nothing in \S+ to be moved$/,
+    /^there is nothing to move in \S+$/,
     dir => readdirSync(dir).map(name => rmSync(join(dir, name))),
   ],
   [

@@ -10,7 +10,7 @@ import { markVersion, nextVersion } from '../access/changes.ts'
 import { SNAPSHOT, versions } from '../changes.ts'
 import { type Connection, openConnection, type Query } from '../connection.ts'
 import { createNodes } from '../nodes.ts'
-import { lockList, storeVersion } from '../proxies/version.ts'
+import { type ListState, lockList, storeVersion } from '../proxies/version.ts'
 import { migrate, schemaState } from '../schema.ts'
 import { countRows, createReader } from './reader.ts'
 import { createWriter } from './writer.ts'
@@ -129,14 +129,18 @@ export type WrittenDatabase = {
   versions: () => Promise<Versions>
   /** Prepares it, without data, for what `writer` writes; the versions that it has then. */
   begin: () => Promise<Writer>
-  /** Ends the writing of so many proxies. */
-  finish: (proxies: number) => Promise<Versions>
+  /** Ends the writing. */
+  finish: () => Promise<Versions>
 }
 
 /** What is there is no data: the plans of a start, and traces of earlier data. */
 const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'cities', 'removed'].map(
   table => `delete from proxylist.${table}`,
 )
+
+const EXTENT = `select count(*)::float8 as rows, max(checked_at)::float8 as newest,
+  min(checked_at)::float8 as oldest from proxylist.proxies`
+const NO_ROWS = { rows: 0, newest: null, oldest: null }
 
 const written = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
   const began = { keys: 0, list: 0 }
@@ -149,9 +153,10 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
       began.list = (await lockList(query)).version + 1
       return createWriter(query, began)
     },
-    async finish(proxies) {
+    async finish() {
       await markVersion(query, began.keys)
-      await storeVersion(query, { version: began.list, rows: proxies })
+      const [extent] = await query<Omit<ListState, 'version'>>(EXTENT)
+      await storeVersion(query, { ...NO_ROWS, ...extent, version: began.list })
       // Copies of what was there before are made again as a whole.
       await query('update proxylist.list set removed_before = version')
       await query('delete from proxylist.list_versions where version < $1::float8', [began.list])

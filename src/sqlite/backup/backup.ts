@@ -56,15 +56,18 @@ export const PARTS = [
 const incomplete = (file: string, done: string, origin: string): string =>
   `${file} is missing, so nothing was ${done}: restore a backup, or, if there never was one, ${origin}`
 
+const DONE = { 'back up': 'backed up', move: 'moved' } as const
+
 /** @throws CommandError when there is no data, or one of its files is missing. */
-export function requireParts(dir: string, done: 'backed up' | 'moved'): void {
+export function requireParts(dir: string, what: keyof typeof DONE): void {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   const missing = PARTS.map(({ name }) => name).filter(name => !existsSync(join(dir, name)))
   if (missing.length === PARTS.length) {
-    throw new CommandError(`there is nothing in ${dir} to be ${done}`)
+    throw new CommandError(`there is nothing to ${what} in ${dir}`)
   }
   const [lost] = missing
-  if (lost !== undefined) throw new CommandError(incomplete(join(dir, lost), done, ORIGINS[lost]))
+  if (lost !== undefined)
+    throw new CommandError(incomplete(join(dir, lost), DONE[what], ORIGINS[lost]))
 }
 
 /**
@@ -73,7 +76,7 @@ export function requireParts(dir: string, done: 'backed up' | 'moved'): void {
  */
 export async function backUp(options: BackupOptions): Promise<Backup> {
   const { dir } = options
-  requireParts(dir, 'backed up')
+  requireParts(dir, 'back up')
   const { counts, bytes } = await archive(copyDirectory(options), options)
   // With it, a restored list could look like what a feed brought after the list was copied.
   const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))

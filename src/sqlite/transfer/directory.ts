@@ -150,7 +150,7 @@ export async function readDirectory<T>(
   { clock, signal }: { clock: Clock; signal: AbortSignal },
   work: (directory: ReadDirectory) => Promise<T>,
 ): Promise<T> {
-  requireParts(dir, 'moved')
+  requireParts(dir, 'move')
   return explained(join(dir, ACCESS_FILE), async () => {
     openAlone(join(dir, ACCESS_FILE)).close() // a server is found before a list is checked
     await requireIntact(dir, clock, signal)
