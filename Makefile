@@ -11,11 +11,11 @@ READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler bootstrap cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
+  api/handler bootstrap cli/database cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
   cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/stats cli/stdout \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
-  sqlite/faults web/docs web/page/key web/page/try web/console/token)
+  sqlite/faults transfer/program transfer/refusals web/docs web/page/key web/page/try web/console/token)
 # Files run in two processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
 TEST_OPTIONS := --parallel=2 --timeout=60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

@@ -3,6 +3,7 @@
  * save time; nothing depends on each of them arriving.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../config/database-settings.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
@@ -18,6 +19,8 @@ export function createListener(
   onMessage: (message: string) => void,
   onListening: () => void,
 ) {
+  const urls = eachHost(url)
+  let at = 0 // of the host that is used
   let sql: SQL | null = null
 
   function end(): void {
@@ -30,21 +33,25 @@ export function createListener(
     /** Listens, unless it does already. */
     ensure(): void {
       if (sql !== null) return
-      const opened = new SQL({
-        ...{ url, max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: { application_name: 'proxylist' },
+      const isCurrent = (): boolean => sql === opened
+      const endThis = (): void => {
+        if (!isCurrent()) return
+        at = (at + 1) % urls.length
+        end() // the next call tries again, with the next host
+      }
+      const opened: SQL = new SQL({
+        ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
+        connection: { application_name: 'proxylist', transaction_read_only: 'off' }, // no standby
+        onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened
-      const isCurrent = (): boolean => sql === opened
       opened
         .listen(
           CHANNEL,
           message => void (isCurrent() && onMessage(message)),
           () => void (isCurrent() && onListening()),
         )
-        .catch(() => {
-          if (isCurrent()) end() // the next call tries again
-        })
+        .catch(endThis)
     },
     /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
     end,
