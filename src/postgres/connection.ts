@@ -56,6 +56,10 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   statement_timeout: timeoutMs ?? 0,
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
+  // The locks of a machine that lost its power end after 25 s.
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 5,
+  tcp_keepalives_count: 3,
   transaction_read_only: 'off',
   ...session,
 })
