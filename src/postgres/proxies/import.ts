@@ -84,13 +84,11 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
         await writer.close()
         await query
       }),
-    /** Ends the import, whatever its state. */
+    /** Ends the import, whatever its state; with a connection that was lost, its lock has ended too. */
     async end(): Promise<void> {
-      try {
-        await run(`rollback; ${UNSTAGE}; select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})`)
-      } finally {
-        reserved.release()
-      }
+      const unlock = `select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})`
+      await run(`rollback; ${UNSTAGE}; ${unlock}`).catch(() => {})
+      reserved.release()
     },
   }
 }
@@ -179,7 +177,7 @@ export function beginImport(
       await session.run(STAGE)
       return session
     } catch (error) {
-      await session.end().catch(() => {})
+      await session.end()
       throw error
     }
   }
