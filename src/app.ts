@@ -7,6 +7,8 @@ export type { RunningImport } from './admin/import.ts'
 export { createLogTap } from './admin/log-tap.ts'
 export { presentToken, TOKEN_FILE } from './admin/token.ts'
 export { show } from './http/listen.ts'
+export { type Examination, openExamination } from './postgres/examine.ts'
+export type { NodeState } from './postgres/nodes.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore } from './sqlite/backup/place.ts'
 export { type Restored, restore } from './sqlite/backup/restore.ts'
@@ -22,6 +24,7 @@ export {
   tallyList,
 } from './sqlite/findings.ts'
 export { observeData } from './sqlite/observe.ts'
+export type { Tally } from './sqlite/proxies/store.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {

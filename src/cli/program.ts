@@ -19,6 +19,7 @@ import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
 import { moveCommand } from './move.ts'
+import { nodesCommand } from './nodes.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { restoreCommand } from './restore.ts'
 import { serveCommand } from './serve.ts'
@@ -42,6 +43,7 @@ export const COMMANDS: readonly Command[] = [
   moveCommand,
   systemdUnitCommand,
   doctorCommand,
+  nodesCommand,
   versionCommand,
 ]
 

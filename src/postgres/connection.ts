@@ -3,6 +3,7 @@
  * the database does not answer. Every failure of the database becomes a `StoreError`.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../config/database-settings.ts'
 import { StoreError } from '../lib/errors.ts'
 import {
   isConnectionFailure,
@@ -35,28 +36,39 @@ export type ConnectionOptions = {
   session?: { readonly [setting: string]: string | number }
 }
 
-/** Host, port and name of the database of a URL: what may be shown of it. */
+/** Hosts, ports and name of the database of a URL: what may be shown of it. */
 export function shownDatabase(url: string): string {
-  const { hostname, port, pathname, searchParams } = new URL(url)
-  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
-  return `${host}${port === '' ? '' : `:${port}`}${pathname}`
+  const hosts = eachHost(url).map(each => {
+    const { hostname, port, searchParams } = new URL(each)
+    const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
+    return port === '' ? host : `${host}:${port}`
+  })
+  return hosts.join() + new URL(eachHost(url)[0] ?? '').pathname
 }
 
-/** Settings of each connection: commits are durable, and a client that is gone leaves no lock. */
+/**
+ * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
+ * refuses a connection that wants to write (`transaction_read_only`).
+ */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
   synchronous_commit: 'on',
   statement_timeout: timeoutMs ?? 0,
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
+  // The locks of a machine that lost its power end after 25 s.
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 5,
+  tcp_keepalives_count: 3,
+  transaction_read_only: 'off',
   ...session,
 })
 
 const CONNECT_SECONDS_MAX = 2
 
-const openSql = (options: ConnectionOptions): SQL =>
+const openSql = (url: string, options: ConnectionOptions): SQL =>
   new SQL({
-    url: options.url,
+    url,
     max: 1,
     connectionTimeout: Math.min(
       CONNECT_SECONDS_MAX,
@@ -87,12 +99,26 @@ function deadline(ms: number | null, reason: () => Error, onPassed = (): void =>
   return { passed: promise, stop: () => clearTimeout(timer) }
 }
 
+/** The hosts of a URL, of which one is used. */
+function createHosts(options: ConnectionOptions) {
+  const urls = eachHost(options.url)
+  let at = 0
+  return {
+    count: urls.length,
+    open: (): SQL => openSql(urls[at] ?? '', options),
+    next(): void {
+      at = (at + 1) % urls.length
+    },
+  }
+}
+
 /**
  * The client of a connection: another one after it was lost. While the database is away, there is
  * none, and attempts to reach it are made in the background.
  */
 function createClient(options: ConnectionOptions, shown: string) {
-  let sql: SQL | null = openSql(options)
+  const hosts = createHosts(options)
+  let sql: SQL | null = hosts.open()
   let away = ''
   let isClosed = false
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -103,7 +129,7 @@ function createClient(options: ConnectionOptions, shown: string) {
   }
 
   async function probe(): Promise<void> {
-    const candidate = openSql(options)
+    const candidate = hosts.open()
     const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
     try {
       await Promise.race([candidate.unsafe('select 1'), passed])
@@ -111,25 +137,37 @@ function createClient(options: ConnectionOptions, shown: string) {
       else sql = candidate
     } catch (failure) {
       discard(candidate)
-      away = reasonOf(failure)
+      if (hosts.count === 1) away = reasonOf(failure) // of several hosts, the reason of the first stays
+      hosts.next()
       if (!isClosed) probeLater(PROBE_PAUSE_MS)
     } finally {
       stop()
     }
   }
 
-  return {
-    /** @throws StoreError while the database is away. */
-    current(): SQL {
-      if (sql !== null) return sql
-      throw new StoreError(`the database ${shown} cannot be used: ${away}`)
-    },
+  /** @throws StoreError while the database is away. */
+  function current(): SQL {
+    if (sql !== null) return sql
+    throw new StoreError(`the database ${shown} cannot be used: ${away}`)
+  }
 
-    /** Replaces a client that was lost. */
-    renew(lost: SQL): void {
-      if (sql !== lost) return
-      discard(lost)
-      sql = openSql(options)
+  /** Replaces a client that was lost. */
+  function renew(lost: SQL): void {
+    if (sql !== lost) return
+    discard(lost)
+    sql = hosts.open()
+  }
+
+  return {
+    current,
+    renew,
+    hosts: hosts.count,
+
+    /** The client of the next host in place of one that cannot be used. @throws as `current`. */
+    turnFrom(lost: SQL): SQL {
+      if (sql === lost) hosts.next()
+      renew(lost)
+      return current()
     },
 
     /** Fails everything at once from now on, until the database answers again. */
@@ -167,10 +205,21 @@ export function openConnection(options: ConnectionOptions) {
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const asked = client.current()
+    let asked = client.current()
     const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
     if (leftMs !== null && leftMs <= 0) {
       throw new StoreError(`the database ${shown} took too long for what came before`)
+    }
+    /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
+    async function attempt(): Promise<T> {
+      for (let others = client.hosts - 1; ; others -= 1) {
+        try {
+          return await work(asked)
+        } catch (failure) {
+          if (others <= 0 || !isNotOpened(failure)) throw failure
+          asked = client.turnFrom(asked)
+        }
+      }
     }
     const { passed, stop } = deadline(
       leftMs,
@@ -178,7 +227,7 @@ export function openConnection(options: ConnectionOptions) {
       () => client.leave(asked, 'it does not answer'),
     )
     try {
-      return await Promise.race([work(asked), passed])
+      return await Promise.race([attempt(), passed])
     } catch (failure) {
       if (timeoutMs !== null && isNotOpened(failure)) client.leave(asked, reasonOf(failure))
       else if (isConnectionFailure(failure)) client.renew(asked)

@@ -43,7 +43,10 @@ export async function copyList(dir: string, { transaction }: Connection): Promis
        from json_to_recordset($2::text::json) as r (${COLUMNS})`,
       [version, rows ?? ''],
     )
-    await query('update proxylist.list set rows = (select count(*) from proxylist.proxies)')
+    await query(
+      `update proxylist.list set (rows, newest, oldest) =
+         (select count(*), max(checked_at), min(checked_at) from proxylist.proxies)`,
+    )
     await query('insert into proxylist.list_versions values ($1::float8, gen_random_uuid(), 0)', [
       version,
     ])

@@ -2,7 +2,13 @@
  * Owns usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock
  * decides; what a request says of the time counts for nothing.
  */
-import { type Subject, UNUSED, type UsagePart } from '../../access/rate-limit.ts'
+import {
+  type Admission,
+  type Decision,
+  type Subject,
+  UNUSED,
+  type UsagePart,
+} from '../../access/rate-limit.ts'
 import type { UsageStore, Used } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { type ConnectionOptions, openConnection } from '../connection.ts'
@@ -60,6 +66,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
 
   return {
     admit: createAdmissions(connections.admissions.query, known, clock),
+    refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(connections.admissions.query, known),
     consume: networks.consume,
     countNetworks: networks.count,

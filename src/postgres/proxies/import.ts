@@ -27,8 +27,11 @@ const RETRY_MS = 50
 /** Characters of rows that are sent at a time: some ten thousand rows. */
 const CHUNK_LENGTH = 1024 * 1024
 
-/** For sorts and hashes of a merge: a million rows are merged without temporary files. */
-const WORK_MEM_KIB = 65_536
+/**
+ * For a merge: a million rows are hashed in memory, and some thousand are looked up in a list that is in
+ * memory, which takes half the time that reading all of it takes.
+ */
+const MERGE_SETTINGS = 'set local work_mem = 65536; set local random_page_cost = 1.1'
 
 /** The names of cities in the order in which rows first have them; the first one is unknown. */
 function createNames() {
@@ -81,13 +84,11 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
         await writer.close()
         await query
       }),
-    /** Ends the import, whatever its state. */
+    /** Ends the import, whatever its state; with a connection that was lost, its lock has ended too. */
     async end(): Promise<void> {
-      try {
-        await run(`rollback; ${UNSTAGE}; select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})`)
-      } finally {
-        reserved.release()
-      }
+      const unlock = `select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})`
+      await run(`rollback; ${UNSTAGE}; ${unlock}`).catch(() => {})
+      reserved.release()
     },
   }
 }
@@ -124,7 +125,7 @@ type MergeParts = {
 /** Merges the rows that were copied, in one transaction. */
 async function merge({ run }: Session, { mode, latest, names, approve }: MergeParts) {
   const isReplace = mode === 'replace'
-  await run(`begin; set local work_mem = ${WORK_MEM_KIB}`)
+  await run(`begin; ${MERGE_SETTINGS}`)
   const before = await lockList(run)
   const version = before.version + 1
   const sql = mergeSql({ mode, latest, version })
@@ -176,7 +177,7 @@ export function beginImport(
       await session.run(STAGE)
       return session
     } catch (error) {
-      await session.end().catch(() => {})
+      await session.end()
       throw error
     }
   }
