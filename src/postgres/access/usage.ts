@@ -11,7 +11,7 @@ import {
 } from '../../access/rate-limit.ts'
 import type { UsageStore, Used } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { type ConnectionOptions, openConnection } from '../connection.ts'
+import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
 import { createAdmissions } from './admissions.ts'
 import { createDatabaseClock } from './clock.ts'
 import { createGiveBack } from './give-back.ts'
@@ -42,10 +42,11 @@ const BY_PRIMARY_KEY = {
  */
 export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwatch()) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
+  const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(decides),
-    networks: openConnection(decides),
-    others: openConnection(options),
+    admissions: openConnection(decides, availability),
+    networks: openConnection(decides, availability),
+    others: openConnection(options, availability),
   }
   const { query } = connections.others
   const clock = createDatabaseClock(elapsedMs)
@@ -95,6 +96,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     },
 
     async close(): Promise<void> {
+      availability.close()
       for (const { close } of Object.values(connections)) await close()
     },
   } satisfies UsageStore & { [method: string]: unknown }

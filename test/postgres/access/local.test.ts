@@ -88,7 +88,7 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     expect(outcomeOf(await hanging)).toBe('ok')
     await usage.close()
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
-    expect(access.admit(slow, IP, 0)).rejects.toThrow('cannot be used')
+    expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
   })
 })
 
