@@ -85,16 +85,15 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   let sql = openSql(options)
   let isClosed = false
 
-  /** Replaces a client that was lost; the new one connects when it is used. */
-  function renew(lost: SQL): void {
+  /**
+   * Replaces a client that was lost; the new one connects when it is used. `away`: why nobody is to wait
+   * for this database now.
+   */
+  function lose(lost: SQL, away: string | null = null): void {
     if (sql !== lost || isClosed) return
+    if (away !== null) availability.leave(away)
     discard(lost)
     sql = openSql(options)
-  }
-  /** Gives up a client: nobody is to wait for this database now. */
-  function leave(lost: SQL, reason: string): void {
-    if (sql === lost && !isClosed) availability.leave(reason)
-    renew(lost)
   }
 
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
@@ -111,14 +110,14 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     const leftMs = timeLeft(waitedMs)
     const asked = sql
     const { passed, stop } = deadline(leftMs, () => {
-      leave(asked, 'it does not answer')
+      lose(asked, 'it does not answer')
       return new UnknownOutcome(`the database ${shown} does not answer`)
     })
     try {
       return await Promise.race([work(asked), passed])
     } catch (failure) {
-      if (timeoutMs !== null && isNotOpened(failure)) leave(asked, reasonOf(failure))
-      else if (isConnectionFailure(failure)) renew(asked)
+      if (timeoutMs !== null && isNotOpened(failure)) lose(asked, reasonOf(failure))
+      else if (isConnectionFailure(failure)) lose(asked)
       throw toStoreError(failure, shown)
     } finally {
       stop()
