@@ -9,6 +9,7 @@ export { presentToken, TOKEN_FILE } from './admin/token.ts'
 export { show } from './http/listen.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
 export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
+export { requireOwnData } from './sqlite/copy/copy-of.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
 export { sqliteVersion } from './sqlite/database.ts'
 export { openServerFeeds } from './sqlite/feeds/store.ts'
@@ -24,18 +25,14 @@ export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
-  changeList,
-  changeRegistry,
   FEEDS_FILE,
   listFeeds,
   PROXY_FILE,
-  readList,
-  readRegistry,
   withFeeds,
-  withList,
-  withListToReplace,
-  withRegistry,
   withResource,
 } from './sqlite/stores.ts'
+export type { Stores } from './wiring/command-stores.ts'
 export { type Console, createConsole, createMetrics, makeToken } from './wiring/console.ts'
+export { type Node, observeNode, openNode } from './wiring/node/node.ts'
 export { type App, type AppSettings, type AppStores, createApp } from './wiring/service.ts'
+export { storesOf } from './wiring/stores.ts'

@@ -1,5 +1,5 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
-import { withList, withListToReplace } from '../app.ts'
+import type { Stores } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Feed, inFeedLine } from '../import/feeds/feed.ts'
 import type { Imported } from '../import/feeds/fetch.ts'
@@ -14,7 +14,8 @@ import { openGeoip } from './geoip.ts'
 /** Rejected rows that are reported one by one. */
 const NAMED_REJECTIONS = 20
 
-export type FeedImportSettings = Settings<'data' | 'geoip' | 'providerService'> & {
+export type FeedImportSettings = Settings<'geoip' | 'providerService'> & {
+  stores: Stores
   /** Most bytes of a source when it is decompressed. */
   bytesMax: number
 }
@@ -42,7 +43,7 @@ function approveSizes(sizes: ListSizes): void {
 export function importFeed(
   feed: Feed,
   sources: readonly Source[],
-  { data, geoip, providerService: provider, bytesMax }: FeedImportSettings,
+  { stores, geoip, providerService: provider, bytesMax }: FeedImportSettings,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Imported> {
@@ -53,6 +54,7 @@ export function importFeed(
       ...{ format: feed.format, mapping: feed.mapping, strict: false, bytesMax, signal },
       defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
       beforeRows: () => importTx.lock(signal),
+      drained: importTx.drained,
     }
     try {
       const { read, rejected } = await importSources(
@@ -70,6 +72,6 @@ export function importFeed(
     }
   }
   return feed.replaces
-    ? withListToReplace(data, clock, importInto, { onDamage: say, onWait() {} }, signal)
-    : withList(data, clock, importInto)
+    ? stores.withListToReplace(importInto, { onDamage: say, onWait() {} }, signal)
+    : stores.withList(importInto)
 }

@@ -13,10 +13,17 @@ const PROBE_MS_MAX = 1000
 /** Closes a client, which rejects what it has under way. */
 export const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
-/** Rejects with what `reason` returns when the time is over; `null`: never. Call `stop` at the end. */
-export function deadline(ms: number | null, reason: () => Error) {
+/**
+ * Rejects with what `reason` returns when the time is over, and then calls `onPassed`; `null`: never.
+ * Call `stop` at the end.
+ */
+export function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
   const { promise, reject } = Promise.withResolvers<never>()
-  const timer = ms === null ? undefined : setTimeout(() => reject(reason()), ms)
+  const pass = (): void => {
+    reject(reason()) // first: what `onPassed` closes fails, and says less
+    onPassed()
+  }
+  const timer = ms === null ? undefined : setTimeout(pass, ms)
   promise.catch(() => {}) // it may pass when nobody waits for it any more
   return { passed: promise, stop: () => clearTimeout(timer) }
 }

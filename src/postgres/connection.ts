@@ -107,12 +107,12 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const leftMs = timeLeft(waitedMs)
     const asked = sql
-    const { passed, stop } = deadline(leftMs, () => {
-      lose(asked, 'it does not answer')
-      return new UnknownOutcome(`the database ${shown} does not answer`)
-    })
+    const { passed, stop } = deadline(
+      timeLeft(waitedMs),
+      () => new UnknownOutcome(`the database ${shown} does not answer`),
+      () => lose(asked, 'it does not answer'),
+    )
     try {
       return await Promise.race([work(asked), passed])
     } catch (failure) {

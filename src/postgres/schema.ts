@@ -3,6 +3,7 @@
  * lock. Everything is in the schema `proxylist` of the database.
  */
 import { CommandError } from '../lib/errors.ts'
+import { seedPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 import keys1 from './schema/1-keys.sql' with { type: 'text' }
 import list1 from './schema/1-list.sql' with { type: 'text' }
@@ -17,7 +18,9 @@ const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
-export const LOCKS = { migrate: 1, jobs: 2 } as const
+export const LOCKS = { migrate: 1, jobs: 2, list: 3 } as const
+/** The first number of the locks of feeds; the second is a hash of the feed. */
+export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
 /** Where the schema stands: `null` when there is none. */
 async function versionOf(query: Query): Promise<number | null> {
@@ -42,6 +45,32 @@ async function requireUsable(query: Query, shown: string): Promise<void> {
   }
 }
 
+const newer = (version: number, shown: string): CommandError =>
+  new CommandError(
+    `the database ${shown} was written by a newer proxylist ` +
+      `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
+  )
+
+/**
+ * Where the schema of a database stands. A command that only reads makes and migrates nothing, because
+ * servers of an earlier version may use it.
+ * @throws CommandError when a newer program made it, StoreError when the database fails.
+ */
+export async function schemaState({ query, shown }: Connection): Promise<SchemaState> {
+  await requireUsable(query, shown)
+  const version = await versionOf(query)
+  if (version === null) return 'none'
+  if (version > SCHEMA.length) throw newer(version, shown)
+  return version === SCHEMA.length ? 'newest' : 'older'
+}
+export type SchemaState = 'none' | 'older' | 'newest'
+
+/** Which database this is: a copy of it knows. */
+export async function installationOf({ query }: Connection): Promise<string> {
+  const [row] = await query<{ id: string }>('select id::text as id from proxylist.installation')
+  return row?.id ?? ''
+}
+
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
  * @throws CommandError when a newer program made it, StoreError when the database fails.
@@ -52,13 +81,9 @@ export async function migrate({ query, transaction, shown }: Connection): Promis
   await transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
-    if (version > SCHEMA.length) {
-      throw new CommandError(
-        `the database ${shown} was written by a newer proxylist ` +
-          `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
-      )
-    }
+    if (version > SCHEMA.length) throw newer(version, shown)
     for (const script of SCHEMA.slice(version).flat()) await tx(script)
+    if (version === 0) await seedPlans(tx)
     await tx('update proxylist.installation set version = $1', [SCHEMA.length])
   })
 }

@@ -1,0 +1,99 @@
+/** Owns the list in a database: what writes it, and what is read of it as a whole. */
+import type { Clock } from '../../lib/clock.ts'
+import { ageClock, SECOND_MS, toSeconds } from '../../lib/time.ts'
+import { AT, type CityName } from '../../proxies/row.ts'
+import { type Breakdown, breakdownOf } from '../../proxies/stats/breakdown.ts'
+import { createCounter } from '../../proxies/stats/counts.ts'
+import type { ProxyWriter, Removal } from '../../proxies/store.ts'
+import type { Connection, Query } from '../connection.ts'
+import { LOCK_CLASS, LOCKS } from '../schema.ts'
+import { beginImport } from './import.ts'
+import { readListChanges } from './read.ts'
+import { type ListState, lockList, pruneVersions, readState, storeVersion } from './version.ts'
+
+/** Rows removed at a time: so many are on all machines within a second (contract I3). */
+const REMOVE_SLICE = 5_000
+
+const REMOVE = `
+  with stale as (
+    select id from proxylist.proxies where checked_at < $1 order by checked_at limit ${REMOVE_SLICE}
+  ), gone as (
+    delete from proxylist.proxies p using stale where p.id = stale.id returning p.id
+  ), tombstones as (
+    insert into proxylist.removed select id, $2 from gone
+      on conflict (id) do update set version = excluded.version
+  )
+  select count(*)::int as removed from gone`
+
+const OLDEST = 'select min(checked_at)::float8 as oldest from proxylist.proxies'
+
+/** Removes a slice of what is too old from the locked list; returns how many rows that were. */
+async function removeSlice(
+  tx: Query,
+  { version, rows, newest, oldest }: ListState,
+  { retainMs, nowMs }: { retainMs: number; nowMs: number },
+): Promise<number> {
+  const newestMs = newest === null ? nowMs : newest * SECOND_MS
+  const cutoff = toSeconds(Math.min(nowMs, newestMs) - retainMs)
+  if (oldest === null || oldest >= cutoff) return 0
+  const [{ removed } = { removed: 0 }] = await tx<{ removed: number }>(REMOVE, [
+    cutoff,
+    version + 1,
+  ])
+  const [left] = removed < REMOVE_SLICE ? await tx<{ oldest: number | null }>(OLDEST) : []
+  const state = { rows: rows - removed, newest, oldest: left ? left.oldest : oldest }
+  if (removed > 0) await storeVersion(tx, { version: version + 1, ...state })
+  else await tx('update proxylist.list set oldest = $1', [state.oldest])
+  return removed
+}
+
+/**
+ * The list in a database. The connection is for this store alone: an import holds it from its first
+ * row to its end, and takes as long as it needs.
+ */
+export function createListStore(connection: Connection, clock: Clock) {
+  const { query, transaction } = connection
+
+  const removeStale = (retainMs: number, nowMs: number): Promise<Removal> =>
+    transaction(async tx => {
+      const [lock] = await tx<{ ok: boolean }>('select pg_try_advisory_xact_lock($1, $2) as ok', [
+        ...[LOCK_CLASS, LOCKS.list],
+      ])
+      if (!lock?.ok) return { removed: 0, rowsBefore: 0, mayRemain: false } // an import is under way
+      const state = await lockList(tx)
+      const removed = await removeSlice(tx, state, { retainMs, nowMs })
+      const mayRemain = removed === REMOVE_SLICE
+      if (!mayRemain) await pruneVersions(tx)
+      return { removed, rowsBefore: state.rows, mayRemain }
+    })
+
+  return {
+    begin: (mode, onWait = () => {}) => beginImport(connection, mode, onWait, clock()),
+    removeStale,
+
+    /** The number of rows, and the newest check in milliseconds. */
+    async extent(): Promise<{ rows: number; newestMs: number | null }> {
+      const { rows, newest } = await readState(query)
+      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
+    },
+
+    /** The list by type, country and age, as of one moment; a million rows take seconds. */
+    breakdown: (nowMs: number): Promise<Breakdown> =>
+      readListChanges(connection, null, async ({ cities, rows }) => {
+        const names = new Map<number, CityName>(cities.map(city => [city.id, city]))
+        const counter = createCounter(ageClock(nowMs))
+        const checks: number[] = []
+        for await (const page of rows) {
+          for (const row of page) {
+            counter.add(row)
+            checks.push(row[AT.checkedAt])
+          }
+        }
+        const counts = counter.read(id => names.get(id) ?? { name: '', nameEn: '' })
+        const newestFirst = Float64Array.from(checks).sort().reverse()
+        return breakdownOf(counts, newestFirst[Math.floor(counts.rows / 2)] ?? null)
+      }),
+
+    close: connection.close,
+  } satisfies ProxyWriter & { [member: string]: unknown }
+}

@@ -1,0 +1,150 @@
+/**
+ * Owns how a node follows the database: when it asks, what it copies first, and what it knows of the
+ * age of its copies. Knows neither PostgreSQL nor SQLite.
+ */
+import type { Later } from '../access/auth-throttle.ts'
+import { SECOND_MS } from '../lib/time.ts'
+import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from './store.ts'
+
+/** How often a node asks, whether or not something was announced. */
+export const ASK_EVERY_MS = SECOND_MS
+/** How often while the database is away. */
+export const ASK_AGAIN_MS = SECOND_MS / 4
+/** So many changed rows are copied by the follower itself, which takes 0.3 s; more, elsewhere. */
+export const FEW_ROWS_MAX = 20_000
+
+/** What a node knows after it has asked, or copied: ages are milliseconds. */
+export type Followed =
+  | {
+      kind: 'known'
+      /** How long ago the keys were the newest; `null`: nothing new is known of them. */
+      keysAgeMs: number | null
+      /** The same of the list. */
+      listAgeMs: number | null
+      /** The version of the copy of the list; `null`: there is none of this database. */
+      listVersion: number | null
+    }
+  | { kind: 'failed'; failure: unknown }
+
+export type FollowParts = {
+  source: ChangeSource
+  writer: CopyWriter
+  /** Copies the list elsewhere, which takes long; rejects when that failed. */
+  copyMuch: () => Promise<void>
+  /** Called with what each asking, and each copying, has brought. */
+  onFollowed: (followed: Followed) => void
+  elapsedMs: () => number
+  later: Later
+}
+
+/** Copies the keys if they have changed. */
+async function followKeys({ source, writer }: FollowParts, newest: Version): Promise<void> {
+  const own = writer.keysVersion()
+  if (!isSameVersion(own, newest)) await writer.applyKeys(await source.readKeys(own))
+}
+
+/** Copies what has changed of the list, which may have changed again meanwhile. */
+async function copyList({ source, writer, copyMuch }: FollowParts): Promise<void> {
+  const isDone = await source.readList(writer.listVersion(), async changes => {
+    if (changes.size > FEW_ROWS_MAX) return false
+    await writer.applyList(changes)
+    return true
+  })
+  if (!isDone) await copyMuch()
+}
+
+/** What asks the database, and copies what has changed; the list is copied beside further asking. */
+function createAsker(parts: FollowParts, onCopied: () => void) {
+  const { source, writer, onFollowed, elapsedMs } = parts
+  let copying: Promise<void> | null = null
+
+  const listVersionIn = (database: string): number | null => {
+    const own = writer.listVersion()
+    return own?.database === database ? own.version : null
+  }
+
+  /** Copies the list, unless that is under way; it is then as new as it was at `askedMs`. */
+  function startCopying({ database }: Version, askedMs: number): void {
+    copying ??= copyList(parts)
+      .then(
+        (): Followed => ({
+          kind: 'known',
+          keysAgeMs: null,
+          listAgeMs: elapsedMs() - askedMs,
+          listVersion: listVersionIn(database),
+        }),
+        (failure): Followed => ({ kind: 'failed', failure }),
+      )
+      .then(followed => {
+        copying = null
+        onFollowed(followed)
+        if (followed.kind === 'known') onCopied()
+      })
+  }
+
+  return {
+    /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
+    async ask(): Promise<Followed> {
+      const askedMs = elapsedMs()
+      const newest = await source.versions()
+      await followKeys(parts, newest.keys)
+      const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
+      if (!isNewest) startCopying(newest.list, askedMs)
+      const ageMs = elapsedMs() - askedMs
+      return {
+        kind: 'known',
+        keysAgeMs: ageMs,
+        listAgeMs: isNewest ? ageMs : null,
+        listVersion: listVersionIn(newest.list.database),
+      }
+    },
+    /** Resolves when nothing is being copied. */
+    copied: async (): Promise<void> => void (await copying),
+  }
+}
+
+/**
+ * Follows the database from now on. Keys are asked for every second also while the list is copied:
+ * what is revoked must not wait for a million rows.
+ */
+export function createFollower(parts: FollowParts) {
+  const { onFollowed, later } = parts
+  const { ask, copied } = createAsker(parts, wake)
+  const ended = Promise.withResolvers<void>()
+  let isStopped = false
+  let isAsking = false
+  /** Whether something was announced while the database was being asked. */
+  let isAnnounced = false
+  let cancel = (): void => {}
+
+  async function turn(): Promise<void> {
+    isAsking = true
+    isAnnounced = false
+    cancel()
+    const followed = await ask().catch((failure): Followed => ({ kind: 'failed', failure }))
+    isAsking = false
+    onFollowed(followed)
+    if (isStopped) return ended.resolve()
+    const isAway = followed.kind === 'failed'
+    if (isAnnounced && !isAway) return turn()
+    cancel = later(() => void turn(), isAway ? ASK_AGAIN_MS : ASK_EVERY_MS)
+  }
+
+  /** Asks now, or once more when it is asking. */
+  function wake(): void {
+    isAnnounced = true
+    if (!isAsking && !isStopped) void turn()
+  }
+
+  wake()
+  return {
+    wake,
+    /** Ends following; resolves when nothing is asked or copied any more. */
+    async stop(): Promise<void> {
+      isStopped = true
+      cancel()
+      if (isAsking) await ended.promise
+      await copied()
+    },
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Owns how a command uses a database that machines share: connecting, making or requiring the schema,
+ * and reading the list from the copy that a node has on this machine, where there is one.
+ */
+import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import type { Registry } from '../access/store.ts'
+import type { Clock } from '../lib/clock.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
+import { createFeedStore } from '../postgres/feeds.ts'
+import { readListChanges } from '../postgres/proxies/read.ts'
+import { createListStore } from '../postgres/proxies/store.ts'
+import { openRegistry } from '../postgres/registry.ts'
+import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
+import { listCopyOf } from '../sqlite/copy/copy-of.ts'
+import { openListInMemory } from '../sqlite/copy/memory.ts'
+import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
+import { readList as readCopy } from '../sqlite/stores.ts'
+import type { ReadableList, Stores, WritableList } from './command-stores.ts'
+
+const NO_KEYS = ORIGINS[ACCESS_FILE]
+const NO_LIST = ORIGINS[PROXY_FILE]
+
+/** The most that a statement about a whole list may take: one of a million rows takes seconds. */
+const LIST_MS = 10 * MINUTE_MS
+
+/** What the server shows of connections of commands. */
+const NAME = 'proxylist command'
+
+/** What a command does: makes what is missing, changes what is there, or reads it. */
+type Need = 'make' | 'change' | 'read'
+
+/** @throws CommandError unless the schema is there, and newest where it is only read. */
+async function requireSchema(connection: Connection, need: Need, origin: string): Promise<void> {
+  const { shown } = connection
+  const state = await schemaState(connection)
+  if (state === 'none' && need !== 'make') {
+    throw new CommandError(`the database ${shown} holds nothing of proxylist yet; ${origin}`)
+  }
+  if (state === 'older' && need === 'read') {
+    throw new CommandError(
+      `the database ${shown} was written by an earlier proxylist; serve, or a command that changes ` +
+        'something, upgrades it for all machines',
+    )
+  }
+  if (state !== 'newest') await migrate(connection)
+}
+
+/** What an import writes; `patient` waits as long as that takes. */
+function writableList(patient: Connection, clock: Clock): WritableList {
+  const { begin, extent } = createListStore(patient, clock)
+  return { begin, isEmpty: async () => (await extent()).rows === 0 }
+}
+
+/** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */
+async function withFilled<T>(
+  patient: Connection,
+  work: (list: ReadableList) => Awaitable<T>,
+): Promise<T> {
+  const list = await readListChanges(patient, null, openListInMemory)
+  try {
+    return await work(list)
+  } finally {
+    list.close()
+  }
+}
+
+/** The stores in a database; `dir` may hold the copies of a node. */
+export function databaseStores(
+  { url, timeoutMs }: { url: string; timeoutMs: number },
+  dir: string,
+  clock: Clock,
+): Stores {
+  const place = shownDatabase(url)
+
+  /** Opens a connection, works and closes; `connect` opens one that waits longer. */
+  async function within<T>(
+    need: Need,
+    origin: string,
+    work: (quick: Connection, connect: (waitMs: number) => Connection) => Promise<T>,
+  ): Promise<T> {
+    const connections: Connection[] = []
+    const connect = (waitMs: number): Connection => {
+      const connection = openConnection({ url, timeoutMs: waitMs, name: NAME })
+      connections.push(connection)
+      return connection
+    }
+    try {
+      const quick = connect(timeoutMs)
+      await requireSchema(quick, need, origin)
+      return await work(quick, connect)
+    } catch (error) {
+      throw error instanceof StoreError ? new CommandError(error.message) : error
+    } finally {
+      await Promise.all(connections.map(({ close }) => close()))
+    }
+  }
+
+  const withKeys = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
+    within(need, NO_KEYS, async quick => {
+      const registry = openRegistry({ url, timeoutMs, name: NAME }, quick)
+      try {
+        return await work(registry)
+      } finally {
+        await registry.close()
+      }
+    })
+
+  const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
+    within('make', NO_LIST, async (_, connect) => work(writableList(connect(LIST_MS), clock)))
+
+  /** Whether `dir` has the copy that a node of this database reads. */
+  async function hasCopy(quick: Connection): Promise<boolean> {
+    const copy = listCopyOf(dir)
+    return copy !== null && copy.database === (await installationOf(quick))
+  }
+
+  return {
+    withRegistry: work => withKeys('make', work),
+    readRegistry: work => withKeys('read', work),
+    changeRegistry: work => withKeys('change', work),
+    withList,
+    withListToReplace: withList, // this list is never damaged
+    readList: work =>
+      within('read', NO_LIST, async (quick, connect) =>
+        (await hasCopy(quick)) ? readCopy(dir, clock, work) : withFilled(connect(LIST_MS), work),
+      ),
+    readBreakdown: nowMs =>
+      within('read', NO_LIST, async (quick, connect) =>
+        (await hasCopy(quick))
+          ? readCopy(dir, clock, list => list.breakdown(nowMs))
+          : createListStore(connect(LIST_MS), clock).breakdown(nowMs),
+      ),
+    changeList: work =>
+      within('change', NO_LIST, async (_, connect) => {
+        const patient = connect(LIST_MS)
+        return withFilled(patient, list => work({ ...list, ...writableList(patient, clock) }))
+      }),
+    withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
+    listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
+    has: () => ({ registry: true, list: true }),
+    place,
+    scratch: existsSync(dir) ? dir : tmpdir(),
+  }
+}

@@ -1,0 +1,225 @@
+/**
+ * Owns a node: a server whose keys and list are copies of a database that machines share, and whose
+ * usage is in that database. Requests are answered only while the copies are known to be fresh.
+ */
+import { mkdirSync } from 'node:fs'
+import type { KeyReader, Registry } from '../../access/store.ts'
+import type { FeedStore } from '../../import/feeds/store.ts'
+import { type Clock, stopwatch } from '../../lib/clock.ts'
+import { StoreError } from '../../lib/errors.ts'
+import type { Observed, ReplicationState } from '../../metrics/observed.ts'
+import { createUsageStore } from '../../postgres/access/usage.ts'
+import { pruneKeyVersions } from '../../postgres/changes.ts'
+import { openConnection } from '../../postgres/connection.ts'
+import { createFeedStore } from '../../postgres/feeds.ts'
+import { createJobLock } from '../../postgres/job-lock.ts'
+import { createNodes } from '../../postgres/nodes.ts'
+import { createListStore } from '../../postgres/proxies/store.ts'
+import { createRegistry } from '../../postgres/registry.ts'
+import { migrate } from '../../postgres/schema.ts'
+import type { ProxyWriter } from '../../proxies/store.ts'
+import { createFreshness } from '../../replication/freshness.ts'
+import { requireCopies } from '../../sqlite/copy/copy-of.ts'
+import { openCopiedKeys } from '../../sqlite/copy/keys.ts'
+import { observeData } from '../../sqlite/observe.ts'
+import { openServerList } from '../../sqlite/server-list.ts'
+import { startFollower } from './follower.ts'
+import type { FollowReply } from './workers.ts'
+
+export type NodeOptions = {
+  dir: string
+  url: string
+  timeoutMs: number
+  provider: string
+  clock: Clock
+  say: (sentence: string) => void
+}
+
+/** Work on all keys may take so long. */
+const PATIENT_MS = 600_000
+
+type Known = Extract<FollowReply, { kind: 'known' }>
+type Failed = { kind: 'failed'; message: string }
+type Report = ReturnType<typeof createReporter>
+
+/** Says when the database fails, and when that is over. */
+function createReporter(shown: string, say: (sentence: string) => void) {
+  let said = ''
+  return (reply: Known | Failed): void => {
+    if (reply.kind === 'failed') {
+      if (said !== reply.message) say(`${reply.message}; answering 503 until that is over`)
+      said = reply.message
+    } else if (said !== '' && reply.keysAgeMs !== null) {
+      said = ''
+      say(`the database ${shown} works again`)
+    }
+  }
+}
+
+type Stores = ReturnType<typeof openStores>
+
+/** Connections to the database, and the stores on them. They are opened when they are first used. */
+function openStores({ url, timeoutMs, clock }: NodeOptions, elapsedMs: () => number) {
+  const options = { url, timeoutMs, name: 'proxylist' }
+  const usage = createUsageStore(options, elapsedMs)
+  const connection = openConnection(options)
+  const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
+  const lock = createJobLock(options)
+  const list = createListStore(patient, clock)
+  return {
+    connection,
+    registry: createRegistry(connection, usage, patient),
+    usage,
+    lock,
+    list: list satisfies Pick<ProxyWriter, 'removeStale'>,
+    feeds: createFeedStore(connection) satisfies FeedStore,
+    async prune(): Promise<void> {
+      await createNodes(connection).prune()
+      await pruneKeyVersions(connection)
+    },
+    async close(): Promise<void> {
+      await lock.close()
+      for (const { close } of [usage, connection, patient]) await close().catch(() => {})
+    },
+  }
+}
+
+const KINDS = ['key', 'demo', 'temp'] as const
+
+/** Forgets what a node knows of usage that was reset elsewhere; `null`: of perhaps any. */
+function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: string | null): void {
+  const [kind, id = ''] = subject?.split(' ') ?? []
+  for (const each of KINDS) {
+    if (kind === undefined || kind === each) forget({ kind: each, id: id === '' ? null : id })
+  }
+}
+
+/**
+ * Opens the copies in the data directory and starts to follow the database. `problem` is why they may
+ * not be used; `tick` is to be called every second.
+ */
+function openCopies(
+  { dir, url, timeoutMs, provider, clock, say }: NodeOptions,
+  { connection, usage }: Stores,
+  report: Report,
+  elapsedMs: () => number,
+) {
+  const freshness = createFreshness(elapsedMs)
+  const keys = openCopiedKeys(dir, { say, onDamage: () => follower.doubtKeys() })
+  const list = openServerList(dir, provider, clock, say, { isCopy: true })
+
+  /** Verifies the copies; there is nothing to verify before they are made. */
+  function tick(): void {
+    if (freshness.hasKeys()) keys.tick()
+    if (freshness.listVersion() !== null) list.tick()
+  }
+  const follower = startFollower(
+    { dir, url, timeoutMs },
+    {
+      onReply(reply) {
+        const wasReady = freshness.problem() === null
+        freshness.take(reply)
+        report(reply)
+        if (!wasReady && freshness.problem() === null) tick()
+      },
+      onUsage: subject => forgetUsage(usage, subject),
+      onCopy: () => say(`copying the list of the database ${connection.shown}`),
+    },
+  )
+  return {
+    ...{ keys, list, freshness, tick },
+    listening: follower.listening,
+    /** @throws StoreError while the copies may not be used. */
+    requireFresh(): void {
+      const problem = freshness.problem()
+      if (problem !== null) throw new StoreError(problem)
+    },
+    async close(): Promise<void> {
+      await follower.close()
+      list.close()
+      keys.close()
+    },
+  }
+}
+
+export type Node = Awaited<ReturnType<typeof openNode>>
+
+/**
+ * Opens a node and starts to follow its database, which may be away: it then waits for it.
+ * @throws CommandError when the data directory has data of its own, or the database cannot be used by
+ *   this program.
+ */
+export async function openNode(options: NodeOptions) {
+  requireCopies(options.dir)
+  mkdirSync(options.dir, { recursive: true, mode: 0o700 })
+  const elapsedMs = stopwatch()
+  const stores = openStores(options, elapsedMs)
+  const { connection, registry, usage, lock } = stores
+  const report = createReporter(connection.shown, options.say)
+  try {
+    await migrate(connection)
+  } catch (error) {
+    if (!(error instanceof StoreError)) {
+      await stores.close()
+      throw error
+    }
+    report({ kind: 'failed', message: error.message })
+  }
+  const copies = openCopies(options, stores, report, elapsedMs)
+  const { freshness, requireFresh } = copies
+  const keys: KeyReader & Registry['keys'] = {
+    ...registry.keys,
+    find(key) {
+      requireFresh()
+      return copies.keys.find(key)
+    },
+  }
+  return {
+    registry: { ...registry, keys, health: copies.keys.health },
+    list: {
+      ...copies.list,
+      version() {
+        requireFresh()
+        return copies.list.version()
+      },
+      removeStale: stores.list.removeStale,
+    },
+    feeds: stores.feeds,
+    prune: stores.prune,
+    isJobHolder: lock.isHeld,
+    replication: (): ReplicationState => ({
+      listVersion: freshness.listVersion(),
+      lagSeconds: freshness.lagSeconds(),
+      runsJobs: lock.isHeld(),
+    }),
+    /** The database, as far as the follower knows. */
+    health: freshness.health,
+    /** Says under which name the node listens. */
+    listening: copies.listening,
+    /** To be called every second. */
+    async tick(): Promise<void> {
+      copies.tick()
+      await Promise.allSettled([lock.tick(), usage.flush('some')])
+    },
+    async close(): Promise<void> {
+      await copies.close()
+      await Promise.allSettled([usage.flush('all')])
+      await stores.close()
+    },
+  }
+}
+
+/** What metrics and console show of a node. */
+export function observeNode(dir: string, node: Node): Observed {
+  const { registry, list, health, feeds, replication } = node
+  const observed = observeData(dir, registry, list)
+  return {
+    ...observed,
+    databases: () => [
+      ...observed.databases(),
+      { name: 'postgresql', ...health(), bytes: null, walBytes: null },
+    ],
+    feeds: feeds.list,
+    replication,
+  }
+}
