@@ -12,14 +12,14 @@ import {
 import type { UsageStore, Used } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
-import { createAdmissions } from './admissions.ts'
-import { createDatabaseClock } from './clock.ts'
-import { createGiveBack } from './give-back.ts'
-import { createKeyUse } from './key-use.ts'
-import { createKnownUsage, type Subjects } from './known.ts'
-import { createNetworks } from './networks.ts'
-import { after, countUsed, peek } from './peek.ts'
-import { createPrune } from './prune.ts'
+import { createAdmissions } from '../usage/admissions.ts'
+import { createDatabaseClock } from '../usage/clock.ts'
+import { createGiveBack } from '../usage/give-back.ts'
+import { createKeyUse } from '../usage/key-use.ts'
+import { createKnownUsage, type Subjects } from '../usage/known.ts'
+import { createNetworks } from '../usage/networks.ts'
+import { after, countUsed, peek } from '../usage/peek.ts'
+import { createPrune } from '../usage/prune.ts'
 
 export type Usages = ReturnType<typeof createUsageStore>
 

@@ -1,5 +1,5 @@
 /**
- * What a node decides without the database (src/postgres/access/known.ts, known-sets.ts, contract I2), and
+ * What a node decides without the database (src/postgres/usage/known.ts, known-sets.ts, contract I2), and
  * what it hears so that it does not: announcements of give-backs and resets.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
