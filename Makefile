@@ -15,7 +15,7 @@ BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/stats cli/stdout \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
-  sqlite/faults web/docs web/page/key web/page/try web/console/token)
+  sqlite/faults transfer/program transfer/refusals web/docs web/page/key web/page/try web/console/token)
 # Files run in two processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
 TEST_OPTIONS := --parallel=2 --timeout=60000
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \

@@ -7,8 +7,11 @@ export type { RunningImport } from './admin/import.ts'
 export { createLogTap } from './admin/log-tap.ts'
 export { presentToken, TOKEN_FILE } from './admin/token.ts'
 export { show } from './http/listen.ts'
+export { type Examination, openExamination } from './postgres/examine.ts'
+export type { NodeState } from './postgres/nodes.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
-export { completeRestore, type Restored, restore } from './sqlite/backup/restore.ts'
+export { completeRestore } from './sqlite/backup/place.ts'
+export { type Restored, restore } from './sqlite/backup/restore.ts'
 export { requireOwnData } from './sqlite/copy/copy-of.ts'
 export { hasDirectory, missingDirectory, ORIGINS } from './sqlite/data-directory.ts'
 export { sqliteVersion } from './sqlite/database.ts'
@@ -21,6 +24,7 @@ export {
   tallyList,
 } from './sqlite/findings.ts'
 export { observeData } from './sqlite/observe.ts'
+export type { Tally } from './sqlite/proxies/store.ts'
 export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
@@ -33,6 +37,14 @@ export {
 } from './sqlite/stores.ts'
 export type { Stores } from './wiring/command-stores.ts'
 export { type Console, createConsole, createMetrics, makeToken } from './wiring/console.ts'
+export {
+  backUpDatabase,
+  type Moved,
+  type MoveOptions,
+  moveFromDatabase,
+  moveToDatabase,
+  restoreDatabase,
+} from './wiring/move.ts'
 export { type Node, observeNode, openNode } from './wiring/node/node.ts'
 export { type App, type AppSettings, type AppStores, createApp } from './wiring/service.ts'
 export { storesOf } from './wiring/stores.ts'

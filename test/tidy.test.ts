@@ -43,7 +43,7 @@ const LAYERS = [
   ['access', 'proxies'],
   ['api'],
   ['config', 'import', 'replication'],
-  ['metrics'],
+  ['metrics', 'transfer'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite', 'web'],
   ['wiring'],
   ['app.ts'],

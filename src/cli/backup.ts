@@ -5,8 +5,10 @@ import {
   type Backup,
   type BackupTarget,
   backUp,
+  backUpDatabase,
   PROXY_FILE,
   type Restored,
+  requireOwnData,
 } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import {
@@ -59,14 +61,18 @@ export const backupCommand = command({
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist backup proxylist-2026-11-20.tar',
   endsAtSignal: 'by itself',
-  async run({ settings: { data, json }, args: [file = ''], clock, signal }) {
+  async run({ settings, args: [file = ''], clock, signal }) {
+    const { data: dir, database: url, databaseTimeout: timeoutMs, json } = settings
     const to = targetOf(file, json, signal)
     yieldToServer()
-    const progress = createProgress('backing up [{bar}] {percentage}%', 1)
-    const order = { dir: data, to, nowMs: clock(), signal }
+    const bar = createProgress('backing up [{bar}] {percentage}%', 1)
+    const progress = (share: number): void => bar.update(share)
     try {
-      const backup = await backUp({ ...order, progress: share => progress.update(share) })
-      progress.clear()
+      if (url === undefined) requireOwnData(dir)
+      const backup = await (url === undefined
+        ? backUp({ dir, to, nowMs: clock(), signal, progress })
+        : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to))
+      bar.clear()
       const size = `${number(Math.ceil(backup.bytes / 1000))} kB`
       const { leavesOut, ...written } = backup
       if (json) return await printJson({ file, ...written })
@@ -75,7 +81,7 @@ export const backupCommand = command({
         say(`${name} is not in it: after a restore, each feed is fetched in full once`)
       }
     } finally {
-      progress.clear()
+      bar.clear()
     }
   },
 })

@@ -11,41 +11,53 @@ import {
   HISTORY_FILE,
   hasDirectory,
   leftovers,
+  listFeeds,
   listProblems,
   missingDirectory,
   ORIGINS,
   PROXY_FILE,
   registryProblems,
+  storesOf,
   TOKEN_FILE,
   tallyList,
 } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentProblems } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
-import { reasonOf } from '../lib/errors.ts'
-import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import { AHEAD_OF_LIST_MS, futureProblems } from './doctor-clock.ts'
+import { examineDatabase } from './doctor-database.ts'
+import {
+  counted,
+  type Finding,
+  finding,
+  findingOf,
+  freshness,
+  RECENT_MS,
+  type Result,
+  right,
+  wrong,
+} from './doctor-findings.ts'
 import { sourceProblems } from './doctor-sources.ts'
 
-export type Finding = { check: string; ok: boolean; found: string }
-type Result = Omit<Finding, 'check'>
+/** A database and the longest that is waited for it. */
+type Shared = { url: string; timeoutMs: number }
 
 /** What is examined; `signal` ends the examination early. */
-export type Installation = { dir: string; env: Environment; clock: Clock; signal: AbortSignal }
+export type Installation = {
+  dir: string
+  env: Environment
+  clock: Clock
+  signal: AbortSignal
+  /** The database that this machine shares with others; its data directory then holds copies. */
+  database?: Shared | undefined
+}
 type Check = (installation: Installation) => Awaitable<Result>
+type Checks = { readonly [check: string]: Check }
 
-/** A query without `time` finds proxies checked within this time. */
-const RECENT_MS = DEFAULT_AGE_MAX_SECONDS * SECOND_MS
 /** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
 const SPARE_BYTES = 64 * 1024 * 1024
 
-const wrong = (found: string): Result => ({ ok: false, found })
-const finding = (problems: readonly string[], allRight: string): Result =>
-  problems.length === 0 ? { ok: true, found: allRight } : wrong(problems.join('; '))
-
-const counted = (n: number): string => n.toLocaleString('en-US')
 const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
 
 /** Examines a database, or says how to create it. */
@@ -58,8 +70,10 @@ function withFile(
   return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
 }
 
+const FEEDS_IN_ORDER = 'feeds and databases of places are in order'
+
 /** Everything that is examined, in the order in which it is shown. */
-const CHECKS: { [check: string]: Check } = {
+const CHECKS = {
   configuration: ({ env }) =>
     finding(environmentProblems(env), 'every PROXYLIST_ variable is right'),
 
@@ -98,20 +112,13 @@ const CHECKS: { [check: string]: Check } = {
     withFile(dir, PROXY_FILE, () => {
       const nowMs = clock()
       const untilMs = nowMs + AHEAD_OF_LIST_MS
-      const { rows, newest, recent } = tallyList(dir, nowMs - RECENT_MS, untilMs)
-      if (rows === 0) return wrong(`the list is empty; ${ORIGINS[PROXY_FILE]}`)
-      const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))
-      const last = newest === null ? 'none before' : `the newest ${counted(age)} s ago`
-      const found =
-        `${counted(recent)} of ${counted(rows)} proxies were checked in the last ` +
-        `${RECENT_MS / SECOND_MS} s, ${last}`
-      return { ok: recent > 0, found }
+      const tally = tallyList(dir, nowMs - RECENT_MS, untilMs)
+      return freshness(tally, nowMs, ORIGINS[PROXY_FILE])
     }),
 
   clock: ({ dir, clock }) =>
     finding(futureProblems(dir, clock()), 'no request and no check lies in the future'),
-  feeds: ({ dir, env }) =>
-    finding(sourceProblems(dir, env), 'feeds and databases of places are in order'),
+  feeds: ({ dir, env }) => finding(sourceProblems(env, listFeeds(dir)), FEEDS_IN_ORDER),
 
   disk({ dir }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
@@ -125,15 +132,45 @@ const CHECKS: { [check: string]: Check } = {
     const left = leftovers(dir).map(name => `; a killed command left ${join(dir, name)}: remove it`)
     return { ok: freeBytes >= neededBytes && left.length === 0, found: found + left.join('') }
   },
+} satisfies Checks
+
+/** What is examined of the copies of a node, whose directory may be deleted while it is stopped. */
+const examineCopies: Check = async ({ dir, signal }) => {
+  const problems = [
+    ...(existsSync(join(dir, PROXY_FILE)) ? await listProblems(dir, signal) : []),
+    ...(existsSync(join(dir, ACCESS_FILE)) ? registryProblems(dir) : []),
+  ]
+  const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
+  return finding(mend, 'the copies of this node are as they were written')
 }
 
-async function examineOne(check: Check, installation: Installation): Promise<Result> {
-  try {
-    return await check(installation)
-  } catch (error) {
-    installation.signal.throwIfAborted()
-    return wrong(reasonOf(error))
+/** Whether there is a directory; without one, no node of this machine has served. */
+const onNode =
+  (check: Check): Check =>
+  installation =>
+    hasDirectory(installation.dir)
+      ? check(installation)
+      : right(`there is no ${installation.dir}; serve makes it`)
+
+/** What is examined of this machine, besides a database that can be used or not. */
+const besides = (database: Shared | null): Checks => ({
+  permissions: onNode(CHECKS.permissions),
+  copies: onNode(examineCopies),
+  async feeds({ dir, env, clock }) {
+    if (database === null) return finding(sourceProblems(env, []), FEEDS_IN_ORDER)
+    const { url, timeoutMs } = database
+    const stores = storesOf({ data: dir, database: url, databaseTimeout: timeoutMs }, clock)
+    return finding(sourceProblems(env, await stores.listFeeds()), FEEDS_IN_ORDER)
+  },
+  disk: onNode(CHECKS.disk),
+})
+
+const examineAll = async (checks: Checks, installation: Installation): Promise<Finding[]> => {
+  const findings: Finding[] = []
+  for (const [check, work] of Object.entries(checks)) {
+    findings.push(await findingOf(check, () => work(installation), installation.signal))
   }
+  return findings
 }
 
 /**
@@ -141,9 +178,11 @@ async function examineOne(check: Check, installation: Installation): Promise<Res
  * stamp; nothing else changes, and a database of an earlier version is migrated in memory only.
  */
 export async function examine(installation: Installation): Promise<Finding[]> {
-  const findings: Finding[] = []
-  for (const [check, look] of Object.entries(CHECKS)) {
-    findings.push({ check, ...(await examineOne(look, installation)) })
-  }
-  return findings
+  const { database, clock, signal } = installation
+  if (database === undefined) return examineAll(CHECKS, installation)
+  const configuration = await examineAll({ configuration: CHECKS.configuration }, installation)
+  const shared = await examineDatabase(database, clock, signal)
+  const isUsable = shared[0]?.ok === true
+  const machine = await examineAll(besides(isUsable ? database : null), installation)
+  return [...configuration, ...shared, ...machine]
 }

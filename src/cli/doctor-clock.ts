@@ -8,7 +8,7 @@ import { CommandError, StoreError } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 
 /** Clocks of servers may differ by so much; an import accepts checks that are so far ahead. */
-const AHEAD_OF_USAGE_MS = MINUTE_MS
+export const AHEAD_OF_USAGE_MS = MINUTE_MS
 export const AHEAD_OF_LIST_MS = FUTURE_SECONDS_MAX * SECOND_MS
 /** Keys that are named. */
 const NAMED_MAX = 5
@@ -41,6 +41,12 @@ function listProblems(rows: number): string[] {
       'until then: import them again, or the whole list with: proxylist import --replace FILE',
   ]
 }
+
+/** What lies in the future, with the command that mends it: subjects, and rows of the list. */
+export const describeAhead = (subjects: readonly Subject[], rows: number): string[] => [
+  ...usageProblems(subjects),
+  ...listProblems(rows),
+]
 
 /** What `find` finds; nothing in a database that cannot be read, which other checks report. */
 function problemsIn(file: string, find: () => string[]): string[] {

@@ -1,10 +1,10 @@
 /** Owns the examination of feeds and of databases of places: their files, and what failed last. */
 import { statSync } from 'node:fs'
-import { listFeeds } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { readSettings } from '../config/settings.ts'
 import type { Feed } from '../import/feeds/feed.ts'
 import { readHeaders } from '../import/feeds/source.ts'
+import type { FeedState } from '../import/feeds/store.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
@@ -37,8 +37,8 @@ function feedProblems({ kind, source, shown, headersFile }: Feed): string[] {
   return [...headers, ...openToOthers(headersFile)]
 }
 
-/** The problems of the feeds and the databases of places that the environment names. */
-export function sourceProblems(dir: string, env: Environment): string[] {
+/** The problems of the feeds and the databases of places that the environment names; `states`: of their last attempts. */
+export function sourceProblems(env: Environment, states: readonly FeedState[]): string[] {
   const names = ['feed', 'feeds', 'feedEvery', 'geoip', 'providerService'] as const
   const settings = readSettings(names, {}, env)
   let feeds: Feed[] = []
@@ -54,7 +54,7 @@ export function sourceProblems(dir: string, env: Environment): string[] {
     ...(settings.feeds !== undefined && hasSecrets ? openToOthers(settings.feeds) : []),
     ...found,
     ...settings.geoip.flatMap(file => problemOf(() => openGeoip([file]))),
-    ...listFeeds(dir)
+    ...states
       .filter(({ source, error }) => error !== '' && !isNamed(source))
       .map(({ source, error }) => `feed ${source}: ${error}`),
   ]

@@ -18,6 +18,8 @@ import { geoipCommand } from './geoip.ts'
 import { importCommand } from './import.ts'
 import { KEY_COMMANDS } from './keys.ts'
 import { listCommand } from './list.ts'
+import { moveCommand } from './move.ts'
+import { nodesCommand } from './nodes.ts'
 import { PLAN_COMMANDS } from './plans.ts'
 import { restoreCommand } from './restore.ts'
 import { serveCommand } from './serve.ts'
@@ -38,8 +40,10 @@ export const COMMANDS: readonly Command[] = [
   statsCommand,
   backupCommand,
   restoreCommand,
+  moveCommand,
   systemdUnitCommand,
   doctorCommand,
+  nodesCommand,
   versionCommand,
 ]
 

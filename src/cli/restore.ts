@@ -1,6 +1,6 @@
 /** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
-import { restore } from '../app.ts'
+import { requireOwnData, restore, restoreDatabase } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeContents } from './backup.ts'
 import { command, DATA_SETTINGS, printJson, say } from './command.ts'
@@ -24,21 +24,38 @@ export const restoreCommand = command({
   settings: [...DATA_SETTINGS, 'force', 'json'],
   example: 'proxylist restore proxylist-2026-11-20.tar --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
-  async run({ settings: { data, force, json }, args: [file = ''], clock, signal }) {
+  async run({ settings, args: [file = ''], clock, signal }) {
+    const { data, database: url, databaseTimeout: timeoutMs, force, json } = settings
     if (file === STDIN && isatty(0)) {
       throw new CommandError('- reads the archive from stdin, which is a terminal; use < FILE', 2)
     }
+    if (url !== undefined && force) {
+      throw new CommandError(
+        '--force replaces the data of a data directory; a database has to be empty',
+        2,
+      )
+    }
+    if (url === undefined) requireOwnData(data)
     const { name, bytes, size } = toSource(file)
-    const progress = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
-    const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
+    const bar = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
+    const progress = (count: number): void => bar.update(count)
     try {
-      const restored = await restore({ ...order, progress: count => progress.update(count) })
-      progress.clear()
+      if (url !== undefined) {
+        const order = { url, timeoutMs, clock, signal, progress() {} }
+        const restored = await restoreDatabase(order, { file: name, bytes, onRead: progress })
+        bar.clear()
+        const { shown, ...contents } = restored
+        if (json) return await printJson({ file: name, database: shown, ...contents })
+        return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
+      }
+      const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
+      const restored = await restore({ ...order, progress })
+      bar.clear()
       if (json) return await printJson({ file: name, data, ...restored })
       say(`${data}: restored ${describeContents(restored)} from ${name}`)
       if (restored.previous !== null) say(describePrevious(restored.previous, data))
     } finally {
-      progress.clear()
+      bar.clear()
     }
   },
 })

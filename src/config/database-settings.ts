@@ -2,6 +2,8 @@
  * Owns the settings of a shared database (contract I), a part of the table in `settings.ts`. Their
  * values hold a password: nothing that is said of a wrong one repeats it.
  */
+import { accessSync, constants } from 'node:fs'
+import { reasonOf } from '../lib/errors.ts'
 import { MINUTE_MS, parseDurationWithin } from '../lib/time.ts'
 import { Expected } from './parsers.ts'
 import { optional, setting } from './setting.ts'
@@ -14,6 +16,8 @@ const TLS_MODES: readonly string[] = [
   ...['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
 ]
 
+const TLS_FILES: readonly string[] = ['sslrootcert', 'sslcert', 'sslkey']
+
 /** Whether a part of a URL that should have been percent-encoded is taken for another one. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
@@ -25,10 +29,26 @@ function isMisread(given: string, { pathname, search, hash }: URL): boolean {
 }
 
 /**
- * The URL of a PostgreSQL database, with a host and the name of a database. In one that is misread, the
+ * A URL of several hosts, `postgres://user@a:5432,b:5432/name`, with each of them alone, in their order;
+ * one with a single host stays as it is.
+ */
+export function eachHost(url: string): string[] {
+  const [, start = '', hosts = '', rest = ''] =
+    /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
+  return hosts.includes(',') ? hosts.split(',').map(host => start + host + rest) : [url]
+}
+
+/**
+ * The URL of a PostgreSQL database, with hosts and the name of a database. In one that is misread, the
  * rest of a password would be a host or a name, which are shown.
  */
 export function readDatabase(given: string): string {
+  for (const each of eachHost(given)) requireDatabase(each)
+  return given
+}
+
+/** @throws Expected unless the URL has one host and the name of a database. */
+function requireDatabase(given: string): void {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null || !PROTOCOLS.includes(url.protocol)) throw new Expected(WHAT)
   const hasHost = (url.hostname !== '' && url.port !== '0') || url.searchParams.has('path')
@@ -37,7 +57,16 @@ export function readDatabase(given: string): string {
   if (mode !== null && !TLS_MODES.includes(mode)) {
     throw new Expected(`a URL whose sslmode is one of ${TLS_MODES.join(', ')}`)
   }
-  return given
+  for (const name of TLS_FILES) requireFile(name, url.searchParams.get(name))
+}
+
+/** @throws Expected when a file that the URL names cannot be read. */
+function requireFile(name: string, path: string | null): void {
+  try {
+    if (path !== null) accessSync(path, constants.R_OK)
+  } catch (error) {
+    throw new Expected(`a URL whose ${name} is a file that can be read (${reasonOf(error)})`)
+  }
 }
 
 /** How long is waited for the database, in milliseconds: 100 ms to 10 minutes. */

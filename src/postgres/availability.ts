@@ -30,8 +30,26 @@ export function deadline(ms: number | null, reason: () => Error, onPassed = (): 
 
 export type Availability = ReturnType<typeof createAvailability>
 
-/** `open` makes a client for an attempt; `shown` is the name of the database. */
-export function createAvailability(open: () => SQL, shown: string) {
+/** The hosts of a database, of which one is used. */
+function createHosts(urls: readonly string[]) {
+  let at = 0
+  return {
+    count: urls.length,
+    current: (): string => urls[at] ?? '',
+    /** Turns to the next one, if `url` is still the one in use. */
+    turnFrom(url: string): void {
+      if (urls[at] === url) at = (at + 1) % urls.length
+    },
+  }
+}
+
+/** `open` makes a client for an attempt, with the URL of a host; `shown` is the name of the database. */
+export function createAvailability(
+  urls: readonly string[],
+  open: (url: string) => SQL,
+  shown: string,
+) {
+  const hosts = createHosts(urls)
   let away: string | null = null
   let timer: ReturnType<typeof setTimeout> | undefined
 
@@ -41,14 +59,16 @@ export function createAvailability(open: () => SQL, shown: string) {
   }
 
   async function probe(): Promise<void> {
-    const sql = open()
+    const host = hosts.current()
+    const sql = open(host)
     const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
     try {
       await Promise.race([sql.unsafe('select 1'), passed])
       timer = undefined
       away = null
     } catch (failure) {
-      away = reasonOf(failure)
+      if (hosts.count === 1) away = reasonOf(failure) // of several hosts, the reason of the first stays
+      hosts.turnFrom(host)
       if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
     } finally {
       stop()
@@ -57,6 +77,8 @@ export function createAvailability(open: () => SQL, shown: string) {
   }
 
   return {
+    hosts,
+
     /** @throws StoreError while the database is away. */
     require(): void {
       if (away !== null) throw new StoreError(`the database ${shown} cannot be used: ${away}`)

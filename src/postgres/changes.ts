@@ -23,7 +23,7 @@ type Standing = {
 }
 
 /** Where list and keys stand. A list that nothing was imported into has no mark. */
-async function versions(query: Query): Promise<{ list: Version; keys: Version }> {
+export async function versions(query: Query): Promise<{ list: Version; keys: Version }> {
   const [row] = await query<Standing>(
     `select i.id::text as database,
        i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",

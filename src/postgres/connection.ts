@@ -3,6 +3,7 @@
  * the database does not answer. Every failure of the database becomes a `StoreError`.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../config/database-settings.ts'
 import { StoreError } from '../lib/errors.ts'
 import { type Availability, createAvailability, deadline, discard } from './availability.ts'
 import {
@@ -36,11 +37,14 @@ export type ConnectionOptions = {
   session?: { readonly [setting: string]: string | number }
 }
 
-/** Host, port and name of the database of a URL: what may be shown of it. */
+/** Hosts, ports and name of the database of a URL: what may be shown of it. */
 export function shownDatabase(url: string): string {
-  const { hostname, port, pathname, searchParams } = new URL(url)
-  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
-  return `${host}${port === '' ? '' : `:${port}`}${pathname}`
+  const hosts = eachHost(url).map(each => {
+    const { hostname, port, searchParams } = new URL(each)
+    const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
+    return port === '' ? host : `${host}:${port}`
+  })
+  return hosts.join() + new URL(eachHost(url)[0] ?? '').pathname
 }
 
 /**
@@ -49,21 +53,29 @@ export function shownDatabase(url: string): string {
  */
 const STATEMENT_SHARE = 0.9
 
-/** Settings of each connection: commits are durable, and a client that is gone leaves no lock. */
+/**
+ * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
+ * refuses a connection that wants to write (`transaction_read_only`).
+ */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
   synchronous_commit: 'on',
   statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
+  // The locks of a machine that lost its power end after 25 s.
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 5,
+  tcp_keepalives_count: 3,
+  transaction_read_only: 'off',
   ...session,
 })
 
 const CONNECT_SECONDS_MAX = 2
 
-const openSql = (options: ConnectionOptions): SQL =>
+const openSql = (url: string, options: ConnectionOptions): SQL =>
   new SQL({
-    url: options.url,
+    url,
     max: 1,
     connectionTimeout: Math.min(
       CONNECT_SECONDS_MAX,
@@ -76,7 +88,52 @@ export type Connection = ReturnType<typeof openConnection>
 
 /** The availability of a database, for connections that are to share it. */
 export const availabilityOf = (options: ConnectionOptions): Availability =>
-  createAvailability(() => openSql(options), shownDatabase(options.url))
+  createAvailability(
+    eachHost(options.url),
+    url => openSql(url, options),
+    shownDatabase(options.url),
+  )
+
+/**
+ * The client of a connection: another one after it was lost, which connects when it is used, to the host
+ * in use then.
+ */
+function createClient(options: ConnectionOptions, { hosts, leave }: Availability) {
+  let host = hosts.current()
+  let sql = openSql(host, options)
+  let isClosed = false
+
+  function renew(lost: SQL): void {
+    if (sql !== lost || isClosed) return
+    discard(lost)
+    host = hosts.current()
+    sql = openSql(host, options)
+  }
+
+  return {
+    current: (): SQL => sql,
+    isClosed: (): boolean => isClosed,
+    renew,
+
+    /** Replaces a client that was lost, and has everybody wait for no host. */
+    leave(lost: SQL, reason: string): void {
+      if (sql === lost && !isClosed) leave(reason)
+      renew(lost)
+    },
+
+    /** The client of the next host in place of one that cannot be used. */
+    turnFrom(lost: SQL): SQL {
+      if (sql === lost) hosts.turnFrom(host)
+      renew(lost)
+      return sql
+    },
+
+    async close(): Promise<void> {
+      isClosed = true
+      await sql.close({ timeout: 0 })
+    },
+  }
+}
 
 /**
  * A connection, opened when it is first used, and again after it was lost. Statements are sent one
@@ -88,23 +145,11 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   const availability = shared ?? availabilityOf(options)
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  let sql = openSql(options)
-  let isClosed = false
-
-  /**
-   * Replaces a client that was lost; the new one connects when it is used. `away`: why nobody is to wait
-   * for this database now.
-   */
-  function lose(lost: SQL, away: string | null = null): void {
-    if (sql !== lost || isClosed) return
-    if (away !== null) availability.leave(away)
-    discard(lost)
-    sql = openSql(options)
-  }
+  const client = createClient(options, availability)
 
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
   function timeLeft(waitedMs: number): number | null {
-    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
+    if (client.isClosed()) throw new StoreError(`the connection to ${shown} is closed`)
     if (timeoutMs === null) return null
     availability.require()
     if (waitedMs < timeoutMs) return timeoutMs - waitedMs
@@ -113,17 +158,28 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const asked = sql
+    let asked = client.current()
+    /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
+    async function attempt(): Promise<T> {
+      for (let others = availability.hosts.count - 1; ; others -= 1) {
+        try {
+          return await work(asked)
+        } catch (failure) {
+          if (others <= 0 || !isNotOpened(failure)) throw failure
+          asked = client.turnFrom(asked)
+        }
+      }
+    }
     const { passed, stop } = deadline(
       timeLeft(waitedMs),
       () => new UnknownOutcome(`the database ${shown} does not answer`),
-      () => lose(asked, 'it does not answer'),
+      () => client.leave(asked, 'it does not answer'),
     )
     try {
-      return await Promise.race([work(asked), passed])
+      return await Promise.race([attempt(), passed])
     } catch (failure) {
-      if (timeoutMs !== null && isNotOpened(failure)) lose(asked, reasonOf(failure))
-      else if (isConnectionFailure(failure)) lose(asked)
+      if (timeoutMs !== null && isNotOpened(failure)) client.leave(asked, reasonOf(failure))
+      else if (isConnectionFailure(failure)) client.renew(asked)
       throw toStoreError(failure, shown)
     } finally {
       stop()
@@ -152,9 +208,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
     async close(): Promise<void> {
-      isClosed = true
       if (shared === undefined) availability.close()
-      await sql.close({ timeout: 0 })
+      await client.close()
     },
   }
 }

@@ -11,14 +11,21 @@ import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
  */
 export class UnknownOutcome extends StoreError {}
 
+const READ_ONLY = 'it is read-only: a standby, or it was set so'
+
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
-  '25006': 'it is read-only: a standby, or it was set so',
+  '0A000': 'it is a standby, or does not support what PostgreSQL does',
+  '25001': READ_ONLY,
+  '25006': READ_ONLY,
+  '08P01': 'something in between refuses the settings of the connection, such as a pooler',
+  '28000': 'it lets this user in neither from here nor like this (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3D000': 'there is no database of this name',
   '40001': 'it could not decide between transactions that met',
   '40P01': 'it ended a deadlock',
+  '42704': 'it does not know a setting that the URL has',
   '42501': 'this role lacks a right that is needed',
   '53': 'it lacks a resource: connections, memory or disk',
   '55P03': 'a lock was not free in time',
@@ -30,26 +37,45 @@ const STATES: { readonly [state: string]: string } = {
 export const stateOf = (thrown: unknown): string =>
   thrown instanceof SQL.PostgresError ? (thrown.errno ?? '') : ''
 
-/** Whether a failure is one of the database or of the connection to it, not of our own code. */
-export const isDatabaseFailure = (thrown: unknown): boolean =>
-  thrown instanceof SQL.SQLError || codeOf(thrown).startsWith('ERR_POSTGRES')
+const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootcert'
 
-const CLIENT_CODES: { readonly [code: string]: string } = {
-  ERR_POSTGRES_CONNECTION_REFUSED: 'nothing listens there',
-  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
+/** What a code of the client means where no connection could be opened: nothing was sent. */
+const OPENING: { readonly [code: string]: string } = {
+  ERR_POSTGRES_CONNECTION_REFUSED: 'nothing listens there, or nothing has this name',
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
+  ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
+  ERR_POSTGRES_TLS_UPGRADE_FAILED: 'TLS with it failed',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'its certificate is for another host name',
+  CERT_HAS_EXPIRED: 'its certificate has expired',
+  CERT_NOT_YET_VALID: 'its certificate is not valid yet',
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_AUTHORITY,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT: UNKNOWN_AUTHORITY,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_AUTHORITY,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
+  ERR_BORINGSSL: 'a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey',
 }
 
-/** Failures to open a connection: nothing was sent. */
-const NOT_OPENED: readonly string[] = [
-  ...['ERR_POSTGRES_CONNECTION_REFUSED', 'ERR_POSTGRES_CONNECTION_TIMEOUT'],
-  ...['53300', '57P03', '3D000'],
-]
+/** The same of any connection. */
+const CLIENT_CODES: { readonly [code: string]: string } = {
+  ...OPENING,
+  ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',
+}
+
+/** Whether a failure is one of the database or of the connection to it, not of our own code. */
+export const isDatabaseFailure = (thrown: unknown): boolean =>
+  thrown instanceof SQL.SQLError ||
+  codeOf(thrown).startsWith('ERR_POSTGRES') ||
+  codeOf(thrown) in CLIENT_CODES
+
+/** States of failures to open a connection: 0A000 and 25001 are those of a standby, see `sessionOf`. */
+const NOT_OPENED: readonly string[] = ['0A000', '25001', '3D000', '53300', '57P03']
 
 /** Whether a failure is that of opening a connection, so that the next attempt would fail likewise. */
 export const isNotOpened = (thrown: unknown): boolean => {
   const state = stateOf(thrown)
-  return NOT_OPENED.includes(state === '' ? codeOf(thrown) : state) || state.startsWith('28')
+  if (state === '') return codeOf(thrown) in OPENING
+  return NOT_OPENED.includes(state) || state.startsWith('28')
 }
 
 /**
@@ -86,3 +112,7 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
   return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
 }
+
+/** Whether a store failed because the role lacks a right. */
+export const lacksRight = (failure: unknown): boolean =>
+  failure instanceof StoreError && stateOf(failure.cause) === '42501'

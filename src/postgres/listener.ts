@@ -3,6 +3,7 @@
  * save time; nothing depends on each of them arriving.
  */
 import { SQL } from 'bun'
+import { eachHost } from '../config/database-settings.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
@@ -18,6 +19,8 @@ export function createListener(
   onMessage: (message: string) => void,
   onListening: () => void,
 ) {
+  const urls = eachHost(url)
+  let at = 0 // of the host that is used
   let sql: SQL | null = null
 
   function end(): void {
@@ -32,11 +35,13 @@ export function createListener(
       if (sql !== null) return
       const isCurrent = (): boolean => sql === opened
       const endThis = (): void => {
-        if (isCurrent()) end() // the next call tries again
+        if (!isCurrent()) return
+        at = (at + 1) % urls.length
+        end() // the next call tries again, with the next host
       }
       const opened: SQL = new SQL({
-        ...{ url, max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: { application_name: 'proxylist' },
+        ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
+        connection: { application_name: 'proxylist', transaction_read_only: 'off' }, // no standby
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

@@ -5,6 +5,7 @@
 import { CommandError } from '../lib/errors.ts'
 import { seedPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
+import { lacksRight } from './errors.ts'
 import keys1 from './schema/1-keys.sql' with { type: 'text' }
 import list1 from './schema/1-list.sql' with { type: 'text' }
 import nodes1 from './schema/1-nodes.sql' with { type: 'text' }
@@ -13,8 +14,11 @@ import usage1 from './schema/1-usage.sql' with { type: 'text' }
 /** The scripts that lead to each version of the schema. Released ones do not change. */
 const SCHEMA: readonly (readonly string[])[] = [[keys1, usage1, list1, nodes1]]
 
+/** The version of the schema that this program uses. */
+export const SCHEMA_VERSION = SCHEMA.length
+
 /** The oldest server that the statements work on (contract I). */
-const SERVER_VERSION_MIN = 140_000
+export const SERVER_VERSION_MIN = 140_000
 
 /** Advisory locks of this program: the first of their two numbers is that of `PRXL`. */
 export const LOCK_CLASS = 0x5052584c
@@ -23,7 +27,7 @@ export const LOCKS = { migrate: 1, jobs: 2, list: 3 } as const
 export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
 /** Where the schema stands: `null` when there is none. */
-async function versionOf(query: Query): Promise<number | null> {
+export async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
   const [found] = await query<{ there: boolean }>(
     `select exists (select from pg_catalog.pg_tables
@@ -78,12 +82,19 @@ export async function installationOf({ query }: Connection): Promise<string> {
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   await requireUsable(query, shown)
   if ((await versionOf(query)) === SCHEMA.length) return
-  await transaction(async tx => {
+  const changed = transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
     if (version > SCHEMA.length) throw newer(version, shown)
     for (const script of SCHEMA.slice(version).flat()) await tx(script)
     if (version === 0) await seedPlans(tx)
     await tx('update proxylist.installation set version = $1', [SCHEMA.length])
+  })
+  await changed.catch((failure: unknown) => {
+    if (!lacksRight(failure)) throw failure
+    throw new CommandError(
+      `this role may not make or upgrade the schema of ${shown}: run a command that changes ` +
+        'something, such as plans set standard, once with the URL of the owner',
+    )
   })
 }

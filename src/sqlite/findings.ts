@@ -3,7 +3,7 @@
  * here creates or changes a file.
  */
 import type { Subject } from '../access/rate-limit.ts'
-import { RESTORE_PART } from './backup/restore.ts'
+import { RESTORE_PART } from './backup/place.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
 import { checkRegistry } from './integrity/check.ts'
 import { checkInWorker } from './integrity/check-in-worker.ts'

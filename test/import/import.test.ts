@@ -9,9 +9,17 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Format } from '../../src/import/formats/formats.ts'
 import { HEAD_LENGTH } from '../../src/import/formats/head.ts'
+import { importSources } from '../../src/import/import.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
-import { ANONS, cityIn, type Proxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
+import {
+  ANONS,
+  cityIn,
+  type IncomingProxy,
+  type Proxy,
+  SERVICES,
+  TYPES,
+} from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
 import { createRenderer } from '../support/render.ts'
@@ -499,4 +507,28 @@ test('a signal ends the reading of a file, whose chunks are all there at once', 
   const reading = imported([sourceOf('a.txt', rows, 65_536)], { signal: controller.signal })
   expect(reading).rejects.toThrow('interrupted')
   await reading.catch(() => {})
+})
+
+test.each([
+  ['a file', (text: string) => text],
+  ['a compressed file', (text: string) => Bun.gzipSync(text)],
+])('the rows of %s that wait to be stored stay few', async (_, toData) => {
+  const rows = Array.from({ length: 60_000 }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80`)
+  const added: IncomingProxy[] = []
+  let stored = 0
+  let most = 0
+  const { read } = await importSources(
+    [sourceOf('a.txt', toData(rows.join('\n')))],
+    {
+      ...{ format: 'auto', defaults: DEFAULTS, strict: true },
+      async drained() {
+        most = Math.max(most, added.length - stored)
+        stored = added.length
+      },
+    },
+    proxy => added.push(proxy),
+    { progress() {}, rejected() {}, ignored() {} },
+  )
+  expect(read).toBe(rows.length)
+  expect(most).toBeWithin(1, rows.length / 5)
 })

@@ -14,7 +14,7 @@ export type Outcome<T> = { result: T; isChanged: boolean }
 export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
 
 /** Takes the next number, and with it the lock that makes changes one after the other. */
-async function nextVersion(query: Query): Promise<number> {
+export async function nextVersion(query: Query): Promise<number> {
   const [row] = await query<{ version: number }>(
     `update proxylist.installation set keys_version = keys_version + 1
      returning keys_version::float8 as version`,
@@ -23,7 +23,7 @@ async function nextVersion(query: Query): Promise<number> {
 }
 
 /** Marks a version, and announces it. */
-async function finish(query: Query, version: number): Promise<void> {
+export async function markVersion(query: Query, version: number): Promise<void> {
   await query(
     `with made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
      select pg_notify('proxylist', 'keys')`,
@@ -49,7 +49,7 @@ export const createChange =
         const version = await nextVersion(query)
         const { result, isChanged } = await work(query, version)
         if (!isChanged) throw new Unchanged(result)
-        await finish(query, version)
+        await markVersion(query, version)
         return result
       })
     } catch (error) {

@@ -27,8 +27,11 @@ const RETRY_MS = 50
 /** Characters of rows that are sent at a time: some ten thousand rows. */
 const CHUNK_LENGTH = 1024 * 1024
 
-/** For sorts and hashes of a merge: a million rows are merged without temporary files. */
-const WORK_MEM_KIB = 65_536
+/**
+ * For a merge: a million rows are hashed in memory, and some thousand are looked up in a list that is in
+ * memory, which takes half the time that reading all of it takes.
+ */
+const MERGE_SETTINGS = 'set local work_mem = 65536; set local random_page_cost = 1.1'
 
 /** The names of cities in the order in which rows first have them; the first one is unknown. */
 function createNames() {
@@ -124,7 +127,7 @@ type MergeParts = {
 /** Merges the rows that were copied, in one transaction. */
 async function merge({ run }: Session, { mode, latest, names, approve }: MergeParts) {
   const isReplace = mode === 'replace'
-  await run(`begin; set local work_mem = ${WORK_MEM_KIB}`)
+  await run(`begin; ${MERGE_SETTINGS}`)
   const before = await lockList(run)
   const version = before.version + 1
   const sql = mergeSql({ mode, latest, version })

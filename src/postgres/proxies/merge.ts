@@ -65,8 +65,10 @@ export type MergeOrder = {
 /** Resolves the cities of the rows: `$1` are their default names, `$2` their English ones. */
 const citiesOf = ({ version }: MergeOrder): string => `
   create temporary table incoming_cities on commit drop as
-  select position, name, name_en, proxylist.city_id(name, name_en, ${version}) as id
-    from unnest($1::text[], $2::text[]) with ordinality as given (name, name_en, position)`
+  select position, name, name_en,
+      coalesce(c.id, proxylist.city_id(name, name_en, ${version})) as id
+    from unnest($1::text[], $2::text[]) with ordinality as given (name, name_en, position)
+    left join proxylist.cities c using (name, name_en)`
 
 /** The rows of the import with their cities, those with an address of their own or the others. */
 const incoming = (isRepeated: boolean): string => `

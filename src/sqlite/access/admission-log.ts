@@ -215,12 +215,11 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     /** What of the use of a key is not in table `days`. */
     useOf: (id: string): Unmoved | null => content.history.read(id),
     unmoved: (day: number, keysMax: number): Over => content.history.before(day, keysMax),
-
-    /** Reads what is read only when it is needed. @throws StoreError when it is damaged. */
+    /** The use of all keys that is not in table `days`. @throws StoreError when it is damaged. */
     readHistory: content.history.readAll,
-
+    /** All that have used anything, by chunk. */
+    subjects: content.subjects.all,
     countUsed: (day: number): number => content.subjects.countUsed(day),
-
     /** Subjects with an admission that lies after `timeMs`. */
     after: (timeMs: number): Subject[] => content.subjects.after(timeMs),
 

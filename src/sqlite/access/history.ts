@@ -243,9 +243,13 @@ export function createHistory(
     save: (index: number): string => saveKeys(chunks.read(index).keys.values()),
     load: chunks.load,
 
-    /** Reads all chunks. @throws what `onDamage` throws. */
-    readAll(): void {
-      for (let index = 0; index < count; index += 1) chunks.read(index)
+    /** All keys, from all chunks. @throws what `onDamage` throws. */
+    readAll(): Unmoved[] {
+      const all: Unmoved[] = []
+      for (let index = 0; index < count; index += 1) {
+        for (const known of chunks.read(index).keys.values()) all.push(toUnmoved(known))
+      }
+      return all
     },
 
     clear(): void {

@@ -80,7 +80,7 @@ export type Known = Subject &
     hourMs: number
   }
 
-function toSaved({ kind, id, admissions, requests, latestMs }: Known): Saved {
+function toSaved({ kind, id, admissions, requests, latestMs }: Subject & Usage): Saved {
   const saved = [kind, id, requests, toGaps(admissions)] as const
   return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
 }
@@ -89,6 +89,10 @@ function fromSaved([, , requests, gaps, latest]: Saved): Usage {
   const latestMs = latest ?? admissions.at(-1) ?? 0
   return { admissions, day: utcDay(latestMs), requests, latestMs }
 }
+
+/** The text of a chunk that holds these subjects. */
+export const saveSubjects = (subjects: readonly (Subject & Usage)[]): string =>
+  JSON.stringify(subjects.map(toSaved))
 
 /** The chunk of a subject (FNV-1a). Files depend on it: another hash needs a migration. */
 export function chunkOf(id: string, chunks: number): number {
@@ -143,6 +147,7 @@ function createIndex(chunks: number) {
   return {
     byId,
     inChunk: (chunk: number): readonly Known[] => byChunk[chunk] ?? [],
+    all: (): readonly (readonly Known[])[] => byChunk,
 
     add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
       const { admissions, day, requests, latestMs } = usage
@@ -180,7 +185,7 @@ function createIndex(chunks: number) {
 
 /** The usage of subjects in so many chunks; none at first. */
 export function createSubjects(chunks: number) {
-  const { byId, inChunk, add, keep, clear } = createIndex(chunks)
+  const { byId, inChunk, all, add, keep, clear } = createIndex(chunks)
 
   return {
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id) ?? null,
@@ -220,7 +225,7 @@ export function createSubjects(chunks: number) {
       Object.values(byId).flatMap(known => after(known, timeMs)),
 
     /** The text of a chunk, and adding what such a text holds. */
-    save: (chunk: number): string => JSON.stringify(inChunk(chunk).map(toSaved)),
+    save: (chunk: number): string => saveSubjects(inChunk(chunk)),
     load(chunk: number, text: string): void {
       for (const saved of JSON.parse(text) as Saved[]) {
         add(saved[0], saved[1], chunk, fromSaved(saved))
@@ -231,6 +236,7 @@ export function createSubjects(chunks: number) {
     key: (id: string): Known | null => byId.key.get(id) ?? null,
 
     inChunk,
+    all,
 
     /** Forgets old subjects of a chunk; returns those. */
     forget(chunk: number, timeMs: number, keepMs: KeepMs): readonly Known[] {

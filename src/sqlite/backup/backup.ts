@@ -18,16 +18,14 @@ import {
 } from '../data-directory.ts'
 import { FEEDS_FILE } from '../feeds/store.ts'
 import { type Copy, copyDatabases, sizeOf } from './copy.ts'
-import type { Counts } from './counts.ts'
+import { type Counts, NO_COUNTS } from './counts.ts'
 import { inScratch } from './scratch.ts'
 import { type TarEntry, type WriteChunk, writeTar } from './tar.ts'
 
 /** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
 export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
 
-export type BackupOptions = {
-  /** The data directory. */
-  dir: string
+export type ArchiveOptions = {
   to: BackupTarget
   nowMs: number
   /** Ends the backup early; no file is left behind. */
@@ -35,6 +33,9 @@ export type BackupOptions = {
   /** Called with the share that is done, from 0 to 1. */
   progress: (share: number) => void
 }
+
+/** `dir` is the data directory. */
+export type BackupOptions = ArchiveOptions & { dir: string }
 
 /**
  * What was written: the files of the data directory, and the size of the archive in bytes. `leavesOut`:
@@ -52,50 +53,75 @@ export const PARTS = [
  * The sentence about a database that is not beside the other one. Nothing shows whether it was lost or
  * never created, and a backup without the keys must not take the place of the last one that has them.
  */
-const incomplete = (file: string, origin: string): string =>
-  `${file} is missing, so nothing was backed up: restore a backup, or, if there never was one, ${origin}`
+const incomplete = (file: string, done: string, origin: string): string =>
+  `${file} is missing, so nothing was ${done}: restore a backup, or, if there never was one, ${origin}`
+
+const DONE = { 'back up': 'backed up', move: 'moved' } as const
+
+/** @throws CommandError when there is no data, or one of its files is missing. */
+export function requireParts(dir: string, what: keyof typeof DONE): void {
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
+  const missing = PARTS.map(({ name }) => name).filter(name => !existsSync(join(dir, name)))
+  if (missing.length === PARTS.length) {
+    throw new CommandError(`there is nothing to ${what} in ${dir}`)
+  }
+  const [lost] = missing
+  if (lost !== undefined)
+    throw new CommandError(incomplete(join(dir, lost), DONE[what], ORIGINS[lost]))
+}
 
 /**
  * @throws CommandError when there is no data, one of its files is missing, or the archive exists or
  *   cannot be written.
  */
 export async function backUp(options: BackupOptions): Promise<Backup> {
-  const { dir, to } = options
-  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
-  const names = PARTS.map(({ name }) => name)
-  const missing = names.filter(name => !existsSync(join(dir, name)))
-  if (missing.length === names.length) {
-    throw new CommandError(`there is nothing to back up in ${dir}`)
-  }
-  const [lost] = missing
-  if (lost !== undefined) throw new CommandError(incomplete(join(dir, lost), ORIGINS[lost]))
-  const { counts, bytes } =
-    to.kind === 'file'
-      ? await writeFile(to.file, options)
-      : await inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
-          writeArchive(scratch, to.write, options),
-        )
+  const { dir } = options
+  requireParts(dir, 'back up')
+  const { counts, bytes } = await archive(copyDirectory(options), options)
   // With it, a restored list could look like what a feed brought after the list was copied.
   const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
-  return { files: names, leavesOut, bytes, keys: 0, plans: 0, proxies: 0, ...counts }
+  return { files: PARTS.map(({ name }) => name), leavesOut, bytes, ...NO_COUNTS, ...counts }
 }
+
+/** Makes copies of all databases in a folder; `progress` is called with the share that is done. */
+export type MakeCopies = (
+  scratch: string,
+  progress: (share: number) => void,
+) => Promise<{ counts: Partial<Counts>; copies: readonly Pick<Copy, 'file' | 'to'>[] }>
 
 type Archive = { counts: Partial<Counts>; bytes: number }
 
+/**
+ * Writes an archive of copies that are made for it.
+ * @throws CommandError when it exists or cannot be written.
+ */
+export const archive = (make: MakeCopies, options: ArchiveOptions): Promise<Archive> => {
+  const { to } = options
+  return to.kind === 'file'
+    ? writeFile(to.file, make, options)
+    : inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
+        writeArchive(scratch, make, to.write, options),
+      )
+}
+
 /** Writes the archive next to `file`, and renames it when it is complete. */
-async function writeFile(file: string, options: BackupOptions): Promise<Archive> {
+async function writeFile(
+  file: string,
+  make: MakeCopies,
+  options: ArchiveOptions,
+): Promise<Archive> {
   refuseExisting(file)
   try {
     return await inScratch(file, async scratch => {
       const path = join(scratch, 'archive')
       const out = await open(path, 'wx', 0o600)
       try {
-        const archive = await writeArchive(scratch, out.writeFile.bind(out), options)
+        const written = await writeArchive(scratch, make, out.writeFile.bind(out), options)
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
         syncDirectory(dirname(file))
-        return archive
+        return written
       } finally {
         await out.close()
       }
@@ -106,18 +132,26 @@ async function writeFile(file: string, options: BackupOptions): Promise<Archive>
   }
 }
 
-/** Copies the databases into `scratch`, then packs the copies: each is half of the progress. */
+/** Copies the databases of a directory, each as of one moment. */
+const copyDirectory =
+  ({ dir, signal }: BackupOptions): MakeCopies =>
+  async (scratch, progress) => {
+    const copies = PARTS.map(({ name, holds }) => ({
+      holds,
+      file: join(dir, name),
+      to: join(scratch, name),
+    }))
+    return { counts: await copyDatabases(copies, signal, progress), copies }
+  }
+
+/** Has the copies made in `scratch`, then packs them: each is half of the progress. */
 async function writeArchive(
   scratch: string,
+  make: MakeCopies,
   write: WriteChunk,
-  { dir, nowMs, signal, progress }: BackupOptions,
+  { nowMs, signal, progress }: ArchiveOptions,
 ): Promise<Archive> {
-  const copies = PARTS.map(({ name, holds }) => ({
-    holds,
-    file: join(dir, name),
-    to: join(scratch, name),
-  }))
-  const counts = await copyDatabases(copies, signal, share => progress(share / 2)).catch(error => {
+  const { counts, copies } = await make(scratch, share => progress(share / 2)).catch(error => {
     if (!(error instanceof CommandError)) throw error
     // The path of a copy says nothing to the operator.
     const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
@@ -134,7 +168,7 @@ async function writeArchive(
 }
 
 /** A copy under the name of its original, and with the same owner. */
-function toEntry({ file, to }: Copy): TarEntry {
+function toEntry({ file, to }: Pick<Copy, 'file' | 'to'>): TarEntry {
   const { uid, gid } = statSync(file)
   return { file: to, name: basename(file), mode: 0o600, uid, gid }
 }

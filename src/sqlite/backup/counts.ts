@@ -5,6 +5,8 @@ import type { ServerHolds } from '../migrate.ts'
 /** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
+export const NO_COUNTS: Counts = { keys: 0, plans: 0, proxies: 0 }
+
 /** The tables of each database whose rows are counted. */
 const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
 

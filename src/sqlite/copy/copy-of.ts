@@ -86,3 +86,23 @@ export function requireCopies(dir: string): void {
       'proxylist move, or give another --data',
   )
 }
+
+/**
+ * @throws CommandError when a directory holds anything but copies of the database with this id, of any
+ *   database when it is `null`.
+ */
+export function requireCopiesOf(dir: string, database: string | null): void {
+  for (const name of DATA_FILES) {
+    const found = readFile(dir, name)
+    if (found === null ? !existsSync(join(dir, name)) : isOf(found, database)) continue
+    throw new CommandError(
+      isCopy(found)
+        ? `${join(dir, name)} is a copy of another database: give another --data`
+        : `${join(dir, name)} is data of its own, which would be lost: give another --data, or ` +
+            'move it away',
+    )
+  }
+}
+
+const isOf = (found: Version | 'own', database: string | null): boolean =>
+  found !== 'own' && (database === null || found.database === database)

@@ -21,6 +21,7 @@ const FEEDS_SCHEMA = [feeds]
 const CLAIM_MS = HOUR_MS
 
 type StateRow = {
+  id: string
   source: string
   last_success_at: number | null
   rows: number | null
@@ -62,6 +63,9 @@ function createFeedStore(db: Database) {
     'update feeds set claimed_by = ?, claimed_until = ? where id = ?',
   )
 
+  const rows = (): StateRow[] =>
+    db.prepare<StateRow, []>('select * from feeds order by source, id').all()
+
   function isClaimed(id: string, nowMs: number): boolean {
     const { claimed_by: pid, claimed_until: until } = claimOf.get(id) ?? {}
     if (pid === undefined || pid === null || until === undefined) return false
@@ -75,8 +79,9 @@ function createFeedStore(db: Database) {
       const row = find.get(id)
       return row === null ? null : toState(row)
     },
-    list: (): FeedState[] =>
-      db.prepare<StateRow, []>('select * from feeds order by source, id').all().map(toState),
+    list: (): FeedState[] => rows().map(toState),
+    /** All states with their ids, to be moved to another store. */
+    dump: () => rows().map(row => ({ id: row.id, ...toState(row) })),
     claim: ({ id, shown }, nowMs): boolean =>
       db
         .transaction(() => {
@@ -106,7 +111,7 @@ function createFeedStore(db: Database) {
           for (const { id, shown } of kept) insert.run(id, shown, nowMs)
         })
         .immediate(),
-  } satisfies FeedStore
+  } satisfies FeedStore & { [method: string]: unknown }
 }
 
 function openFile(file: string, mode: OpenMode): Database {

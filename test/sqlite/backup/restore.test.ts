@@ -17,7 +17,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { completeRestore, restore } from '../../../src/sqlite/backup/restore.ts'
+import { completeRestore } from '../../../src/sqlite/backup/place.ts'
+import { restore } from '../../../src/sqlite/backup/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ask } from '../../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'

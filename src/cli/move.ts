@@ -1,0 +1,68 @@
+/**
+ * Owns `move`: all that an installation holds goes from a data directory into a database that machines
+ * share, or back.
+ */
+import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
+import { describeCounts } from '../transfer/contents.ts'
+import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
+import { createProgress } from './progress.ts'
+
+/** What is moved, for the operator, whether or not there is any. */
+const SAID: readonly string[] = ['keys', 'plans', 'usage', 'proxies']
+
+export const moveCommand = command({
+  name: 'move',
+  summary:
+    'move all data into an empty PostgreSQL that machines share, or back, while nothing serves',
+  settings: [...DATA_SETTINGS, 'fromDatabase', 'json'],
+  example: 'PROXYLIST_DATABASE=postgres://… proxylist move --data /var/lib/proxylist',
+  endsAtSignal: 'by itself',
+  async run({ settings, clock, signal }) {
+    const { data: dir, database, fromDatabase, databaseTimeout: timeoutMs, json } = settings
+    const url = database ?? fromDatabase
+    if (url === undefined) {
+      throw new CommandError(
+        'name where to move: into a database with --database, or back from it with --from-database',
+        2,
+      )
+    }
+    if (database !== undefined && fromDatabase !== undefined) {
+      throw new CommandError(
+        '--database and --from-database move in opposite directions; give one, and mind ' +
+          'PROXYLIST_DATABASE',
+        2,
+      )
+    }
+    yieldToServer()
+    const progress = createProgress('moving [{bar}] {percentage}%', 1)
+    const order: MoveOptions = {
+      ...{ dir, url, timeoutMs, clock, signal },
+      progress: share => progress.update(share),
+    }
+    try {
+      const isBack = database === undefined
+      const moved = await (isBack ? moveFromDatabase(order) : moveToDatabase(order))
+      progress.clear()
+      if (json) return await printJson(toJson(moved))
+      say(describeMoved(moved))
+      say(isBack ? leftBehind(moved, dir) : goOn(moved, dir))
+    } finally {
+      progress.clear()
+    }
+  },
+})
+
+const toJson = ({ counts: { keys, plans, usage: subjects, proxies }, shown }: Moved) => ({
+  ...{ keys, plans, subjects, proxies, database: shown },
+})
+
+const describeMoved = ({ counts }: Moved): string =>
+  `moved ${describeCounts(counts, part => SAID.includes(part))}`
+
+const goOn = ({ shown }: Moved, dir: string): string =>
+  `${dir} is now a copy of ${shown}: serve with --database goes on with it`
+
+const leftBehind = ({ shown }: Moved, dir: string): string =>
+  `${dir} has all data now: serve without --database. ${shown} still holds what was moved; have ` +
+  'nothing of it there with: drop schema proxylist cascade'

@@ -1,0 +1,36 @@
+/** Owns `nodes`: the machines that serve from a shared database, with the version and lag of each. */
+import { type NodeState, openExamination } from '../app.ts'
+import { CommandError } from '../lib/errors.ts'
+import { formatInstant } from '../lib/time.ts'
+import { command, print, printJson, say, table } from './command.ts'
+
+const shownOf = ({ node, address, version, lagSeconds, seenMs }: NodeState) => ({
+  ...{ node, address, version },
+  lag_seconds: Math.round(lagSeconds * 10) / 10,
+  seen: formatInstant(seenMs),
+})
+
+export const nodesCommand = command({
+  name: 'nodes',
+  summary:
+    'show the machines that serve from the database: version of the list, lag, when last seen',
+  settings: ['database', 'databaseTimeout', 'json'],
+  example: 'proxylist nodes --json',
+  async run({ settings: { database, databaseTimeout, json }, clock }) {
+    if (database === undefined) throw new CommandError('name the database with --database', 2)
+    const examination = openExamination(database, databaseTimeout, clock)
+    try {
+      const { schema } = await examination.versions()
+      const nodes = schema === null ? [] : (await examination.nodes()).map(shownOf)
+      if (json) return await printJson(nodes)
+      if (nodes.length === 0)
+        return say(`no node has served from ${examination.shown} in the last day`)
+      const rows = nodes.map(({ node, address, version, lag_seconds, seen }) => [
+        ...[node, address, String(version), `${lag_seconds.toFixed(1)} s`, seen],
+      ])
+      await print(table(['NODE', 'ADDRESS', 'VERSION', 'LAG', 'SEEN'], rows))
+    } finally {
+      await examination.close()
+    }
+  },
+})

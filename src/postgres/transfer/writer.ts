@@ -1,0 +1,123 @@
+/**
+ * Owns writing all of a database without data, from the values that are moved from another store
+ * (`transfer/contents.ts`). Everything within one transaction of the caller.
+ */
+import { AT, ROW_COLUMNS } from '../../proxies/row.ts'
+import type { Writer } from '../../transfer/contents.ts'
+import type { Query } from '../connection.ts'
+
+type Table =
+  | 'plans'
+  | 'keys'
+  | 'old_secrets'
+  | 'usage'
+  | 'networks'
+  | 'days'
+  | 'cities'
+  | 'proxies'
+  | 'feeds'
+type Columns = { readonly [column: string]: unknown }
+
+/** Inserts rows, all with the same columns; the types of these are those of the table. */
+async function insert(query: Query, table: Table, rows: readonly Columns[]): Promise<void> {
+  const [first] = rows
+  if (first === undefined) return
+  const columns = Object.keys(first).join(', ')
+  await query(
+    `insert into proxylist.${table} (${columns}) select ${columns}
+     from json_populate_recordset(null::proxylist.${table}, $1::text::json)`,
+    [JSON.stringify(rows)],
+  )
+}
+
+const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
+
+/** What writes keys and plans, under the number of their change. */
+const keyWriter = (query: Query, version: number): Pick<Writer, 'plans' | 'keys' | 'seen'> => ({
+  plans: page =>
+    insert(
+      query,
+      'plans',
+      page.map(({ burst, ...plan }) => ({
+        ...{ ...plan, burst_requests: burst?.requests ?? null },
+        burst_seconds: burst?.seconds ?? null,
+      })),
+    ),
+  async keys(page) {
+    const keys = page.map(({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt }) => ({
+      ...{ id, hash: bytea(hash), prefix, label, plan, created_at: createdAt, version },
+      ...{ expires_at: expiresAt, revoked_at: revokedAt },
+    }))
+    await insert(query, 'keys', keys)
+    const secrets = page.flatMap(({ id, oldSecrets }) =>
+      oldSecrets.map(({ hash, expiresAt }) => ({
+        ...{ hash: bytea(hash), key_id: id, expires_at: expiresAt },
+      })),
+    )
+    await insert(query, 'old_secrets', secrets)
+  },
+  async seen(page) {
+    await query(
+      `update proxylist.keys k set last_seen = s."lastSeenMs"
+       from json_to_recordset($1::text::json) as s ("keyId" text, "lastSeenMs" bigint)
+       where k.id = s."keyId"`,
+      [JSON.stringify(page)],
+    )
+  },
+})
+
+/** The numbers of the changes that write keys and plans, and the list. */
+export type WriteVersions = { keys: number; list: number }
+
+export const createWriter = (query: Query, versions: WriteVersions): Writer => ({
+  ...keyWriter(query, versions.keys),
+  usage: page =>
+    insert(
+      query,
+      'usage',
+      page.map(({ kind, id, admissions: at, latestMs: latest, day, requests }) => ({
+        ...{ kind, id, at, latest, day, requests },
+      })),
+    ),
+  networks: page =>
+    insert(
+      query,
+      'networks',
+      page.map(({ subject: { kind, id }, set, day, networks }) => ({
+        ...{ kind, id, network_set: set, day, networks },
+      })),
+    ),
+  days: page =>
+    insert(
+      query,
+      'days',
+      page.map(({ keyId, day, requests, records, refused, hours }) => ({
+        ...{ key_id: keyId, day, requests, records, refused, hours },
+      })),
+    ),
+  cities: page =>
+    insert(
+      query,
+      'cities',
+      page.map(({ id, name, nameEn }) => ({ id, name, name_en: nameEn, version: versions.list })),
+    ),
+  proxies: page =>
+    insert(
+      query,
+      'proxies',
+      page.map(row => ({
+        ...Object.fromEntries(ROW_COLUMNS.map((column, i) => [column, row[i]])),
+        ...{ ip_out: String(row[AT.ipOut]), version: versions.list },
+      })),
+    ),
+  feeds: page =>
+    insert(
+      query,
+      'feeds',
+      page.map(({ validators, lastSuccessAt, nextTryAt, ...feed }) => ({
+        ...{ ...feed, last_success_at: lastSuccessAt, next_try_at: nextTryAt },
+        ...{ etag: validators.etag, last_modified: validators.lastModified },
+        digest: validators.digest,
+      })),
+    ),
+})

@@ -1,0 +1,177 @@
+/**
+ * Owns putting complete databases into the place of those of a data directory, all or nothing: they
+ * are made in a folder there; one rename then decides, and what is left to move is moved by this
+ * process or, if it is killed, by the next command (`completeRestore`).
+ */
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { CommandError, codeOf, systemReasonOf } from '../../lib/errors.ts'
+import { formatInstant } from '../../lib/time.ts'
+import { ACCESS_FILE, FEEDS_FILE, hasDirectory, PROXY_FILE } from '../data-directory.ts'
+import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from '../database-files.ts'
+import { syncDirectory } from './backup.ts'
+import { requireUnused } from './exclusive.ts'
+
+const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
+/** Every file of the data. */
+export const ALL_FILES = [ACCESS_FILE, PROXY_FILE].flatMap(withWal)
+/** What is said of a list beside it: the states of feeds would say that a restored one is up to date. */
+const REPLACED_FILES = [...ALL_FILES, ...withWal(FEEDS_FILE)]
+
+/** Where new data is made; the id of the process follows. */
+export const RESTORE_PART = 'restore.part-'
+/** The same folder once it is decided: what is in it is to be moved into place. */
+const READY = 'restore.ready'
+/** An empty file in it with this end stands for a file that is to be removed. */
+const REMOVED = '.removed'
+/** The folder of earlier data; the time follows. */
+const BEFORE = 'before-restore-'
+
+/**
+ * Moves what has been made ready into place. Whether one process does it or several at once, and
+ * wherever they are killed, the result is the same.
+ */
+export function completeRestore(dir: string): void {
+  const ready = join(dir, READY)
+  if (!existsSync(ready)) return
+  try {
+    const names = readdirSync(ready)
+    for (const name of names.filter(found => found.endsWith(REMOVED))) {
+      rmSync(join(dir, name.slice(0, -REMOVED.length)), { force: true })
+    }
+    for (const name of names.filter(found => !found.endsWith(REMOVED))) {
+      unlessMissing(() => renameSync(join(ready, name), join(dir, name)))
+    }
+    rmSync(ready, { recursive: true, force: true })
+    syncDirectory(dir)
+  } catch (error) {
+    const reason = systemReasonOf(error)
+    if (reason === null) throw error
+    throw new CommandError(`cannot complete the restore that was begun in ${dir}: ${reason}`)
+  }
+}
+
+/** Another process may have moved a file meanwhile. */
+function unlessMissing(move: () => void): void {
+  try {
+    move()
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+  }
+}
+
+export type Replacement<T> = {
+  /** The data directory; created when it is missing. */
+  dir: string
+  /** What the command does, for the sentence about a failure of the system: `cannot …`. */
+  what: string
+  /** Called before and after the new data is made. @throws when the data must not be replaced. */
+  requireFree: () => void
+  /** Makes the new data in a folder; returns the names of its files. */
+  make: (scratch: string) => Promise<{ files: readonly string[]; result: T }>
+  /** Names the folder in which the earlier data is kept; `null`: it is not kept. */
+  keptAtMs: number | null
+}
+
+/**
+ * Replaces the data of a directory that nobody uses as a whole. `previous` is the folder that keeps
+ * the earlier data, `null` when there was none or it is not kept.
+ * @throws CommandError when the directory is in use or cannot be written, and what the hooks throw.
+ *   Nothing is changed then.
+ */
+export async function replaceData<T>(
+  replacement: Replacement<T>,
+): Promise<{ result: T; previous: string | null }> {
+  const { dir, what, requireFree, make, keptAtMs } = replacement
+  const isNew = !hasDirectory(dir)
+  let scratch: string | null = null
+  try {
+    if (isNew) mkdirSync(dir, { recursive: true, mode: 0o700 })
+    requireFree()
+    requireUnused(dir)
+    removeLeftovers(dir, RESTORE_PART)
+    scratch = createFolder(join(dir, `${RESTORE_PART}${process.pid}`))
+    const { files, result } = await make(scratch)
+    for (const name of files) giveToOwner(join(scratch, name))
+    requireUnused(dir)
+    requireFree()
+    const previous = decide(dir, scratch, files, keptAtMs)
+    completeRestore(dir)
+    return { result, previous }
+  } catch (error) {
+    const reason = systemReasonOf(error)
+    throw reason === null ? error : new CommandError(`cannot ${what}: ${reason}`)
+  } finally {
+    if (scratch !== null) removeFolder(scratch)
+    if (isNew) removeIfEmpty(dir)
+  }
+}
+
+function removeIfEmpty(dir: string): void {
+  try {
+    rmdirSync(dir)
+  } catch {
+    // It holds the new data.
+  }
+}
+
+/** Decides: from here on the data is the new one, even if the process is killed. */
+function decide(
+  dir: string,
+  scratch: string,
+  files: readonly string[],
+  keptAtMs: number | null,
+): string | null {
+  for (const name of REPLACED_FILES.filter(known => !files.includes(known))) {
+    writeFileSync(join(scratch, name + REMOVED), '')
+  }
+  syncDirectory(scratch)
+  const previous = keptAtMs === null ? null : keepPrevious(dir, keptAtMs)
+  try {
+    renameSync(scratch, join(dir, READY))
+  } catch (error) {
+    if (previous !== null) removeFolder(previous)
+    throw error
+  }
+  syncDirectory(dir)
+  return previous
+}
+
+/** Links the data that is there into a new folder; returns it, `null` when there is no data. */
+function keepPrevious(dir: string, nowMs: number): string | null {
+  const found = REPLACED_FILES.filter(name => existsSync(join(dir, name)) && !name.endsWith('-shm'))
+  if (found.length === 0) return null
+  const previous = createFolder(join(dir, BEFORE + formatInstant(nowMs).replace(/[-:]|\.\d+/g, '')))
+  for (const name of found) {
+    const file = realpathSync(join(dir, name))
+    try {
+      linkSync(file, join(previous, name))
+    } catch {
+      copyFileSync(file, join(previous, name)) // on another file system, or on one without links
+    }
+  }
+  syncDirectory(previous)
+  return previous
+}
+
+/** Creates a folder, under the first of the names `path`, `path-2`, … that is free. */
+function createFolder(path: string): string {
+  for (let n = 1; ; n += 1) {
+    const name = n === 1 ? path : `${path}-${n}`
+    if (existsSync(name)) continue
+    mkdirSync(name, { mode: 0o700 })
+    giveToOwner(name)
+    return name
+  }
+}

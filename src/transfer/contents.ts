@@ -1,0 +1,110 @@
+/**
+ * Owns what is moved from one store to another: all that an installation holds besides its settings,
+ * in parts, as values that are the same in every store. Instants are Unix milliseconds.
+ */
+import type { DayUse } from '../access/history.ts'
+import type { StoredKey } from '../access/key.ts'
+import type { NetworkSet } from '../access/network-quota.ts'
+import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
+import type { Subject, Usage } from '../access/rate-limit.ts'
+import type { FeedState } from '../import/feeds/store.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { CityName, Row } from '../proxies/row.ts'
+
+/** A row of each part. */
+export type Contents = {
+  plans: Plan
+  keys: StoredKey
+  /** When a key was last seen; keys that never were are left out. */
+  seen: { keyId: string; lastSeenMs: number }
+  /** What a subject has used. */
+  usage: Subject & Usage
+  /** All networks that a subject has on a UTC day. */
+  networks: { subject: Subject; set: NetworkSet; day: number; networks: readonly string[] }
+  /** The use of a key on a UTC day, today included. */
+  days: DayUse & { keyId: string }
+  cities: CityName & { id: number }
+  proxies: Row
+  /** The states of feeds, without claims. */
+  feeds: FeedState & { id: string }
+}
+export type Part = keyof Contents
+
+/** All parts, in the order in which they are moved: a key needs its plan. */
+export const PARTS = [
+  ...(['plans', 'keys', 'seen', 'usage', 'networks', 'days'] as const),
+  ...(['cities', 'proxies', 'feeds'] as const),
+] satisfies readonly Part[]
+
+/** Rows of each part. */
+export type Counts = { readonly [part in Part]: number }
+
+/** The rows of a part, in pages of bounded size. */
+export type Pages<P extends Part> =
+  | AsyncIterable<readonly Contents[P][]>
+  | Iterable<readonly Contents[P][]>
+
+/** Reads a store, as of one moment. */
+export type Reader = { readonly [P in Part]: () => Pages<P> }
+/** Writes into a store that holds none of these rows. */
+export type Writer = { readonly [P in Part]: (page: readonly Contents[P][]) => Awaitable<void> }
+
+/** The values of a row in one order, so that rows of two stores can be compared. */
+export const VALUES: { readonly [P in Part]: (row: Contents[P]) => unknown } = {
+  plans: ({ name, burst, daily, subnets, clients, count, downloads, enabled }) => [
+    ...[name, burst?.requests, burst?.seconds, daily, subnets, clients, count, downloads, enabled],
+  ],
+  keys: ({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => [
+    ...[id, hash.toHex(), prefix, label, plan, createdAt, expiresAt, revokedAt],
+    oldSecrets.map(old => `${old.hash.toHex()} ${old.expiresAt}`).sort(),
+  ],
+  seen: ({ keyId, lastSeenMs }) => [keyId, lastSeenMs],
+  usage: ({ kind, id, admissions, latestMs, day, requests }) => [
+    ...[kind, id, admissions, latestMs, day, requests],
+  ],
+  networks: ({ subject: { kind, id }, set, day, networks }) => [
+    ...[kind, id, set, day, [...networks].sort()],
+  ],
+  days: ({ keyId, day, requests, records, refused, hours }) => [
+    ...[keyId, day, requests, records, refused, hours],
+  ],
+  cities: ({ id, name, nameEn }) => [id, name, nameEn],
+  proxies: row => row,
+  feeds: ({ id, source, lastSuccessAt, rows, rejected, error, failures, ...more }) => [
+    ...[id, source, lastSuccessAt, rows, rejected, error, failures],
+    ...[more.nextTryAt, more.attempts, more.options],
+    ...[more.validators.etag, more.validators.lastModified, more.validators.digest],
+  ],
+}
+
+const textOf = (plan: Plan): string => JSON.stringify(VALUES.plans(plan))
+const BUILT_IN = new Set(BUILT_IN_PLANS.map(textOf))
+
+/** Whether a plan is one that every installation starts with, unchanged. */
+export const isBuiltIn = (plan: Plan): boolean => BUILT_IN.has(textOf(plan))
+
+/** How operators name the rows of a part; parts that say nothing to them are left out. */
+const NOUNS: readonly (readonly [part: Part, one: string, many: string])[] = [
+  ['keys', 'key', 'keys'],
+  ['plans', 'plan', 'plans'],
+  ['usage', 'subject', 'subjects'],
+  ['networks', 'set of networks', 'sets of networks'],
+  ['days', 'day of use', 'days of use'],
+  ['proxies', 'proxy', 'proxies'],
+  ['feeds', 'feed', 'feeds'],
+]
+
+/** Whether there is no data; names of cities remain of an earlier list. */
+export const isNothing = (counts: Counts): boolean => NOUNS.every(([part]) => counts[part] === 0)
+
+/** The rows of some parts, for the operator: `12 keys, 1 plan, 3,201 subjects`. */
+export const describeCounts = (
+  counts: Counts,
+  some: (part: Part) => boolean = part => counts[part] > 0,
+): string =>
+  NOUNS.filter(([part]) => some(part))
+    .map(([part, one, many]) => {
+      const rows = counts[part]
+      return `${rows.toLocaleString('en-US')} ${rows === 1 ? one : many}`
+    })
+    .join(', ')

@@ -1,0 +1,199 @@
+/** Holds what `doctor` says of each fact of a shared database: what is wrong, and what is only noted. */
+import { describe, expect, test } from 'bun:test'
+import {
+  judgeClock,
+  judgeConnections,
+  judgeDurability,
+  judgeEncryption,
+  judgeNodes,
+  judgeRights,
+  judgeSession,
+  judgeStandbys,
+  judgeVersions,
+} from '../../src/cli/doctor-database.ts'
+import type { Result } from '../../src/cli/doctor-findings.ts'
+import { T0 } from '../support/fixtures.ts'
+
+type State = 'ok' | 'note' | 'wrong'
+const stateOf = ({ ok, note }: Result): State => (ok ? (note ? 'note' : 'ok') : 'wrong')
+
+const versions = { server: { text: '15.18', isUsable: true }, schema: 1, newestSchema: 1 }
+const durable = { session: 'on', defaults: '', fsync: 'on', pages: 'on', is_read_only: false }
+const VERIFIED = 'postgres://a:secret@b/c?sslmode=verify-full'
+const node = { node: 'n1', address: '10.0.0.11:8080', version: 12, lagSeconds: 0.4, seenMs: T0 }
+
+type Case = readonly [what: string, result: Result, state: State, found: string | RegExp]
+const CASES: readonly Case[] = [
+  ['the newest schema', judgeVersions(versions), 'ok', 'PostgreSQL 15.18, schema 1'],
+  [
+    'a server that is too old',
+    judgeVersions({ ...versions, server: { text: '13.9', isUsable: false } }),
+    'wrong',
+    'PostgreSQL 13.9 is too old; 14 or newer is needed',
+  ],
+  ['no schema', judgeVersions({ ...versions, schema: null }), 'wrong', /^it has no schema yet;/],
+  [
+    'a schema of a newer program',
+    judgeVersions({ ...versions, schema: 2 }),
+    'wrong',
+    'PostgreSQL 15.18, schema 2: of a newer proxylist; use that version',
+  ],
+  [
+    'a schema of an earlier program',
+    judgeVersions({ ...versions, newestSchema: 2 }),
+    'wrong',
+    /schema 1: of an earlier proxylist; .* upgrades it$/,
+  ],
+  ['a connection within the machine', judgeEncryption(null, VERIFIED), 'ok', /does not leave/],
+  ['a verified server', judgeEncryption(true, VERIFIED), 'ok', /the server is who it says$/],
+  [
+    'a server that nothing verifies',
+    judgeEncryption(true, VERIFIED.replace('verify-full', 'require')),
+    'note',
+    /nothing verifies who the server is; use sslmode=verify-full/,
+  ],
+  ['a plain connection', judgeEncryption(false, 'postgres://a@b/c'), 'note', /is not encrypted/],
+  ['durable commits', judgeDurability(durable), 'ok', /before an answer leaves$/],
+  [
+    'a role whose commits are not durable by default',
+    judgeDurability({ ...durable, defaults: 'synchronous_commit=off' }),
+    'note',
+    'synchronous_commit=off is set for this role or database; nodes set synchronous_commit = on',
+  ],
+  [
+    'a role whose commits are applied on standbys too',
+    judgeDurability({
+      ...durable,
+      session: 'remote_apply',
+      defaults: 'synchronous_commit=remote_apply',
+    }),
+    'ok',
+    /before an answer leaves$/,
+  ],
+  [
+    'a session that lost its setting',
+    judgeDurability({ ...durable, session: 'off' }),
+    'wrong',
+    'synchronous_commit is off although nodes set it: is a pooler in between?',
+  ],
+  ['no fsync', judgeDurability({ ...durable, fsync: 'off' }), 'wrong', /^fsync is off: /],
+  [
+    'torn pages',
+    judgeDurability({ ...durable, pages: 'off' }),
+    'wrong',
+    /^full_page_writes is off: /,
+  ],
+  ['a standby', judgeDurability({ ...durable, is_read_only: true }), 'wrong', /^it is read-only: /],
+  [
+    'no standby',
+    judgeStandbys({ names: '', connected: 0, synchronous: 0 }),
+    'note',
+    'there is no standby: the service ends with this server',
+  ],
+  [
+    'a standby that no commit waits for',
+    judgeStandbys({ names: '', connected: 1, synchronous: 0 }),
+    'note',
+    /^1 standby connected, none synchronous: a failover loses the admissions/,
+  ],
+  [
+    'a synchronous standby that is away',
+    judgeStandbys({ names: 'db2', connected: 0, synchronous: 0 }),
+    'wrong',
+    /^synchronous_standby_names is 'db2' and no such standby is connected: every commit waits/,
+  ],
+  [
+    'a standby of another name',
+    judgeStandbys({ names: 'db2', connected: 1, synchronous: 0 }),
+    'wrong',
+    /no such standby is connected/,
+  ],
+  [
+    'a synchronous standby',
+    judgeStandbys({ names: 'db2', connected: 2, synchronous: 1 }),
+    'ok',
+    "a commit waits for 'db2': 2 standbys connected, 1 synchronous",
+  ],
+  [
+    'a role that does not see which standbys are synchronous',
+    judgeStandbys({ names: 'db2', connected: 1, synchronous: null }),
+    'ok',
+    "a commit waits for 'db2': 1 standby connected, pg_monitor may see which",
+  ],
+  ['sessions of one’s own', judgeSession(true), 'ok', 'each connection keeps its session'],
+  ['a pooler', judgeSession(false), 'wrong', /^a pooler in transaction mode is in between: LISTEN/],
+  [
+    'the least rights',
+    judgeRights({ role: 'proxylist', missing: [], more: [] }),
+    'ok',
+    'the role proxylist may do what a node does, and no more',
+  ],
+  [
+    'too few rights',
+    judgeRights({ role: 'r', missing: ['a on x', 'b on x', 'c on x', 'd on x'], more: [] }),
+    'wrong',
+    'the role r lacks a on x, b on x, c on x and 1 more',
+  ],
+  [
+    'more rights than needed',
+    judgeRights({ role: 'postgres', missing: [], more: ['is a superuser'] }),
+    'note',
+    'the role postgres is a superuser; a node needs less',
+  ],
+  ['room for many', judgeConnections({ most: 97, used: 6 }), 'ok', /^6 of 97 connections are used/],
+  ['room for one more', judgeConnections({ most: 20, used: 8 }), 'note', /room for one more$/],
+  ['no room', judgeConnections({ most: 20, used: 15 }), 'wrong', /there is no room for one more$/],
+  [
+    'clocks that agree',
+    judgeClock(-40, []),
+    'ok',
+    'the clocks of this machine and of the database agree; no request and no check lies in the future',
+  ],
+  [
+    'a clock that is a little ahead',
+    judgeClock(1500, []),
+    'note',
+    'this machine’s clock is 1.5 s ahead of the database’s: set both by NTP',
+  ],
+  [
+    'a clock that is far behind',
+    judgeClock(-90_000, ['x']),
+    'wrong',
+    'this machine’s clock is 90.0 s behind the database’s: set both by NTP; x',
+  ],
+  ['requests in the future', judgeClock(0, ['x', 'y']), 'wrong', 'x; y'],
+  ['no node', judgeNodes([], T0), 'note', /^no node has served/],
+  [
+    'nodes that follow',
+    judgeNodes([node, { ...node, node: 'n2' }], T0 + 1000),
+    'ok',
+    '2 nodes with version 12 of the list',
+  ],
+  [
+    'a node that lags',
+    judgeNodes([node, { ...node, node: 'n2', version: 11, lagSeconds: 7 }], T0 + 1000),
+    'wrong',
+    'n2 (10.0.0.11:8080) lags by 7 s and answers 503',
+  ],
+  [
+    'a node that copies an import',
+    judgeNodes([node, { ...node, node: 'n2', version: 11 }], T0 + 1000),
+    'note',
+    'n2 (10.0.0.11:8080) has version 11 of the list, the newest is 12',
+  ],
+  [
+    'a node that was killed',
+    judgeNodes([node, { ...node, node: 'n2', seenMs: T0 - 60_000, lagSeconds: 61 }], T0),
+    'note',
+    'n2 (10.0.0.11:8080) did not stop in order and was last seen 60 s ago',
+  ],
+]
+
+describe('doctor says of a shared database with', () => {
+  test.each(CASES)('%s', (_, result, state, found) => {
+    expect(stateOf(result)).toBe(state)
+    if (typeof found === 'string') expect(result.found).toBe(found)
+    else expect(result.found).toMatch(found)
+    expect(result.found).not.toContain('secret')
+  })
+})

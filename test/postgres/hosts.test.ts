@@ -1,0 +1,47 @@
+/** Holds that a URL with several hosts finds the one that is no standby, also after a failover. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
+import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const open = (url: string) => openConnection({ url, timeoutMs: 10_000, name: 'proxylist' })
+
+test('what is shown of a URL has its hosts and no password', () => {
+  expect(shownDatabase('postgres://me:secret@a:1,[::1]:2,c/name?sslmode=require')).toBe(
+    'a:1,[::1]:2,c/name',
+  )
+})
+
+describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
+  test('the one that is no standby is used, and another one after a failover', async () => {
+    const [first, second] = await Promise.all([startPostgres(), startPostgres()])
+    await first.stop('SIGINT')
+    writeFileSync(join(first.dir, 'standby.signal'), '')
+    await first.start()
+    const alone = open(first.url('postgres'))
+    await expect(alone.query('select 1')).rejects.toThrow(/a standby/)
+    await alone.close()
+
+    const hosts = [1, first.port, second.port].map(port => `127.0.0.1:${port}`)
+    const both = open(`postgres://postgres@${hosts.join()}/postgres`)
+    const port = async (): Promise<unknown> =>
+      (await both.query<{ port: number }>(`select inet_server_port() as port`))[0]?.port
+    expect(await port()).toBe(second.port)
+
+    await second.stop('SIGQUIT')
+    const admin = new SQL({ url: first.url('postgres'), max: 1 })
+    await admin.unsafe('select pg_promote()')
+    await admin.close()
+    let answered: unknown = null
+    for (let tries = 0; answered === null && tries < 500; tries += 1) {
+      answered = await port().catch(() => Bun.sleep(20).then(() => null))
+    }
+    expect(answered).toBe(first.port)
+    await both.close()
+  })
+})

@@ -1,0 +1,310 @@
+/**
+ * Holds what a real server shows of itself and refuses: verified TLS, the role with the least rights,
+ * what `doctor` finds there, the nodes, and several hosts of which one is a standby.
+ */
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import { examine } from '../../src/cli/doctor-checks.ts'
+import type { Result } from '../../src/cli/doctor-findings.ts'
+import { systemClock } from '../../src/lib/clock.ts'
+import { formatInstant } from '../../src/lib/time.ts'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { openExamination } from '../../src/postgres/examine.ts'
+import { createNodes } from '../../src/postgres/nodes.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { T0 } from '../support/fixtures.ts'
+import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
+import { proxylist, ROOT } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+/** A busy machine is slow at starting servers and programs; none of this is about time. */
+setDefaultTimeout(60_000)
+
+const TLS = join(ROOT, 'test/fixtures/tls')
+const AUTHORITY = join(TLS, 'authority.pem')
+const PASSWORDS = { proxylist_owner: 'owner-canary', proxylist: 'service-canary' } as const
+type Role = keyof typeof PASSWORDS
+
+const open = (url: string) => openConnection({ url, timeoutMs: 20_000, name: 'proxylist' })
+
+/** Sends a script as psql would: one statement after the other. */
+async function runScript(url: string, name: string): Promise<void> {
+  const script = readFileSync(join(ROOT, 'data/many-machines', name), 'utf8')
+  const sql = new SQL({ url, max: 1 })
+  const bare = script.replace(/^--.*$/gm, '')
+  for (const statement of bare.split(';').filter(text => text.trim() !== '')) {
+    await sql.unsafe(statement)
+  }
+  await sql.close()
+}
+
+/** A server with TLS, whose roles and rights are those of data/many-machines, with passwords. */
+async function securedServer() {
+  const dir = temporaryDirectory()
+  const key = join(dir, 'server.key')
+  copyFileSync(join(TLS, 'server.key'), key)
+  const server = await startPostgres({ fsync: 'on', full_page_writes: 'on' })
+  const { uid, gid } = statSync(server.dir)
+  for (const path of [dir, key]) chownSync(path, uid, gid)
+  chmodSync(key, 0o600)
+  const admin = new SQL({ url: server.url('postgres'), max: 1 })
+  for (const [name, file] of Object.entries({ cert: join(TLS, 'server.pem'), key })) {
+    await admin.unsafe(`alter system set ssl_${name}_file = '${file}'`)
+  }
+  await admin.unsafe('alter system set ssl = on')
+  await runScript(server.url('postgres'), 'roles.sql')
+  for (const [role, password] of Object.entries(PASSWORDS)) {
+    await admin.unsafe(`alter role ${role} password '${password}'`)
+  }
+  await runScript(server.url('proxylist'), 'rights.sql')
+  const hba =
+    'host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n' +
+    'host all all 127.0.0.1/32 scram-sha-256\n'
+  writeFileSync(join(server.dir, 'pg_hba.conf'), hba)
+  await admin.unsafe('select pg_reload_conf()')
+  await admin.close()
+  const urlOf = (role: Role, host = '127.0.0.1'): string =>
+    `postgres://${role}:${PASSWORDS[role]}@${host}:${server.port}/proxylist`
+  const owner = open(urlOf('proxylist_owner'))
+  await migrate(owner)
+  await owner.close()
+  return { server, urlOf }
+}
+
+let server: Server
+let urlOf: (role: Role, host?: string) => string
+beforeAll(async () => {
+  if (!HAS_POSTGRES) return
+  const secured = await securedServer()
+  server = secured.server
+  urlOf = secured.urlOf
+})
+
+const verified = (url: string, authority = AUTHORITY): string =>
+  `${url}?sslmode=verify-full&sslrootcert=${authority}`
+
+/** What `doctor` finds with this database, by check. */
+async function doctor(url: string): Promise<{ [check: string]: Result }> {
+  const findings = await examine({
+    dir: join(temporaryDirectory(), 'none'),
+    env: { PROXYLIST_DATABASE: url },
+    clock: systemClock,
+    signal: new AbortController().signal,
+    database: { url, timeoutMs: 20_000 },
+  })
+  for (const password of Object.values(PASSWORDS)) {
+    expect(JSON.stringify(findings)).not.toContain(password)
+  }
+  return Object.fromEntries(findings.map(({ check, ...found }) => [check, found]))
+}
+
+const right = (found: string): Result => ({ ok: true, found })
+const note = (found: string): Result => ({ ok: true, note: true, found })
+const wrong = (found: string): Result => ({ ok: false, found })
+const refusalOf = async (url: string) => (await doctor(url)).database
+
+describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
+  test('is used through TLS that verifies it, with SCRAM', async () => {
+    const examination = openExamination(verified(urlOf('proxylist', 'localhost')), 20_000, () => T0)
+    expect(await examination.encryption()).toBeTrue()
+    await examination.close()
+  })
+
+  test('is refused when its certificate, or its lack of one, does not fit', async () => {
+    const near = urlOf('proxylist', 'localhost')
+    const shown = `localhost:${server.port}/proxylist`
+    const cannot = (reason: string, place = shown): Result =>
+      wrong(`the database ${place} cannot be used: ${reason}`)
+    expect(await refusalOf(verified(near, join(TLS, 'other-authority.pem')))).toEqual(
+      cannot('its certificate is not from an authority of sslrootcert'),
+    )
+    expect(await refusalOf(verified(urlOf('proxylist')))).toEqual(
+      cannot('its certificate is for another host name', shown.replace('localhost', '127.0.0.1')),
+    )
+    expect(await refusalOf(verified(near, join(TLS, 'server.key')))).toEqual(
+      cannot('a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey'),
+    )
+    expect(await refusalOf(near.replace(PASSWORDS.proxylist, 'wrong'))).toEqual(
+      cannot('it refuses this user or password'),
+    )
+  })
+
+  test('is refused while it offers no TLS', async () => {
+    const admin = open(server.url('proxylist'))
+    const setTls = async (state: 'on' | 'off'): Promise<void> => {
+      await admin.query(`alter system set ssl = ${state}`)
+      await admin.query('select pg_reload_conf()')
+    }
+    await setTls('off')
+    const url = verified(urlOf('proxylist', 'localhost'))
+    const found = `the database localhost:${server.port}/proxylist cannot be used: it offers no TLS, which sslmode asks for`
+    let refusal = await refusalOf(url)
+    for (let tries = 0; refusal?.ok && tries < 100; tries += 1) refusal = await refusalOf(url)
+    expect(refusal).toEqual(wrong(found))
+    await setTls('on')
+    await admin.close()
+  })
+
+  test('a file of the URL that cannot be read is wrong usage', async () => {
+    const args = ['nodes', '--database', verified(urlOf('proxylist'), '/none.crt')]
+    expect(await proxylist(args)).toEqual({
+      exitCode: 2,
+      stdout: '',
+      stderr:
+        'proxylist: --database must be a URL whose sslrootcert is a file that can be read (no such file or directory)\n',
+    })
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
+  test('runs every kind of command', async () => {
+    const env = { PROXYLIST_DATABASE: urlOf('proxylist') }
+    const run = async (...args: string[]) => {
+      const outcome = await proxylist(args, { env, stdin: 'http://192.0.2.1:80\n' })
+      expect({ args, ...outcome }).toMatchObject({ exitCode: 0 })
+      return outcome.stdout
+    }
+    await run('keys', 'add', '--label', 'first')
+    const [{ id }] = JSON.parse(await run('keys', 'list', '--json'))
+    await run('keys', 'rotate', id)
+    await run('keys', 'reset', id)
+    await run('plans', 'set', 'basic', '--burst', '1/1s')
+    await run('plans', 'remove', 'basic')
+    await run('keys', 'revoke', id)
+    await run('keys', 'remove', id)
+    await run('import', '-')
+    await run('import', '--replace', '-')
+    expect(await run('list', 'time=3600')).toBe('192.0.2.1:80\n')
+    await run('stats')
+    expect((await doctor(env.PROXYLIST_DATABASE)).rights).toEqual(
+      right('the role proxylist may do what a node does, and no more'),
+    )
+  })
+
+  test('changes no table, and makes no schema', async () => {
+    const service = open(urlOf('proxylist'))
+    for (const statement of [
+      'drop table proxylist.keys',
+      'alter table proxylist.keys add x integer',
+      'create table proxylist.x (a integer)',
+      'create schema x',
+      'truncate proxylist.usage',
+    ]) {
+      await expect(service.query(statement)).rejects.toThrow(
+        'this role lacks a right that is needed',
+      )
+    }
+    await service.query('update proxylist.installation set version = 0')
+    await expect(migrate(service)).rejects.toThrow(
+      /^this role may not make or upgrade the schema of .*: run .* once with the URL of the owner$/,
+    )
+    await service.query('update proxylist.installation set version = 1')
+    await service.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('doctor', () => {
+  test('rights that are missing, or more than needed, are found', async () => {
+    const owner = open(urlOf('proxylist_owner'))
+    await owner.query('revoke insert on proxylist.keys from proxylist')
+    expect((await doctor(urlOf('proxylist'))).rights).toEqual(
+      wrong('the role proxylist lacks insert on keys'),
+    )
+    await owner.query('grant insert on proxylist.keys to proxylist')
+    await owner.close()
+    expect((await doctor(urlOf('proxylist_owner'))).rights).toEqual(
+      note('the role proxylist_owner owns the schema; a node needs less'),
+    )
+  })
+
+  test('a role whose commits are not durable commits durably all the same', async () => {
+    const admin = open(server.url('proxylist'))
+    await admin.query('alter role proxylist set synchronous_commit = off')
+    const found = (await doctor(urlOf('proxylist'))).durability
+    await admin.query('alter role proxylist reset synchronous_commit')
+    await admin.close()
+    expect(found).toEqual(
+      note(
+        'synchronous_commit=off is set for this role or database; nodes set synchronous_commit = on',
+      ),
+    )
+  })
+
+  test('prints no password, and says what is noted', async () => {
+    const env = {
+      PROXYLIST_DATABASE: urlOf('proxylist_owner'),
+      PROXYLIST_DATA: join(temporaryDirectory(), 'none'),
+    }
+    const { stdout, stderr } = await proxylist(['doctor'], { env })
+    expect(stdout + stderr).not.toContain(PASSWORDS.proxylist_owner)
+    expect(stdout).toMatch(/^database +ok +PostgreSQL [\d.]+, schema \d+$/m)
+    expect(stdout).toMatch(
+      /^standbys +note +there is no standby: the service ends with this server$/m,
+    )
+    expect(stdout).toMatch(/^sessions +ok +each connection keeps its session$/m)
+    expect(stdout).toMatch(/^copies +ok +there is no .*none; serve makes it$/m)
+  })
+
+  test('requests and checks in the future are found, and a database without a list', async () => {
+    const owner = open(urlOf('proxylist_owner'))
+    await owner.query(
+      `insert into proxylist.usage (kind, id, at, latest, day, requests)
+         values ('key', 'ahead', '{}', proxylist.now_ms() + 3600000, 0, 0)`,
+    )
+    await owner.query('delete from proxylist.proxies')
+    const { clock, freshness } = await doctor(urlOf('proxylist'))
+    await owner.query(`delete from proxylist.usage where id = 'ahead'`)
+    await owner.close()
+    expect(clock?.found).toContain(
+      'the last requests of key ahead lie in the future: proxylist keys reset ahead',
+    )
+    expect(freshness?.found).toStartWith('the list is empty; fill it with: proxylist import')
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('nodes', () => {
+  test('shows what each node says of itself', async () => {
+    const env = { PROXYLIST_DATABASE: urlOf('proxylist') }
+    const service = open(env.PROXYLIST_DATABASE)
+    const nodes = createNodes(service)
+    expect(await proxylist(['nodes', '--json'], { env })).toMatchObject({ stdout: '[]\n' })
+    expect(await proxylist(['nodes'], { env })).toMatchObject({
+      exitCode: 0,
+      stderr: `no node has served from 127.0.0.1:${server.port}/proxylist in the last day\n`,
+    })
+    const owner = open(urlOf('proxylist_owner'))
+    const now = 'create or replace function proxylist.now_ms() returns bigint language sql as'
+    await owner.query(`${now} 'select ${T0}::bigint'`)
+    await nodes.report({ node: 'n2', address: '10.0.0.12:8080' }, 11, 0.46)
+    await nodes.report({ node: 'n1', address: '10.0.0.11:8080' }, 12, 0)
+    await owner.query(`${now} 'select ${T0 + 2000}::bigint'`)
+    const seen = formatInstant(T0)
+    const json = JSON.parse((await proxylist(['nodes', '--json'], { env })).stdout)
+    expect(json).toEqual([
+      {
+        node: 'n1',
+        address: '10.0.0.11:8080',
+        version: 12,
+        lag_seconds: 2,
+        seen,
+      },
+      { node: 'n2', address: '10.0.0.12:8080', version: 11, lag_seconds: 2.5, seen },
+    ])
+    expect((await proxylist(['nodes'], { env })).stdout).toBe(
+      'NODE  ADDRESS         VERSION  LAG    SEEN\n' +
+        `n1    10.0.0.11:8080  12       2.0 s  ${seen}\n` +
+        `n2    10.0.0.12:8080  11       2.5 s  ${seen}\n`,
+    )
+    for (const connection of [owner, service]) await connection.close()
+  })
+
+  test('needs a database', async () => {
+    expect(await proxylist(['nodes'])).toMatchObject({
+      exitCode: 2,
+      stderr: 'proxylist: name the database with --database\n',
+    })
+  })
+})

@@ -1,0 +1,95 @@
+/**
+ * Owns what tests of moves share: their options, the stores of a database whose clock is moved by hand,
+ * and what can be compared of a directory.
+ */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Registry } from '../../src/access/store.ts'
+import { createUsageStore } from '../../src/postgres/access/usage.ts'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { createRegistry } from '../../src/postgres/registry.ts'
+import { openFeeds, openList } from '../../src/sqlite/stores.ts'
+import type { MoveOptions } from '../../src/wiring/move.ts'
+import { T0 } from './fixtures.ts'
+import { onCleanUp } from './temporary.ts'
+
+/** The options of a move that nothing interrupts. */
+export const orderFor = (dir: string, url: string): MoveOptions => ({
+  ...{ dir, url, timeoutMs: 20_000, clock: () => T0, progress() {} },
+  signal: new AbortController().signal,
+})
+
+/** The registry of a database whose clock is moved by hand. */
+export function openShared(url: string) {
+  const options = { url, timeoutMs: 20_000, name: 'proxylist' }
+  const connection = openConnection(options)
+  let elapsedMs = 0
+  // Long after everything: so each request asks the database, whose clock this is not.
+  const usage = createUsageStore(options, () => (elapsedMs += 1e9))
+  const registry: Registry = createRegistry(connection, usage)
+  const close = async () => {
+    await usage.close()
+    await connection.close()
+  }
+  onCleanUp(close)
+  return {
+    registry,
+    connection,
+    async setClock(nowMs: number): Promise<void> {
+      await connection.query('create table if not exists public.clock (ms bigint)')
+      await connection.query('delete from public.clock')
+      await connection.query('insert into public.clock values ($1::float8)', [nowMs])
+      await connection.query(
+        `create or replace function proxylist.now_ms() returns bigint language sql volatile
+         as 'select ms from public.clock'`,
+      )
+    },
+    close,
+  }
+}
+
+/** The rows of a list with its cities, and the states of its feeds. */
+export async function listed(dir: string) {
+  const list = openList(dir)
+  const feeds = openFeeds(dir)
+  try {
+    return {
+      rows: list.db.query('select * from proxies order by id').all(),
+      cities: list.db.query('select * from cities order by id').all(),
+      feeds: [await feeds.list(), await feeds.find('one'), await feeds.find('two')],
+    }
+  } finally {
+    feeds.close()
+    list.close()
+  }
+}
+
+/** All files of a directory with their content; an empty WAL is none. */
+export const contentOf = (dir: string): { [file: string]: string } =>
+  Object.fromEntries(
+    readdirSync(dir, { recursive: true })
+      .map(String)
+      .filter(name => statSync(join(dir, name)).isFile() && !name.endsWith('-shm'))
+      .filter(name => !name.endsWith('-wal') || statSync(join(dir, name)).size > 0)
+      .sort()
+      .map(name => [name, Bun.hash(readFileSync(join(dir, name))).toString()]),
+  )
+
+/** The rows of each table of a database that holds data; none where there is no schema. */
+export async function holdings(url: string): Promise<{ [table: string]: number }> {
+  const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  try {
+    const tables = await query<{ table: string }>(
+      `select tablename as "table" from pg_tables where schemaname = 'proxylist' and tablename in
+         ('keys', 'old_secrets', 'usage', 'networks', 'days', 'cities', 'proxies', 'feeds')`,
+    )
+    const rows: { [table: string]: number } = {}
+    for (const { table } of tables) {
+      const [row] = await query<{ n: number }>(`select count(*)::int as n from proxylist.${table}`)
+      if (row !== undefined && row.n > 0) rows[table] = row.n
+    }
+    return rows
+  } finally {
+    await close()
+  }
+}

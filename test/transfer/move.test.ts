@@ -1,0 +1,98 @@
+/**
+ * Holds what a move promises (contract I5): all that an installation knows is the same in a database
+ * and in a data directory, all or nothing.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { cpSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { SECOND_MS } from '../../src/lib/time.ts'
+import { createListStore } from '../../src/postgres/proxies/store.ts'
+import { openFeeds, openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { moveFromDatabase, moveToDatabase } from '../../src/wiring/move.ts'
+import { fillList, T0 } from '../support/fixtures.ts'
+import {
+  addFeeds,
+  addKeysTo,
+  readKnown,
+  rowsFrom,
+  stepsFrom,
+  take,
+} from '../support/installation.ts'
+import { listed, openShared, orderFor } from '../support/moves.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { createRandom } from '../support/random.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** A directory of random use until `nowMs`. */
+async function usedDirectory(random: () => number, steps: number) {
+  const dir = temporaryDirectory()
+  const list = openList(dir)
+  fillList(list, rowsFrom(random, 300))
+  list.close()
+  const feeds = openFeeds(dir)
+  await addFeeds(feeds, T0)
+  feeds.close()
+  const registry = openRegistry(dir)
+  const callers = await addKeysTo(registry, T0)
+  let nowMs = T0
+  for (const step of stepsFrom(random, callers, T0, steps)) {
+    await take(registry.usage, step)
+    nowMs = Math.max(nowMs, step.nowMs)
+    if (random() < 0.1) while (registry.usage.prune(nowMs));
+  }
+  registry.close()
+  return { dir, callers, nowMs }
+}
+
+/** The age of the newest check of a list, in milliseconds before T0. */
+function youngest(dir: string): number {
+  const list = openList(dir)
+  const { newestMs } = list.proxies.extent()
+  list.close()
+  return T0 - (newestMs ?? 0)
+}
+
+describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
+  test('keeps every window, count, key, day and row; what is decided afterwards is the same', async () => {
+    const property = fc.asyncProperty(fc.integer(), async seed => {
+      const random = createRandom(seed)
+      const { dir, callers, nowMs } = await usedDirectory(random, 250)
+      const [before, back] = [temporaryDirectory(), join(temporaryDirectory(), 'back')]
+      cpSync(dir, before, { recursive: true })
+      const own = openRegistry(before)
+      const url = await emptyDatabase()
+      await moveToDatabase(orderFor(dir, url))
+
+      const shared = openShared(url)
+      await shared.setClock(nowMs)
+      expect(await readKnown(shared.registry, callers, nowMs)).toEqual(
+        await readKnown(own, callers, nowMs),
+      )
+      const list = createListStore(shared.connection, () => nowMs)
+      expect(await list.extent()).toEqual({ rows: 300, newestMs: T0 - youngest(before) })
+      let laterMs = nowMs
+      for (const step of stepsFrom(random, callers, nowMs, 60)) {
+        await shared.setClock(step.nowMs)
+        expect(await take(shared.registry.usage, step)).toEqual(await take(own.usage, step))
+        laterMs = Math.max(laterMs, step.nowMs)
+      }
+      await shared.close()
+
+      await moveFromDatabase(orderFor(back, url))
+      const again = openRegistry(back)
+      expect(await readKnown(again, callers, laterMs)).toEqual(
+        await readKnown(own, callers, laterMs),
+      )
+      for (const step of stepsFrom(random, callers, laterMs + SECOND_MS, 60)) {
+        expect(await take(again.usage, step)).toEqual(await take(own.usage, step))
+      }
+      again.close()
+      own.close()
+      expect(await listed(back)).toEqual(await listed(before))
+    })
+    await fc.assert(property, { numRuns: 2, endOnFailure: true })
+  })
+})
