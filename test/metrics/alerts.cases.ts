@@ -97,6 +97,11 @@ export const ALERTS: readonly AlertCase[] = [
     ...{ quietAt: 8, firesAt: 10, severity: 'ticket', labels: { database: 'access.db' } },
   },
   {
+    alert: 'ProxylistCopiesOld',
+    series: { 'proxylist_replication_lag_seconds{instance="a"}': '0.5x9 60+60x50' },
+    ...{ quietAt: 14, firesAt: 15, severity: 'ticket' },
+  },
+  {
     alert: 'ProxylistDiskFull',
     series: { 'proxylist_data_free_bytes{instance="a"}': '2e9-1e8x20' },
     ...{ quietAt: 15, firesAt: 16, severity: 'ticket' },
