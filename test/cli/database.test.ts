@@ -3,13 +3,14 @@
  * sentence what is wrong with a database.
  */
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import type { Version } from '../../src/replication/store.ts'
 import { writeCopyOf } from '../../src/sqlite/copy/copy-of.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { addList } from '../support/fixtures.ts'
+import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { BINARY, proxylist, startProgram } from '../support/program.ts'
 import { startSilentServer } from '../support/silent-server.ts'
@@ -101,6 +102,16 @@ describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
     expect(failed.stdout).toContain('refuses connections')
     await step('feeds', { stdout: /\nhttp:[^\n]*never/ })
     expect(readdirSync(cwd).toSorted()).toEqual(Object.keys(FILES))
+  })
+
+  test('fills in places with geoip apply', async () => {
+    const { cwd, step } = await start()
+    const places = mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin', 'Берлин') })
+    writeFileSync(join(cwd, 'city.mmdb'), places)
+    await step('import a.txt', { stderr: /added 2/ })
+    const filled = 'filled in the place of 2 of 2 proxies\n'
+    await step('geoip apply --geoip city.mmdb', { stderr: filled })
+    await step('list city=berlin&lang=en', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
   })
 
   test('may have something else in its place', async () => {
