@@ -52,9 +52,9 @@ beforeAll(async () => {
   url = postgres.url('postgres')
   nodes = await Promise.all([startNode(url), startNode(url)])
   await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
-  await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard')
+  await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard', '--label', 'leaked')
   const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
-  keyId = keys.find(({ prefix }: { prefix: string }) => REVOKED.startsWith(prefix)).id
+  keyId = keys.find(({ label }: { label: string }) => label === 'leaked').id
   await importList('http://192.0.2.1:80\n')
   for (const node of nodes) await until(() => isReady(node))
 }, 60_000)
