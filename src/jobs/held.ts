@@ -12,7 +12,7 @@ export function whileHeld(
   isHeld: () => boolean,
   start: () => Promise<readonly Job[]>,
   onFailure: OnFailure,
-  everyMs = EXAMINE_EVERY_MS,
+  every: typeof repeat = repeat,
 ): Job {
   let jobs: readonly Job[] | null = null
   let isStarting = false
@@ -43,7 +43,7 @@ export function whileHeld(
   }
 
   examine()
-  const { stop } = repeat(examine, everyMs)
+  const { stop } = every(examine, EXAMINE_EVERY_MS)
   return {
     stop() {
       isStopped = true

@@ -5,6 +5,7 @@
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
 import { StoreError } from '../lib/errors.ts'
+import { type Availability, createAvailability, deadline, discard } from './availability.ts'
 import {
   isConnectionFailure,
   isNotOpened,
@@ -47,13 +48,19 @@ export function shownDatabase(url: string): string {
 }
 
 /**
+ * How much of its time a statement has on the server. One that is slow, or waits for a lock, fails there:
+ * so what hangs longer is the server itself, or the way to it.
+ */
+const STATEMENT_SHARE = 0.9
+
+/**
  * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
  * refuses a connection that wants to write (`transaction_read_only`).
  */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
   synchronous_commit: 'on',
-  statement_timeout: timeoutMs ?? 0,
+  statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
   // The locks of a machine that lost its power end after 25 s.
@@ -77,120 +84,56 @@ const openSql = (url: string, options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
-/** Closes a client, which rejects what it has under way. */
-const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
+export type Connection = ReturnType<typeof openConnection>
 
-/** The pause between two attempts to reach a database that is away, and how long each may take. */
-const PROBE_PAUSE_MS = 250
-const PROBE_MS_MAX = 1000
-
-/**
- * Rejects with `reason` after some time, and then calls `onPassed`; call `stop` once that no longer
- * matters.
- */
-function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const pass = (): void => {
-    reject(reason()) // first: what `onPassed` closes fails, and says less
-    onPassed()
-  }
-  const timer = ms === null ? undefined : setTimeout(pass, ms)
-  promise.catch(() => {}) // it may pass when nobody waits for it any more
-  return { passed: promise, stop: () => clearTimeout(timer) }
-}
-
-/** The hosts of a URL, of which one is used. */
-function createHosts(options: ConnectionOptions) {
-  const urls = eachHost(options.url)
-  let at = 0
-  return {
-    count: urls.length,
-    open: (): SQL => openSql(urls[at] ?? '', options),
-    next(): void {
-      at = (at + 1) % urls.length
-    },
-  }
-}
+/** The availability of a database, for connections that are to share it. */
+export const availabilityOf = (options: ConnectionOptions): Availability =>
+  createAvailability(
+    eachHost(options.url),
+    url => openSql(url, options),
+    shownDatabase(options.url),
+  )
 
 /**
- * The client of a connection: another one after it was lost. While the database is away, there is
- * none, and attempts to reach it are made in the background.
+ * The client of a connection: another one after it was lost, which connects when it is used, to the host
+ * in use then.
  */
-function createClient(options: ConnectionOptions, shown: string) {
-  const hosts = createHosts(options)
-  let sql: SQL | null = hosts.open()
-  let away = ''
+function createClient(options: ConnectionOptions, { hosts, leave }: Availability) {
+  let host = hosts.current()
+  let sql = openSql(host, options)
   let isClosed = false
-  let timer: ReturnType<typeof setTimeout> | undefined
 
-  function probeLater(pauseMs: number): void {
-    timer = setTimeout(() => void probe(), pauseMs)
-    timer.unref()
-  }
-
-  async function probe(): Promise<void> {
-    const candidate = hosts.open()
-    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
-    try {
-      await Promise.race([candidate.unsafe('select 1'), passed])
-      if (isClosed) discard(candidate)
-      else sql = candidate
-    } catch (failure) {
-      discard(candidate)
-      if (hosts.count === 1) away = reasonOf(failure) // of several hosts, the reason of the first stays
-      hosts.next()
-      if (!isClosed) probeLater(PROBE_PAUSE_MS)
-    } finally {
-      stop()
-    }
-  }
-
-  /** @throws StoreError while the database is away. */
-  function current(): SQL {
-    if (sql !== null) return sql
-    throw new StoreError(`the database ${shown} cannot be used: ${away}`)
-  }
-
-  /** Replaces a client that was lost. */
   function renew(lost: SQL): void {
-    if (sql !== lost) return
+    if (sql !== lost || isClosed) return
     discard(lost)
-    sql = hosts.open()
+    host = hosts.current()
+    sql = openSql(host, options)
   }
 
   return {
-    current,
+    current: (): SQL => sql,
+    isClosed: (): boolean => isClosed,
     renew,
-    hosts: hosts.count,
 
-    /** The client of the next host in place of one that cannot be used. @throws as `current`. */
-    turnFrom(lost: SQL): SQL {
-      if (sql === lost) hosts.next()
+    /** Replaces a client that was lost, and has everybody wait for no host. */
+    leave(lost: SQL, reason: string): void {
+      if (sql === lost && !isClosed) leave(reason)
       renew(lost)
-      return current()
     },
 
-    /** Fails everything at once from now on, until the database answers again. */
-    leave(lost: SQL, reason: string): void {
-      if (sql !== lost) return
-      discard(lost)
-      sql = null
-      away = reason
-      probeLater(0)
+    /** The client of the next host in place of one that cannot be used. */
+    turnFrom(lost: SQL): SQL {
+      if (sql === lost) hosts.turnFrom(host)
+      renew(lost)
+      return sql
     },
 
     async close(): Promise<void> {
       isClosed = true
-      clearTimeout(timer)
-      away ||= 'it is closed'
-      const last = sql
-      sql = null
-      await last?.close({ timeout: 0 })
+      await sql.close({ timeout: 0 })
     },
   }
 }
-
-export type Connection = ReturnType<typeof openConnection>
 
 /**
  * A connection, opened when it is first used, and again after it was lost. Statements are sent one
@@ -198,21 +141,27 @@ export type Connection = ReturnType<typeof openConnection>
  * statement may take, one that takes longer is given up; then, and when no connection can be opened,
  * everything fails at once until the database answers again.
  */
-export function openConnection(options: ConnectionOptions) {
+export function openConnection(options: ConnectionOptions, shared?: Availability) {
+  const availability = shared ?? availabilityOf(options)
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  const client = createClient(options, shown)
+  const client = createClient(options, availability)
+
+  /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
+  function timeLeft(waitedMs: number): number | null {
+    if (client.isClosed()) throw new StoreError(`the connection to ${shown} is closed`)
+    if (timeoutMs === null) return null
+    availability.require()
+    if (waitedMs < timeoutMs) return timeoutMs - waitedMs
+    throw new StoreError(`the database ${shown} took too long for what came before`)
+  }
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
     let asked = client.current()
-    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
-    if (leftMs !== null && leftMs <= 0) {
-      throw new StoreError(`the database ${shown} took too long for what came before`)
-    }
     /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
     async function attempt(): Promise<T> {
-      for (let others = client.hosts - 1; ; others -= 1) {
+      for (let others = availability.hosts.count - 1; ; others -= 1) {
         try {
           return await work(asked)
         } catch (failure) {
@@ -222,7 +171,7 @@ export function openConnection(options: ConnectionOptions) {
       }
     }
     const { passed, stop } = deadline(
-      leftMs,
+      timeLeft(waitedMs),
       () => new UnknownOutcome(`the database ${shown} does not answer`),
       () => client.leave(asked, 'it does not answer'),
     )
@@ -258,6 +207,9 @@ export function openConnection(options: ConnectionOptions) {
       ),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
-    close: client.close,
+    async close(): Promise<void> {
+      if (shared === undefined) availability.close()
+      await client.close()
+    },
   }
 }

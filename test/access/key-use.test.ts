@@ -134,7 +134,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
 
 test.each(ENGINES.filter(({ isHere }) => isHere))(
   'any sequence on two servers, restarts included, adds up to what a model counts: $name',
-  ({ open }) =>
+  ({ open, runs }) =>
     fc.assert(
       fc.asyncProperty(fc.array(anyStep, { minLength: 20, maxLength: 80 }), async steps => {
         // SQLite's snapshot is read and written all the time
@@ -146,6 +146,6 @@ test.each(ENGINES.filter(({ isHere }) => isHere))(
           await usage.close()
         }
       }),
-      { numRuns: Number(process.env.RUNS ?? 20) },
+      { numRuns: Number(process.env.RUNS ?? runs) },
     ),
 )

@@ -42,32 +42,33 @@ async function run(url: string, ...args: string[]): Promise<string> {
   return outcome.stdout
 }
 
+let postgres: Server
+let url = ''
+let nodes: Node[] = []
+let keyId = ''
+beforeAll(async () => {
+  if (!HAS_POSTGRES) return
+  postgres = await startPostgres()
+  url = postgres.url('postgres')
+  nodes = await Promise.all([startNode(url), startNode(url)])
+  await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
+  await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard', '--label', 'leaked')
+  const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
+  keyId = keys.find(({ label }: { label: string }) => label === 'leaked').id
+  await importList('http://192.0.2.1:80\n')
+  for (const node of nodes) await until(() => isReady(node))
+}, 60_000)
+
+async function importList(text: string): Promise<void> {
+  const file = join(temporaryDirectory(), 'list.txt')
+  writeFileSync(file, text)
+  await run(url, 'import', file, '--replace')
+}
+const onBoth = async (key: string, status: number): Promise<void> => {
+  for (const node of nodes) await until(async () => (await statusOf(node, key)) === status)
+}
+
 describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
-  let postgres: Server
-  let url = ''
-  let nodes: Node[] = []
-  let keyId = ''
-  beforeAll(async () => {
-    postgres = await startPostgres()
-    url = postgres.url('postgres')
-    nodes = await Promise.all([startNode(url), startNode(url)])
-    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
-    await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard')
-    const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
-    keyId = keys.find(({ prefix }: { prefix: string }) => REVOKED.startsWith(prefix)).id
-    await importList('http://192.0.2.1:80\n')
-    for (const node of nodes) await until(() => isReady(node))
-  }, 60_000)
-
-  async function importList(text: string): Promise<void> {
-    const file = join(temporaryDirectory(), 'list.txt')
-    writeFileSync(file, text)
-    await run(url, 'import', file, '--replace')
-  }
-  const onBoth = async (key: string, status: number): Promise<void> => {
-    for (const node of nodes) await until(async () => (await statusOf(node, key)) === status)
-  }
-
   test('share limits exactly, and see keys and imports of any machine', async () => {
     for (const node of nodes) {
       const found = async () =>
@@ -101,7 +102,9 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
       nodes.map(node => node.url.replace('http://', '')).toSorted(),
     )
   })
+})
 
+describe.skipIf(!HAS_POSTGRES)('nodes', () => {
   test('make copies again that are deleted while they run', async () => {
     const dir = temporaryDirectory()
     const node = await startNode(url, dir)

@@ -20,6 +20,7 @@ export const HEALTHY: { readonly [series: string]: string } = {
   'proxylist_feed_consecutive_failures{instance="a",source="/data"}': '0 1 2 1 0 0+0x60',
   'proxylist_database_up{instance="a",database="access.db"}': '1+0x60',
   'proxylist_database_failures_total{instance="a",database="access.db"}': '0 0 0 2 2+0x60',
+  'proxylist_replication_lag_seconds{instance="a"}': '0.5+0x60',
   'proxylist_data_free_bytes{instance="a"}': '5e9+0x60',
   'proxylist_event_loop_lag_seconds_bucket{instance="a",le="0.025"}': '0+599x60',
   'proxylist_event_loop_lag_seconds_bucket{instance="a",le="0.25"}': '0+600x60',
@@ -95,6 +96,11 @@ export const ALERTS: readonly AlertCase[] = [
     alert: 'ProxylistDatabaseFailures',
     series: { 'proxylist_database_failures_total{instance="a",database="access.db"}': '0+1x60' },
     ...{ quietAt: 8, firesAt: 10, severity: 'ticket', labels: { database: 'access.db' } },
+  },
+  {
+    alert: 'ProxylistCopiesOld',
+    series: { 'proxylist_replication_lag_seconds{instance="a"}': '0.5x9 60+60x50' },
+    ...{ quietAt: 14, firesAt: 15, severity: 'ticket' },
   },
   {
     alert: 'ProxylistDiskFull',

@@ -30,99 +30,100 @@ function numbersFrom(seed: number): () => number {
   }
 }
 
+let connection: Connection
+let source: ChangeSource
+let openSource: () => ChangeSource
+let list: ReturnType<typeof createListStore>
+const random = numbersFrom(7)
+const below = (n: number): number => Math.floor(random() * n)
+
+beforeAll(async () => {
+  if (!HAS_POSTGRES) return
+  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'proxylist' }
+  connection = openConnection(options)
+  list = createListStore(openConnection(options), clock)
+  openSource = () => {
+    const slow = openConnection(options)
+    onCleanUp(slow.close)
+    return createChangeSource(connection, slow)
+  }
+  source = openSource()
+  await migrate(connection)
+  onCleanUp(async () => {
+    await list.close()
+    await connection.close()
+  })
+})
+
+const CITIES = ['Berlin', 'Paris', 'Лондон', '']
+const OUTS = ['', '9.9.9.9', '2001:db8::7']
+const randomRow = (): TestRow => ({
+  ip: `10.0.${below(3)}.${below(40)}:80`,
+  type: ['http', 'socks5'][below(2)],
+  checked_at: T0 / 1000 - below(1000),
+  city: CITIES[below(4)],
+  city_en: random() < 0.3 ? `City ${below(9)}` : '',
+  ping: below(900),
+  ip_out: OUTS[below(3)],
+})
+
+async function importRows(rows: readonly TestRow[], mode: ImportMode): Promise<void> {
+  const tx = list.begin(mode)
+  await tx.lock()
+  for (const row of rows) {
+    const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
+    const result = readRow(row, defaults)
+    if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
+    tx.add(result.proxy)
+  }
+  await tx.commit()
+}
+
+const randomImport = (mode: ImportMode = random() < 0.15 ? 'replace' : 'merge'): Promise<void> =>
+  importRows(Array.from({ length: 1 + below(60) }, randomRow), mode)
+
+const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
+const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
+
+/** The rows of the database, as text. */
+async function stored(): Promise<string[]> {
+  const rows = await connection.query<{ line: string }>(
+    `select concat_ws('|', p.id, ${COLUMNS}, ip_out, name, name_en) as line
+     from (select p.*, ${names} from proxylist.proxies p
+       left join proxylist.cities c on c.id = p.city) p order by id`,
+  )
+  return rows.map(({ line }) => line)
+}
+
+/** The rows of a copy likewise, read by a connection of its own. */
+function copied(dir: string): string[] {
+  const db = new Database(join(dir, 'proxies.db'), { readonly: true })
+  try {
+    return db
+      .query<{ line: string }, []>(
+        `select concat_ws('|', id, ${COLUMNS}, ip_out, name, name_en) as line
+         from (select p.*, ${names} from proxies p left join cities c on c.id = p.city) order by id`,
+      )
+      .all()
+      .map(({ line }) => line)
+  } finally {
+    db.close()
+  }
+}
+
+const openCopy = (dir = temporaryDirectory()): { dir: string; copy: ListCopy } => {
+  const copy = openListCopy(dir, { clock, mayCheck: true })
+  onCleanUp(() => copy.close())
+  return { dir, copy }
+}
+const follow = (copy: ListCopy): Promise<void> => source.readList(copy.version(), copy.apply)
+
+async function expectSame(dir: string): Promise<void> {
+  expect(copied(dir)).toEqual(await stored())
+  expect(checkListFile(join(dir, 'proxies.db'), clock)).toEqual([])
+}
+
 describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
-  let connection: Connection
-  let source: ChangeSource
-  let openSource: () => ChangeSource
-  let list: ReturnType<typeof createListStore>
-  const random = numbersFrom(7)
-  const below = (n: number): number => Math.floor(random() * n)
-
-  beforeAll(async () => {
-    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'proxylist' }
-    connection = openConnection(options)
-    list = createListStore(openConnection(options), clock)
-    openSource = () => {
-      const slow = openConnection(options)
-      onCleanUp(slow.close)
-      return createChangeSource(connection, slow)
-    }
-    source = openSource()
-    await migrate(connection)
-    onCleanUp(async () => {
-      await list.close()
-      await connection.close()
-    })
-  })
-
-  const CITIES = ['Berlin', 'Paris', 'Лондон', '']
-  const OUTS = ['', '9.9.9.9', '2001:db8::7']
-  const randomRow = (): TestRow => ({
-    ip: `10.0.${below(3)}.${below(40)}:80`,
-    type: ['http', 'socks5'][below(2)],
-    checked_at: T0 / 1000 - below(1000),
-    city: CITIES[below(4)],
-    city_en: random() < 0.3 ? `City ${below(9)}` : '',
-    ping: below(900),
-    ip_out: OUTS[below(3)],
-  })
-
-  async function importRows(rows: readonly TestRow[], mode: ImportMode): Promise<void> {
-    const tx = list.begin(mode)
-    await tx.lock()
-    for (const row of rows) {
-      const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
-      const result = readRow(row, defaults)
-      if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
-      tx.add(result.proxy)
-    }
-    await tx.commit()
-  }
-
-  const randomImport = (mode: ImportMode = random() < 0.15 ? 'replace' : 'merge'): Promise<void> =>
-    importRows(Array.from({ length: 1 + below(60) }, randomRow), mode)
-
-  const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
-  const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
-
-  /** The rows of the database, as text. */
-  async function stored(): Promise<string[]> {
-    const rows = await connection.query<{ line: string }>(
-      `select concat_ws('|', p.id, ${COLUMNS}, ip_out, name, name_en) as line
-       from (select p.*, ${names} from proxylist.proxies p
-         left join proxylist.cities c on c.id = p.city) p order by id`,
-    )
-    return rows.map(({ line }) => line)
-  }
-
-  /** The rows of a copy likewise, read by a connection of its own. */
-  function copied(dir: string): string[] {
-    const db = new Database(join(dir, 'proxies.db'), { readonly: true })
-    try {
-      return db
-        .query<{ line: string }, []>(
-          `select concat_ws('|', id, ${COLUMNS}, ip_out, name, name_en) as line
-           from (select p.*, ${names} from proxies p left join cities c on c.id = p.city) order by id`,
-        )
-        .all()
-        .map(({ line }) => line)
-    } finally {
-      db.close()
-    }
-  }
-
-  const openCopy = (dir = temporaryDirectory()): { dir: string; copy: ListCopy } => {
-    const copy = openListCopy(dir, { clock, mayCheck: true })
-    onCleanUp(() => copy.close())
-    return { dir, copy }
-  }
-  const follow = (copy: ListCopy): Promise<void> => source.readList(copy.version(), copy.apply)
-
-  async function expectSame(dir: string): Promise<void> {
-    expect(copied(dir)).toEqual(await stored())
-    expect(checkListFile(join(dir, 'proxies.db'), clock)).toEqual([])
-  }
-
   test('is the list after random imports, retention and replacements, followed now and then', async () => {
     const copies = Array.from({ length: 3 }, () => openCopy())
     for (let n = 0; n < 40; n += 1) {
@@ -164,8 +165,10 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     expect(read).toBe(1)
     await expectSame(dir)
   })
+})
 
-  test('is made again as a whole when its version is not one of the database: a failover lost it', async () => {
+describe.skipIf(!HAS_POSTGRES)('the copy of a list is made again', () => {
+  test('as a whole when its version is not one of the database: a failover lost it', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)
     await randomImport()
@@ -178,7 +181,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     await expectSame(dir)
   })
 
-  test('is made again as a whole when it is further back than removed rows are known', async () => {
+  test('as a whole when it is further back than removed rows are known', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)
     await randomImport('replace')
@@ -189,7 +192,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     await connection.query('update proxylist.list set removed_before = 0')
   })
 
-  test('replaces that of another database, whose cities have other numbers', async () => {
+  test('when it is that of another database, whose cities have other numbers', async () => {
     const { copy, dir } = openCopy()
     await source.readList(null, changes =>
       copy.apply({
@@ -205,7 +208,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     expect(copy.version()).toEqual((await source.versions()).list)
   })
 
-  test('is made again when it was deleted or damaged', async () => {
+  test('when it was deleted or damaged', async () => {
     const { copy, dir } = openCopy()
     const file = join(dir, 'proxies.db')
     await follow(copy)
@@ -225,7 +228,9 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
       await expectSame(dir)
     }
   })
+})
 
+describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
   test('stays as it was when reading it ends in the middle', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)

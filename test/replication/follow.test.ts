@@ -163,7 +163,9 @@ describe('a node', () => {
     expect(doneNow()).toContain('read list 0')
     expect(own).toEqual(newest)
   })
+})
 
+describe('a node that has much to copy, or cannot', () => {
   test('follows keys while much of the list is copied, and copies it once', async () => {
     size = FEW_ROWS_MAX + 1
     const fresh = freshness()
@@ -211,7 +213,9 @@ describe('a node', () => {
     await passTurns()
     expect(doneNow()).toContain('keys 0')
   })
+})
 
+describe('a node', () => {
   test('asks no more once it stops, and waits for what it is copying', async () => {
     const { stop } = start()
     const stopped = stop()
@@ -265,6 +269,11 @@ describe('a node answers', () => {
     fresh.take({ ...knows, keysAgeMs: UNKNOWN_MS_MAX + 1 })
     expect(fresh.problem()).toBe('the database was not reached for 5 s')
   })
+})
+
+describe('a node is known', () => {
+  const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
+  const failed = { kind: 'failed', failure: new StoreError('away') } as const
 
   test('with an old list while a newer one is copied; its lag grows', () => {
     const fresh = freshness()

@@ -39,6 +39,8 @@ export type TestUsage = {
 export type Engine = {
   name: string
   isHere: boolean
+  /** Runs of a property test; a step takes longer where there is a server. */
+  runs: number
   /** `snapshot`: options of SQLite's. */
   open: (snapshot?: Partial<SnapshotOptions>) => Promise<TestUsage>
 }
@@ -143,6 +145,6 @@ async function openPostgres(): Promise<TestUsage> {
 }
 
 export const ENGINES: readonly Engine[] = [
-  { name: 'SQLite', isHere: true, open: openSqlite },
-  { name: 'PostgreSQL', isHere: HAS_POSTGRES, open: openPostgres },
+  { name: 'SQLite', isHere: true, runs: 30, open: openSqlite },
+  { name: 'PostgreSQL', isHere: HAS_POSTGRES, runs: 10, open: openPostgres },
 ]

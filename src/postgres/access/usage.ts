@@ -11,15 +11,15 @@ import {
 } from '../../access/rate-limit.ts'
 import type { UsageStore, Used } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { type ConnectionOptions, openConnection } from '../connection.ts'
-import { createAdmissions } from './admissions.ts'
-import { createDatabaseClock } from './clock.ts'
-import { createGiveBack } from './give-back.ts'
-import { createKeyUse } from './key-use.ts'
-import { createKnownUsage, type Subjects } from './known.ts'
-import { createNetworks } from './networks.ts'
-import { after, countUsed, peek } from './peek.ts'
-import { createPrune } from './prune.ts'
+import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
+import { createAdmissions } from '../usage/admissions.ts'
+import { createDatabaseClock } from '../usage/clock.ts'
+import { createGiveBack } from '../usage/give-back.ts'
+import { createKeyUse } from '../usage/key-use.ts'
+import { createKnownUsage, type Subjects } from '../usage/known.ts'
+import { createNetworks } from '../usage/networks.ts'
+import { after, countUsed, peek } from '../usage/peek.ts'
+import { createPrune } from '../usage/prune.ts'
 
 export type Usages = ReturnType<typeof createUsageStore>
 
@@ -42,10 +42,11 @@ const BY_PRIMARY_KEY = {
  */
 export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwatch()) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
+  const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(decides),
-    networks: openConnection(decides),
-    others: openConnection(options),
+    admissions: openConnection(decides, availability),
+    networks: openConnection(decides, availability),
+    others: openConnection(options, availability),
   }
   const { query } = connections.others
   const clock = createDatabaseClock(elapsedMs)
@@ -95,6 +96,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     },
 
     async close(): Promise<void> {
+      availability.close()
       for (const { close } of Object.values(connections)) await close()
     },
   } satisfies UsageStore & { [method: string]: unknown }

@@ -1,5 +1,5 @@
 /**
- * Several servers on one database (src/postgres/access/, contract I2): any sequence of batches,
+ * Several servers on one database (src/postgres/usage/, contract I2): any sequence of batches,
  * give-backs, resets and clocks is decided as one oracle decides it that remembers everything.
  */
 import { afterAll, describe, expect, test } from 'bun:test'

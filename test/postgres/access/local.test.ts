@@ -1,5 +1,5 @@
 /**
- * What a node decides without the database (src/postgres/access/known.ts, known-sets.ts, contract I2), and
+ * What a node decides without the database (src/postgres/usage/known.ts, known-sets.ts, contract I2), and
  * what it hears so that it does not: announcements of give-backs and resets.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
@@ -88,7 +88,7 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     expect(outcomeOf(await hanging)).toBe('ok')
     await usage.close()
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
-    expect(access.admit(slow, IP, 0)).rejects.toThrow('cannot be used')
+    expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
   })
 })
 

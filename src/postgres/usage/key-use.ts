@@ -22,32 +22,48 @@ const FLUSH_CALLS = 30
 /** What answers added to a day of a key. */
 type Noted = { readonly id: string; readonly day: number; records: number; refused: number }
 
-/** A row of the statement below; times are float8, days JSON. */
-type UseRow = { seen: number | null; days: string | null; unmoved: string | null }
+/** A row of the statement below: what `days` has, and requests by hour, counted from 1970, as JSON. */
+type UseRow = { seen: number | null; days: string | null; hours: string | null }
+
+/** The rows of a key, or of all addresses of demo; either by its part of the primary key. */
+const rowsOf = (columns: string): string =>
+  `(select ${columns} from proxylist.usage u
+      where u.kind = 'key' and u.id = i.id collate "C" and i.id <> '${DEMO_KEY}'
+    union all
+    select ${columns} from proxylist.usage u where u.kind = 'demo' and i.id = '${DEMO_KEY}')`
 
 const HISTORY = `
   select nullif(greatest(
       (select k.last_seen from proxylist.keys k where k.id = i.id collate "C"),
-      (select max(u.latest) from proxylist.usage u
-       where case when i.id = '${DEMO_KEY}' then u.kind = 'demo'
-         else u.kind = 'key' and u.id = i.id collate "C" end)), 0)::float8 as seen,
+      (select max(u.latest) from ${rowsOf('u.latest')} u)), 0)::float8 as seen,
     (select json_agg(json_build_object('day', d.day, 'requests', d.requests, 'records', d.records,
         'refused', d.refused, 'hours', d.hours) order by d.day)::text
      from proxylist.days d where d.key_id = i.id collate "C" and d.day between $2 and $3) as days,
-    (select json_agg(json_build_object('day', o.day, 'requests', proxylist.total(o.hours),
-        'records', 0, 'refused', 0, 'hours', o.hours))::text
+    (select json_agg(json_build_array(o.hour, o.requests))::text
      from (
-       select u.hour / 24 as day, proxylist.sum_hours(
-         proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests))) as hours
-       from proxylist.usage u
-       where (u.hour_requests <> 0 or cardinality(u.hours) > 0) and u.hour / 24 between $2 and $3
-         and case when i.id = '${DEMO_KEY}' then u.kind = 'demo'
-           else u.kind = 'key' and u.id = i.id collate "C" end
+       select h.hour, sum(h.requests)::integer as requests
+       from ${rowsOf('u.hour, u.hour_requests, u.hours')} u
+       cross join lateral (
+         select u.hour, u.hour_requests as requests
+         union all
+         select u.hour / 24 * 24 + n.place::integer - 1, n.requests
+         from unnest(u.hours) with ordinality n (requests, place)
+       ) h
+       where u.hour / 24 between $2 and $3 and h.requests <> 0
        group by 1
-     ) o) as unmoved
+     ) o) as hours
   from unnest($1::text[]) with ordinality i (id, place) order by i.place`
 
 const daysOf = (json: string | null): DayUse[] => (json === null ? [] : JSON.parse(json))
+
+/** Requests by hour as days. */
+const daysOfHours = (json: string | null): DayUse[] => {
+  const byHour: [hour: number, requests: number][] = json === null ? [] : JSON.parse(json)
+  return byHour.map(([hour, requests]) => ({
+    ...{ ...unusedDay(Math.floor(hour / 24)), requests },
+    hours: [...new Array<number>(hour % 24).fill(0), requests],
+  }))
+}
 
 /** What was noted in memory, by day and key; the one that was noted first at the start. */
 function createNotes() {
@@ -128,11 +144,11 @@ export function createKeyUse(query: Query) {
     async history(ids: readonly string[], fromDay: number, toDay: number): Promise<KeyUse[]> {
       const pending = ids.map(id => [...notes.daysOf(id), ...writingOf(id)])
       const rows = await query<UseRow>(HISTORY, [arrayLiteral(ids), fromDay, toDay])
-      return rows.map(({ seen, days, unmoved }, i): KeyUse => {
+      return rows.map(({ seen, days, hours }, i): KeyUse => {
         const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
         return {
           lastSeenMs: seen,
-          days: mergeDays(daysOf(days), [...daysOf(unmoved), ...recent]),
+          days: mergeDays(daysOf(days), [...daysOfHours(hours), ...recent]),
         }
       })
     },

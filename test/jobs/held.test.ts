@@ -1,0 +1,85 @@
+/** Jobs that one server runs for several: they run while it holds the lock. */
+import { expect, test } from 'bun:test'
+import { whileHeld } from '../../src/jobs/held.ts'
+
+let examine = (): void => {}
+/** Takes the place of a timer. */
+const byHand = (work: () => void) => {
+  examine = work
+  return {
+    stop() {
+      examine = () => {}
+    },
+  }
+}
+async function examined(): Promise<void> {
+  examine()
+  for (let i = 0; i < 10; i += 1) await Promise.resolve()
+}
+
+test('jobs run while the lock is held, and not before, afterwards, or twice', async () => {
+  let isHeld = false
+  const running = new Set<number>()
+  let started = 0
+  const job = whileHeld(
+    () => isHeld,
+    async () => {
+      started += 1
+      const id = started
+      running.add(id)
+      return [{ stop: () => void running.delete(id) }]
+    },
+    failure => {
+      throw failure
+    },
+    byHand,
+  )
+  await examined()
+  expect(started).toBe(0)
+  isHeld = true
+  await examined()
+  expect([...running]).toEqual([1])
+  isHeld = false
+  await examined()
+  expect([...running]).toEqual([])
+  isHeld = true
+  await examined()
+  expect([...running]).toEqual([2])
+  job.stop()
+  expect([...running]).toEqual([])
+  await examined()
+  expect(started).toBe(2)
+})
+
+test('jobs that cannot be started are started at the next look, and those that start too late end', async () => {
+  const failures: unknown[] = []
+  let isFirst = true
+  const slow = Promise.withResolvers<void>()
+  let stopped = 0
+  const job = whileHeld(
+    () => true,
+    async () => {
+      if (isFirst) {
+        isFirst = false
+        throw new Error('the database is away')
+      }
+      await slow.promise
+      return [
+        {
+          stop() {
+            stopped += 1
+          },
+        },
+      ]
+    },
+    failure => void failures.push(failure),
+    byHand,
+  )
+  await examined()
+  expect(failures).toHaveLength(1)
+  await examined() // starts again
+  job.stop()
+  slow.resolve()
+  await examined()
+  expect(stopped).toBe(1)
+})
