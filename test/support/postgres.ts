@@ -3,7 +3,7 @@
  * `PROXYLIST_TEST_DATABASE` names; each test gets an empty database of its own there.
  */
 
-import { chownSync, existsSync, mkdirSync } from 'node:fs'
+import { chownSync, cpSync, existsSync, mkdirSync, openSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -47,69 +47,103 @@ function run(name: string, args: readonly string[], bin: string): void {
 /** What a server of tests has besides its defaults: it need not survive a power cut. */
 const QUICK = { fsync: 'off', full_page_writes: 'off', max_connections: '100' }
 
+/** The programs of the npm package. */
+export const PACKAGE_BIN = join(PACKAGE, 'bin')
+
+export type Settings = { readonly [name: string]: string }
 export type Server = Awaited<ReturnType<typeof startPostgres>>
+
+/** An empty directory for the files of a server, which its user may enter. */
+function directoryForServer(): string {
+  const base = temporaryDirectory()
+  const dir = join(base, 'postgres')
+  mkdirSync(dir, { mode: 0o700 })
+  if (isRoot) for (const path of [base, dir]) chownSync(path, NOBODY, NOBODY)
+  return dir
+}
 
 /**
  * Starts a server with these settings, in a directory of its own; `bin` holds its programs. It ends
  * with the test.
  */
-export async function startPostgres(
-  settings: { readonly [name: string]: string } = {},
-  bin = join(PACKAGE, 'bin'),
-) {
-  const base = temporaryDirectory()
-  const dir = join(base, 'postgres')
-  mkdirSync(dir)
-  if (isRoot) for (const path of [base, dir]) chownSync(path, NOBODY, NOBODY)
+export async function startPostgres(settings: Settings = {}, bin = PACKAGE_BIN) {
+  const dir = directoryForServer()
   run('initdb', ['-D', dir, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'], bin)
-  const port = await freePort()
+  return launchPostgres(dir, { ...QUICK, ...settings }, bin)
+}
+
+/** A copy of the files of a server that is stopped, to be started as another one. */
+export function copyOfPostgres(from: string): string {
+  const dir = directoryForServer()
+  cpSync(from, dir, { recursive: true, filter: path => !path.endsWith('postmaster.pid') })
+  if (isRoot) {
+    for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+      chownSync(join(dir, name), NOBODY, NOBODY)
+    }
+  }
+  return dir
+}
+
+/** Starts a server on the files in `dir`, on a free port of 127.0.0.1. It ends with the test. */
+export async function launchPostgres(dir: string, settings: Settings, bin = PACKAGE_BIN) {
+  let port = await freePort()
   const url = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
-  const options = Object.entries({
-    ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: dir },
-    ...{ ...QUICK, ...settings },
-  }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const start = () =>
-    Bun.spawn([join(bin, 'postgres'), '-D', dir, ...options], {
+  const log = openSync(join(dir, 'server.log'), 'a')
+  const start = () => {
+    const options = Object.entries({
+      ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: dir },
+      ...settings,
+    }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    return Bun.spawn([join(bin, 'postgres'), '-D', dir, ...options], {
       env: { LC_ALL: 'C' },
       ...asUser,
       stdout: 'ignore',
-      stderr: 'ignore',
+      stderr: log,
     })
+  }
   let child = start()
-  await untilReady(url('postgres'))
-  onCleanUp(async () => {
-    child.kill('SIGQUIT')
+  /** Starts it until it stays: after SIGKILL, processes of the earlier one may still be ending. */
+  async function untilUp(): Promise<void> {
+    while (!(await isReady(url('postgres'), child))) child = start()
+  }
+  const end = async (signal: 'SIGQUIT' | 'SIGINT' | 'SIGKILL'): Promise<void> => {
+    child.kill(signal)
     await child.exited
-  })
+  }
+  onCleanUp(() => end('SIGQUIT'))
+  await untilUp()
   return {
     dir,
-    port,
+    port: () => port,
     url,
     /** The process id of the postmaster. */
     pid: () => child.pid,
-    /** Ends it with a signal: SIGQUIT as a crash does, SIGINT in order. */
-    async stop(signal: 'SIGQUIT' | 'SIGINT'): Promise<void> {
-      child.kill(signal)
-      await child.exited
-    },
-    /** Starts it again after `stop`. */
-    async start(): Promise<void> {
+    /** Ends it with a signal: SIGQUIT and SIGKILL as a crash does, SIGINT in order. */
+    stop: end,
+    /** Starts it again after `stop`; on another port where that is given. */
+    async start(onPort = port): Promise<void> {
+      port = onPort
       child = start()
-      await untilReady(url('postgres'))
+      await untilUp()
     },
   }
 }
 
-/** Waits until a server answers. @throws when it does not within 30 s. */
-async function untilReady(url: string): Promise<void> {
-  for (let tries = 0; ; tries += 1) {
+const READY_MS_MAX = 30_000
+const ASK_EVERY_MS = 20
+
+/** Waits until a server answers; false when it ended. @throws when it does neither within 30 s. */
+async function isReady(url: string, child: Bun.Subprocess): Promise<boolean> {
+  const untilMs = performance.now() + READY_MS_MAX
+  for (;;) {
     const sql = new SQL({ url, max: 1, connectionTimeout: 1 })
     try {
       await sql`select 1`
-      return
+      return true
     } catch (error) {
-      if (tries > 300) throw error
-      await Bun.sleep(100)
+      if (performance.now() > untilMs) throw error
+      if (child.exitCode !== null || child.signalCode !== null) return false
+      await Bun.sleep(ASK_EVERY_MS)
     } finally {
       await sql.close({ timeout: 0 }).catch(() => {})
     }

@@ -23,21 +23,33 @@ export type Restartable = {
   ready: () => Promise<number>
 }
 
+export type RestartOptions = {
+  binary: string
+  data: string
+  /** The path of its unix socket; by default it listens on a port. */
+  socket?: string | null
+  /** Further options. */
+  more?: readonly string[]
+  env?: { readonly [name: string]: string }
+}
+
 /**
  * A server of `data`, not started yet, on a port of its own or on a unix socket. Not `startServe`:
  * it can be killed before it listens.
  */
-export function createRestartable(
-  binary: string,
-  data: string,
-  socket: string | null,
-): Restartable {
+export function createRestartable({
+  binary,
+  data,
+  socket = null,
+  more = [],
+  env = {},
+}: RestartOptions): Restartable {
   const port = freePort()
   const where: Where =
     socket === null ? { kind: 'tcp', hostname: '127.0.0.1', port } : { kind: 'unix', path: socket }
   const command = [
     ...[binary, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
-    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`],
+    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`, ...more],
   ]
   let startMs = 0
   let child: Child | null = null
@@ -50,7 +62,7 @@ export function createRestartable(
     child: running,
     start(): void {
       startMs = performance.now()
-      child = launch(command, { stdout: 'ignore' })
+      child = launch(command, { env, stdout: 'ignore' })
     },
     async ready(): Promise<number> {
       while (performance.now() - startMs < READY_MS_MAX) {
