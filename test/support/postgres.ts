@@ -3,7 +3,7 @@
  * `PROXYLIST_TEST_DATABASE` names; each test gets an empty database of its own there.
  */
 
-import { chownSync, cpSync, existsSync, mkdirSync, openSync, readdirSync } from 'node:fs'
+import { chownSync, cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -86,45 +86,51 @@ export function copyOfPostgres(from: string): string {
 
 /** Starts a server on the files in `dir`, on a free port of 127.0.0.1. It ends with the test. */
 export async function launchPostgres(dir: string, settings: Settings, bin = PACKAGE_BIN) {
-  let port = await freePort()
+  const port = await freePort()
   const url = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
-  const log = openSync(join(dir, 'server.log'), 'a')
-  const start = () => {
+  let files = dir
+  const spawn = () => {
     const options = Object.entries({
-      ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: dir },
+      ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: files },
       ...settings,
     }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    return Bun.spawn([join(bin, 'postgres'), '-D', dir, ...options], {
+    return Bun.spawn([join(bin, 'postgres'), '-D', files, ...options], {
       env: { LC_ALL: 'C' },
       ...asUser,
       stdout: 'ignore',
-      stderr: log,
+      stderr: Bun.file(join(files, 'server.log')),
     })
   }
-  let child = start()
-  /** Starts it until it stays: after SIGKILL, processes of the earlier one may still be ending. */
-  async function untilUp(): Promise<void> {
-    while (!(await isReady(url('postgres'), child))) child = start()
-  }
+  let child = spawn()
   const end = async (signal: 'SIGQUIT' | 'SIGINT' | 'SIGKILL'): Promise<void> => {
     child.kill(signal)
     await child.exited
   }
+  /** Starts it until it stays: after SIGKILL, processes of the earlier one may still be ending. */
+  async function untilReady(): Promise<void> {
+    const untilMs = performance.now() + READY_MS_MAX
+    while (!(await isReady(url('postgres'), child))) {
+      if (performance.now() > untilMs) throw new Error('PostgreSQL does not start')
+      child = spawn()
+    }
+  }
   onCleanUp(() => end('SIGQUIT'))
-  await untilUp()
+  await untilReady()
   return {
-    dir,
-    port: () => port,
+    /** The folder of its files. */
+    dir: () => files,
+    settings,
+    port,
     url,
     /** The process id of the postmaster. */
     pid: () => child.pid,
     /** Ends it with a signal: SIGQUIT and SIGKILL as a crash does, SIGINT in order. */
     stop: end,
-    /** Starts it again after `stop`; on another port where that is given. */
-    async start(onPort = port): Promise<void> {
-      port = onPort
-      child = start()
-      await untilUp()
+    /** Starts it again after `stop`, on the same address; on other files when they are given. */
+    async start(from = files): Promise<void> {
+      files = from
+      child = spawn()
+      await untilReady()
     },
   }
 }

@@ -15,7 +15,12 @@ export const postgresBin = (): string =>
 const DURABLE = {
   ...{ fsync: 'on', full_page_writes: 'on', synchronous_commit: 'on' },
   ...{ max_connections: '60', superuser_reserved_connections: '5', shared_buffers: '256MB' },
-  ...{ wal_level: 'replica', max_wal_senders: '4', hot_standby: 'on', checkpoint_timeout: '60s' },
+  ...{
+    wal_level: 'replica',
+    max_wal_senders: '4',
+    checkpoint_timeout: '60s',
+    wal_keep_size: '256MB',
+  },
 }
 
 export const ROLE = 'proxylist'
@@ -56,4 +61,3 @@ export function withAdmin(server: Server, version: string) {
     },
   }
 }
-

@@ -19,7 +19,12 @@ export type Kind = {
   /** Requests to each of its subjects in a whole run: keys, or addresses for demo. */
   each: number
 }
-export const regular = (name: string, share: number, each: number, limits: Partial<Limits>): Kind => ({
+export const regular = (
+  name: string,
+  share: number,
+  each: number,
+  limits: Partial<Limits>,
+): Kind => ({
   ...{ name, share, each, caller: 'regular' },
   limits: { ...UNLIMITED, ...limits },
 })

@@ -1,6 +1,7 @@
 /** Owns reading the notes of the clients: what each request was answered, or that it was not. */
-import { createCallers, linesOf, type Observed } from '../limiter/records.ts'
+
 import type { Note } from '../limiter/client.ts'
+import { createCallers, linesOf, type Observed } from '../limiter/records.ts'
 import type { Kind } from '../limiter/traffic.ts'
 import type { Ids } from '../limiter/world.ts'
 

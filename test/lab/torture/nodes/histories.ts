@@ -7,7 +7,8 @@ import {
   setName,
 } from '../../../support/limiter-oracle.ts'
 import { countBelow } from '../limiter/records.ts'
-import type { AdmissionRow, JournalRows, NetworksRow, Step } from './journal.ts'
+import type { Step } from './clocks.ts'
+import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
 
 /** A history, and when each admission was written by the real clock; it was committed later. */
 export type Written = History & { realMs: number[]; xid: string[] }

@@ -1,7 +1,6 @@
 /**
  * Owns the journal that a run adds to the database: triggers write what each admission and each answer
- * counts, in the same transaction, with the clock of limits and the real one. And the clock of limits
- * itself, which the run moves.
+ * counts, in the same transaction, with the clock of limits and the real one.
  */
 import type { SharedDatabase } from '../../support/shared-database.ts'
 
@@ -65,8 +64,9 @@ const JOURNAL = `
   create trigger torture_networks after insert or update on proxylist.networks
     for each row execute function torture.note_networks();
 
-  create or replace function proxylist.now_ms() returns bigint language sql volatile
-    security definer as
+  grant usage on schema torture to public;
+  grant select on torture.clock to public;
+  create or replace function proxylist.now_ms() returns bigint language sql volatile as
     $$ select torture.real_ms() + (select ms from torture.clock) $$;
 `
 
@@ -103,20 +103,3 @@ export async function readJournal({ run }: SharedDatabase) {
   }
 }
 export type JournalRows = Awaited<ReturnType<typeof readJournal>>
-
-/** How far the clock of limits was ahead, and between which real instants it was set so. */
-export type Step = { offsetMs: number; fromMs: number; byMs: number }
-
-/** The clock of limits of a database, set by hand. */
-export function createLimitsClock({ run }: SharedDatabase) {
-  const steps: Step[] = [{ offsetMs: 0, fromMs: 0, byMs: 0 }]
-  return {
-    steps,
-    /** Sets how far it is ahead of the real clock. */
-    async set(offsetMs: number): Promise<void> {
-      const fromMs = Date.now()
-      await run(`update torture.clock set ms = ${offsetMs}`)
-      steps.push({ offsetMs, fromMs, byMs: Date.now() })
-    },
-  }
-}

@@ -1,18 +1,22 @@
 /** The judge of runs with many nodes: it has no complaint of what is right, and finds what is not. */
 import { describe, expect, test } from 'bun:test'
+import { T0 } from '../../../support/fixtures.ts'
 import {
+  type Caller,
   createLimiterOracle,
   dayOf,
+  type LimiterOracle,
   type Rule,
   rateLimitOf,
   rulesOf,
 } from '../../../support/limiter-oracle.ts'
-import { T0 } from '../../../support/fixtures.ts'
 import { burst, type Kind, regular } from '../limiter/traffic.ts'
 import type { Asked } from './asked.ts'
+import type { Step } from './clocks.ts'
 import { historiesOf } from './histories.ts'
-import type { AdmissionRow, JournalRows, NetworksRow, Step } from './journal.ts'
-import { judge, type Judged } from './judge.ts'
+import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
+import { type Judged, judge } from './judge.ts'
+import { CODES } from './refusals.ts'
 
 const FIVE: Kind = regular('five', 1, 1, burst(5, 5))
 const DAILY: Kind = regular('daily', 1, 1, { daily: 3 })
@@ -22,6 +26,25 @@ const TEMP: Kind = { ...FIVE, name: 'temp', caller: 'temp' }
 /** How long a request is under way, and when within that it is decided. */
 const WAY_MS = 20
 const DECIDED_MS = 12
+
+const ADDRESS = '50.0.0.7'
+
+function callerOf({ name, caller, limits }: Kind): Caller {
+  const id = `k-${name}`
+  return caller === 'regular' ? { kind: caller, id, plan: limits } : { kind: 'temp', id }
+}
+
+/** How a node answers with a decision, but for RateLimit. */
+function answerOf({ caller, limits }: Kind, decision: ReturnType<LimiterOracle['admit']>) {
+  if (decision.kind === 'admitted') return { status: 200, code: '', fields: {}, retryAfter: '' }
+  const { by, retryAfterSeconds: wait } = decision
+  return {
+    status: 429,
+    code: CODES[caller][by],
+    fields: { retry_after: wait, ...(by === 'daily' && { daily_limit: limits.daily ?? 0 }) },
+    retryAfter: String(wait),
+  }
+}
 
 /** A run on paper: requests that the oracle decides, as their clients and the journal write them. */
 function createRun() {
@@ -40,31 +63,14 @@ function createRun() {
     rows,
     /** Sends a request of a kind at an instant; the clock of limits is ahead by `offsetMs`. */
     ask(of: Kind, sentMs: number, offsetMs = 0): Asked {
-      const id = `k-${of.name}`
-      const caller =
-        of.caller === 'regular'
-          ? { kind: of.caller, id, plan: of.limits }
-          : { kind: 'temp' as const, id }
-      const bucket = '50.0.0.7'
+      const caller = callerOf(of)
       const realMs = sentMs + DECIDED_MS
-      const decision = oracle.admit(caller, bucket, realMs + offsetMs)
-      const rules = rulesOf(caller, bucket)
-      const isAdmitted = decision.kind === 'admitted'
-      const wait = decision.kind === 'refused' ? decision.retryAfterSeconds : 0
-      const code = isAdmitted
-        ? ''
-        : of.caller === 'temp'
-          ? 'TEMP_LIMIT_REACHED'
-          : decision.by === 'daily'
-            ? 'DAILY_LIMIT_REACHED'
-            : 'RATE_LIMIT_EXCEEDED'
-      const fields = isAdmitted
-        ? {}
-        : { retry_after: wait, ...(decision.by === 'daily' && { daily_limit: of.limits.daily ?? 0 }) }
+      const decision = oracle.admit(caller, ADDRESS, realMs + offsetMs)
+      const rules = rulesOf(caller, ADDRESS)
       const one: Asked = {
         ...{ node: 0, of, caller, rules, kind: 0, subject: 0, place: 0, port: 2000 },
-        ...{ id: '', sentMs, receivedMs: sentMs + WAY_MS, body: '', code, fields },
-        ...{ status: isAdmitted ? 200 : 429, retryAfter: isAdmitted ? '' : String(wait) },
+        ...{ id: '', sentMs, receivedMs: sentMs + WAY_MS, body: '' },
+        ...answerOf(of, decision),
         rateLimit: rateLimitOf(decision.limits),
       }
       asked.push(one)
@@ -77,7 +83,7 @@ function createRun() {
     },
     /** Counts an admission that no answer is of. */
     count(of: Kind, realMs: number): void {
-      const rule = rulesOf({ kind: 'regular', id: `k-${of.name}`, plan: of.limits }, '')[0]
+      const [rule] = rulesOf(callerOf(of), ADDRESS)
       if (rule) addAdmission(rule, realMs, realMs, 'none')
     },
     addNetworks(networks: string[], realMs: number): void {
@@ -195,7 +201,9 @@ describe('a planted violation is found', () => {
     run.rows.admissions.pop()
     expect(complaints(run.judge())).toEqual({ lost: 1, halves: 1 })
   })
+})
 
+describe('a planted answer or network is found', () => {
   test('networks over their quota, not counted, or counted and never shown', () => {
     const run = createRun()
     const shown = run.ask(SUBNETS, T0)

@@ -70,29 +70,37 @@ function judgeAdmissions(all: readonly Asked[], histories: Histories) {
 const shownIn = (body: string): string[] =>
   [...body.matchAll(/^(\d+\.\d+)\./gm)].map(([, network = '']) => network)
 
+/** The quota of each set of networks, and the networks that it can hold. */
+type Sets = Map<string, { quota: number; networks: Set<string> }>
+
+/** Adds the networks that a request can have counted. */
+function addPossible(sets: Sets, asked: Asked): void {
+  const isShown = asked.status === 200
+  const networks = isShown ? shownIn(asked.body) : networksOf(asked.port)
+  for (const { subject, quota, networks: its } of quotasOf(asked, networks)) {
+    const known = sets.get(subject) ?? { quota, networks: new Set() }
+    sets.set(subject, known)
+    if (!isShown && outcomeOf(asked) !== 'unknown') continue
+    for (const network of its) known.networks.add(network)
+  }
+}
+
 /** Networks over a quota; answers whose networks were not counted; networks that none can have shown. */
 function judgeNetworks(all: readonly Asked[], histories: Histories) {
-  const quotas = new Map<string, { quota: number; networks: Set<string> }>()
-  let missing = 0
-  for (const asked of all) {
-    if (asked.of.caller !== 'regular') continue
-    const isShown = asked.status === 200
-    const networks = isShown ? shownIn(asked.body) : networksOf(asked.port)
-    const isPossible = isShown || outcomeOf(asked) === 'unknown'
-    for (const { subject, quota, networks: its } of quotasOf(asked, networks)) {
-      const known = quotas.get(subject) ?? { quota, networks: new Set() }
-      quotas.set(subject, known)
-      if (isPossible) for (const network of its) known.networks.add(network)
-    }
-    if (isShown) missing += missingNetworks(asked, networks, histories)
-  }
+  const sets: Sets = new Map()
+  for (const asked of all) addPossible(sets, asked)
   let over = 0
   let unshown = 0
   for (const [name, { networks }] of histories.sets) {
-    const its = quotas.get(name.slice(0, name.lastIndexOf(' ')))
+    const its = sets.get(name.slice(0, name.lastIndexOf(' ')))
     over += Math.max(0, networks.length - (its?.quota ?? 0))
     unshown += networks.filter(network => !its?.networks.has(network)).length
   }
+  const served = all.filter(({ status, of }) => status === 200 && of.caller === 'regular')
+  const missing = served.reduce(
+    (sum, asked) => sum + missingNetworks(asked, shownIn(asked.body), histories),
+    0,
+  )
   return { over, missing, unshown }
 }
 
@@ -107,7 +115,9 @@ export function judge(all: readonly Asked[], histories: Histories): Judged {
   const networks = judgeNetworks(all, histories)
   const { over, ...admissions } = judgeAdmissions(all, histories)
   const temporary = new Set(
-    all.flatMap(({ of: { caller }, rules }) => (caller === 'temp' ? [rules[0]?.subject ?? ''] : [])),
+    all.flatMap(({ of: { caller }, rules }) =>
+      caller === 'temp' ? [rules[0]?.subject ?? ''] : [],
+    ),
   )
   return {
     requests: {

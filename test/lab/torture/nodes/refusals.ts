@@ -10,7 +10,8 @@ import type { Histories, WrittenSet } from './histories.ts'
 
 const DAY_MS = 86_400_000
 
-const CODES = {
+/** The code of a refusal, by the kind of key and what is full. */
+export const CODES = {
   regular: { window: 'RATE_LIMIT_EXCEEDED', daily: 'DAILY_LIMIT_REACHED' },
   demo: { window: 'DEMO_LIMIT_REACHED', daily: '' },
   temp: { window: 'TEMP_LIMIT_REACHED', daily: '' },
@@ -35,7 +36,12 @@ function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histo
     const toMs = instants[i + 1] ?? receivedMs
     const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
     const after = { fromMs, toMs, counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
-    const before = { fromMs, toMs: fromMs, counts: countsBefore(fromMs), place: placeAt(fromMs - 1) }
+    const before = {
+      fromMs,
+      toMs: fromMs,
+      counts: countsBefore(fromMs),
+      place: placeAt(fromMs - 1),
+    }
     return [before, after]
   })
 }
@@ -58,7 +64,8 @@ function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: 
   if (early.kind !== 'refused' || CODES[of.caller][early.by] !== code) return false
   const lastWait = late.kind === 'refused' ? late.retryAfterSeconds : 1
   const wait = fields.retry_after ?? -1
-  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, early.retryAfterSeconds)) return false
+  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, early.retryAfterSeconds))
+    return false
   const daily = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== daily) return false
   return early.limits.every(({ name, remaining, resetSeconds }, i) => {

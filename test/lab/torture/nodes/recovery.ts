@@ -1,0 +1,36 @@
+/** Owns how soon answers are right again after a fault, and how long a request waits meanwhile. */
+import type { Asked } from './asked.ts'
+import type { Done } from './faults.ts'
+
+/** A fault that was made: from when on, and what it did. */
+export type Made = Done & { name: string; fromMs: number }
+
+/** Answers are right again within this after the return of the database (contract I4). */
+export const RIGHT_AGAIN_MS = 2_000
+
+const isUnavailable = ({ status }: Asked): boolean => status === 503
+
+export type Recovery = {
+  /** 503 to requests that were sent later than RIGHT_AGAIN_MS after the return, before the next fault. */
+  late: Asked[]
+  /** From the return until the last request that was sent and answered 503, for each fault. */
+  afterMs: number[]
+  /** From sending to the answer, of the slowest request. */
+  slowestMs: number
+}
+
+/** Compares the instants of faults, which are in order, with what the clients saw. */
+export function recoveryOf(all: readonly Asked[], made: readonly Made[]): Recovery {
+  const unavailable = all.filter(isUnavailable).sort((a, b) => a.sentMs - b.sentMs)
+  const late: Asked[] = []
+  const afterMs: number[] = []
+  for (const [i, { returnedMs, fromMs }] of made.entries()) {
+    const untilMs = made[i + 1]?.fromMs ?? Number.POSITIVE_INFINITY
+    const its = unavailable.filter(({ sentMs }) => sentMs >= fromMs && sentMs < untilMs)
+    const last = its.at(-1)?.sentMs ?? returnedMs
+    afterMs.push(Math.max(0, last - returnedMs))
+    late.push(...its.filter(({ sentMs }) => sentMs > returnedMs + RIGHT_AGAIN_MS))
+  }
+  const slowestMs = all.reduce((most, one) => Math.max(most, one.receivedMs - one.sentMs), 0)
+  return { late, afterMs, slowestMs }
+}
