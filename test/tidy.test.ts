@@ -143,7 +143,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     'wire names',
     /'(?:cm|split_ip|timecheck|type_prefix|country_mode|ip_out)'|\b(?:split_ip|type_prefix|country_mode)\b/,
     ...['api/params.ts', 'api/members.ts', 'api/render.ts', 'api/openapi/'],
-    ...['import/', 'web/', 'sqlite/'], // SQL has columns so named
+    ...['import/', 'web/', 'proxies/row.ts', 'postgres/', 'sqlite/'], // columns are so named
   ],
 ]
 

@@ -53,6 +53,7 @@ export function importFeed(
       ...{ format: feed.format, mapping: feed.mapping, strict: false, bytesMax, signal },
       defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
       beforeRows: () => importTx.lock(signal),
+      drained: importTx.drained,
     }
     try {
       const { read, rejected } = await importSources(

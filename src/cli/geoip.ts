@@ -90,7 +90,10 @@ export const geoipCommand = command({
       let filled = 0
       try {
         for (const [at, row] of found.rows.entries()) {
-          if (at % TURN_ROWS === 0) await nextTurn(signal)
+          if (at % TURN_ROWS === 0) {
+            await nextTurn(signal)
+            await importTx.drained?.()
+          }
           const proxy = toIncoming(row, found.cityNames)
           const placed = place(proxy)
           const { country, city, cityEn } = placed

@@ -137,6 +137,7 @@ export const importCommand = command({
         ...{ format, strict, signal, mapping: settings.map },
         defaults: { type, nowMs: clock(), provider, pingUnit: settings.pingUnit },
         beforeRows: () => importTx.lock(signal),
+        drained: importTx.drained,
         refuseEmpty: replace && !settings.allowEmpty,
       }
       const add = (proxy: IncomingProxy): void => importTx.add(place(proxy))

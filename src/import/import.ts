@@ -12,7 +12,7 @@ import { textOf, withLineFeeds } from './formats/encoding.ts'
 import { detectFormat, type Format, readRows } from './formats/formats.ts'
 import { emptyProblem } from './guard.ts'
 import { type RawRow, type RowDefaults, readRow } from './row.ts'
-import { type RowSink, UnusableFile } from './sink.ts'
+import { type Chunks, type RowSink, UnusableFile } from './sink.ts'
 
 /** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }
@@ -39,6 +39,8 @@ export type ImportOptions = {
   bytesMax?: number
   /** Awaited once, before the first row. */
   beforeRows?: () => Awaitable<void>
+  /** Awaited between two chunks of a file, so that rows which wait to be stored stay few. */
+  drained?: (() => Promise<void>) | undefined
   /** Ends the import, which then throws the reason of this signal. */
   signal?: AbortSignal
 }
@@ -91,6 +93,14 @@ async function* until(
   } finally {
     signal?.removeEventListener('abort', abort)
     iterator.return?.()?.catch(() => {}) // nobody waits for the end of a source that hangs
+  }
+}
+
+/** The same chunks, each when the rows of those before it are stored. */
+async function* paced(chunks: Chunks, drained: () => Promise<void>): Chunks {
+  for await (const chunk of chunks) {
+    yield chunk
+    await drained()
   }
 }
 
@@ -213,7 +223,9 @@ export async function importSources(
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
       await beforeRows?.()
       beforeRows = undefined
-      await readRows(format, all, rows.sinkOf(name, format), names)
+      const { drained } = options
+      const chunks = drained === undefined ? all : paced(all, drained)
+      await readRows(format, chunks, rows.sinkOf(name, format), names)
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)

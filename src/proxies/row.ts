@@ -37,6 +37,23 @@ export type Row = [
   ipOut: number | string,
 ]
 
+type Names<R extends readonly unknown[]> = { readonly [Position in keyof R]: string }
+
+/** The columns in which stores hold a row, in its order. */
+export const ROW_COLUMNS = [
+  'id',
+  'checked_at',
+  'ping_ms',
+  'type',
+  'anon',
+  'works',
+  'speed',
+  'services',
+  'country',
+  'city',
+  'ip_out',
+] as const satisfies Names<Row>
+
 /** What an answer of bare addresses needs of a row. */
 export type EndpointRow = readonly [
   id: number,

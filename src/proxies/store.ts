@@ -66,11 +66,17 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 /** An import in progress. Nothing is visible before `commit`; `rollback` changes nothing. */
 export interface ImportTx {
   /**
-   * Locks the list; `add` does so too, but blocks the event loop while another import has it.
+   * Locks the list; without it the first row does, and may block the event loop while another import
+   * has it.
    * Rejects with the reason of `signal` once that is aborted.
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
+  /**
+   * Resolves when the rows that wait to be stored are few; who adds many waits for it now and then.
+   * Missing where rows never wait.
+   */
+  drained?(): Promise<void>
   /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>
   rollback(): Awaitable<void>

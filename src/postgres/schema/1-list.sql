@@ -1,11 +1,12 @@
 -- The list of proxies; its columns are those of the list in SQLite. One row says where it stands:
--- an import first locks it, so imports are one after the other and versions in the order of commits.
+-- what changes the list locks it, so versions are in the order of commits.
 create table proxylist.list (
   one boolean primary key default true check (one),
   version bigint not null,
-  removed_before bigint not null     -- tombstones up to this version were removed
+  removed_before bigint not null,    -- tombstones up to this version were removed
+  rows bigint not null               -- counting them would read all
 );
-insert into proxylist.list values (true, 0, 0);
+insert into proxylist.list values (true, 0, 0, 0);
 
 -- Each version of the list with a random mark: after a failover a copy may hold one that was lost.
 create table proxylist.list_versions (
@@ -13,6 +14,7 @@ create table proxylist.list_versions (
   mark uuid not null,
   committed_at bigint not null
 );
+insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms());
 
 create table proxylist.cities (
   id integer primary key,
@@ -22,6 +24,24 @@ create table proxylist.cities (
   unique (name, name_en)
 );
 create index cities_by_version on proxylist.cities (version);
+
+-- The id of a pair of names; stores a new pair. Only what has locked the list may call it.
+create function proxylist.city_id(city_name text, city_name_en text, import_version bigint)
+returns integer language plpgsql as $$
+declare
+  found_id integer;
+begin
+  if city_name = '' and city_name_en = '' then
+    return 0;
+  end if;
+  select id into found_id from proxylist.cities where name = city_name and name_en = city_name_en;
+  if found_id is null then
+    insert into proxylist.cities (id, name, name_en, version)
+      select coalesce(max(id), 0) + 1, city_name, city_name_en, import_version from proxylist.cities
+      returning id into found_id;
+  end if;
+  return found_id;
+end $$;
 
 create table proxylist.proxies (
   id bigint primary key,             -- the address: IPv4 as 32 bits, then the port as 16

@@ -3,8 +3,8 @@
  * reads the structure of a file only. Triggers keep the checksum right, whatever changes a row.
  */
 import type { Database } from 'bun:sqlite'
+import { ROW_COLUMNS } from '../../proxies/row.ts'
 import migration from '../proxies/migrations/3-checksum.sql' with { type: 'text' }
-import { ROW_COLUMNS } from '../proxies/select/reader.ts'
 
 /** All arithmetic stays below 2^63, where SQLite would continue in floating point. */
 const PRIME = 2 ** 31 - 1

@@ -3,8 +3,7 @@
  * order SQLite writes each page of the table once; in any other one it reads and writes the same
  * pages many times as soon as the table is larger than its cache.
  */
-import { AT, type Row } from '../../proxies/row.ts'
-import { ROW_COLUMNS } from './select/reader.ts'
+import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 
 /**
  * Bits of the position of a row in its batch: 2^17 rows take 14 MB. With 2^18, imports take 60 MB

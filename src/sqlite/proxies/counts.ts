@@ -2,7 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { type Coded, encode } from '../../lib/text/coded.ts'
 import { ageClock } from '../../lib/time.ts'
-import { AT, type CityName } from '../../proxies/row.ts'
+import { AT, type CityName, ROW_COLUMNS } from '../../proxies/row.ts'
 import { type Breakdown, breakdownOf } from '../../proxies/stats/breakdown.ts'
 import {
   COUNTED_COLUMNS,
@@ -12,7 +12,6 @@ import {
 } from '../../proxies/stats/counts.ts'
 import { largestThatFits, statsDocument } from '../../proxies/stats/publish.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
-import { ROW_COLUMNS } from './select/reader.ts'
 
 /** Rows that are in memory at a time. */
 const PAGE_ROWS = 2_000

@@ -8,14 +8,13 @@ import { FUTURE_SECONDS_MAX } from '../../import/row.ts'
 import { CommandError, StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
-import { AT, type CityName, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
+import { AT, type CityName, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 import { createRoomCheck } from './room.ts'
-import { ROW_COLUMNS } from './select/reader.ts'
 
 /** How long an import waits for something short, such as a new file stamp, before it says so. */
 const SHORT_WAIT_MS = 500

@@ -5,10 +5,10 @@
  * that takes a tenth of the time that it takes in SQL.
  */
 import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import { AT, type Row } from '../../../proxies/row.ts'
+import { AT, ROW_COLUMNS, type Row } from '../../../proxies/row.ts'
 import type { Condition, Path, Search } from './filter-sql.ts'
 import { readPages } from './pages.ts'
-import { COMPARE, type Reader, ROW_COLUMNS } from './reader.ts'
+import { COMPARE, type Reader } from './reader.ts'
 
 /** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
 const BRANCH_ROWS_MAX = 8_192

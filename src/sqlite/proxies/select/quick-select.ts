@@ -3,7 +3,7 @@
  * enough. So no request makes others wait for more than some milliseconds.
  */
 import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import type { EndpointRow } from '../../../proxies/row.ts'
+import { type EndpointRow, ROW_COLUMNS } from '../../../proxies/row.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import {
   type Columns,
@@ -13,7 +13,6 @@ import {
   joined,
   ORDER,
   type Reader,
-  ROW_COLUMNS,
   type RowOrder,
   valuesOf,
 } from './reader.ts'

@@ -5,30 +5,13 @@
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../../lib/bounded-map.ts'
 import type { Filter, Sort } from '../../../proxies/filter.ts'
-import { AT, type EndpointRow, type Row } from '../../../proxies/row.ts'
+import { AT, type EndpointRow, ROW_COLUMNS, type Row } from '../../../proxies/row.ts'
 import type { FindOptions } from '../../../proxies/store.ts'
 import { createCities } from '../cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
-
-type Names<R extends readonly unknown[]> = { readonly [Position in keyof R]: string }
-
-/** The columns of a row, in its order. */
-export const ROW_COLUMNS = [
-  'id',
-  'checked_at',
-  'ping_ms',
-  'type',
-  'anon',
-  'works',
-  'speed',
-  'services',
-  'country',
-  'city',
-  'ip_out',
-] as const satisfies Names<Row>
 
 /** The columns of an endpoint. */
 export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)

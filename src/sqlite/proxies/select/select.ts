@@ -7,7 +7,14 @@ import type { Totals } from '../../../api/answer.ts'
 import { drawFrom, type Matches } from '../../../proxies/draw.ts'
 import type { Filter } from '../../../proxies/filter.ts'
 import { maskId } from '../../../proxies/mask.ts'
-import { AT, type EndpointRow, type Found, type Row, subnetOf } from '../../../proxies/row.ts'
+import {
+  AT,
+  type EndpointRow,
+  type Found,
+  ROW_COLUMNS,
+  type Row,
+  subnetOf,
+} from '../../../proxies/row.ts'
 import type { FindOptions } from '../../../proxies/store.ts'
 import { dataVersionOf } from '../../database.ts'
 import type { Search } from './filter-sql.ts'
@@ -16,14 +23,7 @@ import { createLacks } from './lacks.ts'
 import { lookUp, readMatches, readOrdered, type Source } from './ordered.ts'
 import { createMarks, readPages } from './pages.ts'
 import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
-import {
-  type Columns,
-  createReader,
-  ENDPOINT_COLUMNS,
-  fullSql,
-  ROW_COLUMNS,
-  valuesOf,
-} from './reader.ts'
+import { type Columns, createReader, ENDPOINT_COLUMNS, fullSql, valuesOf } from './reader.ts'
 
 /**
  * Returns up to `count` rows: the first of those that look the same when they are masked. Pauses
