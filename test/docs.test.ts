@@ -96,20 +96,31 @@ const quoted = (text: string): string => `\`${text}\``
 const bareFlag = (name: SettingName): string => flagOf(name).replace(/ .*/, '')
 
 describe('the README’s table of commands', () => {
-  const rows = tableOf('command', 'what it does', 'options, besides `--data`')
+  const granted = ['data', 'database', 'databaseTimeout'] as const
+  const [first, ...others] = granted.map(name => quoted(bareFlag(name)))
+  const rows = tableOf(
+    'command',
+    'what it does',
+    `options, besides ${first}, ${others.join(' and ')}`,
+  )
+
+  const isGranted = (setting: SettingName): boolean => granted.some(name => name === setting)
 
   for (const { name, arguments: given, summary, settings } of COMMANDS) {
     test(`has ${name}, what it does and its options`, () => {
       const usage = quoted(given === undefined ? name : `${name} ${given}`)
-      const options = settings.filter(setting => setting !== 'data').map(bareFlag)
+      const options = settings.filter(setting => !isGranted(setting)).map(bareFlag)
       expect(rows).toContainEqual([usage, summary, options.map(quoted).join(' ')])
     })
   }
   test('has no other command', () => expect(rows).toHaveLength(COMMANDS.length))
 
-  test('takes `--data` for granted, which all have that touch it', () => {
-    const without = COMMANDS.filter(({ settings }) => !settings.includes('data'))
-    expect(without.map(({ name }) => name)).toEqual(['systemd-unit', 'version'])
+  test('takes them for granted, which all have that use data; console uses that of one machine', () => {
+    const without = (setting: SettingName): string[] =>
+      COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
+    expect(without('data')).toEqual(['systemd-unit', 'version'])
+    expect(without('database')).toEqual(['console', 'systemd-unit', 'version'])
+    expect(without('databaseTimeout')).toEqual(without('database'))
   })
 })
 

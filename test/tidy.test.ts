@@ -42,7 +42,7 @@ const LAYERS = [
   ['lib'],
   ['access', 'proxies'],
   ['api'],
-  ['config', 'import'],
+  ['config', 'import', 'replication'],
   ['metrics'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite', 'web'],
   ['wiring'],

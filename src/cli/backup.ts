@@ -9,7 +9,14 @@ import {
   type Restored,
 } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, createStdoutWriter, printJson, say, yieldToServer } from './command.ts'
+import {
+  command,
+  createStdoutWriter,
+  DATA_SETTINGS,
+  printJson,
+  say,
+  yieldToServer,
+} from './command.ts'
 import { createProgress } from './progress.ts'
 
 /** Stands for stdout. */
@@ -49,7 +56,7 @@ export const backupCommand = command({
   name: 'backup',
   summary: 'copy the data into one tar file (- is stdout), while the server runs',
   arguments: '<file>',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist backup proxylist-2026-11-20.tar',
   endsAtSignal: 'by itself',
   async run({ settings: { data, json }, args: [file = ''], clock, signal }) {

@@ -25,6 +25,8 @@ export type Command<N extends SettingName = SettingName> = {
   settings: readonly N[]
   /** One example, as typed. */
   example: string
+  /** Whether it uses the data directory with a shared database too: a node has copies there. */
+  usesCopies?: boolean
   /**
    * How the command ends at SIGINT or SIGTERM: at once (the default), which is right for one whose
    * changes are one step; or by itself, after it has cleaned up.
@@ -35,6 +37,9 @@ export type Command<N extends SettingName = SettingName> = {
   /** @throws CommandError for anything the operator should know; resolves when done. */
   run(context: Context<N>): Promise<void> | void
 }
+
+/** Where keys, plans, usage and the list are: in a data directory, or in a database of several machines. */
+export const DATA_SETTINGS = ['data', 'database', 'databaseTimeout'] as const
 
 /** Defines a command whose settings are typed inside its `run`, and only there. */
 export const command = <N extends SettingName>(definition: Command<N>): Command =>

@@ -2,14 +2,15 @@
 
 import { processEnvironment } from '../config/environment.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, print, printJson, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, table } from './command.ts'
 import { examine } from './doctor-checks.ts'
 import { environmentOf, linesOf } from './feed-process.ts'
 
 export const doctorCommand = command({
   name: 'doctor',
   summary: 'examine settings, permissions, both databases, freshness and disk; 1 when one is wrong',
-  settings: ['data', 'feed', 'feeds', 'geoip', 'json'],
+  usesCopies: true,
+  settings: [...DATA_SETTINGS, 'feed', 'feeds', 'geoip', 'json'],
   example: 'proxylist doctor --data /var/lib/proxylist',
   async run({ settings: { data, feed, feeds, geoip, json }, clock, signal }) {
     const given = environmentOf({ feed, feeds, geoip: linesOf(geoip) })

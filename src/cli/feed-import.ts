@@ -1,5 +1,5 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
-import { withList, withListToReplace } from '../app.ts'
+import type { Stores } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Feed, inFeedLine } from '../import/feeds/feed.ts'
 import type { Imported } from '../import/feeds/fetch.ts'
@@ -14,7 +14,7 @@ import { openGeoip } from './geoip.ts'
 /** Rejected rows that are reported one by one. */
 const NAMED_REJECTIONS = 20
 
-export type FeedImportSettings = Settings<'data' | 'geoip' | 'providerService'> & {
+export type FeedImportSettings = Settings<'geoip' | 'providerService'> & {
   /** Most bytes of a source when it is decompressed. */
   bytesMax: number
 }
@@ -40,9 +40,10 @@ function approveSizes(sizes: ListSizes): void {
 
 /** @throws CommandError when the list stays as it was, and why. */
 export function importFeed(
+  { withList, withListToReplace }: Stores,
   feed: Feed,
   sources: readonly Source[],
-  { data, geoip, providerService: provider, bytesMax }: FeedImportSettings,
+  { geoip, providerService: provider, bytesMax }: FeedImportSettings,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Imported> {
@@ -71,6 +72,6 @@ export function importFeed(
     }
   }
   return feed.replaces
-    ? withListToReplace(data, clock, importInto, { onDamage: say, onWait() {} }, signal)
-    : withList(data, clock, importInto)
+    ? withListToReplace(importInto, { onDamage: say, onWait() {} }, signal)
+    : withList(importInto)
 }

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { type Environment, processEnvironment } from '../config/environment.ts'
-import { environmentNameOf, type SettingName } from '../config/settings.ts'
+import { environmentNameOf, type SettingName, type Settings } from '../config/settings.ts'
 import { IS_COMPILED } from '../config/version.ts'
 import { type Feed, feedLine } from '../import/feeds/feed.ts'
 import type { Attempt } from '../jobs/feeds.ts'
@@ -30,6 +30,15 @@ export const environmentOf = (settings: Texts): Environment =>
       text,
     ]),
   )
+
+/** Where a process finds the data of its server; the URL of a database holds a password. */
+export const storeTexts = ({
+  data,
+  database = '',
+  databaseTimeout,
+}: Settings<'data' | 'database' | 'databaseTimeout'>): Texts => ({
+  ...{ data, database, databaseTimeout: `${databaseTimeout}ms` },
+})
 
 /** Paths as the text of a variable. */
 export const linesOf = (files: readonly string[]): string => files.map(file => `${file}\n`).join('')

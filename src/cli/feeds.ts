@@ -1,7 +1,7 @@
 /** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
 import { readFileSync } from 'node:fs'
 import { timerLater } from '../access/auth-throttle.ts'
-import { hasDirectory, listFeeds, missingDirectory, withFeeds, withList } from '../app.ts'
+import { type Stores, storesOf } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../import/feeds/feed.ts'
@@ -12,7 +12,7 @@ import { describeState, type FeedState, type FeedStore } from '../import/feeds/s
 import { checkMapping } from '../import/fields/columns.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
-import { command, print, printJson, say, table, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from './command.ts'
 import { importFeed } from './feed-import.ts'
 import { geoipStamp } from './geoip.ts'
 
@@ -57,13 +57,13 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
 const showFeeds = command({
   name: 'feeds',
   summary: 'show each feed with its last success, rows, next try and error',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist feeds --json',
-  async run({ settings: { data, json } }) {
-    if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
-    const states = listFeeds(data)
-    if (states.length === 0 && !json) return say(`no feed was fetched into ${data} yet`)
-    await printStates(states, json)
+  async run({ settings, clock }) {
+    const { listFeeds, place } = storesOf(settings, clock)
+    const states = await listFeeds()
+    if (states.length === 0 && !settings.json) return say(`no feed was fetched into ${place} yet`)
+    await printStates(states, settings.json)
   },
 })
 
@@ -72,6 +72,7 @@ type FetchSettings = Settings<'data' | 'geoip' | 'providerService'>
 /** What an attempt of this process needs. */
 const contextOf = (
   settings: FetchSettings,
+  stores: Stores,
   store: FeedStore,
   clock: Clock,
   signal: AbortSignal,
@@ -87,15 +88,24 @@ const contextOf = (
   importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
   // One that cannot be used is imported in full, or that import says what is wrong.
   isListEmpty: () =>
-    withList(settings.data, clock, ({ proxies }) => proxies.isEmpty()).catch(() => true),
+    stores.withList(list => list.isEmpty()).catch(() => true),
   importInto: (feed, sources, importSignal) =>
-    importFeed(feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
+    importFeed(stores, feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
 })
 
 const fetchCommand = command({
   name: 'fetch',
   summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
-  settings: ['data', 'feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'],
+  settings: [
+    ...DATA_SETTINGS,
+    'feed',
+    'feeds',
+    'feedEvery',
+    'due',
+    'geoip',
+    'providerService',
+    'json',
+  ],
   example: 'proxylist fetch --feed https://example.com/list.csv',
   endsAtSignal: 'by itself',
   kept: 'feeds that were not imported yet left the list as it was',
@@ -103,8 +113,9 @@ const fetchCommand = command({
     const feeds = feedsOf(settings)
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
     yieldToServer()
-    const states = await withFeeds(settings.data, async store => {
-      const context = contextOf(settings, store, clock, signal)
+    const stores = storesOf(settings, clock)
+    const states = await stores.withFeeds(async store => {
+      const context = contextOf(settings, stores, store, clock, signal)
       const fetched: FeedState[] = []
       for (const feed of feeds) {
         const before = await store.find(feed.id)

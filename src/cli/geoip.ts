@@ -1,6 +1,6 @@
 /** Owns `geoip apply`, and opening the databases that `--geoip` names. */
 import { readFileSync, statSync } from 'node:fs'
-import { changeList } from '../app.ts'
+import { storesOf } from '../app.ts'
 import {
   createPlacing,
   openPlaces,
@@ -20,7 +20,7 @@ import {
   portOf,
   type Row,
 } from '../proxies/row.ts'
-import { command, printJson, say, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
 
 /** @throws CommandError naming the file. */
 function openOne(file: string): PlaceReader {
@@ -76,25 +76,26 @@ function toIncoming(row: Row, cityNames: CityNames): IncomingProxy {
 export const geoipCommand = command({
   name: 'geoip apply',
   summary: 'fill in the missing countries and cities of the list as it stands',
-  settings: ['data', 'geoip', 'json'],
+  settings: [...DATA_SETTINGS, 'geoip', 'json'],
   example: 'proxylist geoip apply --geoip GeoLite2-City.mmdb',
   endsAtSignal: 'by itself',
   kept: 'the list is as it was',
-  async run({ settings: { data, geoip, json }, clock, signal }) {
+  async run({ settings, clock, signal }) {
+    const { geoip, json } = settings
     if (geoip.length === 0) throw new CommandError('name a database with --geoip', 2)
     const place = openGeoip(geoip)
     yieldToServer()
-    const counts = await changeList(data, clock, async list => {
-      const found = list.finder.find(EVERYTHING, { nowMs: clock(), addressBits: 32 })
+    const counts = await storesOf(settings, clock).changeList(async list => {
+      const rows = [...list.pages(EVERYTHING, clock())].flat()
       const importTx = list.begin('merge', () => say('another import has locked the list; waiting'))
       let filled = 0
       try {
-        for (const [at, row] of found.rows.entries()) {
+        for (const [at, row] of rows.entries()) {
           if (at % TURN_ROWS === 0) {
             await nextTurn(signal)
             await importTx.drained?.()
           }
-          const proxy = toIncoming(row, found.cityNames)
+          const proxy = toIncoming(row, list.cityNames)
           const placed = place(proxy)
           const { country, city, cityEn } = placed
           if (country === proxy.country && city === proxy.city && cityEn === proxy.cityEn) continue
@@ -103,7 +104,7 @@ export const geoipCommand = command({
         }
         await nextTurn(signal)
         if (filled > 0) await importTx.commit()
-        return { rows: found.rows.length, filled }
+        return { rows: rows.length, filled }
       } catch (error) {
         await importTx.rollback()
         throw error

@@ -1,6 +1,6 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
-import { withList, withListToReplace } from '../app.ts'
+import { storesOf } from '../app.ts'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping, isShowable } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'
@@ -10,7 +10,7 @@ import { CommandError, unreadable } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
-import { command, print, say, yieldToServer } from './command.ts'
+import { command, DATA_SETTINGS, print, say, yieldToServer } from './command.ts'
 import { openGeoip } from './geoip.ts'
 import { createProgress } from './progress.ts'
 
@@ -106,23 +106,16 @@ export const importCommand = command({
   summary: 'add or update proxies from files (- is stdin), in one step',
   arguments: '<file...>',
   settings: [
-    ...([
-      'data',
-      'format',
-      'type',
-      'map',
-      'pingUnit',
-      'replace',
-      'allowEmpty',
-      'allowShrink',
-    ] as const),
+    ...DATA_SETTINGS,
+    ...(['format', 'type', 'map', 'pingUnit', 'replace', 'allowEmpty', 'allowShrink'] as const),
     ...(['strict', 'geoip', 'progress', 'json', 'providerService'] as const),
   ],
   example: 'proxylist import proxies.csv --type http',
   endsAtSignal: 'by itself',
   kept: 'nothing was imported, the list is as it was',
   async run({ settings, args: files, clock, signal }) {
-    const { data, format, type, replace, strict, json, providerService: provider } = settings
+    const { format, type, replace, strict, json, providerService: provider } = settings
+    const { withList, withListToReplace } = storesOf(settings, clock)
     checkMapping(settings.map, provider)
     const place = openGeoip(settings.geoip)
     yieldToServer()
@@ -154,10 +147,8 @@ export const importCommand = command({
       }
     }
     const summary = replace
-      ? await withListToReplace(
-          ...([data, clock, importInto, { onDamage: observer.say, onWait }, signal] as const),
-        )
-      : await withList(data, clock, importInto)
+      ? await withListToReplace(importInto, { onDamage: observer.say, onWait }, signal)
+      : await withList(importInto)
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)

@@ -6,11 +6,11 @@ import Papa from 'papaparse'
 import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../access/key.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { LoadProblem } from '../access/store.ts'
-import { readRegistry, withRegistry } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
 import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
 import { formatInstant, parseInstant } from '../lib/time.ts'
-import { command, print, say } from './command.ts'
+import { command, DATA_SETTINGS, print, say } from './command.ts'
 import { planFlags } from './plans.ts'
 
 /** Problems that are shown; of further ones, only the number is. */
@@ -257,10 +257,10 @@ async function textOfFile(file: string): Promise<string> {
 export const exportKeys = command({
   name: 'keys export',
   summary: 'print all keys with the hashes of their secrets, one JSON object per line',
-  settings: ['data'],
+  settings: DATA_SETTINGS,
   example: 'proxylist keys export > keys.ndjson',
-  async run({ settings: { data } }) {
-    const { keys, plans } = await readRegistry(data, async registry => ({
+  async run({ settings, clock }) {
+    const { keys, plans } = await storesOf(settings, clock).readRegistry(async registry => ({
       keys: await registry.keys.dump(),
       plans: await registry.plans.list(),
     }))
@@ -274,12 +274,13 @@ export const importKeys = command({
   summary:
     'add all keys of a file (- is stdin): of keys export, or CSV with key,label,plan,expires',
   arguments: '<file>',
-  settings: ['data'],
+  settings: DATA_SETTINGS,
   example: 'proxylist keys import customers.csv',
-  async run({ settings: { data }, args: [file = ''], clock }) {
+  async run({ settings, args: [file = ''], clock }) {
+    const { withRegistry } = storesOf(settings, clock)
     const lines = readKeys(await textOfFile(file), clock())
     const keys = lines.filter(line => line.kind === 'key')
-    const problems = await withRegistry(data, async ({ keys: { load }, plans }) => {
+    const problems = await withRegistry(async ({ keys: { load }, plans }) => {
       const known = [
         ...lines.filter(line => line.kind === 'bad'),
         ...planProblems(keys, await plans.list()),

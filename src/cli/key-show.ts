@@ -6,10 +6,10 @@ import { TEMP_PLAN } from '../access/plan.ts'
 import type { UsagePart } from '../access/rate-limit.ts'
 import type { Registry } from '../access/store.ts'
 import { operatorReport } from '../api/key-report.ts'
-import { changeRegistry, readRegistry } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { columns, counted } from './chart.ts'
-import { command, print, printJson, say, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 
 type Described = ReturnType<typeof operatorReport>
 
@@ -50,13 +50,14 @@ export const showKey = command({
   name: 'keys show',
   summary: 'show a key with its limits, when it was last seen, and its use by hour and by day',
   arguments: '<id>',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys show k3x9m2ab',
-  async run({ settings: { data, json }, args: [id = ''], clock }) {
+  async run({ settings, args: [id = ''], clock }) {
     const nowMs = clock()
-    const facts = await readRegistry(data, registry => factsOf(registry, id, nowMs))
+    const { readRegistry } = storesOf(settings, clock)
+    const facts = await readRegistry(registry => factsOf(registry, id, nowMs))
     const key = operatorReport(facts, nowMs)
-    await (json ? printJson(key) : print(draw(key)))
+    await (settings.json ? printJson(key) : print(draw(key)))
   },
 })
 
@@ -80,12 +81,13 @@ export const resetKey = command({
   name: 'keys reset',
   summary: 'give a key, or the client addresses of demo or temp, a fresh start',
   arguments: '<id>',
-  settings: ['data', 'window', 'day', 'address'],
+  settings: [...DATA_SETTINGS, 'window', 'day', 'address'],
   example: 'proxylist keys reset k3x9m2ab --window',
-  async run({ settings: { data, window, day, address }, args: [id = ''], clock }) {
+  async run({ settings, args: [id = ''], clock }) {
+    const { window, day, address } = settings
     const part = window === day ? 'all' : window ? 'window' : 'day'
     const nowMs = clock()
-    await changeRegistry(data, async registry => {
+    await storesOf(settings, clock).changeRegistry(async registry => {
       const subject = await subjectOf(registry, id, address, nowMs)
       await registry.usage.reset(subject, part, nowMs)
     })

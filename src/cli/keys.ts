@@ -12,12 +12,12 @@ import {
   unknownKey,
 } from '../access/manage.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
-import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
+import { type Stores, storesOf } from '../app.ts'
 import { Expected, readKey } from '../config/parsers.ts'
 import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import { type Context, command, print, printJson, say, table } from './command.ts'
+import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 import { resetKey, showKey } from './key-show.ts'
 
@@ -56,40 +56,43 @@ async function lineOfStdin(): Promise<string> {
 const addKey = command({
   name: 'keys add',
   summary: 'create an access key and print it once',
-  settings: ['data', 'plan', 'label', 'expires', 'key'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires', 'key'],
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { data, plan = STANDARD_PLAN, label = '', expires, key: given } = settings
+    const { plan = STANDARD_PLAN, label = '', expires, key: given } = settings
+    const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    const { id, isNew } = await withRegistry(data, async registry => {
+    const { id, isNew } = await stores.withRegistry(async registry => {
       await requirePlan(registry.plans, plan)
       return registry.keys.add({ key, label, plan, expiresAt }, nowMs)
     })
     if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
     say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver({ data, id, key, clock, signal })
+    await handOver({ stores, id, key, clock, signal })
   },
 })
 
 const addTemporaryKey = command({
   name: 'keys temp',
   summary: 'create a temporary key and print it; plan temp has its limits',
-  settings: ['data', 'ttl', 'label'],
+  settings: [...DATA_SETTINGS, 'ttl', 'label'],
   example: 'proxylist keys temp --ttl 1h --label trial',
   endsAtSignal: 'by itself',
-  async run({ settings: { data, ttl, label = '' }, clock, signal }) {
+  async run({ settings, clock, signal }) {
+    const { ttl, label = '' } = settings
+    const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = newKey('temp')
-    const { id } = await withRegistry(data, ({ keys }) =>
+    const { id } = await stores.withRegistry(({ keys }) =>
       keys.add({ key, label, plan: null, expiresAt }, nowMs),
     )
     say(`temporary key ${id}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver({ data, id, key, clock, signal })
+    await handOver({ stores, id, key, clock, signal })
   },
 })
 
@@ -114,15 +117,15 @@ async function printSecret(
 }
 
 type NewSecret = Pick<Context<never>, 'clock' | 'signal'> & {
-  data: string
+  stores: Stores
   id: string
   key: string
 }
 
 /** Prints a new key; if that fails, nobody could read it, and it is revoked. */
-const handOver = ({ data, id, key, clock, signal }: NewSecret): Promise<void> =>
+const handOver = ({ stores, id, key, clock, signal }: NewSecret): Promise<void> =>
   printSecret(key, signal, async reason => {
-    await withRegistry(data, ({ keys }) => keys.revoke(id, clock()))
+    await stores.withRegistry(({ keys }) => keys.revoke(id, clock()))
     return `the key could not be printed (${reason}); it is revoked`
   })
 
@@ -132,11 +135,11 @@ const until = (expiresAt: number | null): string =>
 const listKeys = command({
   name: 'keys list',
   summary: 'list the keys with their state and today’s use',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist keys list --json',
-  async run({ settings: { data, json }, clock }) {
+  async run({ settings, clock }) {
     const nowMs = clock()
-    const keys = await readRegistry(data, registry => registry.keys.list(nowMs))
+    const keys = await storesOf(settings, clock).readRegistry(each => each.keys.list(nowMs))
     const shown = keys.map(key => ({
       id: key.id,
       prefix: key.prefix,
@@ -149,7 +152,7 @@ const listKeys = command({
       requests_today: key.requestsToday,
       subnets_today: key.subnetsToday,
     }))
-    if (json) return printJson(shown)
+    if (settings.json) return printJson(shown)
     const rows = shown.map(key => [
       key.id,
       `${key.prefix}…`,
@@ -169,10 +172,11 @@ const revokeKey = command({
   name: 'keys revoke',
   summary: 'revoke a key permanently; a running server refuses it at once',
   arguments: '<id>',
-  settings: ['data'],
+  settings: DATA_SETTINGS,
   example: 'proxylist keys revoke k3x9m2ab',
-  async run({ settings: { data }, args: [id = ''], clock }) {
-    const known = await changeRegistry(data, ({ keys }) => keys.revoke(id, clock()))
+  async run({ settings, args: [id = ''], clock }) {
+    const { changeRegistry } = storesOf(settings, clock)
+    const known = await changeRegistry(({ keys }) => keys.revoke(id, clock()))
     if (!known) throw unknownKey()
     say(`key ${id} is revoked`)
   },
@@ -182,9 +186,10 @@ const setKey = command({
   name: 'keys set',
   summary: 'change the plan, label or expiry of a key; what is not given stays',
   arguments: '<id>',
-  settings: ['data', 'plan', 'label', 'expires'],
+  settings: [...DATA_SETTINGS, 'plan', 'label', 'expires'],
   example: 'proxylist keys set k3x9m2ab --plan classic --expires never',
-  async run({ settings: { data, plan, label, expires }, args: [id = ''], clock }) {
+  async run({ settings, args: [id = ''], clock }) {
+    const { plan, label, expires } = settings
     const nowMs = clock()
     const changes = {
       ...(plan !== undefined && { plan }),
@@ -194,7 +199,8 @@ const setKey = command({
     if (Object.keys(changes).length === 0) {
       throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
     }
-    const key = await changeRegistry(data, registry => changeKey(registry, id, changes, nowMs))
+    const { changeRegistry } = storesOf(settings, clock)
+    const key = await changeRegistry(registry => changeKey(registry, id, changes, nowMs))
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named}, ${until(key.expiresAt)}`)
   },
@@ -204,13 +210,15 @@ const rotateKey = command({
   name: 'keys rotate',
   summary: 'give a key a new secret and print it once; id, limits and use stay',
   arguments: '<id>',
-  settings: ['data', 'overlap'],
+  settings: [...DATA_SETTINGS, 'overlap'],
   example: 'proxylist keys rotate k3x9m2ab --overlap 24h',
   endsAtSignal: 'by itself',
-  async run({ settings: { data, overlap }, args: [id = ''], clock, signal }) {
+  async run({ settings, args: [id = ''], clock, signal }) {
+    const { overlap } = settings
+    const { changeRegistry } = storesOf(settings, clock)
     const nowMs = clock()
     const change = { overlapMs: overlap, option: '--overlap' }
-    const { key, untilMs } = await changeRegistry(data, registry =>
+    const { key, untilMs } = await changeRegistry(registry =>
       rotateKeyOf(registry, id, change, nowMs),
     )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
@@ -226,10 +234,10 @@ const removeKey = command({
   name: 'keys remove',
   summary: 'remove a revoked key and its use',
   arguments: '<id>',
-  settings: ['data'],
+  settings: DATA_SETTINGS,
   example: 'proxylist keys remove k3x9m2ab',
-  async run({ settings: { data }, args: [id = ''] }) {
-    await changeRegistry(data, registry => removeKeyOf(registry, id))
+  async run({ settings, args: [id = ''], clock }) {
+    await storesOf(settings, clock).changeRegistry(registry => removeKeyOf(registry, id))
     say(`key ${id} is removed`)
   },
 })

@@ -3,12 +3,12 @@
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
 import { createWriters, encodeByteText, type Writer } from '../api/render.ts'
-import { readList } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { EndpointRow } from '../proxies/row.ts'
-import { command, createStdoutWriter } from './command.ts'
+import { command, createStdoutWriter, DATA_SETTINGS } from './command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */
 const CHUNK_RECORDS = 4096
@@ -17,13 +17,15 @@ export const listCommand = command({
   name: 'list',
   summary: 'answer a query string of the API, without key or limits',
   arguments: '[query]',
-  settings: ['data', 'providerService'],
+  settings: [...DATA_SETTINGS, 'providerService'],
+  usesCopies: true,
   example: "proxylist list 'type=socks5&country=de&get=json'",
-  async run({ settings: { data, providerService }, args: [text = ''], clock, signal }) {
+  async run({ settings, args: [text = ''], clock, signal }) {
+    const { providerService } = settings
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
     const writers = createWriters(providerService)
-    await readList(data, clock, async list => {
+    await storesOf(settings, clock).readList(async list => {
       if (output.kind === 'txt') {
         const rows = await collect(list.endpointPages(filter, nowMs), signal)
         return write(writers.txt(output), rows, nowMs, signal)

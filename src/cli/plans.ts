@@ -7,10 +7,10 @@ import {
   requireUseful,
 } from '../access/manage.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import { changeRegistry, readRegistry, withRegistry } from '../app.ts'
+import { storesOf } from '../app.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
-import { command, print, printJson, say, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 
 const UNLIMITED = 'unlimited'
 
@@ -41,11 +41,12 @@ export function planFlags(plan: Plan): string[] {
 const listPlans = command({
   name: 'plans list',
   summary: 'list the plans and their limits',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist plans list',
-  async run({ settings: { data, json } }) {
-    const plans = (await readRegistry(data, registry => registry.plans.list())).map(describe)
-    if (json) return printJson(plans)
+  async run({ settings, clock }) {
+    const { readRegistry } = storesOf(settings, clock)
+    const plans = (await readRegistry(registry => registry.plans.list())).map(describe)
+    if (settings.json) return printJson(plans)
     const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
     await print(
       table(
@@ -71,10 +72,12 @@ const setPlan = command({
   summary: 'create or change a plan; limits not given stay, or are those of the built-in standard',
   arguments: '<name>',
   settings: [
-    ...(['data', 'burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
+    ...DATA_SETTINGS,
+    ...(['burst', 'daily', 'subnets', 'clients', 'count', 'downloads', 'enabled'] as const),
   ],
   example: 'proxylist plans set small --burst 2/5s --daily 1000 --subnets 10 --count 100',
-  async run({ settings: { data, enabled, ...limits }, args: [given = ''] }) {
+  async run({ settings, args: [given = ''], clock }) {
+    const { data, database, databaseTimeout, enabled, ...limits } = settings
     const name = nameOf(given)
     const changes = Object.fromEntries(
       Object.entries({
@@ -83,7 +86,8 @@ const setPlan = command({
       }).filter(([, limit]) => limit !== undefined),
     )
     requireUseful(name, Object.keys(changes), '--')
-    const plan = await withRegistry(data, ({ plans }) => changePlan(plans, name, changes))
+    const { withRegistry } = storesOf({ data, database, databaseTimeout }, clock)
+    const plan = await withRegistry(({ plans }) => changePlan(plans, name, changes))
     const { name: _, ...described } = describe(plan)
     const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
@@ -94,11 +98,11 @@ const removePlan = command({
   name: 'plans remove',
   summary: 'remove a plan that no key uses',
   arguments: '<name>',
-  settings: ['data'],
+  settings: DATA_SETTINGS,
   example: 'proxylist plans remove small',
-  async run({ settings: { data }, args: [name = ''] }) {
+  async run({ settings, args: [name = ''], clock }) {
     refuseBuiltIn(name)
-    await changeRegistry(data, ({ plans }) => removePlanOf(plans, name))
+    await storesOf(settings, clock).changeRegistry(({ plans }) => removePlanOf(plans, name))
     say(`plan ${name} is removed`)
   },
 })

@@ -7,6 +7,7 @@ import { VERSION } from '../config/version.ts'
 import type { Clock } from '../lib/clock.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
+import { withoutPassword } from '../lib/redact.ts'
 import { backupCommand } from './backup.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
@@ -108,10 +109,11 @@ function optionOf(name: keyof typeof SETTINGS): Option {
 
 /**
  * `error: unknown option '--lsten'\n(Did you mean --listen?)` as one plain line. Arguments that are
- * too many are counted, not repeated: they may be the parts of a query, with a key.
+ * too many are counted, not repeated: they may be the parts of a query, with a key. Nor is the password
+ * of a URL in the wrong place.
  */
 const oneLine = (message: string): string =>
-  message
+  withoutPassword(message)
     .replace(/^error: /, '')
     .replace(/\. Expected (\d+) arguments? but got (\d+).*$/s, ': it takes $1, not $2')
     .replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
@@ -134,17 +136,23 @@ function toOptions([first, ...words]: readonly string[]): string[] {
   }
   const near = nearest(name, [...Object.keys(GROUPS), ...COMMANDS.map(command => command.name)])
   const hint = near === null ? '' : `; did you mean '${near}'?`
-  throw new CommandError(`unknown command '${name}'${hint}`, 2)
+  throw new CommandError(`unknown command '${withoutPassword(name)}'${hint}`, 2)
 }
+
+/** What a command says that a signal has ended while a database may be committing its change. */
+const KEPT_THERE = 'the database has made its change or not, but no part of it'
 
 /** Runs the program; returns the exit status. Every failure is one line on stderr. */
 export async function run(argv: readonly string[], env: Environment, clock: Clock) {
   const start: Start = async (command, args, flags) => {
     const settings = readSettings(command.settings, flags, env)
-    if (command.settings.includes('data')) prepareDirectory(settings.data)
+    const isShared = command.settings.includes('database') && settings.database !== undefined
+    if (command.settings.includes('data') && (!isShared || command.usesCopies)) {
+      prepareDirectory(settings.data)
+    }
     const work = (signal: AbortSignal) => command.run({ settings, args, clock, signal })
     const run = command.endsAtSignal === 'by itself' ? interruptible : abandonable
-    await run(command.kept ?? 'nothing was changed', work)
+    await run(command.kept ?? (isShared ? KEPT_THERE : 'nothing was changed'), work)
   }
   try {
     await createProgram(start).parseAsync(toOptions(argv), { from: 'user' })

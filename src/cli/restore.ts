@@ -3,7 +3,7 @@ import { isatty } from 'node:tty'
 import { restore } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeContents } from './backup.ts'
-import { command, printJson, say } from './command.ts'
+import { command, DATA_SETTINGS, printJson, say } from './command.ts'
 import { STDIN, toSource } from './import.ts'
 import { createProgress } from './progress.ts'
 
@@ -21,7 +21,7 @@ export const restoreCommand = command({
   name: 'restore',
   summary: 'put the data of a backup in place (- is stdin), while no server runs',
   arguments: '<file>',
-  settings: ['data', 'force', 'json'],
+  settings: [...DATA_SETTINGS, 'force', 'json'],
   example: 'proxylist restore proxylist-2026-11-20.tar --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings: { data, force, json }, args: [file = ''], clock, signal }) {

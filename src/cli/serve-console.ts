@@ -14,11 +14,13 @@ import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { linesOf } from './feed-process.ts'
+import type { DATA_SETTINGS } from './command.ts'
+import { linesOf, storeTexts } from './feed-process.ts'
 import { startImport } from './import-process.ts'
 
 type ConsoleSettings = Settings<
-  'data' | 'listen' | 'adminListen' | 'metricsOpen' | 'geoip' | 'providerService'
+  | (typeof DATA_SETTINGS)[number]
+  | ('listen' | 'adminListen' | 'metricsOpen' | 'geoip' | 'providerService')
 >
 
 /** What the console shows of a running server, and how it logs. */
@@ -55,7 +57,7 @@ export async function startConsole(
 ) {
   const { data, geoip, providerService, adminListen } = settings
   if (adminListen === undefined) return null
-  const texts = { data, providerService, geoip: linesOf(geoip) }
+  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
   const admin = createConsole({
     ...{ app, registry, tap, settings, clock, log },
     observed: observeData(data, registry, list),

@@ -25,8 +25,8 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { createLog, type Log } from '../lib/log.ts'
 import { createNotifier } from '../lib/systemd.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { command } from './command.ts'
-import { linesOf, startFetch } from './feed-process.ts'
+import { command, DATA_SETTINGS } from './command.ts'
+import { linesOf, startFetch, storeTexts } from './feed-process.ts'
 import { feedsOf } from './feeds.ts'
 import { openGeoip } from './geoip.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
@@ -38,7 +38,7 @@ import { untilAborted } from './signals.ts'
 const TICK_EVERY_MS = SECOND_MS
 
 const SERVE_SETTINGS = [
-  'data',
+  ...DATA_SETTINGS,
   'listen',
   'socketMode',
   'sample',
@@ -65,6 +65,7 @@ export const serveCommand = command({
   name: 'serve',
   summary: 'run the service until SIGTERM or SIGINT',
   settings: SERVE_SETTINGS,
+  usesCopies: true,
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
@@ -187,7 +188,7 @@ async function startFeeds({ settings, feeds, clock, log }: Serving): Promise<Job
   if (feeds.length === 0 && file === undefined) return []
   await withFeeds(data, store => store.keepOnly(feeds, clock()))
   const store = openServerFeeds(data)
-  const texts = { data, providerService, geoip: linesOf(geoip) }
+  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
   const job = keepFeeds({
     ...{ feeds, store, clock, say: log.say },
     run: (feed, isFirst) => startFetch(feed, { ...texts, due: isFirst ? '' : '1' }),

@@ -1,16 +1,14 @@
 /** Owns `stats`: the use of the last 24 hours, and what the list holds, drawn for a terminal. */
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../access/history.ts'
 import { DEMO_KEY } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/store.ts'
-import { ACCESS_FILE, PROXY_FILE, readList, readRegistry } from '../app.ts'
+import { type Stores, storesOf } from '../app.ts'
 import type { Clock } from '../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { bars, counted } from './chart.ts'
-import { command, print, printJson, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, table } from './command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
 const HOURS = 24
@@ -60,17 +58,15 @@ function listOf({ rows, newest, types, countries, ages }: Breakdown, nowMs: numb
 const NO_USE = { today: { requests: 0, records: 0, refused: 0 }, hours: [], keys: [] }
 const NO_LIST = { total: 0, newest_seconds: null, types: [], countries: [], ages: [] }
 
-/** All figures; those of a database that is not there are 0. */
-async function figuresOf(dir: string, clock: Clock) {
+/** All figures; those of what is not there are 0. */
+async function figuresOf({ has, readList, readRegistry }: Stores, clock: Clock) {
   const nowMs = clock()
-  const has = (file: string): boolean => existsSync(join(dir, file))
+  const there = has()
   const use =
-    has(ACCESS_FILE) || !has(PROXY_FILE)
-      ? await readRegistry(dir, registry => useOf(registry, nowMs))
+    there.registry || !there.list
+      ? await readRegistry(registry => useOf(registry, nowMs))
       : NO_USE
-  const list = has(PROXY_FILE)
-    ? await readList(dir, clock, each => listOf(each.breakdown(nowMs), nowMs))
-    : NO_LIST
+  const list = there.list ? await readList(each => listOf(each.breakdown(nowMs), nowMs)) : NO_LIST
   return { ...use, list }
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>
@@ -126,10 +122,11 @@ export const statsCommand = command({
   name: 'stats',
   summary:
     'show requests by hour, the busiest keys of today, and the list by type, country and age',
-  settings: ['data', 'json'],
+  settings: [...DATA_SETTINGS, 'json'],
+  usesCopies: true,
   example: 'proxylist stats',
-  async run({ settings: { data, json }, clock }) {
-    const figures = await figuresOf(data, clock)
-    await (json ? printJson(figures) : print(draw(figures)))
+  async run({ settings, clock }) {
+    const figures = await figuresOf(storesOf(settings, clock), clock)
+    await (settings.json ? printJson(figures) : print(draw(figures)))
   },
 })

@@ -3,6 +3,7 @@
  * and waiting that ends with the reason of an `AbortSignal`.
  */
 import { getSystemErrorMessage } from 'node:util'
+import { withoutPassword } from './redact.ts'
 
 /** 1 failed, 2 wrong usage; else 128 and the number of the signal that ended the command. */
 export type ExitCode = 1 | 2 | 130 | 143
@@ -63,7 +64,7 @@ export const reasonOf = (thrown: unknown): string => systemReasonOf(thrown) ?? m
 
 /** The failure to read `what`, which names a file as the operator gave it. */
 export const unreadable = (what: string, thrown: unknown, exitCode?: ExitCode): CommandError =>
-  new CommandError(`cannot read ${what}: ${reasonOf(thrown)}`, exitCode)
+  new CommandError(`cannot read ${withoutPassword(what)}: ${reasonOf(thrown)}`, exitCode)
 
 /**
  * Lets the event loop go on, in which signals come: long work calls it now and then.

@@ -1,4 +1,4 @@
-/** Owns hiding what may be a key in names that a message repeats. Pure. */
+/** Owns hiding what may be a key or a password in what a message repeats. Pure. */
 
 /** An unknown name is shown up to this many characters, unless it is close to a known one. */
 const NAME_SHOWN_MAX = 9
@@ -14,3 +14,6 @@ export function shownName(name: string, key: string, isNearlyKnown: boolean): st
   const isComplete = isNearlyKnown || name.length <= NAME_SHOWN_MAX
   return ` '${isComplete ? name : `${name.slice(0, NAME_SHOWN_MAX)}…`}'`
 }
+
+/** A text without the user and password of a URL in it. */
+export const withoutPassword = (text: string): string => text.replace(/:\/\/[^]*@/, '://***@')

@@ -3,6 +3,7 @@
  * lock. Everything is in the schema `proxylist` of the database.
  */
 import { CommandError } from '../lib/errors.ts'
+import { seedPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 import keys1 from './schema/1-keys.sql' with { type: 'text' }
 import list1 from './schema/1-list.sql' with { type: 'text' }
@@ -44,6 +45,26 @@ async function requireUsable(query: Query, shown: string): Promise<void> {
   }
 }
 
+const newer = (version: number, shown: string): CommandError =>
+  new CommandError(
+    `the database ${shown} was written by a newer proxylist ` +
+      `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
+  )
+
+/**
+ * Where the schema of a database stands. A command that only reads makes and migrates nothing, because
+ * servers of an earlier version may use it.
+ * @throws CommandError when a newer program made it, StoreError when the database fails.
+ */
+export async function schemaState({ query, shown }: Connection): Promise<SchemaState> {
+  await requireUsable(query, shown)
+  const version = await versionOf(query)
+  if (version === null) return 'none'
+  if (version > SCHEMA.length) throw newer(version, shown)
+  return version === SCHEMA.length ? 'newest' : 'older'
+}
+export type SchemaState = 'none' | 'older' | 'newest'
+
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
  * @throws CommandError when a newer program made it, StoreError when the database fails.
@@ -54,13 +75,9 @@ export async function migrate({ query, transaction, shown }: Connection): Promis
   await transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
-    if (version > SCHEMA.length) {
-      throw new CommandError(
-        `the database ${shown} was written by a newer proxylist ` +
-          `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
-      )
-    }
+    if (version > SCHEMA.length) throw newer(version, shown)
     for (const script of SCHEMA.slice(version).flat()) await tx(script)
+    if (version === 0) await seedPlans(tx)
     await tx('update proxylist.installation set version = $1', [SCHEMA.length])
   })
 }

@@ -76,6 +76,13 @@ export function openDatabase(file: string, options: OpenOptions): Database {
   }
 }
 
+/** Opens a file that is there as it is, only to read it: nothing is created, prepared or migrated. */
+export const openReading = (file: string): Database => {
+  const db = new Database(file, { create: false, readwrite: true, strict: true })
+  db.run(`pragma busy_timeout = ${SERVER_BUSY_MS}`)
+  return db
+}
+
 /** Where WAL mode stands in the header of a database file: its versions for writing and reading. */
 const WAL_FLAGS = [18, 19]
 

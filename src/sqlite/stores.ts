@@ -67,6 +67,7 @@ export function openList(
     proxies,
     finder: proxies.finder,
     cityNames: proxies.cityNames,
+    isEmpty: proxies.isEmpty,
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.records.open(filter, nowMs).pages),

@@ -100,4 +100,7 @@ export const BAD_VALUES: readonly (readonly [line: string, option: string, value
   ['serve', '--admin-listen', 'nowhere'],
   ['serve', '--admin-listen', '127.0.0.1:65536'],
   ['console', '--admin-listen', 'unix:'],
+  ['keys list', '--database', 'mysql://10.0.0.1/x'],
+  ['serve', '--database', 'postgres://10.0.0.1'],
+  ['import a.txt', '--database-timeout', '0s'],
 ]

@@ -75,8 +75,20 @@ const DATABASE: Case = {
     'postgresql://proxylist:secret@db.example.com:5432/proxylist?sslmode=verify-full',
     'postgres:///proxylist?path=/run/postgresql',
   ].map(url => [url, url]),
-  refused: ['db.example.com', 'mysql://10.0.0.1/x', 'postgres://10.0.0.1', 'postgres:///x'],
-  expected: 'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database',
+  refused: [
+    ...['db.example.com', 'mysql://10.0.0.1/x', 'postgres://10.0.0.1', 'postgres:///x'],
+    // Parts of a password that would be a host, a port or a name of a database.
+    ...[
+      'postgres://u:a/b@h/x',
+      'postgres://u:1/b@h/x',
+      'postgres://u:1?b@h/x',
+      'postgres://u:1#b@h/x',
+    ],
+    ...['postgres://u:1/b?c@h/x', 'postgres://u:1/b#c@h/x', 'postgres://u:5%zz@h/x', ' '],
+  ],
+  expected:
+    'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +
+    'and / ? # @ % in its parts percent-encoded',
 }
 
 const SERVER = {
@@ -288,7 +300,16 @@ const SERVER = {
   grace: durationCase(10_000),
   database: DATABASE,
   fromDatabase: DATABASE,
-  databaseTimeout: durationCase(2_000),
+  databaseTimeout: {
+    fallback: 2_000,
+    accepted: [
+      ['100ms', 100],
+      ['30s', 30_000],
+      ['10m', 600_000],
+    ],
+    refused: ['0s', '99ms', '11m', '2', '-1s', 'forever'],
+    expected: 'a duration from 100ms to 10m, such as 2s',
+  },
   providerService: {
     fallback: 'the service',
     accepted: [

@@ -56,8 +56,9 @@ function run(feed: Feed, isFirst: boolean): Attempt {
 
 const feedsIn = (text: string): Feed[] => parseFeeds(text, MINUTE_MS, '--feed')
 
-const start = (text: string): ReturnType<typeof keepFeeds> =>
-  keepFeeds({
+/** Starts fetching these feeds; resolves once their states were read. */
+async function start(text: string): Promise<ReturnType<typeof keepFeeds>> {
+  const job = keepFeeds({
     feeds: feedsIn(text),
     store: { find: id => states.get(id) ?? null },
     run,
@@ -69,6 +70,9 @@ const start = (text: string): ReturnType<typeof keepFeeds> =>
       return () => void timers.splice(timers.indexOf(timer), 1)
     },
   })
+  await passTurns()
+  return job
+}
 
 /** Ends the only attempt with this result, and lets what follows happen. */
 async function finish(result: Partial<FeedState>): Promise<void> {
@@ -85,71 +89,72 @@ async function passTurns(): Promise<void> {
   for (let i = 0; i < 10; i++) await Promise.resolve()
 }
 /** Lets time pass; timers that are due run. */
-function pass(ms: number): void {
+async function pass(ms: number): Promise<void> {
   nowMs += ms
   const due = timers.filter(({ at }) => at <= nowMs)
   timers = timers.filter(({ at }) => at > nowMs)
   for (const timer of due) timer.run()
+  await passTurns()
 }
 
 describe('a server fetches a feed', () => {
   test('at its start, then when its state says', async () => {
-    start('/a')
+    await start('/a')
     expect(running.map(({ feed, isFirst }) => [feed.source, isFirst])).toEqual([['/a', true]])
     await finish({})
-    pass(MINUTE_MS - 1)
+    await pass(MINUTE_MS - 1)
     expect(running).toBeEmpty()
-    pass(1)
+    await pass(1)
     expect(running.map(({ isFirst }) => isFirst)).toEqual([false])
     await finish({ attempts: 2, nextTryAt: nowMs + 10 * MINUTE_MS })
-    pass(10 * MINUTE_MS - 1)
+    await pass(10 * MINUTE_MS - 1)
     expect(running).toBeEmpty()
-    pass(1)
+    await pass(1)
     expect(running).toHaveLength(1)
   })
 
   test('not when another server has done so meanwhile', async () => {
-    start('/a')
+    await start('/a')
     await finish({})
     const [id] = states.keys()
     states.set(`${id}`, { ...STATE, attempts: 2, nextTryAt: T0 + 2 * MINUTE_MS })
-    pass(MINUTE_MS)
+    await pass(MINUTE_MS)
     expect(running).toBeEmpty()
-    pass(MINUTE_MS)
+    await pass(MINUTE_MS)
     expect(running).toHaveLength(1)
   })
 
   test('at its interval when another server is fetching it', async () => {
-    start('/a')
+    await start('/a')
     await end()
     expect(said).toBeEmpty()
-    pass(MINUTE_MS)
+    await pass(MINUTE_MS)
     expect(running).toHaveLength(1)
   })
 
   test('later and later when its process ends without a result, and says so', async () => {
-    start('/a')
+    await start('/a')
     const waits: number[] = []
     for (let n = 0; n < 3; n += 1) {
       await end('its process ended with SIGKILL')
       waits.push((timers[0]?.at ?? 0) - nowMs)
-      pass(waits.at(-1) ?? 0)
+      await pass(waits.at(-1) ?? 0)
     }
     expect(waits.map(ms => ms / MINUTE_MS)).toEqual([1, 2, 4])
     expect(said[0]).toBe('feed /a could not be fetched: its process ended with SIGKILL')
   })
 
   test('soon when the clock was a year ahead and is set back', async () => {
-    start('/a')
+    await start('/a')
     await finish({ nextTryAt: T0 + 366 * 24 * HOUR_MS })
-    pass(HOUR_MS)
+    await pass(HOUR_MS)
     expect(running).toHaveLength(1)
   })
 })
 
 describe('attempts', () => {
   test('are up to eight at once, the others after them', async () => {
-    start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
+    await start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
     const sources = (): string => running.map(({ feed }) => feed.source).join('')
     expect(sources()).toBe('/1/2/3/4/5/6/7/8')
     await finish({})
@@ -157,7 +162,7 @@ describe('attempts', () => {
   })
 
   test('end when the server stops, and no more begin', async () => {
-    const job = start('/a /b')
+    const job = await start('/a /b')
     await finish({})
     const [left] = running
     job.stop()
@@ -173,18 +178,19 @@ describe('feeds that are changed while the server runs', () => {
   const sources = (): string[] => running.map(({ feed, isKilled }) => `${feed.source} ${isKilled}`)
 
   test('are fetched at once when they are new, and no more when they are removed', async () => {
-    const job = start('/a /b')
+    const job = await start('/a /b')
     await finish({})
     await finish({})
     expect(job.change(feedsIn('/b /c'))).toEqual({ added: 1, changed: 0, removed: 1 })
+    await passTurns()
     expect(sources()).toEqual(['/c false'])
     await finish({})
-    pass(MINUTE_MS)
+    await pass(MINUTE_MS)
     expect(sources()).toEqual(['/b false', '/c false'])
   })
 
   test('are fetched at once, as at a start, when their options are others', async () => {
-    const job = start('/a')
+    const job = await start('/a')
     await finish({})
     expect(job.change(feedsIn('/a type=http'))).toEqual({ added: 0, changed: 1, removed: 0 })
     await passTurns()
@@ -194,14 +200,14 @@ describe('feeds that are changed while the server runs', () => {
   })
 
   test('do not hear of a change that is none', async () => {
-    const job = start('/a')
+    const job = await start('/a')
     await finish({})
     expect(job.change(feedsIn('/a'))).toEqual({ added: 0, changed: 0, removed: 0 })
     expect(running).toBeEmpty()
   })
 
   test('end the attempt that is running before the next one begins', async () => {
-    const job = start('/a')
+    const job = await start('/a')
     job.change(feedsIn('/a type=http'))
     expect(sources()).toEqual(['/a true'])
     await end()
@@ -213,7 +219,7 @@ describe('feeds that are changed while the server runs', () => {
   })
 
   test('are not fetched when they are removed while they wait for a place', async () => {
-    const job = start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
+    const job = await start('/1 /2 /3 /4 /5 /6 /7 /8 /9 /10')
     job.change(feedsIn('/1 /2 /3 /4 /5 /6 /7 /8 /10 type=http'))
     await finish({})
     expect(running.map(({ feed }) => [feed.source, feed.type]).at(-1)).toEqual(['/10', 'http'])
@@ -225,12 +231,12 @@ describe('feeds that are changed while the server runs', () => {
 describe('a server says', () => {
   /** What is said of attempts with these results. */
   async function saidOf(...results: readonly Partial<FeedState>[]): Promise<string[]> {
-    start('http://u:SECRET@h/a?key=SECRET')
+    await start('http://u:SECRET@h/a?key=SECRET')
     let attempts = 0
     for (const result of results) {
       attempts += 1
       await finish({ attempts, nextTryAt: nowMs + MINUTE_MS, ...result })
-      pass(MINUTE_MS)
+      await pass(MINUTE_MS)
     }
     return said
   }

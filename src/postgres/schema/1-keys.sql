@@ -14,15 +14,23 @@ create table proxylist.installation (
 );
 insert into proxylist.installation values (true, 0, gen_random_uuid(), 0);
 
+-- The last versions of keys and plans, each with a random mark: after a failover a copy may hold one
+-- that was lost. A copy at a version that is not here is made again as a whole.
+create table proxylist.keys_versions (
+  version bigint primary key,
+  mark uuid not null
+);
+insert into proxylist.keys_versions values (0, gen_random_uuid());
+
 create table proxylist.plans (
   name text collate "C" primary key,
   burst_requests integer,
   burst_seconds integer,
-  daily integer,
-  subnets integer,
-  clients integer,
-  count integer,
-  downloads integer,
+  daily bigint,
+  subnets bigint,
+  clients bigint,
+  count bigint,
+  downloads bigint,
   enabled boolean not null
 );
 
@@ -48,7 +56,7 @@ create table proxylist.old_secrets (
 );
 create index old_secrets_by_key on proxylist.old_secrets (key_id);
 
--- Keys that were removed, for the copies of other machines.
+-- Keys that were removed since the oldest of `keys_versions`, for the copies of other machines.
 create table proxylist.removed_keys (
   id text collate "C" primary key,
   version bigint not null

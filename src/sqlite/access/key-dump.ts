@@ -34,6 +34,9 @@ export function createKeyDump(db: Database, idOf: (hash: Uint8Array) => string |
   }
 
   return {
+    /** Stores a key as it is, in the transaction of the caller. */
+    store,
+
     dump: db.transaction((): StoredKey[] => {
       const rows = db
         .prepare<StoredRow, []>(

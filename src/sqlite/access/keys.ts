@@ -72,7 +72,7 @@ function listKeys(db: Database, usage: UsageReader, nowMs: number, id?: string):
 }
 
 /** Finds records by key. They are cached in memory. */
-function createKeyReader(db: Database) {
+export function createKeyReader(db: Database) {
   const findCurrent = db.prepare<FoundRow, [Uint8Array]>(
     `select id, label, expires_at, revoked_at, plan, ${PLAN_COLUMNS} from keys k ${PLAN_OF_KEY}
      where hash = ?`,

@@ -5,16 +5,15 @@
 import { type Database, SQLiteError } from 'bun:sqlite'
 import { setTimeout as delay } from 'node:timers/promises'
 import { FUTURE_SECONDS_MAX } from '../../import/row.ts'
-import { CommandError, StoreError } from '../../lib/errors.ts'
+import { StoreError } from '../../lib/errors.ts'
 import { toSeconds } from '../../lib/time.ts'
 import { type IncomingProxy, servicesToBits } from '../../proxies/proxy.ts'
 import { AT, type CityName, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
-import { DAMAGED_LIST, isChecksumRight, RESUME, SUSPEND } from '../integrity/checksum.ts'
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
-import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 import { createRoomCheck } from './room.ts'
+import { countRows, createUpkeep } from './upkeep.ts'
 
 /** How long an import waits for something short, such as a new file stamp, before it says so. */
 const SHORT_WAIT_MS = 500
@@ -22,16 +21,6 @@ const SHORT_WAIT_MS = 500
 const WAIT_MS = 3_600_000
 /** Time between two attempts to lock the list while the event loop goes on. */
 const RETRY_MS = 50
-
-/** An import of at least this many rows, and this share of the list, rebuilds the indexes. */
-const REINDEX_ROWS_MIN = 20_000
-const REINDEX_SHARE = 1 / 8
-/** One of this share of the list recomputes the checksum: a scan costs less than triggers. */
-const RECHECKSUM_SHARE = 1 / 32
-
-/** How `create index` sorts, see `createIndexes`. */
-const SORT_RUN_KIB = 2 * 1024
-const SORT_THREADS = 1
 
 /** The parameter of the services that a row states, as bits; it follows those of the columns. */
 const STATED = `?${ROW_COLUMNS.length + 1}`
@@ -78,12 +67,6 @@ const SWAP = {
   count: 'select count(*) as rows from temp.incoming',
   drop: 'drop table if exists temp.incoming',
 } as const
-
-const INDEX_NAMES = [...indexes.matchAll(/index if not exists (\w+)/g)].map(([, name]) => name)
-
-/** The rows of the list according to its checksum, which triggers keep right: counting reads all. */
-const countRows = (db: Database): number =>
-  db.query<{ rows: number }, []>('select rows from checksum').get()?.rows ?? 0
 
 /**
  * The city of a row after an update. A name that is already shown changes nothing; a new one
@@ -162,52 +145,6 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-/**
- * Creates the indexes. SQLite sorts their rows in runs of the size of its page cache, and merges
- * the runs: those that fit the cache of a processor are sorted 1.5 times as fast as runs of 32 MB.
- * A thread sorts one run while the next one is collected.
- */
-function createIndexes(db: Database): void {
-  const { kib } = db
-    .query<{ kib: number }, []>('select cache_size as kib from pragma_cache_size')
-    .get() ?? { kib: 0 }
-  db.run(`pragma cache_size = -${SORT_RUN_KIB}`)
-  db.run(`pragma threads = ${SORT_THREADS}`)
-  db.run(indexes)
-  db.run('pragma threads = 0')
-  db.run(`pragma cache_size = ${kib}`)
-}
-
-/**
- * The indexes and the checksum of a list of `before` rows: many rows are written faster without
- * them, and they are rebuilt afterwards.
- */
-function createUpkeep(db: Database, mode: ImportMode, before: number) {
-  let hasChecksum = true
-  let hasIndexes = true
-  return {
-    /** Drops what costs more to maintain than to rebuild after this many rows. */
-    prepareFor(rows: number): void {
-      const isReplace = mode === 'replace'
-      if (hasChecksum && (isReplace || rows >= before * RECHECKSUM_SHARE)) {
-        // A list that is damaged by now must not look intact through a new checksum.
-        if (!isReplace && !isChecksumRight(db)) throw new CommandError(DAMAGED_LIST)
-        db.run(SUSPEND)
-        hasChecksum = false
-      }
-      if (hasIndexes && rows >= Math.max(REINDEX_ROWS_MIN, before * REINDEX_SHARE)) {
-        for (const name of INDEX_NAMES) db.run(`drop index if exists ${name}`)
-        hasIndexes = false
-      }
-    },
-    /** Rebuilds what was dropped. */
-    restore(): void {
-      if (!hasIndexes) createIndexes(db)
-      if (!hasChecksum) db.run(RESUME)
-    },
-  }
-}
-
 type ImportOrder = { mode: ImportMode; latest: number }
 
 /** An import into a list that is locked. */
@@ -217,7 +154,7 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   const table = isReplace ? 'temp.incoming' : 'proxies'
   const before = countRows(db)
   const requireRoom = createRoomCheck(db)
-  const upkeep = createUpkeep(db, mode, before)
+  const upkeep = createUpkeep(db, isReplace, before)
   const cities = createCities(db)
   cities.refresh()
   const upsert = db.prepare<never, BatchRow>(upsertInto(table, latest))

@@ -1,0 +1,59 @@
+/**
+ * Owns changes of keys and plans: one after the other on all machines, in numbered steps that their
+ * copies follow. What is changed is in `keys.ts`, `plans.ts` and `key-dump.ts`.
+ */
+import type { Connection, Query } from '../connection.ts'
+
+/** What a change made of it; one that changed nothing leaves no number behind. */
+export type Outcome<T> = { result: T; isChanged: boolean }
+
+/**
+ * Runs `work` in a transaction that has locked keys and plans: what it reads stays so until its end.
+ * `version` numbers the change, in the order of commits; rows that it writes carry it.
+ */
+export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
+
+/** Takes the next number, and with it the lock that makes changes one after the other. */
+async function nextVersion(query: Query): Promise<number> {
+  const [row] = await query<{ version: number }>(
+    `update proxylist.installation set keys_version = keys_version + 1
+     returning keys_version::float8 as version`,
+  )
+  return row?.version ?? 0
+}
+
+/** Marks a version, and announces it. */
+async function finish(query: Query, version: number): Promise<void> {
+  await query(
+    `with made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
+     select pg_notify('proxylist', 'keys')`,
+    [version],
+  )
+}
+
+/** Ends a transaction that has changed nothing, with its result. */
+class Unchanged extends Error {
+  readonly result: unknown
+
+  constructor(result: unknown) {
+    super('nothing was changed')
+    this.result = result
+  }
+}
+
+export const createChange =
+  ({ transaction }: Pick<Connection, 'transaction'>): Change =>
+  async <T>(work: (query: Query, version: number) => Promise<Outcome<T>>): Promise<T> => {
+    try {
+      return await transaction(async query => {
+        const version = await nextVersion(query)
+        const { result, isChanged } = await work(query, version)
+        if (!isChanged) throw new Unchanged(result)
+        await finish(query, version)
+        return result
+      })
+    } catch (error) {
+      if (error instanceof Unchanged) return error.result as T // of this very `work`
+      throw error
+    }
+  }

@@ -1,0 +1,90 @@
+/**
+ * Owns what a node reads of the database to make its copies: where list and keys stand, and the keys
+ * and plans that have changed. The changes of the list are read in `proxies/`.
+ */
+import type { ChangeSource, KeyChanges, Version } from '../replication/store.ts'
+import { readStored } from './access/key-dump.ts'
+import { select as selectPlans } from './access/plans.ts'
+import type { Connection, Query } from './connection.ts'
+
+/** A transaction that sees the database as of one moment. */
+export const SNAPSHOT = 'isolation level repeatable read read only'
+
+/** Versions that are remembered; a copy that is further back is made again as a whole. */
+const VERSIONS_KEPT = 100_000
+
+type Standing = {
+  database: string
+  keysVersion: number
+  keysMark: string
+  listVersion: number
+  listMark: string
+}
+
+/** Where list and keys stand. A list that nothing was imported into has no mark. */
+async function versions(query: Query): Promise<{ list: Version; keys: Version }> {
+  const [row] = await query<Standing>(
+    `select i.id::text as database,
+       i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",
+       l.version::float8 as "listVersion", coalesce(v.mark::text, '') as "listMark"
+     from proxylist.installation i cross join proxylist.list l
+       left join proxylist.keys_versions k on k.version = i.keys_version
+       left join proxylist.list_versions v on v.version = l.version`,
+  )
+  if (row === undefined) throw new Error('the database has no installation')
+  const { database, keysVersion, keysMark, listVersion, listMark } = row
+  return {
+    list: { database, version: listVersion, mark: listMark },
+    keys: { database, version: keysVersion, mark: keysMark },
+  }
+}
+
+/** Whether the changes since a version are all known: it is one of this history, and not too old. */
+async function isKnown(query: Query, { version, mark }: Version): Promise<boolean> {
+  const [row] = await query<{ known: boolean }>(
+    `select exists (select from proxylist.keys_versions
+       where version = $1::float8 and mark::text = $2) as known`,
+    [version, mark],
+  )
+  return row?.known ?? false
+}
+
+async function readKeys(query: Query, since: Version | null): Promise<KeyChanges> {
+  const { keys: to } = await versions(query)
+  const base = since?.database === to.database && (await isKnown(query, since)) ? since : null
+  const version = base?.version ?? -1
+  const removed = await query<{ id: string }>(
+    'select id from proxylist.removed_keys where version > $1::float8',
+    [version],
+  )
+  return {
+    isWhole: base === null,
+    to,
+    plans: await selectPlans(query, null),
+    removed: removed.map(({ id }) => id),
+    keys: await readStored(query, version),
+  }
+}
+
+/** What a node makes its copies from; `readList` reads what has changed of the list. */
+export const createChangeSource = (
+  { query, transaction }: Connection,
+  readList: ChangeSource['readList'],
+): ChangeSource => ({
+  versions: () => versions(query),
+  readKeys: since => transaction(tx => readKeys(tx, since), SNAPSHOT),
+  readList,
+})
+
+/** Forgets old versions of keys, and which keys were removed by then. */
+export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
+  await transaction(async tx => {
+    const [row] = await tx<{ kept: number }>(
+      `select (keys_version - $1)::float8 as kept from proxylist.installation`,
+      [VERSIONS_KEPT],
+    )
+    // In this order: a copy at a version that is not known is made again as a whole.
+    await tx('delete from proxylist.keys_versions where version < $1::float8', [row?.kept ?? 0])
+    await tx('delete from proxylist.removed_keys where version <= $1::float8', [row?.kept ?? 0])
+  })
+}

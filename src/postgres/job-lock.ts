@@ -1,0 +1,51 @@
+/**
+ * Owns which node runs the jobs that one node runs for all: the one whose session holds an advisory
+ * lock. The lock ends with its session, so that of a node that is killed is free at once.
+ */
+import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
+import { LOCK_CLASS, LOCKS } from './schema.ts'
+
+/** After so many seconds without a sign of life the server ends the session of a machine that is gone. */
+const KEEPALIVE = `set_config('tcp_keepalives_idle', '5', false),
+  set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false)`
+
+export type JobLock = ReturnType<typeof createJobLock>
+
+/** The lock, tried for whenever `tick` is called. */
+export function createJobLock(options: ConnectionOptions) {
+  const connection: Connection = openConnection(options)
+  /** The backend that holds the lock; 0: none of ours does. */
+  let holder = 0
+  let isTrying = false
+
+  async function tryLock(): Promise<void> {
+    const [row] = await connection.query<{ pid: number; held: boolean }>(
+      `select pg_backend_pid() as pid,
+         case when pg_backend_pid() = $1 then true else pg_try_advisory_lock($2, $3) end as held,
+         ${KEEPALIVE}`,
+      [holder, LOCK_CLASS, LOCKS.jobs],
+    )
+    holder = row?.held ? row.pid : 0
+  }
+
+  return {
+    /** Tries for the lock, or verifies that it is still held; to be called every second. */
+    async tick(): Promise<void> {
+      if (isTrying) return
+      isTrying = true
+      try {
+        await tryLock()
+      } catch {
+        holder = 0 // whether the session lives is not known
+      } finally {
+        isTrying = false
+      }
+    },
+    isHeld: (): boolean => holder !== 0,
+    /** Frees the lock. */
+    async close(): Promise<void> {
+      holder = 0
+      await connection.close().catch(() => {})
+    },
+  }
+}

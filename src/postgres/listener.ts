@@ -1,0 +1,52 @@
+/**
+ * Owns hearing what other machines announce: `list`, `keys` and `usage KIND ID`. Announcements only
+ * save time; nothing depends on each of them arriving.
+ */
+import { SQL } from 'bun'
+
+const CHANNEL = 'proxylist'
+const CONNECT_SECONDS = 2
+
+export type Listener = ReturnType<typeof createListener>
+
+/**
+ * Listens as soon as `ensure` is called. `onListening` is called whenever it has begun to listen: what
+ * was announced before may have been missed.
+ */
+export function createListener(
+  url: string,
+  onMessage: (message: string) => void,
+  onListening: () => void,
+) {
+  let sql: SQL | null = null
+
+  function end(): void {
+    const ended = sql
+    sql = null
+    void ended?.close({ timeout: 0 }).catch(() => {})
+  }
+
+  return {
+    /** Listens, unless it does already. */
+    ensure(): void {
+      if (sql !== null) return
+      const opened = new SQL({
+        ...{ url, max: 1, connectionTimeout: CONNECT_SECONDS },
+        connection: { application_name: 'proxylist' },
+      })
+      sql = opened
+      const isCurrent = (): boolean => sql === opened
+      opened
+        .listen(
+          CHANNEL,
+          message => void (isCurrent() && onMessage(message)),
+          () => void (isCurrent() && onListening()),
+        )
+        .catch(() => {
+          if (isCurrent()) end() // the next call tries again
+        })
+    },
+    /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
+    end,
+  }
+}

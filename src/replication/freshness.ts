@@ -1,0 +1,53 @@
+/**
+ * Owns how old the copies of a node are, as its main thread judges it from what its follower says, and
+ * when it must not answer any more because it cannot know what was revoked (contract I3).
+ */
+import { SECOND_MS } from '../lib/time.ts'
+import type { Followed } from './follow.ts'
+
+/** A node whose keys are not known to be the newest for so long answers nobody. */
+export const UNKNOWN_MS_MAX = 5 * SECOND_MS
+
+export type Freshness = ReturnType<typeof createFreshness>
+
+/** The state of copies; `elapsedMs` is a clock that never steps. */
+export function createFreshness(elapsedMs: () => number) {
+  const startMs = elapsedMs()
+  /** When a copy was last known to be the newest; `null`: not since the start. */
+  let keysMs: number | null = null
+  let listMs: number | null = null
+  let hasList = false
+  let listVersion: number | null = null
+  let failures = 0
+  let works = false
+
+  return {
+    /** Takes what the follower says. */
+    take(followed: Followed): void {
+      works = followed.kind === 'asked'
+      if (followed.kind === 'failed') {
+        failures += 1
+        return
+      }
+      const { keys, list, tookMs } = followed
+      const askedMs = elapsedMs() - tookMs
+      if (keys) keysMs = askedMs
+      if (list) listMs = askedMs
+      hasList ||= list || followed.listVersion !== null
+      listVersion = followed.listVersion
+    },
+    /** Why requests cannot be answered; `null`: they can. */
+    problem(): string | null {
+      if (keysMs === null) return 'the database was not reached yet'
+      if (elapsedMs() - keysMs > UNKNOWN_MS_MAX) {
+        return `the database was not reached for ${UNKNOWN_MS_MAX / SECOND_MS} s`
+      }
+      return hasList ? null : 'the list was not copied yet'
+    },
+    /** Seconds since both copies were last known to be the newest, or since the start. */
+    lagSeconds: (): number =>
+      (elapsedMs() - Math.min(keysMs ?? startMs, listMs ?? startMs)) / SECOND_MS,
+    listVersion: (): number | null => listVersion,
+    health: () => ({ works, failures }),
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Owns the ports of this folder: where copies are made from, and where they are written. A copy is
+ * that of the list, or that of keys and plans. Failures of a store are `StoreError`s.
+ */
+import type { StoredKey } from '../access/key.ts'
+import type { Plan } from '../access/plan.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Row } from '../proxies/row.ts'
+
+/**
+ * Where a list, or keys and plans, stand in a database: changes are numbered in the order of their
+ * commits. A random mark distinguishes a version from one of the same number that a failover lost.
+ */
+export type Version = { database: string; version: number; mark: string }
+
+/** Whether two versions are of the same content; `null` is no copy. */
+export const isSameVersion = (a: Version | null, b: Version | null): boolean =>
+  a?.database === b?.database && a?.version === b?.version && a?.mark === b?.mark
+
+/** The names of a city, under the id that rows hold. */
+export type City = { id: number; name: string; nameEn: string }
+
+/** What changed in a list up to a version: since an earlier one, or all of it. */
+export type ListChanges = {
+  isWhole: boolean
+  to: Version
+  /** Rows that are added, changed or removed. */
+  size: number
+  cities: readonly City[]
+  /** The ids of removed rows. */
+  removed: AsyncIterable<readonly number[]>
+  rows: AsyncIterable<readonly Row[]>
+}
+
+/** The same of keys; plans are few, so there are always all of them. */
+export type KeyChanges = {
+  isWhole: boolean
+  to: Version
+  plans: readonly Plan[]
+  /** The ids of removed keys. */
+  removed: readonly string[]
+  keys: readonly StoredKey[]
+}
+
+/** What copies are made from. */
+export interface ChangeSource {
+  /** Where the list and the keys stand now. */
+  versions(): Promise<{ list: Version; keys: Version }>
+  /**
+   * Calls `apply` with what changed since a version, as of one moment; with all of it when that
+   * version is `null`, too old, or not known.
+   */
+  readList<T>(since: Version | null, apply: (changes: ListChanges) => Promise<T>): Promise<T>
+  /** What changed since a version, likewise. */
+  readKeys(since: Version | null): Promise<KeyChanges>
+}
+
+/** Where copies are written. Each change of one is a transaction. */
+export interface CopyWriter {
+  /** The version of the copy; `null` when there is none that is intact. */
+  listVersion(): Version | null
+  keysVersion(): Version | null
+  applyList(changes: ListChanges): Promise<void>
+  applyKeys(changes: KeyChanges): Awaitable<void>
+}

@@ -1,0 +1,123 @@
+/**
+ * Owns the copy of keys and plans: writing it, each change in one transaction, and finding keys in it
+ * while it is written. Usage is not copied: that of a node is in the database.
+ */
+import type { Database } from 'bun:sqlite'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { KeyReader } from '../../access/store.ts'
+import { StoreError } from '../../lib/errors.ts'
+import type { KeyChanges, Version } from '../../replication/store.ts'
+import { createKeyDump } from '../access/key-dump.ts'
+import { createKeyReader } from '../access/keys.ts'
+import { createPlanStore } from '../access/plans.ts'
+import { openAccessFile } from '../access/store.ts'
+import { ACCESS_FILE } from '../data-directory.ts'
+import { requireHeader } from '../database.ts'
+import { isDamage, isStoreFailure, toStoreError } from '../errors.ts'
+import { closeSafely, fingerprintOf, requireInPlace } from '../integrity/file-stamp.ts'
+import { type Health, supervise } from '../supervise.ts'
+import { readCopyOf, writeCopyOf } from './copy-of.ts'
+import { putFresh } from './fresh.ts'
+
+/** Writes changes in one transaction. What changed is removed first: secrets may change places. */
+function write(db: Database, { isWhole, to, plans, removed, keys }: KeyChanges): void {
+  const { store } = createKeyDump(db, () => null)
+  const planStore = createPlanStore(db)
+  const remove = db.prepare<never, [string]>('delete from keys where id = ?')
+  db.transaction(() => {
+    db.run('pragma defer_foreign_keys = on')
+    if (isWhole) db.run('delete from keys')
+    for (const id of removed) remove.run(id)
+    for (const { id } of keys) remove.run(id)
+    db.run('delete from plans')
+    for (const plan of plans) planStore.set(plan)
+    for (const key of keys) store(key)
+    writeCopyOf(db, to)
+  }).immediate()
+}
+
+const openFile = (file: string): Database => openAccessFile(file, { mustExist: true })
+
+/** The copy of keys and plans in `dir`, to be written by its only follower in this process. */
+export function openKeyCopy(dir: string) {
+  const file = join(dir, ACCESS_FILE)
+  let opened: { db: Database; fingerprint: ReturnType<typeof fingerprintOf> } | null = null
+  let isDoubted = false
+
+  function close(): void {
+    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
+    opened = null
+  }
+
+  return {
+    /** The version of the copy; `null` when there is none that can be used. */
+    version(): Version | null {
+      try {
+        if (!existsSync(file) || isDoubted) return null
+        requireHeader(file, 'access')
+        if (opened !== null) requireInPlace(file, opened.fingerprint)
+        opened ??= { db: openFile(file), fingerprint: fingerprintOf(file) }
+        return readCopyOf(opened.db)
+      } catch (error) {
+        if (!isStoreFailure(error)) throw error
+        close() // the next call opens it again
+        return null
+      }
+    },
+    /** Applies changes since `version`, or all keys and plans. @throws StoreError; nothing has changed then. */
+    async apply(changes: KeyChanges): Promise<void> {
+      try {
+        if (opened !== null && !isDoubted && readCopyOf(opened.db) !== null) {
+          return write(opened.db, changes)
+        }
+        if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
+        await putFresh(file, {
+          open: fresh => openAccessFile(fresh),
+          fill: db => write(db, changes),
+          onMove: close,
+        })
+        isDoubted = false
+      } catch (error) {
+        isDoubted ||= isDamage(error)
+        throw toStoreError(file, error)
+      }
+    },
+    /** Makes the copy again at the next change: reading it has found damage. */
+    doubt(): void {
+      isDoubted = true
+      close()
+    },
+    close,
+  }
+}
+
+export type KeyCopy = ReturnType<typeof openKeyCopy>
+
+type Parts = { say: (sentence: string) => void; onDamage: () => void }
+
+export type CopiedKeys = KeyReader & { tick(): void; health(): Health; close(): void }
+
+/**
+ * Finds keys in the copy in `dir`, which a follower writes; `tick` is to be called every second once
+ * there is one. `onDamage` is called when the copy has to be made again.
+ */
+export function openCopiedKeys(dir: string, { say, onDamage }: Parts): CopiedKeys {
+  const file = join(dir, ACCESS_FILE)
+  const open = () => {
+    const db = openAccessFile(file, { isServer: true, mustExist: true })
+    return { db, find: createKeyReader(db).find, fingerprint: fingerprintOf(file) }
+  }
+  const { use, tick, health, close } = supervise<ReturnType<typeof open>>(null, {
+    ...{ file, reopen: open, probe() {}, say },
+    close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
+    verify({ fingerprint }) {
+      requireInPlace(file, fingerprint)
+      requireHeader(file, 'access')
+    },
+    onFailure(failure) {
+      if (isDamage(failure)) onDamage()
+    },
+  })
+  return { find: key => use(({ find }) => find(key)), tick, health, close }
+}

@@ -1,0 +1,210 @@
+/**
+ * Owns writing the copy of a list: each change is one transaction, so readers see the list as it was
+ * before or as it is after. Checksum, indexes and file stamp are kept as imports keep them.
+ */
+import type { Database } from 'bun:sqlite'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Clock } from '../../lib/clock.ts'
+import { StoreError } from '../../lib/errors.ts'
+import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import {
+  type City,
+  isSameVersion,
+  type ListChanges,
+  type Version,
+} from '../../replication/store.ts'
+import { PROXY_FILE } from '../data-directory.ts'
+import { shrink } from '../database.ts'
+import { isDamage, isStoreFailure, toStoreError } from '../errors.ts'
+import {
+  closeSafely,
+  fingerprintOf,
+  isStamped,
+  keepStamp,
+  removeStamp,
+  stamp,
+  watchFile,
+} from '../integrity/file-stamp.ts'
+import { trimWal } from '../integrity/trim.ts'
+import { createRoomCheck } from '../proxies/room.ts'
+import { checkListFile, openListFile } from '../proxies/store.ts'
+import { countRows, createUpkeep } from '../proxies/upkeep.ts'
+import { readCopyOf, writeCopyOf } from './copy-of.ts'
+import { putFresh } from './fresh.ts'
+
+/** Not `insert or replace`: that skips the triggers which keep the checksum of removed rows. */
+const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
+  values (${ROW_COLUMNS.map(() => '?').join(', ')})
+  on conflict (id) do update set
+    ${ROW_COLUMNS.slice(1)
+      .map(column => `${column} = excluded.${column}`)
+      .join(', ')}`
+
+type CityRow = { id: number; name: string; name_en: string }
+
+/**
+ * Whether the cities of a list may become these without being numbered again: readers have the names
+ * of ids in memory, and look for new ones above the last that they know.
+ */
+function fitsCities(db: Database, cities: readonly City[]): boolean {
+  const stored = db.query<CityRow, []>('select id, name, name_en from cities').all()
+  const lastId = stored.reduce((last, { id }) => Math.max(last, id), 0)
+  const byId = new Map(cities.map(city => [city.id, city]))
+  const isSame = stored.every(({ id, name, name_en }) => {
+    const city = byId.get(id)
+    return city?.name === name && city.nameEn === name_en
+  })
+  return isSame && cities.filter(({ id }) => id <= lastId).length === stored.length
+}
+
+/** Writes changes in the transaction that is under way. */
+async function write(db: Database, changes: ListChanges): Promise<void> {
+  const upkeep = createUpkeep(db, changes.isWhole, countRows(db))
+  upkeep.prepareFor(changes.size)
+  if (changes.isWhole) db.run('delete from proxies')
+  const addCity = db.prepare<never, [number, string, string]>(
+    'insert into cities values (?, ?, ?) on conflict do nothing',
+  )
+  const remove = db.prepare<never, [number]>('delete from proxies where id = ?')
+  const upsert = db.prepare<never, Row>(UPSERT)
+  try {
+    for (const { id, name, nameEn } of changes.cities) addCity.run(id, name, nameEn)
+    for await (const ids of changes.removed) for (const id of ids) remove.run(id)
+    for await (const rows of changes.rows) for (const row of rows) upsert.run(...row)
+  } finally {
+    for (const statement of [addCity, remove, upsert]) statement.finalize()
+  }
+  upkeep.restore()
+  writeCopyOf(db, changes.to)
+}
+
+/**
+ * Brings a list to the version of `changes`, in one transaction or not at all; does nothing when the
+ * list is not at `from` any more, because another process follows too.
+ */
+async function change(db: Database, file: string, changes: ListChanges, from: Version | null) {
+  trimWal(db, file) // what was killed may have filled the disk
+  const requireRoom = createRoomCheck(db)
+  db.run('begin immediate')
+  try {
+    if (!isSameVersion(readCopyOf(db), from)) {
+      db.run('rollback')
+      return
+    }
+    await write(db, changes)
+    requireRoom()
+    db.run('commit')
+  } catch (error) {
+    if (db.inTransaction) db.run('rollback') // on a full disk SQLite has done so already
+    trimWal(db, file)
+    throw error
+  }
+  if (changes.isWhole) shrink(db)
+}
+
+export type ListCopyOptions = {
+  clock: Clock
+  /** Whether a list that may be damaged is read whole, which takes some seconds; else it counts as none. */
+  mayCheck: boolean
+  /** Called with what stamps the list, which must not be ended halfway. */
+  stamping?: (stampList: () => void) => void
+}
+
+type Opened = {
+  db: Database
+  watch: ReturnType<typeof watchFile>
+  fingerprint: ReturnType<typeof fingerprintOf>
+}
+
+/** What keeps the list in `file` open for as long as it is intact and in its place. */
+function createOpener(file: string, { clock, mayCheck }: ListCopyOptions) {
+  const openFile = (): Database => openListFile(file, clock, { isServer: true, mustExist: true })
+  let opened: Opened | null = null
+
+  function open(): Opened | null {
+    if (!existsSync(file)) return null
+    let db = openFile()
+    if (!isStamped(db, file)) {
+      db.close()
+      if (!mayCheck || checkListFile(file, clock).length > 0) return null
+      db = openFile()
+    }
+    return { db, watch: watchFile(db, file), fingerprint: fingerprintOf(file) }
+  }
+
+  function close(): void {
+    if (opened === null) return
+    keepStamp(opened.db, file, clock())
+    closeSafely(opened.db, file, opened.fingerprint)
+    opened = null
+  }
+
+  return {
+    close,
+    /** The open list, opened again where it is not the same any more; `null`: there is none that is intact. */
+    current(): Opened | null {
+      try {
+        opened?.watch.verify()
+      } catch {
+        close()
+      }
+      opened ??= open()
+      return opened
+    },
+  }
+}
+
+/** The copy of the list in `dir`, to be written by its only follower in this process. */
+export function openListCopy(dir: string, options: ListCopyOptions) {
+  const { clock, stamping = (work: () => void) => work() } = options
+  const file = join(dir, PROXY_FILE)
+  const { current, close } = createOpener(file, options)
+  const stampOf = (db: Database, at: string): void => stamping(() => stamp(db, at, clock()))
+
+  /** The open copy and its version; `null` when there is none that can be used. */
+  function found(): { db: Database; version: Version } | null {
+    try {
+      const opened = current()
+      const version = opened && readCopyOf(opened.db)
+      return opened && version && { db: opened.db, version }
+    } catch (error) {
+      if (!isStoreFailure(error)) throw error
+      close()
+      return null
+    }
+  }
+
+  async function replace(changes: ListChanges): Promise<void> {
+    if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
+    await putFresh(file, {
+      open: fresh => openListFile(fresh, clock),
+      async fill(db, fresh) {
+        await change(db, fresh, changes, null)
+        stampOf(db, fresh)
+      },
+      onMove: close,
+    })
+  }
+
+  return {
+    version: (): Version | null => found()?.version ?? null,
+    /** Applies changes since `version`, or a whole list. @throws StoreError; nothing has changed then. */
+    async apply(changes: ListChanges): Promise<void> {
+      try {
+        const copy = found()
+        if (copy === null) return await replace(changes)
+        const { db, version } = copy
+        if (changes.isWhole && !fitsCities(db, changes.cities)) return await replace(changes)
+        await change(db, file, changes, version)
+        stampOf(db, file)
+      } catch (error) {
+        if (isDamage(error) && existsSync(file)) removeStamp(file) // it is made again
+        throw toStoreError(file, error)
+      }
+    },
+    close,
+  }
+}
+
+export type ListCopy = ReturnType<typeof openListCopy>
