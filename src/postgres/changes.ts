@@ -6,6 +6,7 @@ import type { ChangeSource, KeyChanges, Version } from '../replication/store.ts'
 import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
+import { readListChanges } from './proxies/changes.ts'
 
 /** A transaction that sees the database as of one moment. */
 export const SNAPSHOT = 'isolation level repeatable read read only'
@@ -51,14 +52,13 @@ async function isKnown(query: Query, { version, mark }: Version): Promise<boolea
 
 async function readKeys(query: Query, since: Version | null): Promise<KeyChanges> {
   const { keys: to } = await versions(query)
-  const base = since?.database === to.database && (await isKnown(query, since)) ? since : null
-  const version = base?.version ?? -1
+  const version = since?.version ?? -1
   const removed = await query<{ id: string }>(
     'select id from proxylist.removed_keys where version > $1::float8',
     [version],
   )
   return {
-    isWhole: base === null,
+    isWhole: since === null,
     to,
     plans: await selectPlans(query, null),
     removed: removed.map(({ id }) => id),
@@ -66,24 +66,30 @@ async function readKeys(query: Query, since: Version | null): Promise<KeyChanges
   }
 }
 
-/** What a node makes its copies from; `readList` reads what has changed of the list. */
-export const createChangeSource = (
-  { query, transaction }: Connection,
-  readList: ChangeSource['readList'],
-): ChangeSource => ({
-  versions: () => versions(query),
-  readKeys: since => transaction(tx => readKeys(tx, since), SNAPSHOT),
-  readList,
+/**
+ * What a node makes its copies from. `quick` asks where they stand and reads what has changed of keys,
+ * which is little; `slow` reads all keys, and the list.
+ */
+export const createChangeSource = (quick: Connection, slow: Connection): ChangeSource => ({
+  versions: () => versions(quick.query),
+  async readKeys(since) {
+    const { database } = (await versions(quick.query)).keys
+    if (since?.database === database && (await isKnown(quick.query, since))) {
+      return quick.transaction(tx => readKeys(tx, since), SNAPSHOT)
+    }
+    return slow.transaction(tx => readKeys(tx, null), SNAPSHOT)
+  },
+  readList: (since, apply) => readListChanges(slow, since, apply),
 })
 
 /** Forgets old versions of keys, and which keys were removed by then. */
 export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
   await transaction(async tx => {
     const [row] = await tx<{ kept: number }>(
-      `select (keys_version - $1)::float8 as kept from proxylist.installation`,
+      'select (keys_version - $1)::float8 as kept from proxylist.installation',
       [VERSIONS_KEPT],
     )
-    // In this order: a copy at a version that is not known is made again as a whole.
+    // A copy at a version that is not known is made again as a whole.
     await tx('delete from proxylist.keys_versions where version < $1::float8', [row?.kept ?? 0])
     await tx('delete from proxylist.removed_keys where version <= $1::float8', [row?.kept ?? 0])
   })

@@ -8,21 +8,28 @@ import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from 
 
 /** How often a node asks, whether or not something was announced. */
 export const ASK_EVERY_MS = SECOND_MS
-/** So many changed rows are copied at once, before the keys are asked for again; it takes 0.3 s. */
+/** So many changed rows are copied by the follower itself, which takes 0.3 s; more, elsewhere. */
 export const FEW_ROWS_MAX = 20_000
 
-/** What a node knows of its copies after it has asked. */
+/** What a node knows after it has asked, or copied: ages are milliseconds. */
 export type Followed =
-  /** `keys`, `list`: whether that copy was the newest when the database was asked. */
-  | { kind: 'asked'; keys: boolean; list: boolean; listVersion: number | null; tookMs: number }
+  | {
+      kind: 'known'
+      /** How long ago the keys were the newest; `null`: nothing new is known of them. */
+      keysAgeMs: number | null
+      /** The same of the list. */
+      listAgeMs: number | null
+      /** The version of the copy of the list; `null`: there is none of this database. */
+      listVersion: number | null
+    }
   | { kind: 'failed'; failure: unknown }
 
 export type FollowParts = {
   source: ChangeSource
   writer: CopyWriter
-  /** Copies what is too much to be copied here; resolves when that is over, and rejects when it failed. */
+  /** Copies the list elsewhere, which takes long; rejects when that failed. */
   copyMuch: () => Promise<void>
-  /** Called after each time that the database was asked. */
+  /** Called with what each asking, and each copying, has brought. */
   onFollowed: (followed: Followed) => void
   elapsedMs: () => number
   later: Later
@@ -31,71 +38,92 @@ export type FollowParts = {
 /** Copies the keys if they have changed. */
 async function followKeys({ source, writer }: FollowParts, newest: Version): Promise<void> {
   const own = writer.keysVersion()
-  if (isSameVersion(own, newest)) return
-  await writer.applyKeys(await source.readKeys(own))
+  if (!isSameVersion(own, newest)) await writer.applyKeys(await source.readKeys(own))
 }
 
-/** Copies the list if it has changed, unless that is too much. */
-async function followList(
-  { source, writer }: FollowParts,
-  newest: Version,
-): Promise<'newest' | 'much'> {
-  const own = writer.listVersion()
-  if (isSameVersion(own, newest)) return 'newest'
-  return source.readList(own, async changes => {
-    if (changes.size > FEW_ROWS_MAX) return 'much'
+/** Copies what has changed of the list, which may have changed again meanwhile. */
+async function copyList({ source, writer, copyMuch }: FollowParts): Promise<void> {
+  const isDone = await source.readList(writer.listVersion(), async changes => {
+    if (changes.size > FEW_ROWS_MAX) return false
     await writer.applyList(changes)
-    return 'newest'
+    return true
   })
+  if (!isDone) await copyMuch()
+}
+
+/** What asks the database, and copies what has changed; the list is copied beside further asking. */
+function createAsker(parts: FollowParts, onCopied: () => void) {
+  const { source, writer, onFollowed, elapsedMs } = parts
+  let copying: Promise<void> | null = null
+
+  const listVersionIn = (database: string): number | null => {
+    const own = writer.listVersion()
+    return own?.database === database ? own.version : null
+  }
+
+  /** Copies the list, unless that is under way; it is then as new as it was at `askedMs`. */
+  function startCopying({ database }: Version, askedMs: number): void {
+    copying ??= copyList(parts)
+      .then(
+        (): Followed => ({
+          kind: 'known',
+          keysAgeMs: null,
+          listAgeMs: elapsedMs() - askedMs,
+          listVersion: listVersionIn(database),
+        }),
+        (failure): Followed => ({ kind: 'failed', failure }),
+      )
+      .then(followed => {
+        copying = null
+        onFollowed(followed)
+        if (followed.kind === 'known') onCopied()
+      })
+  }
+
+  return {
+    /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
+    async ask(): Promise<Followed> {
+      const askedMs = elapsedMs()
+      const newest = await source.versions()
+      await followKeys(parts, newest.keys)
+      const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
+      if (!isNewest) startCopying(newest.list, askedMs)
+      const ageMs = elapsedMs() - askedMs
+      return {
+        kind: 'known',
+        keysAgeMs: ageMs,
+        listAgeMs: isNewest ? ageMs : null,
+        listVersion: listVersionIn(newest.list.database),
+      }
+    },
+    /** Resolves when nothing is being copied. */
+    copied: async (): Promise<void> => void (await copying),
+  }
 }
 
 /**
- * Follows the database from now on. Keys come first, and are asked for while much of the list is
- * copied elsewhere: what is revoked must not wait for a million rows.
+ * Follows the database from now on. Keys are asked for every second also while the list is copied:
+ * what is revoked must not wait for a million rows.
  */
 export function createFollower(parts: FollowParts) {
-  const { source, writer, copyMuch, onFollowed, elapsedMs, later } = parts
+  const { onFollowed, later } = parts
+  const { ask, copied } = createAsker(parts, wake)
+  const ended = Promise.withResolvers<void>()
   let isStopped = false
   let isAsking = false
   /** Whether something was announced while the database was being asked. */
   let isAnnounced = false
-  let isCopying = false
   let cancel = (): void => {}
-
-  function startCopying(): void {
-    isCopying = true
-    void copyMuch()
-      .catch(failure => onFollowed({ kind: 'failed', failure }))
-      .finally(() => {
-        isCopying = false
-        wake()
-      })
-  }
-
-  /** Asks once, and copies what has changed. */
-  async function follow(): Promise<Followed> {
-    const beganMs = elapsedMs()
-    const newest = await source.versions()
-    await followKeys(parts, newest.keys)
-    let list = false
-    if (!isCopying) {
-      list = (await followList(parts, newest.list)) === 'newest'
-      if (!list && !isStopped) startCopying()
-    }
-    const own = writer.listVersion()
-    const listVersion = own?.database === newest.list.database ? own.version : null
-    return { kind: 'asked', keys: true, list, listVersion, tookMs: elapsedMs() - beganMs }
-  }
 
   async function turn(): Promise<void> {
     isAsking = true
     isAnnounced = false
     cancel()
-    const followed = await follow().catch((failure): Followed => ({ kind: 'failed', failure }))
+    const followed = await ask().catch((failure): Followed => ({ kind: 'failed', failure }))
     isAsking = false
     onFollowed(followed)
     if (isStopped) return ended.resolve()
-    if (isAnnounced && followed.kind !== 'failed') return void turn()
+    if (isAnnounced && followed.kind !== 'failed') return turn()
     cancel = later(() => void turn(), ASK_EVERY_MS)
   }
 
@@ -105,16 +133,15 @@ export function createFollower(parts: FollowParts) {
     if (!isAsking && !isStopped) void turn()
   }
 
-  const ended = Promise.withResolvers<void>()
   wake()
   return {
     wake,
-    /** Ends following; resolves when nothing is being copied here. */
-    stop(): Promise<void> {
+    /** Ends following; resolves when nothing is asked or copied any more. */
+    async stop(): Promise<void> {
       isStopped = true
       cancel()
-      if (!isAsking) ended.resolve()
-      return ended.promise
+      if (isAsking) await ended.promise
+      await copied()
     },
   }
 }

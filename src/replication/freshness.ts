@@ -1,6 +1,6 @@
 /**
- * Owns how old the copies of a node are, as its main thread judges it from what its follower says, and
- * when it must not answer any more because it cannot know what was revoked (contract I3).
+ * Owns how old the copies of a node are, as far as its follower has said, and when the node must not
+ * answer any more because it cannot know what was revoked (contract I3).
  */
 import { SECOND_MS } from '../lib/time.ts'
 import type { Followed } from './follow.ts'
@@ -16,7 +16,6 @@ export function createFreshness(elapsedMs: () => number) {
   /** When a copy was last known to be the newest; `null`: not since the start. */
   let keysMs: number | null = null
   let listMs: number | null = null
-  let hasList = false
   let listVersion: number | null = null
   let failures = 0
   let works = false
@@ -24,17 +23,16 @@ export function createFreshness(elapsedMs: () => number) {
   return {
     /** Takes what the follower says. */
     take(followed: Followed): void {
-      works = followed.kind === 'asked'
+      works = followed.kind === 'known'
       if (followed.kind === 'failed') {
         failures += 1
         return
       }
-      const { keys, list, tookMs } = followed
-      const askedMs = elapsedMs() - tookMs
-      if (keys) keysMs = askedMs
-      if (list) listMs = askedMs
-      hasList ||= list || followed.listVersion !== null
-      listVersion = followed.listVersion
+      const { keysAgeMs, listAgeMs } = followed
+      const nowMs = elapsedMs()
+      if (keysAgeMs !== null) keysMs = Math.max(keysMs ?? 0, nowMs - keysAgeMs)
+      if (listAgeMs !== null) listMs = Math.max(listMs ?? 0, nowMs - listAgeMs)
+      listVersion = followed.listVersion ?? listVersion
     },
     /** Why requests cannot be answered; `null`: they can. */
     problem(): string | null {
@@ -42,11 +40,12 @@ export function createFreshness(elapsedMs: () => number) {
       if (elapsedMs() - keysMs > UNKNOWN_MS_MAX) {
         return `the database was not reached for ${UNKNOWN_MS_MAX / SECOND_MS} s`
       }
-      return hasList ? null : 'the list was not copied yet'
+      return listVersion === null ? 'the list was not copied yet' : null
     },
     /** Seconds since both copies were last known to be the newest, or since the start. */
     lagSeconds: (): number =>
       (elapsedMs() - Math.min(keysMs ?? startMs, listMs ?? startMs)) / SECOND_MS,
+    /** The version of the copy of the list; `null`: there is none of this database. */
     listVersion: (): number | null => listVersion,
     health: () => ({ works, failures }),
   }

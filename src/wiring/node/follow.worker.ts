@@ -1,0 +1,104 @@
+/**
+ * The worker that keeps the copies of a node up to date: it listens to the database, asks it every
+ * second, says there that the node lives, and writes what has changed into the data directory.
+ */
+import { timerLater } from '../../access/auth-throttle.ts'
+import { stopwatch, systemClock } from '../../lib/clock.ts'
+import { messageOf } from '../../lib/errors.ts'
+import { createListener } from '../../postgres/listener.ts'
+import { createNodes, type NodeName } from '../../postgres/nodes.ts'
+import { createFollower, type Followed } from '../../replication/follow.ts'
+import { createFreshness } from '../../replication/freshness.ts'
+import { openCopies } from '../../sqlite/copy/writer.ts'
+import { type FollowReply, type FollowTask, type NodeData, openSource } from './workers.ts'
+
+declare const self: Worker
+
+const reply = (message: FollowReply): void => self.postMessage(message)
+const USAGE = /^usage (.*)$/s
+
+/** Follows from now on. */
+function follow(data: NodeData) {
+  const elapsedMs = stopwatch()
+  const freshness = createFreshness(elapsedMs)
+  const { source, connection, close } = openSource(data)
+  const nodes = createNodes(connection)
+  const writer = openCopies(data.dir, { clock: systemClock, mayCheck: false })
+  let copying: PromiseWithResolvers<void> | null = null
+  let name: NodeName | null = null
+
+  const listener = createListener(
+    data.url,
+    message => {
+      const [, subject = null] = USAGE.exec(message) ?? []
+      if (subject === null) follower.wake()
+      else reply({ kind: 'usage', subject })
+    },
+    () => {
+      // What was announced before may have been missed.
+      reply({ kind: 'usage', subject: null })
+      follower.wake()
+    },
+  )
+
+  /** Says that the node lives; a failure is seen where the database is asked. */
+  async function report(): Promise<void> {
+    if (name === null) return
+    const version = freshness.listVersion() ?? 0
+    await nodes.report(name, version, freshness.lagSeconds()).catch(() => {})
+  }
+
+  function onFollowed(followed: Followed): void {
+    freshness.take(followed)
+    if (followed.kind === 'failed') {
+      listener.end() // its connection may be as dead
+      return reply({ kind: 'failed', message: messageOf(followed.failure) })
+    }
+    listener.ensure()
+    reply(followed)
+    void report()
+  }
+
+  const follower = createFollower({
+    ...{ source, writer, elapsedMs, onFollowed, later: timerLater },
+    copyMuch() {
+      copying = Promise.withResolvers<void>()
+      reply({ kind: 'copy-much' })
+      return copying.promise
+    },
+  })
+
+  return {
+    listening(given: NodeName): void {
+      name = given
+      void report()
+    },
+    copied(message: string | null): void {
+      if (message === null) copying?.resolve()
+      else copying?.reject(new Error(message))
+    },
+    doubtKeys(): void {
+      writer.doubtKeys()
+      follower.wake()
+    },
+    async stop(): Promise<void> {
+      copying?.resolve()
+      await follower.stop()
+      listener.end()
+      writer.close()
+      if (name !== null) await nodes.remove(name).catch(() => {})
+      await close()
+      reply({ kind: 'stopped' })
+    },
+  }
+}
+
+let following: ReturnType<typeof follow> | null = null
+
+self.onmessage = ({ data: task }: MessageEvent<FollowTask>) => {
+  if (task.kind === 'follow') following = follow(task)
+  else if (task.kind === 'listening') following?.listening(task)
+  else if (task.kind === 'copied') following?.copied(task.message)
+  else if (task.kind === 'doubt-keys') following?.doubtKeys()
+  else void following?.stop()
+}
