@@ -33,6 +33,7 @@ import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import/kill-import.ts'
 import { killServe } from './kill-serve/kill-serve.ts'
 import { limiter } from './limiter/limiter.ts'
+import { nodesImports } from './nodes/imports.ts'
 import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 import { slow } from './slow/slow.ts'
@@ -50,6 +51,7 @@ const PARTS = {
   backup,
   feeds,
   nodes,
+  'nodes-imports': nodesImports,
 } satisfies { [name: string]: Part }
 type Name = keyof typeof PARTS
 
