@@ -48,9 +48,12 @@ export type NetworkDecision =
 /** How many networks a day has, of the proxies served and of the callers. */
 export type NetworkCounts = { readonly [S in NetworkSet]: number }
 
+/** The networks of a set: how many, and whether it has one. */
+export type Networks = Pick<ReadonlySet<string>, 'has' | 'size'>
+
 /** Reads and extends the sets of networks. `day` is a UTC day, see `utcDay`. */
 export interface NetworkTable {
-  networks(subject: Subject, set: NetworkSet, day: number): ReadonlySet<string>
+  networks(subject: Subject, set: NetworkSet, day: number): Networks
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
 }
 
@@ -87,7 +90,7 @@ export const quotaStatuses = (
 type Addition = {
   set: NetworkSet
   quota: number
-  used: ReadonlySet<string>
+  used: Networks
   added: ReadonlySet<string>
 }
 

@@ -1,16 +1,29 @@
 /**
- * Owns connections to PostgreSQL: their settings, how long is waited for them, and giving up a query
- * that hangs. Every failure of the database becomes a `StoreError`.
+ * Owns connections to PostgreSQL: their settings, how long is waited for them, and what follows when
+ * the database does not answer. Every failure of the database becomes a `StoreError`.
  */
 import { SQL } from 'bun'
 import { StoreError } from '../lib/errors.ts'
-import { toStoreError } from './errors.ts'
+import {
+  isConnectionFailure,
+  isNotOpened,
+  reasonOf,
+  toStoreError,
+  UnknownOutcome,
+} from './errors.ts'
 
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array
 
-/** Sends a statement, with `$1` and so on in it, and returns its rows. */
-export type Query = <R extends object>(text: string, values?: readonly Value[]) => Promise<R[]>
+/**
+ * Sends a statement, with `$1` and so on in it, and returns its rows. `waitedMs`: how long its caller
+ * has waited already, which shortens its time.
+ */
+export type Query = <R extends object>(
+  text: string,
+  values?: readonly Value[],
+  waitedMs?: number,
+) => Promise<R[]>
 
 export type ConnectionOptions = {
   url: string
@@ -18,6 +31,8 @@ export type ConnectionOptions = {
   timeoutMs: number | null
   /** What the server shows of this connection (`application_name`). */
   name: string
+  /** More settings of the session. */
+  session?: { readonly [setting: string]: string | number }
 }
 
 /** Host, port and name of the database of a URL: what may be shown of it. */
@@ -28,12 +43,13 @@ export function shownDatabase(url: string): string {
 }
 
 /** Settings of each connection: commits are durable, and a client that is gone leaves no lock. */
-const sessionOf = ({ name, timeoutMs }: ConnectionOptions) => ({
+const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
   synchronous_commit: 'on',
   statement_timeout: timeoutMs ?? 0,
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
+  ...session,
 })
 
 const CONNECT_SECONDS_MAX = 2
@@ -49,40 +65,123 @@ const openSql = (options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
+/** Closes a client, which rejects what it has under way. */
+const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
+
+/** The pause between two attempts to reach a database that is away, and how long each may take. */
+const PROBE_PAUSE_MS = 250
+const PROBE_MS_MAX = 1000
+
+/** Rejects with `reason()` after some time; call `stop` once that no longer matters. */
+function deadline(ms: number | null, reason: () => Error) {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = ms === null ? undefined : setTimeout(() => reject(reason()), ms)
+  promise.catch(() => {}) // it may pass when nobody waits for it any more
+  return { passed: promise, stop: () => clearTimeout(timer) }
+}
+
+/**
+ * The client of a connection: another one after it was lost. While the database is away, there is
+ * none, and attempts to reach it are made in the background.
+ */
+function createClient(options: ConnectionOptions, shown: string) {
+  let sql: SQL | null = openSql(options)
+  let away = ''
+  let isClosed = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+
+  function probeLater(pauseMs: number): void {
+    timer = setTimeout(() => void probe(), pauseMs)
+    timer.unref()
+  }
+
+  async function probe(): Promise<void> {
+    const candidate = openSql(options)
+    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
+    try {
+      await Promise.race([candidate.unsafe('select 1'), passed])
+      if (isClosed) discard(candidate)
+      else sql = candidate
+    } catch (failure) {
+      discard(candidate)
+      away = reasonOf(failure)
+      if (!isClosed) probeLater(PROBE_PAUSE_MS)
+    } finally {
+      stop()
+    }
+  }
+
+  return {
+    /** @throws StoreError while the database is away. */
+    current(): SQL {
+      if (sql !== null) return sql
+      throw new StoreError(`the database ${shown} cannot be used: ${away}`)
+    },
+
+    /** Replaces a client that was lost. */
+    renew(lost: SQL): void {
+      if (sql !== lost) return
+      discard(lost)
+      sql = openSql(options)
+    },
+
+    /** Fails everything at once from now on, until the database answers again. */
+    leave(lost: SQL, reason: string): void {
+      if (sql !== lost) return
+      discard(lost)
+      sql = null
+      away = reason
+      probeLater(0)
+    },
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearTimeout(timer)
+      away ||= 'it is closed'
+      const last = sql
+      sql = null
+      await last?.close({ timeout: 0 })
+    },
+  }
+}
+
 export type Connection = ReturnType<typeof openConnection>
 
 /**
  * A connection, opened when it is first used, and again after it was lost. Statements are sent one
- * after the other; one that was interrupted is never sent again.
+ * after the other; one that was interrupted is never sent again. Where there is a time that a
+ * statement may take, one that takes longer is given up; then, and when no connection can be opened,
+ * everything fails at once until the database answers again.
  */
 export function openConnection(options: ConnectionOptions) {
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  let sql = openSql(options)
+  const client = createClient(options, shown)
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
-  async function within<T>(work: (sql: SQL) => PromiseLike<T>): Promise<T> {
-    const asked = sql
-    const { promise: late, reject } = Promise.withResolvers<never>()
-    const timer =
-      timeoutMs === null
-        ? undefined
-        : setTimeout(() => {
-            if (sql === asked) sql = openSql(options)
-            void asked.close({ timeout: 0 }).catch(() => {}) // rejects what it has under way
-            reject(new StoreError(`the database ${shown} does not answer`))
-          }, timeoutMs)
+  async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
+    const asked = client.current()
+    const leftMs = timeoutMs === null ? null : Math.max(0, timeoutMs - waitedMs)
+    const { passed, stop } = deadline(leftMs, () => {
+      client.leave(asked, 'it does not answer')
+      return new UnknownOutcome(`the database ${shown} does not answer`)
+    })
     try {
-      return await Promise.race([work(asked), late])
+      return await Promise.race([work(asked), passed])
     } catch (failure) {
+      if (timeoutMs !== null && isNotOpened(failure)) client.leave(asked, reasonOf(failure))
+      else if (isConnectionFailure(failure)) client.renew(asked)
       throw toStoreError(failure, shown)
     } finally {
-      clearTimeout(timer)
+      stop()
     }
   }
 
-  const query: Query = <R extends object>(text: string, values: readonly Value[] = []) =>
-    within<R[]>(asked => asked.unsafe(text, [...values]))
+  const query: Query = <R extends object>(
+    text: string,
+    values: readonly Value[] = [],
+    waitedMs = 0,
+  ) => within<R[]>(asked => asked.unsafe(text, [...values]), waitedMs)
 
   return {
     shown,
@@ -99,8 +198,6 @@ export function openConnection(options: ConnectionOptions) {
       ),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
-    close: async (): Promise<void> => {
-      await sql.close({ timeout: 0 })
-    },
+    close: client.close,
   }
 }

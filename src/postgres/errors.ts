@@ -5,7 +5,13 @@
 import { SQL } from 'bun'
 import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
 
-/** What a SQLSTATE, or the first two characters of one, means (PostgreSQL, appendix A). */
+/**
+ * The failure of a statement of which nobody knows whether it was carried out: the connection was lost,
+ * or it was given up. It must not be sent again.
+ */
+export class UnknownOutcome extends StoreError {}
+
+/** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '25006': 'it is read-only: a standby, or it was set so',
@@ -34,6 +40,34 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
 }
 
+/** Failures to open a connection: nothing was sent. */
+const NOT_OPENED: readonly string[] = [
+  ...['ERR_POSTGRES_CONNECTION_REFUSED', 'ERR_POSTGRES_CONNECTION_TIMEOUT'],
+  ...['53300', '57P03', '3D000'],
+]
+
+/** Whether a failure is that of opening a connection, so that the next attempt would fail likewise. */
+export const isNotOpened = (thrown: unknown): boolean => {
+  const state = stateOf(thrown)
+  return NOT_OPENED.includes(state === '' ? codeOf(thrown) : state) || state.startsWith('28')
+}
+
+/**
+ * Whether statements after this failure need another connection: this one has ended, or its server
+ * has become a standby.
+ */
+export function isConnectionFailure(thrown: unknown): boolean {
+  const state = stateOf(thrown)
+  if (state === '') return isDatabaseFailure(thrown)
+  return isNotOpened(thrown) || /^(?:08|57P|25006)/.test(state)
+}
+
+/** Whether a failure leaves open whether the statement was carried out. */
+const isOutcomeUnknown = (thrown: unknown): boolean => {
+  const state = stateOf(thrown)
+  return !isNotOpened(thrown) && (state === '' || /^(?:08|57P)/.test(state))
+}
+
 /** Why a call of the database failed, as the end of a sentence. */
 export function reasonOf(thrown: unknown): string {
   const state = stateOf(thrown)
@@ -49,7 +83,6 @@ export function reasonOf(thrown: unknown): string {
 /** The failure of a store; what is no failure of the database stays what it is. */
 export function toStoreError(thrown: unknown, shown: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
-  return new StoreError(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, {
-    cause: thrown,
-  })
+  const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
+  return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
 }

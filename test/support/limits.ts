@@ -12,7 +12,12 @@ import {
   type Share,
 } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
-import { consume, type NetworkDecision, type NetworkTable } from '../../src/access/network-quota.ts'
+import {
+  consume,
+  type NetworkDecision,
+  type NetworkSet,
+  type NetworkTable,
+} from '../../src/access/network-quota.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../../src/access/plan.ts'
 import {
   admit,
@@ -106,7 +111,7 @@ export function openUsage(
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
   )
   const read = (subject: Subject): Usage => only(usage.usagesOf([subject]))
-  const networks: NetworkTable['networks'] = ({ kind, id }, set, day) =>
+  const networks = ({ kind, id }: Subject, set: NetworkSet, day: number) =>
     new Set(selectNetworks.all(kind, id, set, day).map(({ network }) => network))
   /** Reads what is recorded, and records nothing. */
   const readOnly: UsageTable & NetworkTable = { read, networks, record() {}, addNetworks() {} }

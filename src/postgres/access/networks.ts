@@ -1,0 +1,280 @@
+/**
+ * Owns the daily quotas of networks in PostgreSQL: one call for a batch of answers, and what a node
+ * knows of the sets, which only grow during a day. The decisions are those of `network-quota.ts`.
+ */
+import {
+  type Consumption,
+  consume,
+  type NetworkCounts,
+  type NetworkDecision,
+  type NetworkSet,
+} from '../../access/network-quota.ts'
+import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { StoreError } from '../../lib/errors.ts'
+import { DAY_MS, utcDay } from '../../lib/time.ts'
+import type { Awaitable } from '../../lib/turn-batch.ts'
+import { arrayLiteral } from '../arrays.ts'
+import type { Query } from '../connection.ts'
+import { earliestNow, latestNow, nameOf, type Told } from './known.ts'
+
+const SETS: readonly NetworkSet[] = ['served', 'callers']
+
+/** How often a batch is sent again, because a set was removed between adding and locking it. */
+const TRIES_MAX = 4
+
+/** Sets that a node remembers, and the networks of each. */
+const KNOWN_SETS_MAX = 20_000
+const KNOWN_NETWORKS_MAX = 1_000
+
+/** What a node knows of a set: networks that it has, and how many they were when it was last told. */
+type KnownSet = { networks: Set<string>; size: number; quota: number }
+
+const COUNT = `
+  select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
+      as served,
+    coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'callers'), 0) as callers
+  from unnest($1::text[], $2::text[], $3::int[]) with ordinality s (kind, id, day, place)
+  left join proxylist.networks n
+    on n.kind = s.kind collate "C" and n.id = s.id collate "C" and n.day = s.day
+  group by s.place order by s.place`
+
+/** Networks of an answer for one set, and what the database says of them. */
+type Ask = {
+  subject: Subject
+  set: NetworkSet
+  day: number
+  quota: number
+  networks: readonly string[]
+  position: number
+  used: number
+  added: number
+}
+
+const asksOf = ({ subject, quotas, networks, atMs }: Consumption): Ask[] =>
+  SETS.flatMap(set => {
+    const quota = quotas[set]
+    if (quota === null) return []
+    const day = utcDay(atMs)
+    return [
+      { ...{ subject, set, day, quota }, networks: networks[set], position: 0, used: 0, added: 0 },
+    ]
+  })
+
+const setName = ({ subject, set, day }: Ask): string => `${nameOf(subject)} ${set} ${day}`
+
+/** A set of `used` networks, which lacks `added` of those of an answer. */
+const setWith = (used: number, lacking: ReadonlySet<string>) => ({
+  size: used,
+  has: (network: string): boolean => !lacking.has(network),
+})
+
+/** Decides an answer by how many networks its sets have, and how many it would add. */
+function decide(
+  consumption: Consumption,
+  asks: readonly Ask[],
+  usage: Usage,
+  nowMs: number,
+): NetworkDecision {
+  return consume(
+    {
+      networks(_, set) {
+        const ask = asks.find(each => each.set === set)
+        const lacking = [...new Set(ask?.networks)].slice(0, ask?.added)
+        return setWith(ask?.used ?? 0, new Set(lacking))
+      },
+      addNetworks() {},
+      read: () => usage,
+      record() {},
+    },
+    { ...consumption, nowMs },
+  )
+}
+
+/** Sorted by primary key; each ask gets the position of its set. */
+function setsOf(asks: readonly Ask[]): Ask[] {
+  const byName = new Map<string, Ask>()
+  for (const ask of asks) byName.set(setName(ask), ask)
+  const key = ({ subject, set, day }: Ask) => [subject.kind, subject.id, set, day] as const
+  const sorted = [...byName.values()].sort((a, b) => {
+    const [one, two] = [key(a), key(b)]
+    const at = one.findIndex((part, i) => part !== two[i])
+    return at < 0 ? 0 : (one[at] ?? 0) < (two[at] ?? 0) ? -1 : 1
+  })
+  const positions = new Map(sorted.map((ask, i) => [setName(ask), i + 1]))
+  for (const ask of asks) ask.position = positions.get(setName(ask)) ?? 0
+  return sorted
+}
+
+function parametersOf(items: readonly (readonly Ask[])[]): string[] {
+  const asks = items.flat()
+  const sets = setsOf(asks)
+  let end = 0
+  const ends = items.map(({ length }) => {
+    end += length
+    return end
+  })
+  return [
+    arrayLiteral(sets.map(({ subject }) => subject.kind)),
+    arrayLiteral(sets.map(({ subject }) => subject.id)),
+    arrayLiteral(sets.map(({ set }) => set)),
+    arrayLiteral(sets.map(({ day }) => day)),
+    arrayLiteral(asks.map(({ position }) => position)),
+    arrayLiteral(asks.map(({ quota }) => quota)),
+    arrayLiteral(asks.map(({ networks }) => arrayLiteral([...new Set(networks)]))),
+    arrayLiteral(ends),
+  ]
+}
+
+/** What a node knows of sets. */
+function createKnownSets() {
+  const known = createBoundedMap<string, KnownSet>(KNOWN_SETS_MAX)
+  let generation = 0
+
+  /** What an ask would find, as far as that is certain; `null`: the database has to be asked. */
+  function look(ask: Ask): Ask | null {
+    const its = known.get(setName(ask))
+    if (its === undefined || its.quota !== ask.quota) return null
+    const lacking = new Set(ask.networks).difference(its.networks).size
+    const isWhole = its.networks.size === its.size
+    if (lacking === 0 && its.size <= ask.quota) return { ...ask, used: its.size, added: 0 }
+    return isWhole && its.size + lacking > ask.quota
+      ? { ...ask, used: its.size, added: lacking }
+      : null
+  }
+
+  return {
+    generation: (): number => generation,
+
+    /**
+     * What the asks of an answer would find, if it certainly passes, or certainly does not; `null`:
+     * the database has to be asked.
+     */
+    look(asks: readonly Ask[]): Ask[] | null {
+      const found: Ask[] = []
+      for (const ask of asks) {
+        const its = look(ask)
+        if (its === null) return null
+        found.push(its)
+      }
+      return found
+    },
+
+    /** Remembers what the database said of the sets of an answer. */
+    learn(asks: readonly Ask[], isConsumed: boolean, asOf: number): void {
+      if (asOf !== generation) return
+      for (const ask of asks) {
+        const name = setName(ask)
+        const its = known.get(name) ?? { networks: new Set<string>(), size: 0, quota: 0 }
+        const { quota, used, added } = ask
+        if (isConsumed) for (const network of ask.networks) its.networks.add(network)
+        const size = used + (isConsumed ? added : 0)
+        if (its.networks.size > KNOWN_NETWORKS_MAX) known.delete(name)
+        else known.set(name, { networks: its.networks, size, quota })
+      }
+    },
+
+    forget({ kind, id }: { kind: Subject['kind']; id: string | null }): void {
+      generation += 1
+      const start = id === null ? `${kind} ` : `${nameOf({ kind, id })} `
+      for (const name of [...known.keys()]) if (name.startsWith(start)) known.delete(name)
+    },
+  }
+}
+
+/** Whether a rule's window may last longer than the day of an answer: then a retry waits for it. */
+const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>
+  Math.max(atMs, nowMs) + (rule.window?.ms ?? 0) > (utcDay(atMs) + 1) * DAY_MS
+
+/**
+ * The networks over a connection. `usageOf` reads the usage of a subject; `elapsedMs` is the stopwatch
+ * of this machine.
+ */
+export function createNetworks(
+  query: Query,
+  usageOf: (subject: Subject) => Promise<Usage>,
+  elapsedMs: () => number,
+) {
+  const known = createKnownSets()
+  let told: Told | null = null
+
+  async function call(parameters: readonly string[]): Promise<number[]> {
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      const [row] = await query<{ numbers: string | null }>(
+        `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
+           $6::int[], $7::text[], $8::int[]) as numbers`,
+        parameters,
+      )
+      if (row?.numbers != null) return row.numbers.split(',').map(Number)
+    }
+    throw new StoreError('sets of networks were removed while they were added to')
+  }
+
+  /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
+  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
+    const passedMs = elapsedMs()
+    const found = told === null ? null : known.look(asks)
+    if (told === null || found === null) return null
+    const isOver = found.some(({ quota, used, added }) => used + added > quota)
+    if (isOver && mayOutlastDay(consumption, latestNow(told, passedMs))) return null
+    return decide(consumption, found, UNUSED, earliestNow(told, passedMs))
+  }
+
+  /** Decides answers by the database. */
+  async function ask(
+    batch: readonly Consumption[],
+    items: readonly (readonly Ask[])[],
+  ): Promise<NetworkDecision[]> {
+    const [sentMs, generation] = [elapsedMs(), known.generation()]
+    const [nowMs = 0, ...numbers] = await call(parametersOf(items))
+    told = { nowMs, sentMs, receivedMs: elapsedMs(), generation }
+    for (const [i, each] of items.flat().entries()) {
+      each.used = numbers[2 * i] ?? 0
+      each.added = numbers[2 * i + 1] ?? 0
+    }
+    const decisions: NetworkDecision[] = []
+    for (const [i, consumption] of batch.entries()) {
+      const asks = items[i] ?? []
+      const isOver = asks.some(({ quota, used, added }) => used + added > quota)
+      const needsUsage = isOver && mayOutlastDay(consumption, nowMs)
+      const usage = needsUsage ? await usageOf(consumption.rule.subject) : UNUSED
+      known.learn(asks, !isOver, generation)
+      decisions.push(decide(consumption, asks, usage, nowMs))
+    }
+    return decisions
+  }
+
+  return {
+    known,
+
+    /** A set that the database is asked for is not decided by what was known before. */
+    consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]> {
+      const items = batch.map(asksOf)
+      const askedSets = new Set<string>()
+      const here = batch.map((consumption, i) => {
+        const asks = items[i] ?? []
+        const decision = asks.some(each => askedSets.has(setName(each)))
+          ? null
+          : decideHere(consumption, asks)
+        if (decision === null) for (const each of asks) askedSets.add(setName(each))
+        return decision
+      })
+      const isAsked = (_: unknown, i: number): boolean => here[i] === null
+      if (askedSets.size === 0) return here.filter(decision => decision !== null)
+      return ask(batch.filter(isAsked), items.filter(isAsked)).then(decisions => {
+        let next = 0
+        return here.flatMap(decision => decision ?? decisions[next++] ?? [])
+      })
+    },
+
+    async count(
+      batch: readonly { subject: Subject; day: number }[],
+    ): Promise<readonly NetworkCounts[]> {
+      return query<NetworkCounts>(COUNT, [
+        arrayLiteral(batch.map(({ subject }) => subject.kind)),
+        arrayLiteral(batch.map(({ subject }) => subject.id)),
+        arrayLiteral(batch.map(({ day }) => day)),
+      ])
+    },
+  }
+}
