@@ -24,18 +24,13 @@ export { openMemoryList, openServerList } from './sqlite/server-list.ts'
 export { openServerRegistry } from './sqlite/server-registry.ts'
 export {
   ACCESS_FILE,
-  changeList,
-  changeRegistry,
   FEEDS_FILE,
   listFeeds,
   PROXY_FILE,
-  readList,
-  readRegistry,
   withFeeds,
-  withList,
-  withListToReplace,
-  withRegistry,
   withResource,
 } from './sqlite/stores.ts'
+export type { Stores } from './wiring/command-stores.ts'
 export { type Console, createConsole, createMetrics, makeToken } from './wiring/console.ts'
 export { type App, type AppSettings, type AppStores, createApp } from './wiring/service.ts'
+export { storesOf } from './wiring/stores.ts'

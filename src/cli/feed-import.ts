@@ -15,6 +15,7 @@ import { openGeoip } from './geoip.ts'
 const NAMED_REJECTIONS = 20
 
 export type FeedImportSettings = Settings<'geoip' | 'providerService'> & {
+  stores: Stores
   /** Most bytes of a source when it is decompressed. */
   bytesMax: number
 }
@@ -40,10 +41,9 @@ function approveSizes(sizes: ListSizes): void {
 
 /** @throws CommandError when the list stays as it was, and why. */
 export function importFeed(
-  { withList, withListToReplace }: Stores,
   feed: Feed,
   sources: readonly Source[],
-  { geoip, providerService: provider, bytesMax }: FeedImportSettings,
+  { stores, geoip, providerService: provider, bytesMax }: FeedImportSettings,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Imported> {
@@ -72,6 +72,6 @@ export function importFeed(
     }
   }
   return feed.replaces
-    ? withListToReplace(importInto, { onDamage: say, onWait() {} }, signal)
-    : withList(importInto)
+    ? stores.withListToReplace(importInto, { onDamage: say, onWait() {} }, signal)
+    : stores.withList(importInto)
 }

@@ -80,17 +80,16 @@ const contextOf = (
   store,
   clock,
   signal,
-  dir: settings.data,
+  dir: stores.scratch,
   bytesMax: BYTES_MAX,
   userAgent: `proxylist/${VERSION}`,
   random: Math.random,
   later: timerLater,
   importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
   // One that cannot be used is imported in full, or that import says what is wrong.
-  isListEmpty: () =>
-    stores.withList(list => list.isEmpty()).catch(() => true),
+  isListEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
   importInto: (feed, sources, importSignal) =>
-    importFeed(stores, feed, sources, { ...settings, bytesMax: BYTES_MAX }, clock, importSignal),
+    importFeed(feed, sources, { ...settings, stores, bytesMax: BYTES_MAX }, clock, importSignal),
 })
 
 const fetchCommand = command({

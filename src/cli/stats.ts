@@ -59,14 +59,12 @@ const NO_USE = { today: { requests: 0, records: 0, refused: 0 }, hours: [], keys
 const NO_LIST = { total: 0, newest_seconds: null, types: [], countries: [], ages: [] }
 
 /** All figures; those of what is not there are 0. */
-async function figuresOf({ has, readList, readRegistry }: Stores, clock: Clock) {
+async function figuresOf({ has, readBreakdown, readRegistry }: Stores, clock: Clock) {
   const nowMs = clock()
   const there = has()
   const use =
-    there.registry || !there.list
-      ? await readRegistry(registry => useOf(registry, nowMs))
-      : NO_USE
-  const list = there.list ? await readList(each => listOf(each.breakdown(nowMs), nowMs)) : NO_LIST
+    there.registry || !there.list ? await readRegistry(registry => useOf(registry, nowMs)) : NO_USE
+  const list = there.list ? listOf(await readBreakdown(nowMs), nowMs) : NO_LIST
   return { ...use, list }
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>

@@ -16,4 +16,4 @@ export function shownName(name: string, key: string, isNearlyKnown: boolean): st
 }
 
 /** A text without the user and password of a URL in it. */
-export const withoutPassword = (text: string): string => text.replace(/:\/\/[^]*@/, '://***@')
+export const withoutPassword = (text: string): string => text.replace(/:\/\/.*@/s, '://***@')

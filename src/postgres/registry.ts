@@ -4,6 +4,7 @@ import { createChange } from './access/changes.ts'
 import { createKeyDump } from './access/key-dump.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
+import { createUsageStore } from './access/usage.ts'
 import type { Connection } from './connection.ts'
 
 /** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
@@ -22,3 +23,7 @@ export function createRegistry(
     plans: createPlanStore(connection.query, change),
   }
 }
+
+/** The same for a command. */
+export const openRegistry = (connection: Connection, patient: Connection): Registry =>
+  createRegistry(connection, createUsageStore(connection), patient)

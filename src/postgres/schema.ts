@@ -65,6 +65,12 @@ export async function schemaState({ query, shown }: Connection): Promise<SchemaS
 }
 export type SchemaState = 'none' | 'older' | 'newest'
 
+/** Which database this is: a copy of it knows. */
+export async function installationOf({ query }: Connection): Promise<string> {
+  const [row] = await query<{ id: string }>('select id::text as id from proxylist.installation')
+  return row?.id ?? ''
+}
+
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
  * @throws CommandError when a newer program made it, StoreError when the database fails.

@@ -4,51 +4,67 @@
  */
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import type { Registry } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
+import { readList as readShared } from '../postgres/proxies/read.ts'
 import { createListStore } from '../postgres/proxies/store.ts'
-import { readList as readStoredList } from '../postgres/proxies/read.ts'
 import { openRegistry } from '../postgres/registry.ts'
-import { migrate, schemaState } from '../postgres/schema.ts'
+import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
 import { listCopyOf } from '../sqlite/copy/copy-of.ts'
 import { openFilledList } from '../sqlite/copy/memory.ts'
-import { ORIGINS, PROXY_FILE, ACCESS_FILE } from '../sqlite/data-directory.ts'
-import { readList as readListFile } from '../sqlite/stores.ts'
-import type { ReadableList, Stores, WritableList } from './stores.ts'
+import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
+import { readList as readCopy } from '../sqlite/stores.ts'
+import type { ReadableList, Stores, WritableList } from './command-stores.ts'
 
-/** The most that is waited for work on a whole list or many keys, in milliseconds. */
-const LONG_MS = 30 * MINUTE_MS
+/** The most that is waited for many keys, in milliseconds. */
+const MANY_KEYS_MS = 10 * MINUTE_MS
+
+const NOTHING_KEPT = ORIGINS[ACCESS_FILE]
+const NO_LIST = ORIGINS[PROXY_FILE]
 
 /** What a command does: makes what is missing, changes what is there, or reads it. */
 type Need = 'make' | 'change' | 'read'
 
-type Origin = (typeof ORIGINS)[keyof typeof ORIGINS]
-
-type Connections = {
-  /** For statements that take no time. */
-  quick: Connection
-  /** For those that take as long as there is data. */
-  patient: Connection
-}
-
-/** @throws CommandError unless the database has a schema that fits; makes or migrates it where needed. */
-async function requireSchema(quick: Connection, { patient }: Connections, need: Need, origin: Origin) {
-  const state = await schemaState(quick)
+/** @throws CommandError unless the schema is there, and newest where it is only read. */
+async function requireSchema(connection: Connection, need: Need, origin: string): Promise<void> {
+  const { shown } = connection
+  const state = await schemaState(connection)
   if (state === 'none' && need !== 'make') {
-    throw new CommandError(`the database ${quick.shown} holds nothing of proxylist yet; ${origin}`)
+    throw new CommandError(`the database ${shown} holds nothing of proxylist yet; ${origin}`)
   }
   if (state === 'older' && need === 'read') {
     throw new CommandError(
-      `the database ${quick.shown} was written by an earlier proxylist: serve, or a command that ` +
-        'changes something, upgrades it for all machines',
+      `the database ${shown} was written by an earlier proxylist; serve, or a command that changes ` +
+        'something, upgrades it for all machines',
     )
   }
-  if (state !== 'newest') await migrate(patient)
+  if (state !== 'newest') await migrate(connection)
+}
+
+/** What an import writes; `patient` waits as long as that takes. */
+function writableList(patient: Connection, clock: Clock): WritableList {
+  const { begin, extent } = createListStore(patient, clock)
+  return { begin, isEmpty: async () => (await extent()).rows === 0 }
+}
+
+/** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */
+async function withFilled<T>(
+  patient: Connection,
+  work: (list: ReadableList) => Awaitable<T>,
+): Promise<T> {
+  const list = await openFilledList(({ cities, rows }) =>
+    readShared(patient, null, { begin() {}, removed() {}, cities, rows }),
+  )
+  try {
+    return await work(list)
+  } finally {
+    list.close()
+  }
 }
 
 /** The stores in a database; `dir` may hold the copies of a node. */
@@ -57,64 +73,70 @@ export function databaseStores(
   dir: string,
   clock: Clock,
 ): Stores {
+  const place = shownDatabase(url)
+
+  /** Opens a connection, works and closes; `connect` opens one that waits longer. */
   async function within<T>(
     need: Need,
-    origin: Origin,
-    work: (connections: Connections) => Awaitable<T>,
+    origin: string,
+    work: (quick: Connection, connect: (waitMs: number | null) => Connection) => Promise<T>,
   ): Promise<T> {
-    const connect = (waitMs: number): Connection =>
-      openConnection({ url, timeoutMs: waitMs, name: 'proxylist' })
-    const connections = { quick: connect(timeoutMs), patient: connect(LONG_MS) }
+    const connections: Connection[] = []
+    const connect = (waitMs: number | null): Connection => {
+      const connection = openConnection({ url, timeoutMs: waitMs, name: 'proxylist' })
+      connections.push(connection)
+      return connection
+    }
     try {
-      await requireSchema(connections.quick, connections, need, origin)
-      return await work(connections)
+      const quick = connect(timeoutMs)
+      await requireSchema(quick, need, origin)
+      return await work(quick, connect)
     } catch (error) {
       throw error instanceof StoreError ? new CommandError(error.message) : error
     } finally {
-      await Promise.all([connections.quick.close(), connections.patient.close()])
+      await Promise.all(connections.map(({ close }) => close()))
     }
   }
 
-  const registry = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
-    within(need, ORIGINS[ACCESS_FILE], async ({ quick, patient }) => {
-      const { close, ...opened } = openRegistry(quick, patient)
-      try {
-        return await work(opened)
-      } finally {
-        await close()
-      }
-    })
+  const withKeys = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
+    within(need, NOTHING_KEPT, async (quick, connect) =>
+      work(openRegistry(quick, connect(MANY_KEYS_MS))),
+    )
 
-  const list = <T>(need: Need, work: (list: WritableList) => Awaitable<T>): Promise<T> =>
-    within(need, ORIGINS[PROXY_FILE], ({ patient }) => work(writableList(patient, clock)))
+  const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
+    within('make', NO_LIST, async (_, connect) => work(writableList(connect(null), clock)))
 
-  /** Works with the copy of the list that a node of this database has in `dir`; `null`: there is none. */
-  async function withCopy<T>(
-    quick: Connection,
-    work: (list: ReadableList) => Awaitable<T>,
-  ): Promise<{ result: T } | null> {
+  /** Whether `dir` has the copy that a node of this database reads. */
+  async function hasCopy(quick: Connection): Promise<boolean> {
     const copy = listCopyOf(dir)
-    if (copy === null || copy.database !== (await installationOf(quick))) return null
-    let hasBegun = false
-    try {
-      const result = await readListFile(dir, clock, opened => {
-        hasBegun = true
-        return work(opened)
-      })
-      return { result }
-    } catch (error) {
-      if (hasBegun) throw error
-      return null // its node makes it again
-    }
+    return copy !== null && copy.database === (await installationOf(quick))
   }
-
-  const readable = <T>(work: (list: ReadableList, connections: Connections) => Awaitable<T>)=>1
 
   return {
-    withRegistry: work => registry('make', work),
-    readRegistry: work => registry('read', work),
-    changeRegistry: work => registry('change', work),
-    withList: work => list('make', work),
-    withListToReplace: work => list('make', work), // no list there is damaged
+    withRegistry: work => withKeys('make', work),
+    readRegistry: work => withKeys('read', work),
+    changeRegistry: work => withKeys('change', work),
+    withList,
+    withListToReplace: withList, // this list is never damaged
+    readList: work =>
+      within('read', NO_LIST, async (quick, connect) =>
+        (await hasCopy(quick)) ? readCopy(dir, clock, work) : withFilled(connect(null), work),
+      ),
+    readBreakdown: nowMs =>
+      within('read', NO_LIST, async (quick, connect) =>
+        (await hasCopy(quick))
+          ? readCopy(dir, clock, list => list.breakdown(nowMs))
+          : createListStore(connect(null), clock).breakdown(nowMs),
+      ),
+    changeList: work =>
+      within('change', NO_LIST, async (_, connect) => {
+        const patient = connect(null)
+        return withFilled(patient, list => work({ ...list, ...writableList(patient, clock) }))
+      }),
+    withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
+    listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
+    has: () => ({ registry: true, list: true }),
+    place,
+    scratch: existsSync(dir) ? dir : tmpdir(),
   }
 }

@@ -1,4 +1,5 @@
 /** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
+import { storesOf } from '../../src/app.ts'
 import { importFeed } from '../../src/cli/feed-import.ts'
 import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
 import { type FetchContext, fetchFeed } from '../../src/import/feeds/fetch.ts'
@@ -17,7 +18,8 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const clock = (): number => nowMs
   /** The timers that are running, and what they would do. */
   const timers = new Map<() => void, number>()
-  const settings = { bytesMax, data: dir, geoip: [], providerService: 'the service' }
+  const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
+  const settings = { bytesMax, stores, geoip: [], providerService: 'the service' }
   const context: FetchContext = {
     ...{ store, dir, bytesMax, clock, signal: controller.signal },
     userAgent: 'proxylist/test',

@@ -9,6 +9,7 @@ import { CommandError } from '../../lib/errors.ts'
 import type { Version } from '../../replication/store.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../data-directory.ts'
 import { openReading } from '../database.ts'
+import { isStamped } from '../integrity/file-stamp.ts'
 
 const TABLE = `create table if not exists copy_of (
   one integer primary key check (one = 1),
@@ -38,13 +39,17 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
  * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there or
  * cannot be read.
  */
-function readFile(dir: string, name: string): Version | 'own' | null {
+function readFile(
+  dir: string,
+  name: string,
+  isUsable = (_db: Database, _file: string) => true,
+): Version | 'own' | null {
   const file = join(dir, name)
   if (!existsSync(file)) return null
   let db: Database | null = null
   try {
     db = openReading(file)
-    return readCopyOf(db) ?? 'own'
+    return isUsable(db, file) ? (readCopyOf(db) ?? 'own') : null
   } catch {
     return null // what is wrong with it is said where it is used
   } finally {
@@ -54,9 +59,9 @@ function readFile(dir: string, name: string): Version | 'own' | null {
 
 const isCopy = (found: ReturnType<typeof readFile>): boolean => found !== null && found !== 'own'
 
-/** The version of the list in `dir`; `null` when there is none, or it is no copy. */
+/** The version of the copy of a list in `dir`; `null` when there is none that is known to be intact. */
 export function listCopyOf(dir: string): Version | null {
-  const found = readFile(dir, PROXY_FILE)
+  const found = readFile(dir, PROXY_FILE, isStamped)
   return found === 'own' ? null : found
 }
 
