@@ -2,9 +2,12 @@
  * Owns the PostgreSQL that nodes of a long run share: a durable server of PG_BIN or of the npm
  * package, a role for the nodes that is no superuser, and a connection beside theirs.
  */
+import { writeFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { SQL } from 'bun'
-import { PACKAGE_BIN, type Server, startPostgres } from '../../support/postgres.ts'
+import type { Limits } from '../../support/fixtures.ts'
+import { succeed } from '../../support/launch.ts'
+import { PACKAGE_BIN, startPostgres } from '../../support/postgres.ts'
 import { onCleanUp } from '../../support/temporary.ts'
 
 /** The folder with the programs of PostgreSQL. */
@@ -26,6 +29,8 @@ const DURABLE = {
 export const ROLE = 'proxylist'
 const DATABASE = 'proxylist'
 
+/** What programs use of a database. */
+export type UsedDatabase = Pick<SharedDatabase, 'url' | 'pid' | 'run'>
 export type SharedDatabase = Awaited<ReturnType<typeof startShared>>
 
 /** Starts a server with an empty database that the role owns. */
@@ -36,28 +41,71 @@ export async function startShared(settings: { readonly [name: string]: string } 
   await sql.unsafe(`create database ${DATABASE} owner ${ROLE}`)
   const [row] = await sql.unsafe("select current_setting('server_version') as version")
   await sql.close()
-  return withAdmin(server, String(row.version))
-}
-
-/** A server with the database of `startShared`. */
-export function withAdmin(server: Server, version: string) {
-  const open = () => new SQL({ url: server.url(DATABASE), max: 1, connectionTimeout: 5 })
-  let admin = open()
-  onCleanUp(() => admin.close({ timeout: 0 }))
   return {
     server,
-    version,
+    version: String(row.version),
     /** The URL that nodes get. */
     url: () => server.url(DATABASE).replace('postgres@', `${ROLE}@`),
-    /** Runs statements as a superuser, over a connection of its own that is opened again when lost. */
-    async run(text: string): Promise<{ [column: string]: unknown }[]> {
-      try {
-        return [...(await admin.unsafe(text))]
-      } catch (error) {
-        void admin.close({ timeout: 0 }).catch(() => {})
-        admin = open()
-        throw error
-      }
-    },
+    /** The process id of the postmaster; `null`: it runs elsewhere. */
+    pid: (): number | null => server.pid(),
+    /** Runs statements as a superuser. */
+    run: createAdmin(server.url(DATABASE)),
   }
+}
+
+/** A database that is there already. */
+export const sharedAt = (url: string): UsedDatabase => ({
+  url: () => url,
+  pid: () => null,
+  run: createAdmin(url),
+})
+
+/** A connection as a superuser, opened again when it was lost. */
+function createAdmin(url: string) {
+  const open = () => new SQL({ url, max: 1, connectionTimeout: 5 })
+  let admin = open()
+  onCleanUp(() => admin.close({ timeout: 0 }))
+  return async (text: string): Promise<{ [column: string]: unknown }[]> => {
+    try {
+      return [...(await admin.unsafe(text))]
+    } catch (error) {
+      void admin.close({ timeout: 0 }).catch(() => {})
+      admin = open()
+      throw error
+    }
+  }
+}
+
+/** The program and the database that its commands and nodes use. */
+export type Program = { binary: string; database: UsedDatabase }
+
+export const environmentOf = ({ database }: Program) => ({ PROXYLIST_DATABASE: database.url() })
+
+/** Runs a command of the program on the database. @throws Error with its stderr when it fails. */
+export const command = (program: Program, args: readonly string[]): Promise<string> =>
+  succeed([program.binary, ...args], { env: environmentOf(program), deadlineSeconds: 300 })
+
+/** The limits of a plan as flags of `plans set`. */
+function flagsOf({ burst, ...limits }: Limits): string[] {
+  const window = burst === null ? 'unlimited' : `${burst.requests}/${burst.seconds}s`
+  const names = ['daily', 'subnets', 'clients', 'count', 'downloads'] as const
+  const others = names.flatMap(name => [`--${name}`, String(limits[name] ?? 'unlimited')])
+  return ['--burst', window, ...others]
+}
+
+/** Adds plans, and keys whose label is the key itself; gives the ids of the keys by that label. */
+export async function addSharedCustomers(
+  program: Program,
+  file: string,
+  plans: { readonly [name: string]: Limits },
+  keys: readonly { key: string; plan: string }[],
+): Promise<Map<string, string>> {
+  for (const [name, limits] of Object.entries(plans)) {
+    await command(program, ['plans', 'set', name, ...flagsOf(limits)])
+  }
+  const lines = keys.map(({ key, plan }) => `${key},${key},${plan}\n`)
+  writeFileSync(file, `key,label,plan\n${lines.join('')}`)
+  await command(program, ['keys', 'import', file])
+  const rows = await program.database.run('select id, label from proxylist.keys')
+  return new Map(rows.map(({ id, label }) => [String(label), String(id)]))
 }

@@ -6,7 +6,12 @@ import { join } from 'node:path'
 import { UNLIMITED } from '../../../support/fixtures.ts'
 import { repeat } from '../../support/repeat.ts'
 import { addressOf } from '../../support/rows.ts'
-import { startShared } from '../../support/shared-database.ts'
+import {
+  addSharedCustomers,
+  command,
+  type Program,
+  startShared,
+} from '../../support/shared-database.ts'
 import { count, median, shown } from '../../support/table.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
@@ -22,7 +27,7 @@ import {
   writeTagged,
 } from './tagged.ts'
 
-import { addCustomers, command, type Program, startNodes } from './world.ts'
+import { startNodes } from './world.ts'
 
 export type ImportsSize = { nodes: number; rows: number; imports: number }
 
@@ -192,7 +197,7 @@ export async function tortureImports(run: Run, size: ImportsSize): Promise<Findi
   const file = join(directory, 'first.ndjson')
   await writeTagged(file, size.rows, 1)
   const keys = [{ key: KEY, plan: 'free' }]
-  await addCustomers(program, join(directory, 'keys.csv'), { free: UNLIMITED }, keys)
+  await addSharedCustomers(program, join(directory, 'keys.csv'), { free: UNLIMITED }, keys)
   await addVersionLog(program)
   await command(program, ['import', file])
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))

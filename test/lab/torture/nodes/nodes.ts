@@ -126,7 +126,9 @@ async function load(run: Run, size: Size): Promise<Records> {
   const clock = join(directory, 'clock')
   const setNodeClock = createNodeClock(clock)
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
-  const nodes = await startNodes(program, directories, { PROXYLIST_TEST_CLOCK: clock })
+  const nodes = await startNodes(program, directories, {
+    env: { PROXYLIST_TEST_CLOCK: clock },
+  })
   run.say(`${nodes.length} nodes over PostgreSQL ${database.version}`)
   const limits = createLimitsClock(database)
   const random = randomOf(run.seed, 'faults of nodes')

@@ -4,45 +4,15 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Limits } from '../../../support/fixtures.ts'
-import { succeed } from '../../../support/launch.ts'
-import type { SharedDatabase } from '../../support/shared-database.ts'
-import { createRestartable, type Restartable } from '../kill-serve/restart.ts'
+import {
+  addSharedCustomers,
+  command,
+  environmentOf,
+  type Program,
+} from '../../support/shared-database.ts'
+import { createRestartable, type Restartable, type RestartOptions } from '../kill-serve/restart.ts'
 import { type Kind, keyText, listText, subjectsOf } from '../limiter/traffic.ts'
 import type { Ids } from '../limiter/world.ts'
-
-export type Program = { binary: string; database: SharedDatabase }
-
-export const environmentOf = ({ database }: Program) => ({ PROXYLIST_DATABASE: database.url() })
-
-/** Runs a command of the program on the database. @throws Error with its stderr when it fails. */
-export const command = (program: Program, args: readonly string[]): Promise<string> =>
-  succeed([program.binary, ...args], { env: environmentOf(program), deadlineSeconds: 300 })
-
-/** The limits of a plan as flags of `plans set`. */
-function flagsOf({ burst, ...limits }: Limits): string[] {
-  const window = burst === null ? 'unlimited' : `${burst.requests}/${burst.seconds}s`
-  const names = ['daily', 'subnets', 'clients', 'count', 'downloads'] as const
-  const others = names.flatMap(name => [`--${name}`, String(limits[name] ?? 'unlimited')])
-  return ['--burst', window, ...others]
-}
-
-/** Adds plans, and keys whose label is the key itself; gives the ids of the keys by that label. */
-export async function addCustomers(
-  program: Program,
-  file: string,
-  plans: { readonly [name: string]: Limits },
-  keys: readonly { key: string; plan: string }[],
-): Promise<Map<string, string>> {
-  for (const [name, limits] of Object.entries(plans)) {
-    await command(program, ['plans', 'set', name, ...flagsOf(limits)])
-  }
-  const lines = keys.map(({ key, plan }) => `${key},${key},${plan}\n`)
-  writeFileSync(file, `key,label,plan\n${lines.join('')}`)
-  await command(program, ['keys', 'import', file])
-  const rows = await program.database.run('select id, label from proxylist.keys')
-  return new Map(rows.map(({ id, label }) => [String(label), String(id)]))
-}
 
 /** Fills the database for requests of these kinds; gives the ids of the keys. */
 export async function makeWorld(
@@ -65,7 +35,7 @@ export async function makeWorld(
     return (subjects[i] ?? []).map(key => ({ key, plan }))
   })
   const plans = Object.fromEntries(regular.map(({ name, limits }) => [name, limits]))
-  const ids = await addCustomers(program, join(directory, 'keys.csv'), plans, keys)
+  const ids = await addSharedCustomers(program, join(directory, 'keys.csv'), plans, keys)
   return subjects.map(its => its.map(key => ids.get(key) ?? ''))
 }
 
@@ -73,11 +43,11 @@ export async function makeWorld(
 export async function startNodes(
   program: Program,
   directories: readonly string[],
-  env: { readonly [name: string]: string } = {},
+  { env = {}, more = [] }: Pick<RestartOptions, 'env' | 'more'> = {},
 ): Promise<Restartable[]> {
   const nodes = directories.map(data =>
     createRestartable({
-      ...{ binary: program.binary, data, more: ['--trust-proxy', '127.0.0.1'] },
+      ...{ binary: program.binary, data, more },
       env: { ...environmentOf(program), ...env },
     }),
   )
