@@ -6,7 +6,7 @@ import type { ChangeSource, KeyChanges, Version } from '../replication/store.ts'
 import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
-import { readListChanges } from './proxies/changes.ts'
+import { readListChanges } from './proxies/read.ts'
 
 /** A transaction that sees the database as of one moment. */
 export const SNAPSHOT = 'isolation level repeatable read read only'

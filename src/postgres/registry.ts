@@ -5,14 +5,14 @@ import { createKeyDump } from './access/key-dump.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
-import type { Connection } from './connection.ts'
+import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
 
 /** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
-export function createRegistry(
+export function createRegistry<U extends UsageStore>(
   connection: Connection,
-  usage: UsageStore,
+  usage: U,
   patient: Connection = connection,
-): Registry {
+) {
   const change = createChange(connection)
   return {
     usage,
@@ -21,9 +21,23 @@ export function createRegistry(
       ...createKeyDump(patient, createChange(patient)),
     },
     plans: createPlanStore(connection.query, change),
-  }
+  } satisfies Registry
 }
 
-/** The same for a command. */
-export const openRegistry = (connection: Connection, patient: Connection): Registry =>
-  createRegistry(connection, createUsageStore(connection), patient)
+/** The most that is waited for many keys, in milliseconds. */
+const MANY_KEYS_MS = 600_000
+
+/**
+ * Opens keys, plans and usage in a database whose schema exists, on `connection` and others; each is
+ * opened when it is first used.
+ */
+export function openRegistry(options: ConnectionOptions, connection = openConnection(options)) {
+  const patient = openConnection({ ...options, timeoutMs: MANY_KEYS_MS })
+  const usage = createUsageStore(options)
+  return {
+    ...createRegistry(connection, usage, patient),
+    async close(): Promise<void> {
+      await Promise.all([connection.close(), patient.close(), usage.close()])
+    },
+  }
+}

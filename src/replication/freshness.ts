@@ -22,7 +22,7 @@ export function createFreshness(elapsedMs: () => number) {
 
   return {
     /** Takes what the follower says. */
-    take(followed: Followed): void {
+    take(followed: Exclude<Followed, { kind: 'failed' }> | { kind: 'failed' }): void {
       works = followed.kind === 'known'
       if (followed.kind === 'failed') {
         failures += 1
@@ -47,6 +47,8 @@ export function createFreshness(elapsedMs: () => number) {
       (elapsedMs() - Math.min(keysMs ?? startMs, listMs ?? startMs)) / SECOND_MS,
     /** The version of the copy of the list; `null`: there is none of this database. */
     listVersion: (): number | null => listVersion,
+    /** Whether there is a copy of the keys that was the newest since the start. */
+    hasKeys: (): boolean => keysMs !== null,
     health: () => ({ works, failures }),
   }
 }

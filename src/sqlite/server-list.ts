@@ -67,7 +67,7 @@ function closeList(list: Opened, file: string, nowMs: number, isEnding: boolean)
 }
 
 /** The list in `dir`, supervised, and the check that decides whether it may be used. */
-function superviseList(dir: string, clock: Clock, say: Say) {
+function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   const file = join(dir, PROXY_FILE)
   /** Why the list may not be used until its file changes, or a check finds it intact. */
   let damage: { failure: StoreError; fingerprint: Fingerprint | null } | null = null
@@ -89,7 +89,7 @@ function superviseList(dir: string, clock: Clock, say: Say) {
     supervisor.tick()
   })
 
-  function open(mode: OpenMode = {}) {
+  function open(mode: OpenMode = { mustExist: isCopy }) {
     if (damage && isSameFile(damage.fingerprint, fingerprintOf(file))) throw damage.failure
     const list = openList(dir, { clock, isServer: true, ...mode })
     const opened = { ...list, fingerprint: fingerprintOf(file), watch: watchFile(list.db, file) }
@@ -176,9 +176,18 @@ const createHooks =
     },
   })
 
-/** The list in `dir`; `tick` is to be called every second. */
-export function openServerList(dir: string, provider: string, clock: Clock, say: Say) {
-  const supervised = superviseList(dir, clock, say)
+/**
+ * The list in `dir`; `tick` is to be called every second. A copy is not created here: what follows the
+ * database does that.
+ */
+export function openServerList(
+  dir: string,
+  provider: string,
+  clock: Clock,
+  say: Say,
+  { isCopy }: { isCopy: boolean } = { isCopy: false },
+) {
+  const supervised = superviseList(dir, clock, say, isCopy)
   const { use, generation, check, health } = supervised
   const versionText = createVersionText()
   const file = join(dir, PROXY_FILE)

@@ -7,11 +7,10 @@ import { tmpdir } from 'node:os'
 import type { Registry } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { MINUTE_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
-import { readList as readShared } from '../postgres/proxies/read.ts'
+import { readListChanges } from '../postgres/proxies/read.ts'
 import { createListStore } from '../postgres/proxies/store.ts'
 import { openRegistry } from '../postgres/registry.ts'
 import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
@@ -21,11 +20,11 @@ import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { readList as readCopy } from '../sqlite/stores.ts'
 import type { ReadableList, Stores, WritableList } from './command-stores.ts'
 
-/** The most that is waited for many keys, in milliseconds. */
-const MANY_KEYS_MS = 10 * MINUTE_MS
-
-const NOTHING_KEPT = ORIGINS[ACCESS_FILE]
+const NO_KEYS = ORIGINS[ACCESS_FILE]
 const NO_LIST = ORIGINS[PROXY_FILE]
+
+/** What the server shows of connections of commands. */
+const NAME = 'proxylist command'
 
 /** What a command does: makes what is missing, changes what is there, or reads it. */
 type Need = 'make' | 'change' | 'read'
@@ -57,9 +56,7 @@ async function withFilled<T>(
   patient: Connection,
   work: (list: ReadableList) => Awaitable<T>,
 ): Promise<T> {
-  const list = await openFilledList(({ cities, rows }) =>
-    readShared(patient, null, { begin() {}, removed() {}, cities, rows }),
-  )
+  const list = await readListChanges(patient, null, openFilledList)
   try {
     return await work(list)
   } finally {
@@ -83,7 +80,7 @@ export function databaseStores(
   ): Promise<T> {
     const connections: Connection[] = []
     const connect = (waitMs: number | null): Connection => {
-      const connection = openConnection({ url, timeoutMs: waitMs, name: 'proxylist' })
+      const connection = openConnection({ url, timeoutMs: waitMs, name: NAME })
       connections.push(connection)
       return connection
     }
@@ -99,9 +96,14 @@ export function databaseStores(
   }
 
   const withKeys = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
-    within(need, NOTHING_KEPT, async (quick, connect) =>
-      work(openRegistry(quick, connect(MANY_KEYS_MS))),
-    )
+    within(need, NO_KEYS, async quick => {
+      const registry = openRegistry({ url, timeoutMs, name: NAME }, quick)
+      try {
+        return await work(registry)
+      } finally {
+        await registry.close()
+      }
+    })
 
   const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
     within('make', NO_LIST, async (_, connect) => work(writableList(connect(null), clock)))

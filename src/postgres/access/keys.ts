@@ -142,7 +142,8 @@ export const createKeyStore = (query: Query, change: Change) =>
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
 
-    async count(): Promise<{ total: number; usedToday: number }> {
+    /** Today is that of the clock that decides limits. */
+    async count(_nowMs: number): Promise<{ total: number; usedToday: number }> {
       const [row] = await query<{ total: number; usedToday: number }>(
         `select (select count(*)::float8 from proxylist.keys where revoked_at is null) as total,
            (select count(*)::float8 from proxylist.usage where kind = 'key' and requests > 0

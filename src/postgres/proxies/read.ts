@@ -5,32 +5,37 @@
 import type { TransactionSQL } from 'bun'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import type { City, ListChanges } from '../../replication/store.ts'
 import type { Connection, Query } from '../connection.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
 
 /** A version of the list; the mark tells it from one of the same number that a failover lost. */
 export type Version = { version: number; mark: string }
 
-export type CityRow = { id: number; name: string; nameEn: string }
-
 /** Where the list goes, in portions; each is awaited before the next one is read. */
 export type ListSink = {
   /** Called first. With `isWhole`, what follows is the whole list: everything else goes. */
   begin(position: Version & { isWhole: boolean }): Awaitable<void>
-  cities(rows: readonly CityRow[]): Awaitable<void>
+  cities(rows: readonly City[]): Awaitable<void>
   rows(rows: readonly Row[]): Awaitable<void>
   /** Addresses that are not in the list any more. */
   removed(ids: readonly number[]): Awaitable<void>
 }
 
-/** Whether the copy at `since` can be brought up to date by changes, and where the list stands. */
+/** Where the list stands, and what is known of the version of a copy. */
 const POSITION = `
-  select l.version::float8 as version, v.mark::text as mark, coalesce(s.mark::text, '') as since_mark,
-      l.removed_before::float8 as removed_before
-    from proxylist.list l
+  select i.id::text as database, l.version::float8 as version, v.mark::text as mark,
+      l.rows::float8 as rows, coalesce(s.mark::text, '') as "sinceMark",
+      l.removed_before::float8 as "removedBefore"
+    from proxylist.list l cross join proxylist.installation i
     join proxylist.list_versions v on v.version = l.version
     left join proxylist.list_versions s on s.version = $1`
-type Position = Version & { since_mark: string; removed_before: number }
+type Position = Version & {
+  database: string
+  rows: number
+  sinceMark: string
+  removedBefore: number
+}
 
 const COLUMNS = ROW_COLUMNS.join(', ')
 const KINDS: readonly Kind[] = ROW_COLUMNS.map(column =>
@@ -44,55 +49,103 @@ function toRow(values: Value[]): Row {
   return values as Row // the columns are those of a row
 }
 
-async function readPosition(query: Query, since: Version | null) {
-  const [found] = await query<Position>(POSITION, [since?.version ?? null])
-  const { version, mark, since_mark, removed_before } = found ?? {
-    ...{ version: 0, mark: '', since_mark: '', removed_before: 0 },
-  }
-  const isWhole = since === null || since.mark !== since_mark || since.version < removed_before
-  return { version, mark, isWhole }
-}
-
-/** Passes on what a COPY gives, in portions of a bounded size. */
-async function copyOut(
+/** What a COPY gives, in portions of a bounded size. */
+const copyOut = (
   tx: TransactionSQL,
   select: string,
   kinds: readonly Kind[],
-  take: (rows: Value[][]) => Awaitable<void>,
-): Promise<void> {
-  const stream = tx.unsafe(`copy (${select}) to stdout (format binary)`).readable()
-  for await (const rows of rowsOf(stream, kinds)) await take(rows)
+): AsyncIterable<Value[][]> => ({
+  [Symbol.asyncIterator]: () =>
+    rowsOf(tx.unsafe(`copy (${select}) to stdout (format binary)`).readable(), kinds)[
+      Symbol.asyncIterator
+    ](),
+})
+
+async function* mapped<T, U>(source: AsyncIterable<T>, map: (item: T) => U): AsyncGenerator<U> {
+  for await (const item of source) yield map(item)
 }
 
-async function readChanges(tx: TransactionSQL, since: Version | null, sink: ListSink) {
-  const query: Query = async (text, values = []) => tx.unsafe(text, [...values])
-  const position = await readPosition(query, since)
-  await sink.begin(position)
-  if (!position.isWhole && position.version === since?.version) return position
-  const isNewer = position.isWhole ? 'true' : `version > ${since?.version ?? 0}`
-  const cities = await query<CityRow>(
-    `select id, name, name_en as "nameEn" from proxylist.cities where ${isNewer} order by id`,
+async function* nothing(): AsyncGenerator<never> {}
+
+const isNewer = (since: Version | null): string =>
+  since === null ? 'true' : `version > ${since.version}`
+
+/** The number of rows that were changed or removed since a version. */
+async function countChanges(query: Query, since: Version): Promise<number> {
+  const [found] = await query<{ changed: number }>(
+    `select ((select count(*) from proxylist.proxies where ${isNewer(since)}) +
+       (select count(*) from proxylist.removed where ${isNewer(since)}))::float8 as changed`,
   )
-  if (cities.length > 0) await sink.cities(cities)
-  if (!position.isWhole) {
-    const gone = `select id from proxylist.removed r where ${isNewer}
-      and not exists (select from proxylist.proxies p where p.id = r.id)`
-    await copyOut(tx, gone, ['integer'], ids => sink.removed(ids.map(([id]) => Number(id))))
+  return found?.changed ?? 0
+}
+
+type Since = Version & { database?: string }
+
+async function readChanges(tx: TransactionSQL, since: Since | null): Promise<ListChanges> {
+  const query: Query = async (text, values = []) => tx.unsafe(text, [...values])
+  const [found] = await query<Position>(POSITION, [since?.version ?? null])
+  if (found === undefined) throw new Error('the database has no list')
+  const { database, version, mark, rows, sinceMark, removedBefore } = found
+  const isWhole =
+    since === null ||
+    (since.database ?? database) !== database ||
+    since.mark !== sinceMark ||
+    since.version < removedBefore
+  const from = isWhole ? null : since
+  const gone = `select id from proxylist.removed r where ${isNewer(from)}
+    and not exists (select from proxylist.proxies p where p.id = r.id)`
+  return {
+    isWhole,
+    to: { database, version, mark },
+    size: from === null ? rows : await countChanges(query, from),
+    cities: await query<City>(
+      `select id, name, name_en as "nameEn" from proxylist.cities
+       where ${isNewer(from)} order by id`,
+    ),
+    removed:
+      from === null
+        ? nothing()
+        : mapped(copyOut(tx, gone, ['integer']), ids => ids.map(([id]) => Number(id))),
+    // A whole list in the order of the table: so it is written fastest.
+    rows: mapped(
+      copyOut(
+        tx,
+        `select ${COLUMNS} from proxylist.proxies where ${isNewer(from)}
+         ${from === null ? 'order by id' : ''}`,
+        KINDS,
+      ),
+      page => page.map(toRow),
+    ),
   }
-  const rows = `select ${COLUMNS} from proxylist.proxies where ${isNewer}`
-  await copyOut(tx, rows, KINDS, found => sink.rows(found.map(toRow)))
-  return position
 }
 
 /**
- * Reads what has changed since a version, or all when that is not known any more, in one transaction
- * that reads only. A whole list of a million rows takes seconds: the connection must allow that.
+ * Calls `apply` with what has changed since a version, or with all when that is not known any more, in
+ * one transaction that reads only; `removed` is read before `rows`. A whole list of a million rows
+ * takes seconds: the connection must allow that.
  */
-export const readList = (
+export const readListChanges = <T>(
   { using }: Connection,
+  since: Since | null,
+  apply: (changes: ListChanges) => Promise<T>,
+): Promise<T> =>
+  using(sql =>
+    sql.begin('isolation level repeatable read read only', async tx =>
+      apply(await readChanges(tx, since)),
+    ),
+  )
+
+/** The same, passed to a sink. */
+export const readList = (
+  connection: Connection,
   since: Version | null,
   sink: ListSink,
 ): Promise<Version & { isWhole: boolean }> =>
-  using(sql =>
-    sql.begin('isolation level repeatable read read only', tx => readChanges(tx, since, sink)),
-  )
+  readListChanges(connection, since, async ({ isWhole, to, cities, removed, rows }) => {
+    const position = { version: to.version, mark: to.mark, isWhole }
+    await sink.begin(position)
+    if (cities.length > 0) await sink.cities(cities)
+    for await (const ids of removed) await sink.removed(ids)
+    for await (const page of rows) await sink.rows(page)
+    return position
+  })

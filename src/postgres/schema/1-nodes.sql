@@ -8,22 +8,6 @@ create table proxylist.nodes (
   primary key (node, address)
 );
 
--- Each version of keys and plans with a random mark, as `list_versions` has of the list: after a
--- failover a copy may hold a version that was lost.
-create table proxylist.keys_versions (
-  version bigint primary key,
-  mark uuid not null
-);
-insert into proxylist.keys_versions
-  select keys_version, gen_random_uuid() from proxylist.installation;
-create function proxylist.mark_keys() returns trigger language plpgsql as $$
-begin
-  insert into proxylist.keys_versions values (new.keys_version, gen_random_uuid());
-  return null;
-end $$;
-create trigger mark_keys after update of keys_version on proxylist.installation
-  for each row when (new.keys_version > old.keys_version) execute function proxylist.mark_keys();
-
 -- The states of the feeds, which one node fetches.
 create table proxylist.feeds (
   id text collate "C" primary key,
