@@ -3,9 +3,9 @@
  * package, a role for the nodes that is no superuser, and a connection beside theirs.
  */
 import { writeFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { SQL } from 'bun'
-import type { Limits } from '../../support/fixtures.ts'
+import { addKeys, type Limits } from '../../support/fixtures.ts'
 import { succeed } from '../../support/launch.ts'
 import { PACKAGE_BIN, startPostgres } from '../../support/postgres.ts'
 import { onCleanUp } from '../../support/temporary.ts'
@@ -76,14 +76,19 @@ function createAdmin(url: string) {
   }
 }
 
-/** The program and the database that its commands and nodes use. */
-export type Program = { binary: string; database: UsedDatabase }
+/** The program, as the beginning of a command, and the database that its commands and nodes use. */
+export type Shared = { program: readonly string[]; database: UsedDatabase }
 
-export const environmentOf = ({ database }: Program) => ({ PROXYLIST_DATABASE: database.url() })
+export const environmentOf = ({ database }: Shared) => ({ PROXYLIST_DATABASE: database.url() })
 
 /** Runs a command of the program on the database. @throws Error with its stderr when it fails. */
-export const command = (program: Program, args: readonly string[]): Promise<string> =>
-  succeed([program.binary, ...args], { env: environmentOf(program), deadlineSeconds: 300 })
+export const command = (shared: Shared, args: readonly string[]): Promise<string> =>
+  succeed([...shared.program, ...args], { env: environmentOf(shared), deadlineSeconds: 300 })
+
+type Customers = {
+  plans: { readonly [name: string]: Limits }
+  keys: readonly { key: string; plan: string | null }[]
+}
 
 /** The limits of a plan as flags of `plans set`. */
 function flagsOf({ burst, ...limits }: Limits): string[] {
@@ -93,19 +98,21 @@ function flagsOf({ burst, ...limits }: Limits): string[] {
   return ['--burst', window, ...others]
 }
 
-/** Adds plans, and keys whose label is the key itself; gives the ids of the keys by that label. */
+/**
+ * Adds plans and keys, a key without a plan is temporary; gives the ids of the keys in their order. They
+ * move there from a data directory, which is made in `directory`.
+ */
 export async function addSharedCustomers(
-  program: Program,
-  file: string,
-  plans: { readonly [name: string]: Limits },
-  keys: readonly { key: string; plan: string }[],
-): Promise<Map<string, string>> {
+  shared: Shared,
+  directory: string,
+  { plans, keys }: Customers,
+): Promise<string[]> {
+  const ids = addKeys(directory, plans, keys)
+  const file = join(directory, 'keys.ndjson')
+  writeFileSync(file, await succeed([...shared.program, 'keys', 'export', '--data', directory]))
   for (const [name, limits] of Object.entries(plans)) {
-    await command(program, ['plans', 'set', name, ...flagsOf(limits)])
+    await command(shared, ['plans', 'set', name, ...flagsOf(limits)])
   }
-  const lines = keys.map(({ key, plan }) => `${key},${key},${plan}\n`)
-  writeFileSync(file, `key,label,plan\n${lines.join('')}`)
-  await command(program, ['keys', 'import', file])
-  const rows = await program.database.run('select id, label from proxylist.keys')
-  return new Map(rows.map(({ id, label }) => [String(label), String(id)]))
+  await command(shared, ['keys', 'import', file])
+  return ids
 }

@@ -164,9 +164,8 @@ async function startServers(workspace: Workspace): Promise<Servers> {
   const { program, options, dir, rowFiles } = workspace
   const { database: url, keys } = options
   const database = url === null || url === 'own' ? await startShared() : sharedAt(url)
-  const shared = { binary: program.binary, database }
-  const all = customers(keys)
-  await addSharedCustomers(shared, join(dir, 'keys.csv'), all.plans, all.keys)
+  const shared = { program: [program.binary], database }
+  await addSharedCustomers(shared, join(dir, 'customers'), customers(keys))
   await command(shared, ['import', await rowFiles.random()])
   const directories = Array.from({ length: NODES_MAX }, () => temporaryDirectory('node'))
   const restartable = await startNodes(shared, directories, { more: ['--log', 'off'] })

@@ -24,7 +24,8 @@ export type Restartable = {
 }
 
 export type RestartOptions = {
-  binary: string
+  /** The program, as the beginning of a command. */
+  program: readonly string[]
   data: string
   /** The path of its unix socket; by default it listens on a port. */
   socket?: string | null
@@ -38,7 +39,7 @@ export type RestartOptions = {
  * it can be killed before it listens.
  */
 export function createRestartable({
-  binary,
+  program,
   data,
   socket = null,
   more = [],
@@ -48,7 +49,7 @@ export function createRestartable({
   const where: Where =
     socket === null ? { kind: 'tcp', hostname: '127.0.0.1', port } : { kind: 'unix', path: socket }
   const command = [
-    ...[binary, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
+    ...[...program, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
     ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`, ...more],
   ]
   let startMs = 0

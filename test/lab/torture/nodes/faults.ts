@@ -55,7 +55,7 @@ const terminateBackends: Fault = async ({ database, random }) => {
   const most = between(random, 1, 4)
   const rows = await database.run(
     `select pg_terminate_backend(pid) from
-       (select pid from pg_stat_activity where usename = '${ROLE}' order by random() limit ${most}) some`,
+       (select pid from pg_stat_activity where usename = '${ROLE}' order by random() limit ${most}) chosen`,
   )
   return back(rows.length)
 }

@@ -9,12 +9,12 @@ import { addressOf } from '../../support/rows.ts'
 import {
   addSharedCustomers,
   command,
-  type Program,
+  type Shared,
   startShared,
 } from '../../support/shared-database.ts'
 import { count, median, shown } from '../../support/table.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
-import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import { type Finding, type Part, scaled } from '../part.ts'
 import { summaryOf } from '../support/kill.ts'
 import {
   FEW_PORT,
@@ -27,7 +27,7 @@ import {
   writeTagged,
 } from './tagged.ts'
 
-import { startNodes } from './world.ts'
+import { type NodesRun, startNodes } from './world.ts'
 
 export type ImportsSize = { nodes: number; rows: number; imports: number }
 
@@ -95,8 +95,8 @@ async function untilSeen(all: readonly Watched[], part: 'many' | 'few', tag: num
 
 /** Imports files one after the other, each when all nodes have the one before. */
 async function importMany(
-  run: Run,
-  program: Program,
+  run: NodesRun,
+  shared: Shared,
   { rows, imports }: ImportsSize,
   watched: readonly Watched[],
 ): Promise<void> {
@@ -104,20 +104,20 @@ async function importMany(
   for (let tag = 2; tag < imports + 2; tag += 1) {
     const size = tag % 2 === 0 ? Math.round(rows * SHRUNK) : rows
     await writeTagged(file, size, tag)
-    await command(program, ['import', file, '--replace', '--allow-shrink'])
+    await command(shared, ['import', file, '--replace', '--allow-shrink'])
     await untilSeen(watched, 'many', tag)
     run.say(`${count(size)} rows imported, and shown by all nodes`)
   }
 }
 
 /** Changes the few rows again and again, until it is stopped; gives the tag of the last import. */
-function importFew(run: Run, program: Program) {
+function importFew(run: NodesRun, shared: Shared) {
   const file = join(run.directory('few'), 'few.ndjson')
   let tag = FEW_TAGS
   const importing = repeat(async () => {
     tag += 1
     await writeTagged(file, 0, tag)
-    await command(program, ['import', file])
+    await command(shared, ['import', file])
     await Bun.sleep(FEW_EVERY_MS)
   })
   return async (): Promise<number> => {
@@ -165,8 +165,8 @@ async function wrongAtEnd(node: Restartable, rows: number, last: Committed): Pro
 }
 
 /** Makes the database write what each version holds, as it is committed. */
-const addVersionLog = (program: Program) =>
-  program.database.run(`
+const addVersionLog = (shared: Shared) =>
+  shared.database.run(`
     create schema torture;
     create table torture.versions
       (version bigint not null, few bigint not null, many bigint not null, ms bigint not null);
@@ -182,7 +182,7 @@ const addVersionLog = (program: Program) =>
     create constraint trigger torture_version after insert on proxylist.list_versions
       deferrable initially deferred for each row execute function torture.note_version();`)
 
-async function readVersions({ database }: Program): Promise<Committed[]> {
+async function readVersions({ database }: Shared): Promise<Committed[]> {
   const rows = await database.run(
     `select version::float8, few::float8, many::float8, ms::float8 from torture.versions
      order by version`,
@@ -191,31 +191,31 @@ async function readVersions({ database }: Program): Promise<Committed[]> {
 }
 
 /** Runs imports while nodes serve. */
-export async function tortureImports(run: Run, size: ImportsSize): Promise<Finding[]> {
-  const program = { binary: run.binary, database: await startShared() }
+export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<Finding[]> {
+  const shared = { program: run.program, database: await startShared() }
   const directory = run.directory('world')
   const file = join(directory, 'first.ndjson')
   await writeTagged(file, size.rows, 1)
   const keys = [{ key: KEY, plan: 'free' }]
-  await addSharedCustomers(program, join(directory, 'keys.csv'), { free: UNLIMITED }, keys)
-  await addVersionLog(program)
-  await command(program, ['import', file])
+  await addSharedCustomers(shared, directory, { plans: { free: UNLIMITED }, keys })
+  await addVersionLog(shared)
+  await command(shared, ['import', file])
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
-  const nodes = await startNodes(program, directories)
+  const nodes = await startNodes(shared, directories)
   const watches = nodes.map(watch)
   const watched = watches.map(one => one.watched)
-  const stopFew = importFew(run, program)
-  await importMany(run, program, size, watched)
+  const stopFew = importFew(run, shared)
+  await importMany(run, shared, size, watched)
   await untilSeen(watched, 'few', await stopFew())
   for (const { stop } of watches) await stop()
-  const versions = await readVersions(program)
+  const versions = await readVersions(shared)
   const last = versions.at(-1)
   if (last === undefined) throw new Error('no import was committed')
   const rows = size.imports % 2 === 1 ? Math.round(size.rows * SHRUNK) : size.rows
   const atEnd: string[] = []
   for (const node of nodes) atEnd.push(...(await wrongAtEnd(node, rows, last)))
   for (const node of nodes) await node.child().stop()
-  const where = `${nodes.length} nodes, PostgreSQL ${program.database.version}`
+  const where = `${nodes.length} nodes, PostgreSQL ${shared.database.version}`
   return findingsOf(watched, versions, atEnd, `${count(size.rows)} rows, ${where}`)
 }
 
@@ -262,4 +262,4 @@ function findingsOf(
 }
 
 export const nodesImports: Part = run =>
-  tortureImports(run, { ...FULL, rows: scaled(FULL.rows, run) })
+  tortureImports({ ...run, program: [run.binary] }, { ...FULL, rows: scaled(FULL.rows, run) })

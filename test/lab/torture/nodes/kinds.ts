@@ -8,7 +8,7 @@ export const KINDS: readonly Kind[] = [
   regular('five', 4, 20_000, burst(5, 5)),
   regular('many', 8, 20_000, burst(40, 2)),
   regular('wide', 12, 20_000, burst(300, 1)),
-  regular('vast', 8, 6_000, burst(1_500, 60)),
+  regular('vast', 8, 6_000, burst(1_000, 60)),
   regular('long', 4, 4_000, burst(3, 20)),
   regular('daily', 16, 600, { daily: 300 }),
   regular('both', 8, 400, { ...burst(20, 1), daily: 200 }),

@@ -20,7 +20,7 @@ import { addJournal, readJournal } from './journal.ts'
 import { type Judged, judge } from './judge.ts'
 import { KINDS } from './kinds.ts'
 import { type Made, type Recovery, RIGHT_AGAIN_MS, recoveryOf } from './recovery.ts'
-import { makeWorld, startNodes } from './world.ts'
+import { makeWorld, type NodesRun, startNodes } from './world.ts'
 
 /** What a run does; the short one of `make test` is smaller. */
 export type Size = {
@@ -48,7 +48,7 @@ const TIMEOUT_MS = 2_000
 const WAIT_SLACK_MS = 1_000
 
 /** Starts the clients of each node; gives their files, and how to end them. */
-function startClients(run: Run, directory: string, nodes: readonly Restartable[], size: Size) {
+function startClients(run: NodesRun, directory: string, nodes: readonly Restartable[], size: Size) {
   const files = nodes.map((_, n) => join(directory, `notes-${n}`))
   const scripts = nodes.map(({ where }, n) => {
     const input: ClientInput = {
@@ -72,7 +72,7 @@ const lapRequests = ({ admissions }: Size): number =>
   Math.ceil((LAP_REQUESTS * admissions) / ADMISSIONS)
 
 /** Makes every fault as often as it should be made, in random order, with calm between. */
-async function makeFaults(run: Run, scene: Scene, size: Size): Promise<Made[]> {
+async function makeFaults(run: NodesRun, scene: Scene, size: Size): Promise<Made[]> {
   const made: Made[] = []
   const names = Object.entries(size.faults).flatMap(([name, times]) => {
     // Each fault of this kind makes several.
@@ -117,16 +117,16 @@ type Records = {
 }
 
 /** Runs the nodes under load and faults. */
-async function load(run: Run, size: Size): Promise<Records> {
+async function load(run: NodesRun, size: Size): Promise<Records> {
   const database = await startShared()
-  const program = { binary: run.binary, database }
+  const shared = { program: run.program, database }
   const directory = run.directory('world')
-  const ids: Ids = await makeWorld(program, directory, KINDS, lapRequests(size))
+  const ids: Ids = await makeWorld(shared, directory, KINDS, lapRequests(size))
   await addJournal(database)
   const clock = join(directory, 'clock')
   const setNodeClock = createNodeClock(clock)
   const directories = Array.from({ length: size.nodes }, (_, n) => run.directory(`node-${n}`))
-  const nodes = await startNodes(program, directories, {
+  const nodes = await startNodes(shared, directories, {
     env: { PROXYLIST_TEST_CLOCK: clock },
   })
   run.say(`${nodes.length} nodes over PostgreSQL ${database.version}`)
@@ -144,7 +144,7 @@ async function load(run: Run, size: Size): Promise<Records> {
   return { asked, journal, steps: limits.steps, made, version: database.version, seconds }
 }
 
-function sayExamples(run: Run, what: string, examples: readonly Asked[]): void {
+function sayExamples(run: NodesRun, what: string, examples: readonly Asked[]): void {
   for (const { rules: _, caller: __, of, fields: ___, ...one } of examples.slice(0, 3)) {
     run.say(`${what}: ${JSON.stringify({ ...one, kind: of.name }).slice(0, 500)}`)
   }
@@ -225,7 +225,7 @@ function recoveryFindings(judged: Judged, { late, afterMs, slowestMs }: Recovery
 }
 
 /** Runs nodes under load and faults, and judges. */
-export async function tortureNodes(run: Run, size: Size): Promise<Finding[]> {
+export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]> {
   const { asked, journal, steps, made, version, seconds } = await load(run, size)
   run.say(`${count(asked.length)} answers in ${Math.round(seconds)} s`)
   const judged = judge(asked, historiesOf(journal, steps))
@@ -246,12 +246,15 @@ export async function tortureNodes(run: Run, size: Size): Promise<Finding[]> {
 }
 
 export const nodes: Part = run =>
-  tortureNodes(run, {
-    nodes: 3,
-    clients: 64,
-    admissions: scaled(ADMISSIONS, run),
-    faults: Object.fromEntries(
-      Object.entries(FAULTS).map(([name, { times }]) => [name, scaled(times, run)]),
-    ),
-    calmMs: CALM_MS,
-  })
+  tortureNodes(
+    { ...run, program: [run.binary] },
+    {
+      nodes: 3,
+      clients: 64,
+      admissions: scaled(ADMISSIONS, run),
+      faults: Object.fromEntries(
+        Object.entries(FAULTS).map(([name, { times }]) => [name, scaled(times, run)]),
+      ),
+      calmMs: CALM_MS,
+    },
+  )
