@@ -50,15 +50,20 @@ async function isKnown(query: Query, { version, mark }: Version): Promise<boolea
   return row?.known ?? false
 }
 
-async function readKeys(query: Query, since: Version | null): Promise<KeyChanges> {
+async function readKeys(
+  query: Query,
+  since: Version | null,
+  isWhole: boolean,
+): Promise<KeyChanges> {
   const { keys: to } = await versions(query)
-  const version = since?.version ?? -1
+  const version = isWhole || since === null ? -1 : since.version
   const removed = await query<{ id: string }>(
     'select id from proxylist.removed_keys where version > $1::float8',
     [version],
   )
   return {
-    isWhole: since === null,
+    isWhole,
+    since,
     to,
     plans: await selectPlans(query, null),
     removed: removed.map(({ id }) => id),
@@ -75,9 +80,9 @@ export const createChangeSource = (quick: Connection, slow: Connection): ChangeS
   async readKeys(since) {
     const { database } = (await versions(quick.query)).keys
     if (since?.database === database && (await isKnown(quick.query, since))) {
-      return quick.transaction(tx => readKeys(tx, since), SNAPSHOT)
+      return quick.transaction(tx => readKeys(tx, since, false), SNAPSHOT)
     }
-    return slow.transaction(tx => readKeys(tx, null), SNAPSHOT)
+    return slow.transaction(tx => readKeys(tx, since, true), SNAPSHOT)
   },
   readList: (since, apply) => readListChanges(slow, since, apply),
 })

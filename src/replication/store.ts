@@ -23,6 +23,8 @@ export type City = { id: number; name: string; nameEn: string }
 /** What changed in a list up to a version: since an earlier one, or all of it. */
 export type ListChanges = {
   isWhole: boolean
+  /** The version that was asked from: a copy that is not there any more stays as it is. */
+  since: Version | null
   to: Version
   /** Rows that are added, changed or removed. */
   size: number
@@ -35,6 +37,7 @@ export type ListChanges = {
 /** The same of keys; plans are few, so there are always all of them. */
 export type KeyChanges = {
   isWhole: boolean
+  since: Version | null
   to: Version
   plans: readonly Plan[]
   /** The ids of removed keys. */

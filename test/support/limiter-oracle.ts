@@ -133,9 +133,10 @@ function countFor(rule: Rule, history: History, count: number, nowMs: number, se
   const { at } = history
   const atMs = Math.max(nowMs, at[count - 1] ?? nowMs)
   const gone = goneBefore(history, seq)
-  /** The admissions in the window, the latest first. */
+  /** The admissions in the window, the latest first; not more than a plan that was lowered allows. */
   const counted: number[] = []
   for (let n = count - 1; window && n >= 0 && atMs - (at[n] ?? 0) < window.ms; n -= 1) {
+    if (counted.length === window.limit) break
     if (!gone.includes(n)) counted.push(at[n] ?? 0)
   }
   const inWindow = counted.length
@@ -277,6 +278,17 @@ export function createLimiterOracle() {
     giveBack(caller: Caller, ip: string, instants: readonly number[]): void {
       const { its } = lookUp(caller, ip)
       for (const [i, history] of its.entries()) markGivenBack(history, instants[i] ?? 0)
+    },
+
+    /** Gives a subject a fresh start; an instant that lies ahead counts no more (contract B10). */
+    reset(subject: string, nowMs: number): void {
+      const latestMs = histories.get(subject)?.at.at(-1)
+      if (latestMs === undefined) return
+      const fresh = emptyHistory()
+      record(fresh, Math.min(latestMs, nowMs))
+      markGivenBack(fresh, Math.min(latestMs, nowMs), 1)
+      histories.set(subject, fresh)
+      for (const name of [...sets.keys()]) if (name.startsWith(`${subject}:`)) sets.delete(name)
     },
 
     /** The status of the limits of a caller, those of networks last. */

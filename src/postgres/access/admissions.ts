@@ -20,7 +20,8 @@ import type { Awaitable } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { UnknownOutcome } from '../errors.ts'
-import type { createKnownUsage, Told } from './known.ts'
+import type { DatabaseClock } from './clock.ts'
+import { hasSameLimits, type KnownUsage, nameOf } from './known.ts'
 
 /** How often a batch is sent again, because a subject was removed between adding and locking it. */
 const TRIES_MAX = 4
@@ -32,12 +33,6 @@ const bySubject = ({ rule: { subject: a } }: Slot, { rule: { subject: b } }: Slo
   if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1
   return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
-
-const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
-  one === two ||
-  (one.daily === two.daily &&
-    one.window?.limit === two.window?.limit &&
-    one.window?.ms === two.window?.ms)
 
 const emptyUsage = (): Usage => ({ admissions: [], day: 0, requests: 0, latestMs: 0 })
 
@@ -128,12 +123,20 @@ const tableOf = (slots: Slots): UsageTable => ({
   },
 })
 
-/** Admissions over a connection; `elapsedMs` is the stopwatch of this machine. */
-export function createAdmissions(
-  query: Query,
-  known: ReturnType<typeof createKnownUsage>,
-  elapsedMs: () => number,
-) {
+/** Withdraws refusals of subjects that the database is asked for: requests with other rules may pass. */
+function askAll(
+  batch: readonly Admission[],
+  asked: readonly Admission[],
+  refusals: (Decision | null)[],
+): void {
+  const names = new Set(asked.flatMap(({ rules }) => rules.map(({ subject }) => nameOf(subject))))
+  for (const [i, { rules }] of batch.entries()) {
+    if (rules.some(({ subject }) => names.has(nameOf(subject)))) refusals[i] = null
+  }
+}
+
+/** Admissions over a connection. */
+export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
   /** Calls the function, after it added rows of subjects when it has not found all. */
   async function call(parameters: readonly string[]): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
@@ -153,12 +156,12 @@ export function createAdmissions(
     const { slots, count } = slotsOf(batch)
     const some = batch.slice(0, count)
     const sorted = slots.sorted()
-    const [sentMs, generation] = [elapsedMs(), known.generation()]
+    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
     const nowMs = readUsage(await call(parametersOf(some, slots, sorted)), sorted)
-    const told: Told = { nowMs, sentMs, receivedMs: elapsedMs(), generation }
+    clock.set(nowMs, sentMs)
     const table = tableOf(slots)
     const decisions = some.map(({ rules }) => admit(table, { rules, nowMs }))
-    for (const { rule, usage } of sorted) known.learn(rule, usage, told)
+    for (const { rule, usage } of sorted) known.learn(rule, usage, nowMs, generation)
     return count === batch.length ? decisions : [...decisions, ...(await ask(batch.slice(count)))]
   }
 
@@ -167,7 +170,8 @@ export function createAdmissions(
       const refusals = batch.map(({ rules }) => known.refuse(rules))
       const asked = batch.filter((_, i) => refusals[i] === null)
       if (asked.length === 0) return refusals.filter(refusal => refusal !== null)
-      return ask(asked).then(decisions => {
+      if (asked.length < batch.length) askAll(batch, asked, refusals)
+      return ask(batch.filter((_, i) => refusals[i] === null)).then(decisions => {
         let next = 0
         return refusals.flatMap(refusal => refusal ?? decisions[next++] ?? [])
       })

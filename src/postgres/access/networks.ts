@@ -10,25 +10,18 @@ import {
   type NetworkSet,
 } from '../../access/network-quota.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
-import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { earliestNow, latestNow, nameOf, type Told } from './known.ts'
+import type { DatabaseClock } from './clock.ts'
+import { type Ask, createKnownSets, setName } from './known-sets.ts'
 
 const SETS: readonly NetworkSet[] = ['served', 'callers']
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4
-
-/** Sets that a node remembers, and the networks of each. */
-const KNOWN_SETS_MAX = 20_000
-const KNOWN_NETWORKS_MAX = 1_000
-
-/** What a node knows of a set: networks that it has, and how many they were when it was last told. */
-type KnownSet = { networks: Set<string>; size: number; quota: number }
 
 const COUNT = `
   select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
@@ -39,18 +32,6 @@ const COUNT = `
     on n.kind = s.kind collate "C" and n.id = s.id collate "C" and n.day = s.day
   group by s.place order by s.place`
 
-/** Networks of an answer for one set, and what the database says of them. */
-type Ask = {
-  subject: Subject
-  set: NetworkSet
-  day: number
-  quota: number
-  networks: readonly string[]
-  position: number
-  used: number
-  added: number
-}
-
 const asksOf = ({ subject, quotas, networks, atMs }: Consumption): Ask[] =>
   SETS.flatMap(set => {
     const quota = quotas[set]
@@ -60,8 +41,6 @@ const asksOf = ({ subject, quotas, networks, atMs }: Consumption): Ask[] =>
       { ...{ subject, set, day, quota }, networks: networks[set], position: 0, used: 0, added: 0 },
     ]
   })
-
-const setName = ({ subject, set, day }: Ask): string => `${nameOf(subject)} ${set} ${day}`
 
 /** A set of `used` networks, which lacks `added` of those of an answer. */
 const setWith = (used: number, lacking: ReadonlySet<string>) => ({
@@ -126,77 +105,17 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
   ]
 }
 
-/** What a node knows of sets. */
-function createKnownSets() {
-  const known = createBoundedMap<string, KnownSet>(KNOWN_SETS_MAX)
-  let generation = 0
-
-  /** What an ask would find, as far as that is certain; `null`: the database has to be asked. */
-  function look(ask: Ask): Ask | null {
-    const its = known.get(setName(ask))
-    if (its === undefined || its.quota !== ask.quota) return null
-    const lacking = new Set(ask.networks).difference(its.networks).size
-    const isWhole = its.networks.size === its.size
-    if (lacking === 0 && its.size <= ask.quota) return { ...ask, used: its.size, added: 0 }
-    return isWhole && its.size + lacking > ask.quota
-      ? { ...ask, used: its.size, added: lacking }
-      : null
-  }
-
-  return {
-    generation: (): number => generation,
-
-    /**
-     * What the asks of an answer would find, if it certainly passes, or certainly does not; `null`:
-     * the database has to be asked.
-     */
-    look(asks: readonly Ask[]): Ask[] | null {
-      const found: Ask[] = []
-      for (const ask of asks) {
-        const its = look(ask)
-        if (its === null) return null
-        found.push(its)
-      }
-      return found
-    },
-
-    /** Remembers what the database said of the sets of an answer. */
-    learn(asks: readonly Ask[], isConsumed: boolean, asOf: number): void {
-      if (asOf !== generation) return
-      for (const ask of asks) {
-        const name = setName(ask)
-        const its = known.get(name) ?? { networks: new Set<string>(), size: 0, quota: 0 }
-        const { quota, used, added } = ask
-        if (isConsumed) for (const network of ask.networks) its.networks.add(network)
-        const size = used + (isConsumed ? added : 0)
-        if (its.networks.size > KNOWN_NETWORKS_MAX) known.delete(name)
-        else known.set(name, { networks: its.networks, size, quota })
-      }
-    },
-
-    forget({ kind, id }: { kind: Subject['kind']; id: string | null }): void {
-      generation += 1
-      const start = id === null ? `${kind} ` : `${nameOf({ kind, id })} `
-      for (const name of [...known.keys()]) if (name.startsWith(start)) known.delete(name)
-    },
-  }
-}
-
 /** Whether a rule's window may last longer than the day of an answer: then a retry waits for it. */
 const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>
   Math.max(atMs, nowMs) + (rule.window?.ms ?? 0) > (utcDay(atMs) + 1) * DAY_MS
 
-/**
- * The networks over a connection. `usageOf` reads the usage of a subject; `elapsedMs` is the stopwatch
- * of this machine.
- */
+/** The networks over a connection; `usageOf` reads the usage of a subject. */
 export function createNetworks(
   query: Query,
   usageOf: (subject: Subject) => Promise<Usage>,
-  elapsedMs: () => number,
+  clock: DatabaseClock,
 ) {
   const known = createKnownSets()
-  let told: Told | null = null
 
   async function call(parameters: readonly string[]): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
@@ -212,12 +131,11 @@ export function createNetworks(
 
   /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
   function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
-    const passedMs = elapsedMs()
-    const found = told === null ? null : known.look(asks)
-    if (told === null || found === null) return null
+    const found = known.look(asks)
+    if (found === null) return null
     const isOver = found.some(({ quota, used, added }) => used + added > quota)
-    if (isOver && mayOutlastDay(consumption, latestNow(told, passedMs))) return null
-    return decide(consumption, found, UNUSED, earliestNow(told, passedMs))
+    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
+    return decide(consumption, found, UNUSED, clock.earliest())
   }
 
   /** Decides answers by the database. */
@@ -225,9 +143,9 @@ export function createNetworks(
     batch: readonly Consumption[],
     items: readonly (readonly Ask[])[],
   ): Promise<NetworkDecision[]> {
-    const [sentMs, generation] = [elapsedMs(), known.generation()]
+    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
     const [nowMs = 0, ...numbers] = await call(parametersOf(items))
-    told = { nowMs, sentMs, receivedMs: elapsedMs(), generation }
+    clock.set(nowMs, sentMs)
     for (const [i, each] of items.flat().entries()) {
       each.used = numbers[2 * i] ?? 0
       each.added = numbers[2 * i + 1] ?? 0

@@ -9,8 +9,9 @@ import { stopwatch } from '../../lib/clock.ts'
 import { arrayLiteral } from '../arrays.ts'
 import { type ConnectionOptions, openConnection, type Query } from '../connection.ts'
 import { createAdmissions } from './admissions.ts'
+import { createDatabaseClock } from './clock.ts'
 import { createKeyUse } from './key-use.ts'
-import { createKnownUsage } from './known.ts'
+import { createKnownUsage, type Subjects } from './known.ts'
 import { createNetworks } from './networks.ts'
 import { createPrune } from './prune.ts'
 
@@ -70,18 +71,19 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     others: openConnection(options),
   }
   const { query } = connections.others
-  const known = createKnownUsage(elapsedMs)
-  const admissions = createAdmissions(connections.admissions.query, known, elapsedMs)
+  const clock = createDatabaseClock(elapsedMs)
+  const known = createKnownUsage(clock)
+  const admissions = createAdmissions(connections.admissions.query, known, clock)
   const networks = createNetworks(
     connections.networks.query,
     async subject => (await peek(connections.networks.query, [subject])).usages[0] ?? UNUSED,
-    elapsedMs,
+    clock,
   )
   const keyUse = createKeyUse(query)
   const prune = createPrune(query)
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
-  function forget(subject: { kind: Subject['kind']; id: string | null }): void {
+  function forget(subject: Subjects): void {
     known.forget(subject)
     networks.known.forget(subject)
   }
@@ -97,10 +99,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     prune,
     forget,
 
-    async reset(
-      subject: { kind: Subject['kind']; id: string | null },
-      part: UsagePart,
-    ): Promise<void> {
+    async reset(subject: Subjects, part: UsagePart): Promise<void> {
       try {
         const { kind, id } = subject
         await query('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])

@@ -5,12 +5,9 @@
 import type { TransactionSQL } from 'bun'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
-import type { City, ListChanges } from '../../replication/store.ts'
+import type { City, ListChanges, Version } from '../../replication/store.ts'
 import type { Connection, Query } from '../connection.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
-
-/** A version of the list; the mark tells it from one of the same number that a failover lost. */
-export type Version = { version: number; mark: string }
 
 /** Where the list goes, in portions; each is awaited before the next one is read. */
 export type ListSink = {
@@ -31,7 +28,6 @@ const POSITION = `
     join proxylist.list_versions v on v.version = l.version
     left join proxylist.list_versions s on s.version = $1`
 type Position = Version & {
-  database: string
   rows: number
   sinceMark: string
   removedBefore: number
@@ -79,16 +75,14 @@ async function countChanges(query: Query, since: Version): Promise<number> {
   return found?.changed ?? 0
 }
 
-type Since = Version & { database?: string }
-
-async function readChanges(tx: TransactionSQL, since: Since | null): Promise<ListChanges> {
+async function readChanges(tx: TransactionSQL, since: Version | null): Promise<ListChanges> {
   const query: Query = async (text, values = []) => tx.unsafe(text, [...values])
   const [found] = await query<Position>(POSITION, [since?.version ?? null])
   if (found === undefined) throw new Error('the database has no list')
   const { database, version, mark, rows, sinceMark, removedBefore } = found
   const isWhole =
     since === null ||
-    (since.database ?? database) !== database ||
+    since.database !== database ||
     since.mark !== sinceMark ||
     since.version < removedBefore
   const from = isWhole ? null : since
@@ -96,6 +90,7 @@ async function readChanges(tx: TransactionSQL, since: Since | null): Promise<Lis
     and not exists (select from proxylist.proxies p where p.id = r.id)`
   return {
     isWhole,
+    since,
     to: { database, version, mark },
     size: from === null ? rows : await countChanges(query, from),
     cities: await query<City>(
@@ -126,7 +121,7 @@ async function readChanges(tx: TransactionSQL, since: Since | null): Promise<Lis
  */
 export const readListChanges = <T>(
   { using }: Connection,
-  since: Since | null,
+  since: Version | null,
   apply: (changes: ListChanges) => Promise<T>,
 ): Promise<T> =>
   using(sql =>
@@ -142,7 +137,7 @@ export const readList = (
   sink: ListSink,
 ): Promise<Version & { isWhole: boolean }> =>
   readListChanges(connection, since, async ({ isWhole, to, cities, removed, rows }) => {
-    const position = { version: to.version, mark: to.mark, isWhole }
+    const position = { ...to, isWhole }
     await sink.begin(position)
     if (cities.length > 0) await sink.cities(cities)
     for await (const ids of removed) await sink.removed(ids)

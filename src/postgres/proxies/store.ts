@@ -8,7 +8,7 @@ import type { ProxyWriter, Removal } from '../../proxies/store.ts'
 import type { Connection } from '../connection.ts'
 import { LOCK_CLASS, LOCKS } from '../schema.ts'
 import { beginImport } from './import.ts'
-import { readList, type Version } from './read.ts'
+import { readList } from './read.ts'
 import { lockList, pruneVersions, storeVersion } from './version.ts'
 
 /** Rows removed at a time: so many are on all machines within a second (contract I3). */
@@ -67,8 +67,8 @@ export function createListStore(connection: Connection, clock: Clock) {
     },
 
     /** Where the list stands. */
-    async version(): Promise<Version> {
-      const [found] = await query<Version>(
+    async version(): Promise<{ version: number; mark: string }> {
+      const [found] = await query<{ version: number; mark: string }>(
         `select version::float8 as version, mark::text as mark
            from proxylist.list join proxylist.list_versions using (version)`,
       )

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { KeyReader } from '../../access/store.ts'
 import { StoreError } from '../../lib/errors.ts'
-import type { KeyChanges, Version } from '../../replication/store.ts'
+import { isSameVersion, type KeyChanges, type Version } from '../../replication/store.ts'
 import { createKeyDump } from '../access/key-dump.ts'
 import { createKeyReader } from '../access/keys.ts'
 import { createPlanStore } from '../access/plans.ts'
@@ -21,11 +21,16 @@ import { readCopyOf, writeCopyOf } from './copy-of.ts'
 import { putFresh } from './fresh.ts'
 
 /** Writes changes in one transaction. What changed is removed first: secrets may change places. */
-function write(db: Database, { isWhole, to, plans, removed, keys }: KeyChanges): void {
+function write(
+  db: Database,
+  { isWhole, to, plans, removed, keys }: KeyChanges,
+  since: Version | null,
+): void {
   const { store } = createKeyDump(db, () => null)
   const planStore = createPlanStore(db)
   const remove = db.prepare<never, [string]>('delete from keys where id = ?')
   db.transaction(() => {
+    if (!isSameVersion(readCopyOf(db), since)) return // another process follows too
     db.run('pragma defer_foreign_keys = on')
     if (isWhole) db.run('delete from keys')
     for (const id of removed) remove.run(id)
@@ -65,16 +70,16 @@ export function openKeyCopy(dir: string) {
         return null
       }
     },
-    /** Applies changes since `version`, or all keys and plans. @throws StoreError; nothing has changed then. */
+    /** Applies changes, unless the copy is not at their beginning any more. @throws StoreError; nothing has changed then. */
     async apply(changes: KeyChanges): Promise<void> {
       try {
         if (opened !== null && !isDoubted && readCopyOf(opened.db) !== null) {
-          return write(opened.db, changes)
+          return write(opened.db, changes, changes.since)
         }
         if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
         await putFresh(file, {
           open: fresh => openAccessFile(fresh),
-          fill: db => write(db, changes),
+          fill: db => write(db, changes, null),
           onMove: close,
         })
         isDoubted = false

@@ -81,9 +81,9 @@ async function write(db: Database, changes: ListChanges): Promise<void> {
 
 /**
  * Brings a list to the version of `changes`, in one transaction or not at all; does nothing when the
- * list is not at `from` any more, because another process follows too.
+ * list is not at their beginning any more, because another process follows too.
  */
-async function change(db: Database, file: string, changes: ListChanges, from: Version | null) {
+async function change(db: Database, file: string, changes: ListChanges, from = changes.since) {
   trimWal(db, file) // what was killed may have filled the disk
   const requireRoom = createRoomCheck(db)
   db.run('begin immediate')
@@ -189,15 +189,18 @@ export function openListCopy(dir: string, options: ListCopyOptions) {
 
   return {
     version: (): Version | null => found()?.version ?? null,
-    /** Applies changes since `version`, or a whole list. @throws StoreError; nothing has changed then. */
+    /**
+     * Applies changes, unless the copy is not at their beginning any more.
+     * @throws StoreError; nothing has changed then.
+     */
     async apply(changes: ListChanges): Promise<void> {
       try {
         const copy = found()
+        if (!isSameVersion(copy?.version ?? null, changes.since)) return
         if (copy === null) return await replace(changes)
-        const { db, version } = copy
-        if (changes.isWhole && !fitsCities(db, changes.cities)) return await replace(changes)
-        await change(db, file, changes, version)
-        stampOf(db, file)
+        if (changes.isWhole && !fitsCities(copy.db, changes.cities)) return await replace(changes)
+        await change(copy.db, file, changes)
+        stampOf(copy.db, file)
       } catch (error) {
         if (isDamage(error) && existsSync(file)) removeStamp(file) // it is made again
         throw toStoreError(file, error)

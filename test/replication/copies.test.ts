@@ -1,0 +1,266 @@
+/** Copies of a list in PostgreSQL are exactly that list, from whichever version they follow. */
+import { Database } from 'bun:sqlite'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readRow } from '../../src/import/row.ts'
+import { createChangeSource } from '../../src/postgres/changes.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { createListStore } from '../../src/postgres/proxies/store.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import type { ImportMode } from '../../src/proxies/store.ts'
+import type { ChangeSource } from '../../src/replication/store.ts'
+import { type ListCopy, openListCopy } from '../../src/sqlite/copy/list.ts'
+import { removeStamp } from '../../src/sqlite/integrity/file-stamp.ts'
+import { checkListFile } from '../../src/sqlite/proxies/store.ts'
+import { T0, type TestRow } from '../support/fixtures.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const clock = (): number => T0
+
+/** The same sequence of numbers below 1 each time. */
+function numbersFrom(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
+    return state / 2 ** 31
+  }
+}
+
+describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
+  let connection: Connection
+  let source: ChangeSource
+  let openSource: () => ChangeSource
+  let list: ReturnType<typeof createListStore>
+  const random = numbersFrom(7)
+  const below = (n: number): number => Math.floor(random() * n)
+
+  beforeAll(async () => {
+    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'proxylist' }
+    connection = openConnection(options)
+    list = createListStore(openConnection(options), clock)
+    openSource = () => {
+      const slow = openConnection(options)
+      onCleanUp(slow.close)
+      return createChangeSource(connection, slow)
+    }
+    source = openSource()
+    await migrate(connection)
+    onCleanUp(async () => {
+      await list.close()
+      await connection.close()
+    })
+  })
+
+  const CITIES = ['Berlin', 'Paris', 'Лондон', '']
+  const OUTS = ['', '9.9.9.9', '2001:db8::7']
+  const randomRow = (): TestRow => ({
+    ip: `10.0.${below(3)}.${below(40)}:80`,
+    type: ['http', 'socks5'][below(2)],
+    checked_at: T0 / 1000 - below(1000),
+    city: CITIES[below(4)],
+    city_en: random() < 0.3 ? `City ${below(9)}` : '',
+    ping: below(900),
+    ip_out: OUTS[below(3)],
+  })
+
+  async function importRows(rows: readonly TestRow[], mode: ImportMode): Promise<void> {
+    const tx = list.begin(mode)
+    await tx.lock()
+    for (const row of rows) {
+      const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
+      const result = readRow(row, defaults)
+      if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
+      tx.add(result.proxy)
+    }
+    await tx.commit()
+  }
+
+  const randomImport = (mode: ImportMode = random() < 0.15 ? 'replace' : 'merge'): Promise<void> =>
+    importRows(Array.from({ length: 1 + below(60) }, randomRow), mode)
+
+  const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
+  const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
+
+  /** The rows of the database, as text. */
+  async function stored(): Promise<string[]> {
+    const rows = await connection.query<{ line: string }>(
+      `select concat_ws('|', p.id, ${COLUMNS}, ip_out, name, name_en) as line
+       from (select p.*, ${names} from proxylist.proxies p
+         left join proxylist.cities c on c.id = p.city) p order by id`,
+    )
+    return rows.map(({ line }) => line)
+  }
+
+  /** The rows of a copy likewise, read by a connection of its own. */
+  function copied(dir: string): string[] {
+    const db = new Database(join(dir, 'proxies.db'), { readonly: true })
+    try {
+      return db
+        .query<{ line: string }, []>(
+          `select concat_ws('|', id, ${COLUMNS}, ip_out, name, name_en) as line
+           from (select p.*, ${names} from proxies p left join cities c on c.id = p.city) order by id`,
+        )
+        .all()
+        .map(({ line }) => line)
+    } finally {
+      db.close()
+    }
+  }
+
+  const openCopy = (dir = temporaryDirectory()): { dir: string; copy: ListCopy } => {
+    const copy = openListCopy(dir, { clock, mayCheck: true })
+    onCleanUp(() => copy.close())
+    return { dir, copy }
+  }
+  const follow = (copy: ListCopy): Promise<void> => source.readList(copy.version(), copy.apply)
+
+  async function expectSame(dir: string): Promise<void> {
+    expect(copied(dir)).toEqual(await stored())
+    expect(checkListFile(join(dir, 'proxies.db'), clock)).toEqual([])
+  }
+
+  test('is the list after random imports, retention and replacements, followed now and then', async () => {
+    const copies = Array.from({ length: 3 }, () => openCopy())
+    for (let n = 0; n < 40; n += 1) {
+      if (random() < 0.1) await list.removeStale(400_000 + below(300_000), T0)
+      else await randomImport()
+      for (const { copy, dir } of copies) {
+        if (random() > 0.3) continue
+        await follow(copy)
+        await expectSame(dir)
+      }
+    }
+    const versions = []
+    for (const { copy, dir } of copies) {
+      await follow(copy)
+      await expectSame(dir)
+      versions.push(copy.version())
+    }
+    const { list: newest } = await source.versions()
+    expect(versions).toEqual([newest, newest, newest])
+  }, 60_000)
+
+  test('keeps its rows in place when only some change, and no more is read than what changed', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    await importRows([{ ip: '10.0.9.9:80', type: 'http', checked_at: T0 / 1000 }], 'merge')
+    let read = 0
+    await source.readList(copy.version(), async changes => {
+      expect({ isWhole: changes.isWhole, size: changes.size }).toEqual({ isWhole: false, size: 1 })
+      await copy.apply({
+        ...changes,
+        rows: (async function* () {
+          for await (const rows of changes.rows) {
+            read += rows.length
+            yield rows
+          }
+        })(),
+      })
+    })
+    expect(read).toBe(1)
+    await expectSame(dir)
+  })
+
+  test('is made again as a whole when its version is not one of the database: a failover lost it', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    await randomImport()
+    await connection.query(
+      'update proxylist.list_versions set mark = gen_random_uuid() where version = $1',
+      [copy.version()?.version ?? 0],
+    )
+    expect(await source.readList(copy.version(), async ({ isWhole }) => isWhole)).toBeTrue()
+    await follow(copy)
+    await expectSame(dir)
+  })
+
+  test('is made again as a whole when it is further back than removed rows are known', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    await randomImport('replace')
+    await connection.query('update proxylist.list set removed_before = version')
+    await connection.query('delete from proxylist.removed')
+    await follow(copy)
+    await expectSame(dir)
+    await connection.query('update proxylist.list set removed_before = 0')
+  })
+
+  test('replaces that of another database, whose cities have other numbers', async () => {
+    const { copy, dir } = openCopy()
+    await source.readList(null, changes =>
+      copy.apply({
+        ...changes,
+        to: { database: 'another', version: 3, mark: 'm' },
+        cities: [{ id: 1, name: 'Elsewhere', nameEn: '' }],
+        rows: (async function* () {})(),
+      }),
+    )
+    expect(copied(dir)).toBeEmpty()
+    await follow(copy)
+    await expectSame(dir)
+    expect(copy.version()).toEqual((await source.versions()).list)
+  })
+
+  test('is made again when it was deleted or damaged', async () => {
+    const { copy, dir } = openCopy()
+    const file = join(dir, 'proxies.db')
+    await follow(copy)
+    for (const spoil of [
+      () => writeFileSync(file, 'no database'),
+      () => Bun.spawnSync(['rm', '-f', file, `${file}-wal`, `${file}-shm`]),
+      () => {
+        const db = new Database(file)
+        db.run('update checksum set proxies = proxies + 1')
+        db.close()
+        removeStamp(file) // as a check does that finds it
+      },
+    ]) {
+      spoil()
+      expect(copy.version()).toBeNull()
+      await follow(copy)
+      await expectSame(dir)
+    }
+  })
+
+  test('stays as it was when reading it ends in the middle', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    const before = copied(dir)
+    const version = copy.version()
+    await randomImport()
+    const broken = source.readList(copy.version(), changes =>
+      copy.apply({
+        ...changes,
+        rows: (async function* () {
+          for await (const rows of changes.rows) {
+            yield rows
+            throw new Error('the connection was lost')
+          }
+        })(),
+      }),
+    )
+    await expect(broken).rejects.toThrow('the connection was lost')
+    expect(copied(dir)).toEqual(before)
+    expect(copy.version()).toEqual(version)
+    await follow(copy)
+    await expectSame(dir)
+  })
+
+  test('is not changed by a follower that has read an older version: two may follow', async () => {
+    const { copy, dir } = openCopy()
+    await follow(copy)
+    await randomImport()
+    const other = openCopy(dir).copy
+    const faster = openSource()
+    await source.readList(copy.version(), async changes => {
+      await randomImport('replace')
+      await faster.readList(other.version(), other.apply)
+      await copy.apply(changes)
+    })
+    await expectSame(dir)
+  })
+})

@@ -1,0 +1,295 @@
+/** When a node asks the database, what it copies first, and when it may not answer: all by hand. */
+import { beforeEach, describe, expect, test } from 'bun:test'
+import { StoreError } from '../../src/lib/errors.ts'
+import {
+  ASK_EVERY_MS,
+  createFollower,
+  FEW_ROWS_MAX,
+  type Followed,
+} from '../../src/replication/follow.ts'
+import { createFreshness, UNKNOWN_MS_MAX } from '../../src/replication/freshness.ts'
+import type { ChangeSource, CopyWriter, ListChanges, Version } from '../../src/replication/store.ts'
+
+const at = (version: number, mark = `m${version}`, database = 'db'): Version => ({
+  ...{ database, version, mark },
+})
+
+let nowMs = 0
+let timers: { run: () => void; at: number }[] = []
+let done: string[] = []
+let said: Followed[] = []
+/** Where the database stands, and the copies. */
+let newest = { list: at(0), keys: at(0) }
+let own: { list: Version | null; keys: Version | null } = { list: null, keys: null }
+let failure: Error | null = null
+/** Rows that the next reading of the list finds changed. */
+let size = 1
+/** Ends copying much. */
+let much: PromiseWithResolvers<void> | null = null
+
+beforeEach(() => {
+  nowMs = 0
+  timers = []
+  done = []
+  said = []
+  newest = { list: at(0), keys: at(0) }
+  own = { list: null, keys: null }
+  failure = null
+  size = 1
+  much = null
+})
+
+async function* nothing(): AsyncGenerator<never> {}
+
+const source: ChangeSource = {
+  async versions() {
+    done.push('ask')
+    if (failure !== null) throw failure
+    return newest
+  },
+  readList(since, apply) {
+    done.push(`read list ${since?.version ?? 'whole'}`)
+    const changes: ListChanges = {
+      ...{ isWhole: since === null, since, to: newest.list, size, cities: [] },
+      ...{ removed: nothing(), rows: nothing() },
+    }
+    return apply(changes)
+  },
+  async readKeys(since) {
+    done.push(`read keys ${since?.version ?? 'whole'}`)
+    return { isWhole: since === null, since, to: newest.keys, plans: [], removed: [], keys: [] }
+  },
+}
+
+const writer: CopyWriter = {
+  listVersion: () => own.list,
+  keysVersion: () => own.keys,
+  async applyList({ to }) {
+    done.push(`list ${to.version}`)
+    own.list = to
+  },
+  applyKeys({ to }) {
+    done.push(`keys ${to.version}`)
+    own.keys = to
+  },
+}
+
+const freshness = (): ReturnType<typeof createFreshness> => createFreshness(() => nowMs)
+
+function start(fresh = freshness()) {
+  return createFollower({
+    ...{ source, writer, elapsedMs: () => nowMs },
+    copyMuch() {
+      done.push('copy much')
+      much = Promise.withResolvers<void>()
+      return much.promise
+    },
+    onFollowed(followed) {
+      said.push(followed)
+      fresh.take(followed)
+    },
+    later(run, ms) {
+      const timer = { run, at: nowMs + ms }
+      timers.push(timer)
+      return () => void (timers = timers.filter(each => each !== timer))
+    },
+  })
+}
+
+async function passTurns(): Promise<void> {
+  for (let i = 0; i < 30; i += 1) await Promise.resolve()
+}
+async function pass(ms: number): Promise<void> {
+  nowMs += ms
+  const due = timers.filter(timer => timer.at <= nowMs)
+  timers = timers.filter(timer => timer.at > nowMs)
+  for (const { run } of due) run()
+  await passTurns()
+}
+/** What was done since the last call. */
+const doneNow = (): string[] => done.splice(0)
+
+describe('a node', () => {
+  test('copies keys first, then the list, whole when it has no copy', async () => {
+    start()
+    await passTurns()
+    expect(doneNow()).toEqual([
+      ...['ask', 'read keys whole', 'keys 0', 'read list whole', 'list 0'],
+      'ask', // once more: what came meanwhile would wait for a second
+    ])
+  })
+
+  test('asks every second, and copies nothing while nothing has changed', async () => {
+    start()
+    await passTurns()
+    doneNow()
+    await pass(ASK_EVERY_MS - 1)
+    expect(doneNow()).toBeEmpty()
+    await pass(1)
+    expect(doneNow()).toEqual(['ask'])
+    await pass(ASK_EVERY_MS)
+    expect(doneNow()).toEqual(['ask'])
+  })
+
+  test('asks at once when a change is announced, and copies what has changed since its version', async () => {
+    const { wake } = start()
+    await passTurns()
+    doneNow()
+    newest = { list: at(7), keys: at(3) }
+    wake()
+    await passTurns()
+    expect(doneNow()).toEqual(['ask', 'read keys 0', 'keys 3', 'read list 0', 'list 7', 'ask'])
+  })
+
+  test('asks once more when something is announced while it is asking', async () => {
+    const { wake } = start()
+    await passTurns()
+    doneNow()
+    wake()
+    wake()
+    wake()
+    await passTurns()
+    expect(doneNow()).toEqual(['ask', 'ask'])
+  })
+
+  test('copies again when a version of the same number is another one: a failover lost it', async () => {
+    const { wake } = start()
+    await passTurns()
+    doneNow()
+    newest = { list: at(0, 'other'), keys: at(0, 'other') }
+    wake()
+    await passTurns()
+    expect(doneNow()).toContain('read list 0')
+    expect(own).toEqual(newest)
+  })
+
+  test('follows keys while much of the list is copied, and copies it once', async () => {
+    size = FEW_ROWS_MAX + 1
+    const fresh = freshness()
+    const { wake } = start(fresh)
+    await passTurns()
+    expect(doneNow()).toEqual(['ask', 'read keys whole', 'keys 0', 'read list whole', 'copy much'])
+    for (const version of [1, 2, 3]) {
+      newest.keys = at(version)
+      wake()
+      await passTurns()
+      expect(doneNow()).toEqual(['ask', `read keys ${version - 1}`, `keys ${version}`])
+    }
+    expect(fresh.problem()).toBe('the list was not copied yet')
+    nowMs += 9_000
+    own.list = newest.list
+    much?.resolve()
+    await passTurns()
+    expect(doneNow()).toEqual(['ask'])
+    expect(fresh.problem()).toBeNull()
+  })
+
+  test('tries again a second after copying much has failed', async () => {
+    size = FEW_ROWS_MAX + 1
+    start()
+    await passTurns()
+    much?.reject(new StoreError('the disk is full'))
+    await passTurns()
+    expect(said.at(-1)).toMatchObject({ kind: 'failed', failure: { message: 'the disk is full' } })
+    doneNow()
+    await pass(ASK_EVERY_MS)
+    expect(doneNow()).toEqual(['ask', 'read list whole', 'copy much'])
+  })
+
+  test('asks every second, not more often, while the database fails', async () => {
+    failure = new StoreError('away')
+    const { wake } = start()
+    await passTurns()
+    expect(doneNow()).toEqual(['ask'])
+    await pass(ASK_EVERY_MS)
+    expect(doneNow()).toEqual(['ask'])
+    failure = null
+    wake()
+    await passTurns()
+    expect(doneNow()).toContain('keys 0')
+  })
+
+  test('asks no more once it stops, and waits for what it is copying', async () => {
+    const { stop } = start()
+    const stopped = stop()
+    await passTurns()
+    await stopped
+    expect(own).toEqual(newest)
+    doneNow()
+    await pass(10 * ASK_EVERY_MS)
+    expect(doneNow()).toBeEmpty()
+  })
+
+  test('does not count the copy of another database as its list', async () => {
+    size = FEW_ROWS_MAX + 1
+    own.list = at(0, 'm0', 'other')
+    const fresh = freshness()
+    start(fresh)
+    await passTurns()
+    expect(fresh.listVersion()).toBeNull()
+    expect(fresh.problem()).toBe('the list was not copied yet')
+  })
+})
+
+describe('a node answers', () => {
+  const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
+  const failed = { kind: 'failed', failure: new StoreError('away') } as const
+
+  test('nobody before it has reached the database', () => {
+    const fresh = freshness()
+    expect(fresh.problem()).toBe('the database was not reached yet')
+    fresh.take(failed)
+    expect(fresh.problem()).toBe('the database was not reached yet')
+    fresh.take(knows)
+    expect(fresh.problem()).toBeNull()
+  })
+
+  test('nobody when it could not ask for 5 s, and again once it can', () => {
+    const fresh = freshness()
+    fresh.take(knows)
+    nowMs += UNKNOWN_MS_MAX
+    fresh.take(failed)
+    expect(fresh.problem()).toBeNull()
+    nowMs += 1
+    expect(fresh.problem()).toBe('the database was not reached for 5 s')
+    fresh.take(knows)
+    expect(fresh.problem()).toBeNull()
+  })
+
+  test('nobody when asking took so long that what it heard is 5 s old', () => {
+    const fresh = freshness()
+    nowMs += 10_000
+    fresh.take({ ...knows, keysAgeMs: UNKNOWN_MS_MAX + 1 })
+    expect(fresh.problem()).toBe('the database was not reached for 5 s')
+  })
+
+  test('with an old list while a newer one is copied; its lag grows', () => {
+    const fresh = freshness()
+    fresh.take(knows)
+    for (let n = 0; n < 10; n += 1) {
+      nowMs += 1_000
+      fresh.take({ ...knows, listAgeMs: null })
+    }
+    expect(fresh.problem()).toBeNull()
+    expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([10, 4])
+    fresh.take({ kind: 'known', keysAgeMs: null, listAgeMs: 400, listVersion: 5 })
+    expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([0.4, 5])
+  })
+
+  test('with a lag that counts from the start while nothing is known', () => {
+    const fresh = freshness()
+    nowMs += 3_000
+    expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([3, null])
+  })
+
+  test('with the number of failures, and whether the last attempt succeeded', () => {
+    const fresh = freshness()
+    expect(fresh.health()).toEqual({ works: false, failures: 0 })
+    fresh.take(knows)
+    fresh.take(failed)
+    fresh.take(failed)
+    expect(fresh.health()).toEqual({ works: false, failures: 2 })
+    fresh.take(knows)
+    expect(fresh.health()).toEqual({ works: true, failures: 2 })
+  })
+})

@@ -1,0 +1,139 @@
+/**
+ * Owns usage on both engines for tests of the port `UsageStore`: several servers over the same data, a
+ * clock that is moved by hand, and keys whose history is kept.
+ */
+import { hashKey } from '../../src/access/key.ts'
+import type { Subject } from '../../src/access/rate-limit.ts'
+import type { UsageStore } from '../../src/access/store.ts'
+import { createUsageStore as createSharedUsage } from '../../src/postgres/access/usage.ts'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { T0 } from './fixtures.ts'
+import { openUsage } from './limits.ts'
+import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
+
+/** A server's store. */
+export type Server = UsageStore & {
+  countUsed(day: number): number | Promise<number>
+  after(timeMs: number): Subject[] | Promise<Subject[]>
+}
+
+/** Usage on an engine; none at first. */
+export type TestUsage = {
+  /** A store of one more server. */
+  open(): Server
+  /** Sets the clock that decides limits. */
+  at(nowMs: number): Promise<void>
+  /** Lets the servers forget what they know without the database. */
+  forget(): void
+  /** Adds keys with these ids, which `days` and last use are kept for. */
+  addKeys(...ids: string[]): Promise<void>
+  /** Runs a statement; tables are named with `$`. */
+  run(sql: string): Promise<void>
+  count(table: string): Promise<number>
+  close(): Promise<void>
+}
+
+export type Engine = { name: string; isHere: boolean; open: () => Promise<TestUsage> }
+
+async function openSqlite(): Promise<TestUsage> {
+  const dir = temporaryDirectory()
+  const opened: ReturnType<typeof openUsage>[] = []
+  const add = () => {
+    const server = openUsage(dir)
+    opened.push(server)
+    return server
+  }
+  const { db, countRows } = add()
+  return {
+    open: () => add().usage,
+    at: async () => {},
+    forget() {},
+    async addKeys(...ids) {
+      const insert = db.prepare(
+        `insert into keys (id, hash, prefix, label, plan, created_at) values (?, ?, '', '', null, 0)`,
+      )
+      for (const id of ids) insert.run(id, hashKey(id))
+    },
+    run: async sql => void db.run(sql.replaceAll('$', '')),
+    count: async table => countRows(table),
+    async close() {
+      for (const { close } of opened) close()
+    },
+  }
+}
+
+const TABLES = ['usage', 'networks', 'days', 'keys']
+
+/** A database whose clock is a table, shared by the tests of a process. */
+async function openDatabase() {
+  const url = await emptyDatabase()
+  const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  await migrate(connection)
+  await connection.query('create table clock (now_ms bigint not null)')
+  await connection.query(`insert into clock values (${T0})`)
+  await connection.query(
+    `create or replace function proxylist.now_ms() returns bigint language sql volatile
+     return (select now_ms from public.clock)`,
+  )
+  onCleanUp(connection.close)
+  return { url, ...connection }
+}
+let shared: ReturnType<typeof openDatabase> | null = null
+
+async function openPostgres(): Promise<TestUsage> {
+  shared ??= openDatabase()
+  const { url, query } = await shared
+  await query(`truncate ${TABLES.map(table => `proxylist.${table}`).join(', ')} cascade`)
+  await query(`update clock set now_ms = ${T0}`)
+  const opened: ReturnType<typeof createSharedUsage>[] = []
+  let elapsedMs = 0
+  let nowMs = T0
+  /** What a server hears when something was given back. */
+  const forgetAll = (): void => {
+    for (const { forget } of opened) {
+      for (const kind of ['key', 'demo', 'temp'] as const) forget({ kind, id: null })
+    }
+  }
+  return {
+    open() {
+      const usage = createSharedUsage({ url, timeoutMs: 20_000, name: 'test' }, () => elapsedMs)
+      opened.push(usage)
+      return {
+        ...usage,
+        giveBack: batch => usage.giveBack(batch).finally(forgetAll),
+        reset: (subject, part) => usage.reset(subject, part).finally(forgetAll),
+      }
+    },
+    forget: forgetAll,
+    async at(ms) {
+      if (ms === nowMs) return
+      if (ms < nowMs) forgetAll() // a stopwatch does not step back
+      elapsedMs += Math.max(0, ms - nowMs)
+      nowMs = ms
+      await query(`update clock set now_ms = ${ms}`)
+    },
+    async addKeys(...ids) {
+      for (const id of ids) {
+        await query(
+          'insert into proxylist.keys values ($1, $2, $3, $3, null, 0, null, null, null, 1)',
+          [...[id, hashKey(id), '']],
+        )
+      }
+    },
+    run: async sql => void (await query(sql.replaceAll('$', 'proxylist.'))),
+    async count(table) {
+      const [row] = await query<{ n: number }>(`select count(*)::int as n from proxylist.${table}`)
+      return row?.n ?? 0
+    },
+    async close() {
+      for (const { close } of opened) await close()
+    },
+  }
+}
+
+export const ENGINES: readonly Engine[] = [
+  { name: 'SQLite', isHere: true, open: openSqlite },
+  { name: 'PostgreSQL', isHere: HAS_POSTGRES, open: openPostgres },
+]
