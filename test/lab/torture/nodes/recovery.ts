@@ -13,8 +13,8 @@ const isUnavailable = ({ status }: Asked): boolean => status === 503
 export type Recovery = {
   /** 503 to requests that were sent later than RIGHT_AGAIN_MS after the return, before the next fault. */
   late: Asked[]
-  /** From the return until the last request that was sent and answered 503, for each fault. */
-  afterMs: number[]
+  /** From the return until the last request was sent that was answered 503, for each fault. */
+  after: { name: string; ms: number }[]
   /** From sending to the answer, of the slowest request. */
   slowestMs: number
 }
@@ -23,14 +23,16 @@ export type Recovery = {
 export function recoveryOf(all: readonly Asked[], made: readonly Made[]): Recovery {
   const unavailable = all.filter(isUnavailable).sort((a, b) => a.sentMs - b.sentMs)
   const late: Asked[] = []
-  const afterMs: number[] = []
-  for (const [i, { returnedMs, fromMs }] of made.entries()) {
+  const after: Recovery['after'] = []
+  for (const [i, { name, returnedMs, fromMs }] of made.entries()) {
     const untilMs = made[i + 1]?.fromMs ?? Number.POSITIVE_INFINITY
-    const its = unavailable.filter(({ sentMs }) => sentMs >= fromMs && sentMs < untilMs)
+    const its = unavailable.filter(
+      ({ sentMs, receivedMs }) => sentMs >= fromMs && receivedMs < untilMs,
+    )
     const last = its.at(-1)?.sentMs ?? returnedMs
-    afterMs.push(Math.max(0, last - returnedMs))
+    after.push({ name, ms: Math.max(0, last - returnedMs) })
     late.push(...its.filter(({ sentMs }) => sentMs > returnedMs + RIGHT_AGAIN_MS))
   }
   const slowestMs = all.reduce((most, one) => Math.max(most, one.receivedMs - one.sentMs), 0)
-  return { late, afterMs, slowestMs }
+  return { late, after, slowestMs }
 }

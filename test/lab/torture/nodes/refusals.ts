@@ -8,8 +8,6 @@ import { networksOf } from '../limiter/traffic.ts'
 import { type Asked, type Shown, shownOf } from './asked.ts'
 import type { Histories, WrittenSet } from './histories.ts'
 
-const DAY_MS = 86_400_000
-
 /** The code of a refusal, by the kind of key and what is full. */
 export const CODES = {
   regular: { window: 'RATE_LIMIT_EXCEEDED', daily: 'DAILY_LIMIT_REACHED' },
@@ -20,10 +18,19 @@ export const CODES = {
 /** How a refusal is wrong: no limit was full, or a field is not what the model says. */
 export type Fault = 'not-full' | 'fields'
 
-/** A time in which no subject of a request changed, by the real clock. */
-type Segment = { fromMs: number; toMs: number; counts: number[]; place: number }
+/**
+ * A time in which no subject of a request changed, by the real clock. `batchMs`: instead the instant, by
+ * the clock of limits, of a batch that admitted others before.
+ */
+type Segment = {
+  fromMs: number
+  toMs: number
+  batchMs: number | null
+  counts: number[]
+  place: number
+}
 
-/** The segments from sending a request to its answer; in the first one, counts before and after. */
+/** The segments from sending a request to its answer, before, with and after each admission. */
 function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): Segment[] {
   const written = rules.map(({ subject }) => of(subject))
   const cuts = new Set([sentMs])
@@ -49,50 +56,68 @@ function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histo
 const isBetween = (value: number, one: number, other: number): boolean =>
   Math.min(one, other) <= value && value <= Math.max(one, other)
 
-/** What the model decides in a segment, at its begin and at its end. */
+/**
+ * A node that refuses by itself knows the clock of the database as well as the last answer from there
+ * came in time: fields that count down may be behind by this.
+ */
+const BEHIND_MS = 100
+
+/** What the model decides in a segment: at its begin, at its end, and for a clock that is behind. */
 function decideIn(asked: Asked, { of }: Histories, segment: Segment, offsetMs: number) {
   const histories = asked.rules.map(({ subject }) => of(subject))
-  const at = (ms: number) =>
-    decide(asked.rules, histories, segment.counts, ms + offsetMs, segment.place).decision
-  return { early: at(segment.fromMs), late: at(segment.toMs) }
+  const { fromMs, toMs, batchMs, counts, place } = segment
+  const at = (nowMs: number) => decide(asked.rules, histories, counts, nowMs, place).decision
+  if (batchMs !== null) return { begin: at(batchMs), early: at(batchMs), late: at(batchMs) }
+  return {
+    begin: at(fromMs + offsetMs),
+    early: at(fromMs + offsetMs - BEHIND_MS),
+    late: at(toMs + offsetMs),
+  }
 }
 type Decisions = ReturnType<typeof decideIn>
 
 /** Whether the fields of a refusal are those of the model, at some instant of the segment. */
 function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: Decisions) {
-  const { early, late } = pair
-  if (early.kind !== 'refused' || CODES[of.caller][early.by] !== code) return false
+  const { begin, early, late } = pair
+  if (begin.kind !== 'refused' || CODES[of.caller][begin.by] !== code) return false
+  const firstWait = early.kind === 'refused' ? early.retryAfterSeconds : begin.retryAfterSeconds
   const lastWait = late.kind === 'refused' ? late.retryAfterSeconds : 1
   const wait = fields.retry_after ?? -1
-  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, early.retryAfterSeconds))
-    return false
+  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, firstWait)) return false
   const daily = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== daily) return false
-  return early.limits.every(({ name, remaining, resetSeconds }, i) => {
+  return begin.limits.every(({ name, remaining }, i) => {
     const item = shown.get(name)
-    const least = late.limits[i]?.resetSeconds ?? resetSeconds
-    return item?.remaining === remaining && isBetween(item.resetSeconds, least, resetSeconds)
+    const most = early.limits[i]?.resetSeconds ?? 0
+    const least = late.limits[i]?.resetSeconds ?? 0
+    return item?.remaining === remaining && isBetween(item.resetSeconds, least, most)
   })
 }
 
-/** The longest window of a request, or that of its day. */
-const longestMs = ({ rules }: Asked): number =>
-  Math.max(...rules.map(({ window, daily }) => (daily === null ? (window?.ms ?? 0) : DAY_MS)))
+/** When a subject of a request was last admitted before its answer: no node heard of that earlier. */
+const lastAdmittedMs = ({ rules, receivedMs, sentMs }: Asked, { of }: Histories): number =>
+  Math.min(
+    sentMs,
+    ...rules.map(({ subject }) => {
+      const { realMs } = of(subject)
+      return realMs[countBelow(realMs, receivedMs + 1) - 1] ?? sentMs
+    }),
+  )
 
 /**
- * How a refusal by window or day is wrong; `null` when it is right. A node refuses by what it was told
- * and by its own timer: a clock of limits that jumps ahead meanwhile changes nothing for it.
+ * How a refusal by window or day is wrong; `null` when it is right. A node refuses by what it heard of
+ * the last admission and by its own timer: a clock of limits that jumps meanwhile changes nothing for it.
  */
 export function faultOf(asked: Asked, histories: Histories): Fault | null {
   const segments = segmentsOf(asked, histories)
   const shown = shownOf(asked)
   let isFull = false
-  for (const sinceMs of [asked.sentMs, asked.sentMs - longestMs(asked)]) {
+  for (const sinceMs of [asked.sentMs, lastAdmittedMs(asked, histories)]) {
     for (const offset of histories.offsetsBetween(sinceMs, asked.receivedMs)) {
       for (const segment of segments) {
         const pair = decideIn(asked, histories, segment, offset)
         if (hasFields(asked, shown, pair)) return null
-        isFull ||= pair.early.kind === 'refused'
+        isFull ||= pair.begin.kind === 'refused'
       }
     }
   }
@@ -101,15 +126,21 @@ export function faultOf(asked: Asked, histories: Histories): Fault | null {
 
 const NO_SET: WrittenSet = { networks: [], realMs: [] }
 
-/** The days that a request can count for. */
-const daysOf = ({ sentMs, receivedMs }: Asked, { offsetsBetween }: Histories): number[] => [
-  ...new Set(
+/** The days that a request can count for: that of the clock, or of an admission that it is behind. */
+function daysOf({ sentMs, receivedMs, rules }: Asked, { of, offsetsBetween }: Histories): number[] {
+  const days = new Set(
     offsetsBetween(sentMs, receivedMs).flatMap(offset => [
       dayOf(sentMs + offset),
       dayOf(receivedMs + offset),
     ]),
-  ),
-]
+  )
+  for (const { subject } of rules) {
+    const { at, realMs } = of(subject)
+    const last = at[countBelow(realMs, receivedMs + 1) - 1]
+    if (last !== undefined) days.add(dayOf(last))
+  }
+  return [...days]
+}
 
 /** How many networks of a set can have been there while a request was under way. */
 const boundsOf = ({ realMs }: WrittenSet, { sentMs, receivedMs }: Asked) => ({
