@@ -33,23 +33,24 @@ type Segment = {
 /** The segments from sending a request to its answer, before, with and after each admission. */
 function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): Segment[] {
   const written = rules.map(({ subject }) => of(subject))
-  const cuts = new Set([sentMs])
-  for (const { realMs } of written) {
+  const cuts = new Map<number, number | null>([[sentMs, null]])
+  for (const { realMs, at } of written) {
     const end = countBelow(realMs, receivedMs + 1)
-    for (let n = countBelow(realMs, sentMs); n < end; n += 1) cuts.add(realMs[n] ?? sentMs)
-  }
-  const instants = [...cuts].sort((a, b) => a - b)
-  return instants.flatMap((fromMs, i) => {
-    const toMs = instants[i + 1] ?? receivedMs
-    const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
-    const after = { fromMs, toMs, counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
-    const before = {
-      fromMs,
-      toMs: fromMs,
-      counts: countsBefore(fromMs),
-      place: placeAt(fromMs - 1),
+    for (let n = countBelow(realMs, sentMs); n < end; n += 1) {
+      cuts.set(realMs[n] ?? sentMs, at[n] ?? null)
     }
-    return [before, after]
+  }
+  const instants = [...cuts].sort(([a], [b]) => a - b)
+  return instants.flatMap(([fromMs, batchMs], i): Segment[] => {
+    const toMs = instants[i + 1]?.[0] ?? receivedMs
+    const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
+    const before = { counts: countsBefore(fromMs), place: placeAt(fromMs - 1) }
+    const after = { counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
+    return [
+      { fromMs, toMs: fromMs, batchMs: null, ...before },
+      ...(batchMs === null ? [] : [{ fromMs, toMs: fromMs, batchMs, ...after }]),
+      { fromMs, toMs, batchMs: null, ...after },
+    ]
   })
 }
 
