@@ -80,7 +80,7 @@ export function createOverview(parts: OverviewParts) {
       const found = await problem()
       const dataBytes = observed
         .databases()
-        .reduce((sum, { bytes, walBytes }) => sum + bytes + walBytes, 0)
+        .reduce((sum, { bytes, walBytes }) => sum + (bytes ?? 0) + (walBytes ?? 0), 0)
       const newestSeconds =
         newestMs === null ? null : Math.max(0, Math.floor((nowMs - newestMs) / SECOND_MS))
       return {

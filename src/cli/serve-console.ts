@@ -1,12 +1,6 @@
 /** Owns starting the admin listener of `serve`, with the console and the metrics. */
 import { resolve } from 'node:path'
-import {
-  type App,
-  createConsole,
-  type createLogTap,
-  observeData,
-  type openServerRegistry,
-} from '../app.ts'
+import { type App, createConsole, type createLogTap } from '../app.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import { repeat } from '../jobs/runner.ts'
@@ -17,6 +11,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { DATA_SETTINGS } from './command.ts'
 import { linesOf, storeTexts } from './feed-process.ts'
 import { startImport } from './import-process.ts'
+import type { Served } from './serve-stores.ts'
 
 type ConsoleSettings = Settings<
   | (typeof DATA_SETTINGS)[number]
@@ -24,10 +19,8 @@ type ConsoleSettings = Settings<
 >
 
 /** What the console shows of a running server, and how it logs. */
-type Served = {
+type Serving = Served & {
   settings: ConsoleSettings
-  registry: ReturnType<typeof openServerRegistry>
-  list: Parameters<typeof observeData>[2] & { kind: 'sample' | 'file' }
   clock: Clock
   log: Log
 }
@@ -51,18 +44,19 @@ const isLoopback = (where: Listen): boolean =>
 
 /** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
 export async function startConsole(
-  { settings, registry, list, clock, log }: Served,
+  { settings, registry, list, node, observed, clock, log }: Serving,
   app: App,
   tap: ReturnType<typeof createLogTap>,
 ) {
-  const { data, geoip, providerService, adminListen } = settings
+  const { geoip, providerService, adminListen } = settings
   if (adminListen === undefined) return null
   const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
   const admin = createConsole({
-    ...{ app, registry, tap, settings, clock, log },
-    observed: observeData(data, registry, list),
+    ...{ app, registry, observed, tap, settings, clock, log },
     runImport:
-      list.kind === 'sample' ? null : (options, fd) => startImport({ ...options, ...texts }, fd),
+      node === null && list.kind === 'sample'
+        ? null
+        : (options, fd) => startImport({ ...options, ...texts }, fd),
   })
   const { server, shown } = await admin.listen(adminListen).catch(error => {
     admin.close()

@@ -2,7 +2,7 @@
  * Owns the table of metrics: every family that is shown, in this order (contract G4). No label holds
  * a key, its id, a path that has no route, or anything else that clients choose.
  */
-import { databaseFamilies, listFamilies } from './families/data.ts'
+import { databaseFamilies, listFamilies, replicationFamilies } from './families/data.ts'
 import { feedFamilies } from './families/feeds.ts'
 import { processFamilies } from './families/process.ts'
 import { accessFamilies, cacheFamilies, requestFamilies } from './families/requests.ts'
@@ -15,5 +15,6 @@ export const FAMILIES: readonly Family[] = [
   ...listFamilies,
   ...feedFamilies,
   ...databaseFamilies,
+  ...replicationFamilies,
   ...processFamilies,
 ]

@@ -4,7 +4,7 @@ import type { Admissions } from '../api/handler.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import type { ShownFeed } from './feeds.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
-import type { DatabaseState } from './observed.ts'
+import type { DatabaseState, ReplicationState } from './observed.ts'
 import type { ProcessState } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
 
@@ -22,6 +22,7 @@ export type Reading = {
   breakdown: Breakdown | null
   feeds: readonly ShownFeed[]
   databases: readonly DatabaseState[]
+  replication: ReplicationState | null
   freeBytes: number | null
   process: ProcessState
   lags: Histogram

@@ -6,15 +6,25 @@ import type { FeedState } from '../import/feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 
-/** A database of a data directory. */
+/** A database that a server uses. */
 export type DatabaseState = {
-  /** The name of its file, such as `access.db`. */
+  /** The name of its file, such as `access.db`; `postgresql` for one that machines share. */
   name: string
   works: boolean
   failures: number
-  /** Sizes of its files; 0 for one that is not there. */
-  bytes: number
-  walBytes: number
+  /** Sizes of its files; 0 for one that is not there. `null`: it is on another machine. */
+  bytes: number | null
+  walBytes: number | null
+}
+
+/** The copies of a node. */
+export type ReplicationState = {
+  /** The version of the copy of the list; `null`: there is none. */
+  listVersion: number | null
+  /** Seconds since the copies were last known to be the newest. */
+  lagSeconds: number
+  /** Whether this node runs the jobs that one node runs for all. */
+  runsJobs: boolean
 }
 
 export type Observed = {
@@ -26,5 +36,7 @@ export type Observed = {
   /** The list as it was up to 15 s before `nowMs`, or a minute if it is unchanged. @throws StoreError. */
   breakdown: (nowMs: number) => Awaitable<Breakdown>
   /** Their sources are masked. @throws when they cannot be read. */
-  feeds: () => readonly FeedState[]
+  feeds: () => Awaitable<readonly FeedState[]>
+  /** `null`: the data are this machine's own. */
+  replication: () => ReplicationState | null
 }

@@ -14,7 +14,7 @@ import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { FAMILIES } from './families.ts'
 import type { Family, Reading } from './family.ts'
-import { shownFeeds } from './feeds.ts'
+import { type ShownFeed, shownFeeds } from './feeds.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
@@ -44,6 +44,15 @@ function attempt<T, O>(read: () => T, otherwise: O): T | O {
     return read()
   } catch {
     return otherwise
+  }
+}
+
+/** The feeds; none when they cannot be read. */
+async function feedsOf({ feeds }: Observed): Promise<ShownFeed[]> {
+  try {
+    return shownFeeds(await feeds())
+  } catch {
+    return []
   }
 }
 
@@ -106,13 +115,17 @@ export function createMetricsText(parts: MetricsParts) {
 
   async function write(): Promise<string> {
     const nowMs = clock()
-    const breakdown = await breakdownOf(observed, nowMs, timing.later)
+    const [breakdown, feeds] = await Promise.all([
+      breakdownOf(observed, nowMs, timing.later),
+      feedsOf(observed),
+    ])
     reading = {
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
       extent: attempt(observed.extent, null),
-      feeds: shownFeeds(attempt(observed.feeds, [])),
+      feeds,
+      replication: observed.replication(),
       databases: observed.databases(),
       freeBytes: observed.freeBytes(),
       process: readProcess(),

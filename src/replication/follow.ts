@@ -8,6 +8,8 @@ import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from 
 
 /** How often a node asks, whether or not something was announced. */
 export const ASK_EVERY_MS = SECOND_MS
+/** How often while the database is away. */
+export const ASK_AGAIN_MS = SECOND_MS / 4
 /** So many changed rows are copied by the follower itself, which takes 0.3 s; more, elsewhere. */
 export const FEW_ROWS_MAX = 20_000
 
@@ -123,8 +125,9 @@ export function createFollower(parts: FollowParts) {
     isAsking = false
     onFollowed(followed)
     if (isStopped) return ended.resolve()
-    if (isAnnounced && followed.kind !== 'failed') return turn()
-    cancel = later(() => void turn(), ASK_EVERY_MS)
+    const isAway = followed.kind === 'failed'
+    if (isAnnounced && !isAway) return turn()
+    cancel = later(() => void turn(), isAway ? ASK_AGAIN_MS : ASK_EVERY_MS)
   }
 
   /** Asks now, or once more when it is asking. */

@@ -60,5 +60,6 @@ export function observeData(
     extent: list.extent,
     breakdown: createStatsCache(list.stats.count, list.version),
     feeds: () => feedsOf(dir),
+    replication: () => null,
   }
 }

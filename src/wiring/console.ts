@@ -88,7 +88,9 @@ export function createConsole(parts: ConsoleParts) {
       '/console/overview': { GET: async () => ok(await overview.read()) },
       ...keyRoutes(registry),
       ...planRoutes(registry),
-      '/console/feeds': { GET: () => ok({ feeds: observed.feeds().map(describeState) }) },
+      '/console/feeds': {
+        GET: async () => ok({ feeds: (await observed.feeds()).map(describeState) }),
+      },
       '/console/log': {
         GET: ({ request }) => ({ kind: 'lines', lines: tap.open(request.signal) }),
       },

@@ -14,6 +14,7 @@ import { listen } from '../http/listen.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import type { ReplicationState } from '../metrics/observed.ts'
 import { createCounters, type Traffic } from '../metrics/traffic.ts'
 import type { Lang } from '../proxies/proxy.ts'
 import { createStatsCache } from '../proxies/stats/cache.ts'
@@ -27,6 +28,8 @@ export type AppStores = {
   /** Streams answers that `proxies` finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
   stats: StatsSource
+  /** The copies of a node; `null`: the data are this machine's own. */
+  replication?: () => ReplicationState | null
 }
 
 export type AppSettings = Settings<
@@ -87,6 +90,7 @@ export function createApp(
     access,
     usage,
     cache,
+    readiness: () => readinessOf(stores.replication?.() ?? null),
     async probe() {
       for (const [, probe] of probes) await probe()
     },
@@ -131,6 +135,12 @@ export function createApp(
     logUnfinished: http.logUnfinished,
   }
 }
+
+/** What `/readyz` says of the copies of a node (contract I3). */
+const readinessOf = (copies: ReplicationState | null): string =>
+  copies === null
+    ? ''
+    : ` list_version=${copies.listVersion ?? 0} lag_seconds=${copies.lagSeconds.toFixed(1)}`
 
 /** What `/stats` says of the list, `null` for nothing. */
 function readerOfStats({ stats, proxies }: AppStores, settings: AppSettings) {

@@ -44,6 +44,7 @@ function scraped(more: Partial<Observed> = {}) {
     extent: () => ({ rows: 3, newestMs: T0 }),
     breakdown: () => BREAKDOWN,
     feeds: () => [],
+    replication: () => null,
     ...more,
   }
   const scrape = createMetricsText({

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, test } from 'bun:test'
 import { StoreError } from '../../src/lib/errors.ts'
 import {
+  ASK_AGAIN_MS,
   ASK_EVERY_MS,
   createFollower,
   FEW_ROWS_MAX,
@@ -196,12 +197,14 @@ describe('a node', () => {
     expect(doneNow()).toEqual(['ask', 'read list whole', 'copy much'])
   })
 
-  test('asks every second, not more often, while the database fails', async () => {
+  test('asks four times a second, not more often, while the database fails', async () => {
     failure = new StoreError('away')
     const { wake } = start()
     await passTurns()
     expect(doneNow()).toEqual(['ask'])
-    await pass(ASK_EVERY_MS)
+    await pass(ASK_AGAIN_MS - 1)
+    expect(doneNow()).toBeEmpty()
+    await pass(1)
     expect(doneNow()).toEqual(['ask'])
     failure = null
     wake()

@@ -38,14 +38,14 @@ test('a list in memory is no database', () => {
   expect(observed.extent()).toEqual({ rows: 0, newestMs: null })
 })
 
-test('feeds are those of the data directory, none where there are none', () => {
+test('feeds are those of the data directory, none where there are none', async () => {
   const dir = temporaryDirectory()
   const { feeds } = observeData(dir, WORKING, memoryList())
   expect(feeds()).toEqual([])
   const store = openFeeds(dir)
   store.keepOnly([{ id: '1', shown: 'https://example.com/list' }], T0)
   store.close()
-  expect(feeds().map(({ source }) => source)).toEqual(['https://example.com/list'])
+  expect((await feeds()).map(({ source }) => source)).toEqual(['https://example.com/list'])
   writeFileSync(
     join(dir, FEEDS_FILE),
     'not a database, and long enough to be read as one'.repeat(9),
@@ -57,7 +57,7 @@ test('a directory that cannot be reached has no sizes and no free bytes, and not
   const file = join(temporaryDirectory(), 'file')
   writeFileSync(file, '')
   const observed = observeData(join(file, 'data'), FAILING, { ...memoryList(), ...FAILING })
-  expect(observed.databases().map(({ bytes, walBytes }) => bytes + walBytes)).toEqual([0, 0])
+  expect(observed.databases().map(({ bytes, walBytes }) => (bytes ?? 0) + (walBytes ?? 0))).toEqual([0, 0])
   expect(observed.freeBytes()).toBeNull()
   expect(observed.feeds()).toEqual([])
 })

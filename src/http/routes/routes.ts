@@ -14,6 +14,8 @@ export type RouteParts = ApiRouteParts &
   ReferenceParts & {
     /** Throws or rejects when the list cannot be read or usage cannot be written. */
     probe: () => Awaitable<void>
+    /** What `/readyz` adds of the copies of a node; `''` on a machine that has its own data. */
+    readiness: () => string
     /** Brings the files of the page; `null` serves none. */
     pages: (() => Promise<readonly PageFile[]>) | null
     /** Reads the statistics of the list; `null` publishes none. */
@@ -23,6 +25,7 @@ export type RouteParts = ApiRouteParts &
 /** The routes of GET and HEAD by path. */
 export const createRoutes = ({
   probe,
+  readiness,
   pages,
   stats,
   access,
@@ -43,6 +46,6 @@ export const createRoutes = ({
     } catch (thrown) {
       return end(refused(thrown))
     }
-    return end(plainText('ready\n'))
+    return end(plainText(`ready${readiness()}\n`))
   },
 })

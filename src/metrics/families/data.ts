@@ -74,10 +74,11 @@ export const databaseFamilies: readonly Family[] = [
     labels: ['database', 'file'],
     help: 'Sizes of the files of a database: main, and its write-ahead log, wal.',
     read: ({ databases }) =>
-      databases.flatMap(({ name, bytes, walBytes }) => [
-        { labels: { database: name, file: 'main' }, value: bytes },
-        { labels: { database: name, file: 'wal' }, value: walBytes },
-      ]),
+      databases.flatMap(({ name, bytes, walBytes }) =>
+        Object.entries({ main: bytes, wal: walBytes }).flatMap(([file, size]) =>
+          one(size).map(({ value }) => ({ labels: { database: name, file }, value })),
+        ),
+      ),
   },
   {
     name: 'proxylist_data_free_bytes',
@@ -85,5 +86,30 @@ export const databaseFamilies: readonly Family[] = [
     labels: [],
     help: 'Free bytes on the disk of the data directory.',
     read: ({ freeBytes }) => one(freeBytes),
+  },
+]
+
+/** Of a node: a server on a database that machines share. */
+export const replicationFamilies: readonly Family[] = [
+  {
+    name: 'proxylist_replication_lag_seconds',
+    type: 'gauge',
+    labels: [],
+    help: 'Seconds since the copies of list, keys and plans were last known to be the newest.',
+    read: ({ replication }) => one(replication?.lagSeconds ?? null),
+  },
+  {
+    name: 'proxylist_replication_list_version',
+    type: 'gauge',
+    labels: [],
+    help: 'Version of the copy of the list; missing until the first one is made.',
+    read: ({ replication }) => one(replication?.listVersion ?? null),
+  },
+  {
+    name: 'proxylist_replication_runs_jobs',
+    type: 'gauge',
+    labels: [],
+    help: 'Whether this node runs retention and feeds, which one node runs for all.',
+    read: ({ replication }) => one(replication && Number(replication.runsJobs)),
   },
 ]

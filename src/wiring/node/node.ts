@@ -2,10 +2,12 @@
  * Owns a node: a server whose keys and list are copies of a database that machines share, and whose
  * usage is in that database. Requests are answered only while the copies are known to be fresh.
  */
+import { mkdirSync } from 'node:fs'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import type { FeedStore } from '../../import/feeds/store.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
-import { CommandError, messageOf, StoreError } from '../../lib/errors.ts'
+import { StoreError } from '../../lib/errors.ts'
+import type { Observed, ReplicationState } from '../../metrics/observed.ts'
 import { createUsageStore } from '../../postgres/access/usage.ts'
 import { pruneKeyVersions } from '../../postgres/changes.ts'
 import { openConnection } from '../../postgres/connection.ts'
@@ -19,8 +21,8 @@ import type { ProxyWriter } from '../../proxies/store.ts'
 import { createFreshness } from '../../replication/freshness.ts'
 import { requireCopies } from '../../sqlite/copy/copy-of.ts'
 import { openCopiedKeys } from '../../sqlite/copy/keys.ts'
+import { observeData } from '../../sqlite/observe.ts'
 import { openServerList } from '../../sqlite/server-list.ts'
-import type { Health } from '../../sqlite/supervise.ts'
 import { startFollower } from './follower.ts'
 import type { FollowReply } from './workers.ts'
 
@@ -33,23 +35,17 @@ export type NodeOptions = {
   say: (sentence: string) => void
 }
 
-/** What the metrics and `/readyz` say of a node. */
-export type Replication = {
-  listVersion: number | null
-  lagSeconds: number
-  /** Whether it runs the jobs that one node runs for all. */
-  runsJobs: boolean
-  /** The database, as far as the follower knows. */
-  database: Health
-}
-
 /** Work on all keys may take so long. */
 const PATIENT_MS = 600_000
+
+type Known = Extract<FollowReply, { kind: 'known' }>
+type Failed = { kind: 'failed'; message: string }
+type Report = ReturnType<typeof createReporter>
 
 /** Says when the database fails, and when that is over. */
 function createReporter(shown: string, say: (sentence: string) => void) {
   let said = ''
-  return (reply: Extract<FollowReply, { kind: 'known' | 'failed' }>): void => {
+  return (reply: Known | Failed): void => {
     if (reply.kind === 'failed') {
       if (said !== reply.message) say(`${reply.message}; answering 503 until that is over`)
       said = reply.message
@@ -59,6 +55,8 @@ function createReporter(shown: string, say: (sentence: string) => void) {
     }
   }
 }
+
+type Stores = ReturnType<typeof openStores>
 
 /** Connections to the database, and the stores on them. They are opened when they are first used. */
 function openStores({ url, timeoutMs, clock }: NodeOptions, elapsedMs: () => number) {
@@ -88,6 +86,62 @@ function openStores({ url, timeoutMs, clock }: NodeOptions, elapsedMs: () => num
 
 const KINDS = ['key', 'demo', 'temp'] as const
 
+/** Forgets what a node knows of usage that was reset elsewhere; `null`: of perhaps any. */
+function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: string | null): void {
+  const [kind, id = ''] = subject?.split(' ') ?? []
+  for (const each of KINDS) {
+    if (kind === undefined || kind === each) forget({ kind: each, id: id === '' ? null : id })
+  }
+}
+
+/**
+ * Opens the copies in the data directory and starts to follow the database. `problem` is why they may
+ * not be used; `tick` is to be called every second.
+ */
+function openCopies(
+  { dir, url, timeoutMs, provider, clock, say }: NodeOptions,
+  { connection, usage }: Stores,
+  report: Report,
+  elapsedMs: () => number,
+) {
+  const freshness = createFreshness(elapsedMs)
+  const keys = openCopiedKeys(dir, { say, onDamage: () => follower.doubtKeys() })
+  const list = openServerList(dir, provider, clock, say, { isCopy: true })
+
+  /** Verifies the copies; there is nothing to verify before they are made. */
+  function tick(): void {
+    if (freshness.hasKeys()) keys.tick()
+    if (freshness.listVersion() !== null) list.tick()
+  }
+  const follower = startFollower(
+    { dir, url, timeoutMs },
+    {
+      onReply(reply) {
+        const wasReady = freshness.problem() === null
+        freshness.take(reply)
+        report(reply)
+        if (!wasReady && freshness.problem() === null) tick()
+      },
+      onUsage: subject => forgetUsage(usage, subject),
+      onCopy: () => say(`copying the list of the database ${connection.shown}`),
+    },
+  )
+  return {
+    ...{ keys, list, freshness, tick },
+    listening: follower.listening,
+    /** @throws StoreError while the copies may not be used. */
+    requireFresh(): void {
+      const problem = freshness.problem()
+      if (problem !== null) throw new StoreError(problem)
+    },
+    async close(): Promise<void> {
+      await follower.close()
+      list.close()
+      keys.close()
+    },
+  }
+}
+
 export type Node = Awaited<ReturnType<typeof openNode>>
 
 /**
@@ -96,97 +150,76 @@ export type Node = Awaited<ReturnType<typeof openNode>>
  *   this program.
  */
 export async function openNode(options: NodeOptions) {
-  const { dir, url, timeoutMs, provider, clock, say } = options
-  requireCopies(dir)
+  requireCopies(options.dir)
+  mkdirSync(options.dir, { recursive: true, mode: 0o700 })
   const elapsedMs = stopwatch()
-  const freshness = createFreshness(elapsedMs)
   const stores = openStores(options, elapsedMs)
   const { connection, registry, usage, lock } = stores
-  const report = createReporter(connection.shown, say)
+  const report = createReporter(connection.shown, options.say)
   try {
     await migrate(connection)
   } catch (error) {
-    if (error instanceof CommandError) {
+    if (!(error instanceof StoreError)) {
       await stores.close()
       throw error
     }
-    report({ kind: 'failed', message: messageOf(error) })
+    report({ kind: 'failed', message: error.message })
   }
-
-  const copiedKeys = openCopiedKeys(dir, { say, onDamage: () => follower.doubtKeys() })
-  const copiedList = openServerList(dir, provider, clock, say, { isCopy: true })
-  /** Verifies the copies; there is nothing to verify before they are made. */
-  function tickCopies(): void {
-    if (freshness.hasKeys()) copiedKeys.tick()
-    if (freshness.listVersion() !== null) copiedList.tick()
-  }
-  const follower = startFollower(
-    { dir, url, timeoutMs },
-    {
-      onReply(reply) {
-        const hadAll = freshness.problem() === null
-        freshness.take(reply)
-        report(reply)
-        if (!hadAll && freshness.problem() === null) tickCopies()
-      },
-      onUsage(subject) {
-        const [kind, id] = subject?.split(' ') ?? []
-        for (const each of KINDS) {
-          if (kind === undefined || kind === each) usage.forget({ kind: each, id: id || null })
-        }
-      },
-      onCopy: () => say(`copying the list of the database ${connection.shown}`),
-    },
-  )
-
-  /** @throws StoreError while the copies may not be used. */
-  function requireFresh(): void {
-    const problem = freshness.problem()
-    if (problem !== null) throw new StoreError(problem)
-  }
+  const copies = openCopies(options, stores, report, elapsedMs)
+  const { freshness, requireFresh } = copies
   const keys: KeyReader & Registry['keys'] = {
     ...registry.keys,
     find(key) {
       requireFresh()
-      return copiedKeys.find(key)
+      return copies.keys.find(key)
     },
   }
-
   return {
-    registry: {
-      ...{ keys, plans: registry.plans, usage },
-      health: copiedKeys.health,
-      hasKeys: async (): Promise<boolean> => (await registry.keys.count(clock())).total > 0,
-    },
+    registry: { ...registry, keys, health: copies.keys.health },
     list: {
-      ...copiedList,
+      ...copies.list,
       version() {
         requireFresh()
-        return copiedList.version()
+        return copies.list.version()
       },
       removeStale: stores.list.removeStale,
     },
     feeds: stores.feeds,
     prune: stores.prune,
     isJobHolder: lock.isHeld,
-    replication: (): Replication => ({
+    replication: (): ReplicationState => ({
       listVersion: freshness.listVersion(),
       lagSeconds: freshness.lagSeconds(),
       runsJobs: lock.isHeld(),
-      database: freshness.health(),
     }),
-    listening: follower.listening,
+    /** The database, as far as the follower knows. */
+    health: freshness.health,
+    /** Says under which name the node listens. */
+    listening: copies.listening,
     /** To be called every second. */
     async tick(): Promise<void> {
-      tickCopies()
+      copies.tick()
       await Promise.allSettled([lock.tick(), usage.flush('some')])
     },
     async close(): Promise<void> {
-      await follower.close()
+      await copies.close()
       await Promise.allSettled([usage.flush('all')])
-      copiedList.close()
-      copiedKeys.close()
       await stores.close()
     },
+  }
+}
+
+/** What metrics and console show of a node. */
+export function observeNode(dir: string, node: Node): Observed {
+  const { registry, list, health, feeds, replication } = node
+  const observed = observeData(dir, registry, list)
+  return {
+    ...observed,
+    databases: () => [
+      ...observed.databases(),
+      { name: 'postgresql', ...health(), bytes: null, walBytes: null },
+    ],
+    feeds: feeds.list,
+    replication,
   }
 }

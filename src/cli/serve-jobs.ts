@@ -1,0 +1,124 @@
+/** Owns what `serve` runs in the background; of a node, what one node runs for all of its database. */
+import { openServerFeeds, withFeeds } from '../app.ts'
+import type { Settings } from '../config/settings.ts'
+import type { Feed } from '../import/feeds/feed.ts'
+import type { FeedStore } from '../import/feeds/store.ts'
+import { keepFeeds } from '../jobs/feeds.ts'
+import { watchFeedsFile } from '../jobs/feeds-file.ts'
+import { whileHeld } from '../jobs/held.ts'
+import { pruneUsage, retainProxies } from '../jobs/retention.ts'
+import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../jobs/runner.ts'
+import { keepSampleFresh } from '../jobs/sample-refresh.ts'
+import type { Clock } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
+import type { Log } from '../lib/log.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { linesOf, startFetch, storeTexts } from './feed-process.ts'
+import { feedsOf } from './feeds.ts'
+import { compressed } from './sample-file.ts' with { type: 'macro' }
+import { decompress } from './sample-file.ts'
+import type { Served, StoreSettings } from './serve-stores.ts'
+
+/** How often the supervisors of the databases verify them. */
+const TICK_EVERY_MS = SECOND_MS
+
+export type JobParts = Served & {
+  settings: StoreSettings & Settings<'retain' | 'feed' | 'feeds' | 'feedEvery' | 'geoip'>
+  feeds: readonly Feed[]
+  clock: Clock
+  log: Log
+}
+
+/** Reports failures of background work to the operator. */
+export const reportTo =
+  (log: Log): OnFailure =>
+  failure => {
+    const sentence = `background work failed: ${messageOf(failure)}`
+    log.sayRepeated(sentence, sentence)
+  }
+
+/** Starts what runs in the background. */
+export async function startJobs(parts: JobParts): Promise<Job[]> {
+  const { clock, log, node } = parts
+  const onFailure = reportTo(log)
+  if (node !== null) {
+    await node.tick()
+    return [
+      repeat(() => void node.tick(), TICK_EVERY_MS),
+      whileHeld(node.isJobHolder, () => startSharedJobs(parts), onFailure),
+    ]
+  }
+  const { registry, list } = parts
+  const tick = (): void => {
+    registry.tick()
+    list.tick()
+  }
+  tick()
+  // Reads the usage, which the first request would wait for.
+  await isTrue(async () => {
+    await registry.usage.peek([], clock())
+    return true
+  }, onFailure)
+  const jobs = [repeat(tick, TICK_EVERY_MS)]
+  if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(parts))]
+  const fresh = await keepSampleFresh(list.list, decompress(compressed()), clock)
+  return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
+}
+
+/** Starts what one server does for all that share its data. */
+async function startSharedJobs(parts: JobParts): Promise<Job[]> {
+  const { settings, clock, log, registry, list, node } = parts
+  const onFailure = reportTo(log)
+  const feeds = await startFeeds(parts)
+  if (!('removeStale' in list)) return feeds
+  const shared = [
+    pruneUsage(registry.usage, clock, onFailure),
+    retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
+    ...feeds,
+  ]
+  if (node === null) return shared
+  const prune = async (): Promise<boolean> => {
+    await node.prune()
+    return false
+  }
+  return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
+}
+
+/** The states of the feeds, of which only these are kept; `stop` closes them. */
+async function openFeeds(
+  { node, clock, settings: { data } }: JobParts,
+  feeds: readonly Feed[],
+): Promise<{ store: FeedStore } & Job> {
+  const keep = (store: FeedStore) => store.keepOnly(feeds, clock())
+  if (node !== null) {
+    await keep(node.feeds)
+    return { store: node.feeds, stop() {} }
+  }
+  await withFeeds(data, keep)
+  const store = openServerFeeds(data)
+  return { store, stop: store.close }
+}
+
+/** Starts fetching the feeds, each attempt in a process of its own, and watching their file. */
+async function startFeeds(parts: JobParts): Promise<Job[]> {
+  const { settings, feeds, clock, log } = parts
+  const { geoip, providerService, feeds: file } = settings
+  if (feeds.length === 0 && file === undefined) return []
+  const { store, stop } = await openFeeds(parts, feeds)
+  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
+  const job = keepFeeds({
+    ...{ feeds, store, clock, say: log.say },
+    run: (feed, isFirst) => startFetch(feed, { ...texts, due: isFirst ? '' : '1' }),
+  })
+  const jobs = [job, { stop }]
+  if (file === undefined) return jobs
+  const tick = watchFeedsFile({
+    ...{ file, say: log.say, onFailure: reportTo(log) },
+    read: () => feedsOf(settings),
+    async change(found) {
+      await store.keepOnly(found, clock())
+      return job.change(found)
+    },
+  })
+  return [repeat(tick, TICK_EVERY_MS), ...jobs]
+}
