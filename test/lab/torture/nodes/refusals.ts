@@ -30,28 +30,32 @@ type Segment = {
   place: number
 }
 
-/** The segments from sending a request to its answer, before, with and after each admission. */
+/** The segments from sending a request to its answer, and the batches with others' admissions. */
 function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): Segment[] {
   const written = rules.map(({ subject }) => of(subject))
-  const cuts = new Map<number, number | null>([[sentMs, null]])
-  for (const { realMs, at } of written) {
+  const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
+  const instants = new Set([sentMs])
+  const batches: Segment[] = []
+  for (const [i, { realMs, at }] of written.entries()) {
     const end = countBelow(realMs, receivedMs + 1)
     for (let n = countBelow(realMs, sentMs); n < end; n += 1) {
-      cuts.set(realMs[n] ?? sentMs, at[n] ?? null)
+      const fromMs = realMs[n] ?? sentMs
+      instants.add(fromMs)
+      const counts = countsBefore(fromMs + 1).with(i, n + 1)
+      batches.push({ fromMs, toMs: fromMs, batchMs: at[n] ?? 0, counts, place: placeAt(fromMs) })
     }
   }
-  const instants = [...cuts].sort(([a], [b]) => a - b)
-  return instants.flatMap(([fromMs, batchMs], i): Segment[] => {
-    const toMs = instants[i + 1]?.[0] ?? receivedMs
-    const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
+  const ordered = [...instants].sort((a, b) => a - b)
+  const segments = ordered.flatMap((fromMs, i): Segment[] => {
+    const toMs = ordered[i + 1] ?? receivedMs
     const before = { counts: countsBefore(fromMs), place: placeAt(fromMs - 1) }
     const after = { counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
     return [
       { fromMs, toMs: fromMs, batchMs: null, ...before },
-      ...(batchMs === null ? [] : [{ fromMs, toMs: fromMs, batchMs, ...after }]),
       { fromMs, toMs, batchMs: null, ...after },
     ]
   })
+  return [...segments, ...batches]
 }
 
 const isBetween = (value: number, one: number, other: number): boolean =>
@@ -87,11 +91,14 @@ function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: 
   if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, firstWait)) return false
   const daily = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== daily) return false
-  return begin.limits.every(({ name, remaining }, i) => {
+  return late.limits.every(({ name, remaining, resetSeconds }, i) => {
     const item = shown.get(name)
-    const most = early.limits[i]?.resetSeconds ?? 0
-    const least = late.limits[i]?.resetSeconds ?? 0
-    return item?.remaining === remaining && isBetween(item.resetSeconds, least, most)
+    const first = early.limits[i]
+    if (item === undefined || first === undefined) return false
+    return (
+      isBetween(item.remaining, first.remaining, remaining) &&
+      isBetween(item.resetSeconds, first.resetSeconds, resetSeconds)
+    )
   })
 }
 
