@@ -84,7 +84,11 @@ type Decisions = ReturnType<typeof decideIn>
 /** Whether the fields of a refusal are those of the model, at some instant of the segment. */
 function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: Decisions) {
   const { begin, early, late } = pair
-  if (begin.kind !== 'refused' || CODES[of.caller][begin.by] !== code) return false
+  // A window may end within the segment while the day stays full.
+  const isNamed = [begin, late].some(
+    each => each.kind === 'refused' && CODES[of.caller][each.by] === code,
+  )
+  if (begin.kind !== 'refused' || !isNamed) return false
   const firstWait = early.kind === 'refused' ? early.retryAfterSeconds : begin.retryAfterSeconds
   const lastWait = late.kind === 'refused' ? late.retryAfterSeconds : 1
   const wait = fields.retry_after ?? -1
