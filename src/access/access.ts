@@ -80,10 +80,12 @@ function createGiveBack(usage: Usage, later: Later) {
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
   const { giveBack, before } = createGiveBack(usage, later)
-  const admitInBatch = createTurnBatch((batch: readonly Admission[]) =>
-    before(() => usage.admit(batch)),
+  const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
+    before(() => usage.admit(batch, waited)),
   )
-  const consumeInBatch = createTurnBatch((batch: readonly Consumption[]) => usage.consume(batch))
+  const consumeInBatch = createTurnBatch((batch: readonly Consumption[], waited) =>
+    usage.consume(batch, waited),
+  )
 
   /** The record of a key; `null` when it is unknown, revoked, expired, or its plan is off. */
   function find(key: string, nowMs: number): KeyRecord | null {

@@ -2,7 +2,7 @@
  * Owns the ports of this folder: what access requires of a store of keys, plans and usage. Methods
  * may return a value or a promise of it. Failures of a store are `StoreError`s.
  */
-import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Awaitable, Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
@@ -23,17 +23,21 @@ export interface KeyReader {
  */
 export type Used = { usages: readonly Usage[]; nowMs: number }
 
-/** Every method with a batch returns one result per item, in order, or none. */
+/**
+ * Every method with a batch returns one result per item, in order, or none. `waited`: how long the
+ * first of a batch has waited for its turn so far; a store that can hang does not let it wait longer
+ * than a request may, all in all.
+ */
 export interface UsageStore {
   /** Decides admissions and records those admitted; durable once it returns or resolves. */
-  admit(batch: readonly Admission[]): Awaitable<readonly Decision[]>
+  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Decision[]>
   /**
    * Gives admitted requests back: what their subjects have used is as if they had not been sent,
    * also when others were admitted since then. Once for each; durable once it returns or resolves.
    */
   giveBack(batch: readonly Admitted[]): Awaitable<void>
   /** Adds networks to the sets of the day, or refuses and adds nothing; durable likewise. */
-  consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]>
+  consume(batch: readonly Consumption[], waited?: Waited): Awaitable<readonly NetworkDecision[]>
   /** What subjects have used, and the time by which that is judged; counts nothing. */
   peek(batch: readonly Subject[], nowMs: number): Awaitable<Used>
   /** How many networks a subject has on a UTC day; counts nothing. */

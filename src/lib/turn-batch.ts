@@ -2,6 +2,7 @@
  * Owns what is shared within one turn of the event loop: batches of work, and values read once.
  * Knows nothing of what the work is.
  */
+import { stopwatch } from './clock.ts'
 
 /** A value, or a promise of it. */
 export type Awaitable<T> = T | Promise<T>
@@ -30,28 +31,34 @@ type Waiting<Result> = {
   reject: (error: unknown) => void
 }
 
+/** How long an item has waited, in milliseconds so far. */
+export type Waited = () => number
+
 /**
  * Returns a function that queues an item. All items queued in one turn of the event loop are passed
  * to `work` in one call, in order of arrival; `work` returns one result per item, or a promise of
- * them. At most one batch is in flight: what arrives meanwhile forms the next.
+ * them. At most one batch is in flight: what arrives meanwhile forms the next, and `work` is called with
+ * how long the first of it has waited.
  * When `work` fails, every item of the batch fails with that error.
  */
 export function createTurnBatch<Item, Result>(
-  work: (items: readonly Item[]) => Awaitable<readonly Result[]>,
+  work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Result[]>,
 ): Enqueue<Item, Result> {
   let items: Item[] = []
   let waiting: Waiting<Result>[] = []
+  let waited: Waited | undefined
   let isInFlight = false
 
   function run(): void {
-    const [batch, waiters] = [items, waiting]
+    const [batch, waiters, waitedFor] = [items, waiting, waited]
     items = []
     waiting = []
+    waited = undefined
     const fail = (error: unknown): void => {
       for (const waiter of waiters) settleFailed(waiter, error)
     }
     try {
-      const results = work(batch)
+      const results = work(batch, waitedFor)
       if (results instanceof Promise) wait(results, waiters, fail)
       else deliver(results, waiters)
     } catch (error) {
@@ -75,7 +82,10 @@ export function createTurnBatch<Item, Result>(
 
   return (item, then = same, failed = rethrow) =>
     new Promise((resolve, reject) => {
-      if (items.length === 0 && !isInFlight) setImmediate(run)
+      if (items.length === 0) {
+        if (isInFlight) waited = stopwatch()
+        else setImmediate(run)
+      }
       items.push(item)
       waiting.push({ then, failed, resolve: resolve as Waiting<Result>['resolve'], reject })
     })

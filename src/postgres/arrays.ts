@@ -4,7 +4,8 @@
 export const arrayLiteral = (items: readonly (string | number | boolean | null)[]): string =>
   `{${items.map(item => (typeof item === 'string' ? quoted(item) : String(item ?? 'null'))).join()}}`
 
-const quoted = (text: string): string => `"${text.replace(/["\\]/g, '\\$&')}"`
+const quoted = (text: string): string =>
+  text.includes('"') || text.includes('\\') ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`
 
 /** The literal of an array of bytes. */
 export const bytesLiteral = (items: readonly Uint8Array[]): string =>

@@ -161,7 +161,10 @@ export function openConnection(options: ConnectionOptions) {
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
     const asked = client.current()
-    const leftMs = timeoutMs === null ? null : Math.max(0, timeoutMs - waitedMs)
+    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
+    if (leftMs !== null && leftMs <= 0) {
+      throw new StoreError(`the database ${shown} took too long for what came before`)
+    }
     const { passed, stop } = deadline(leftMs, () => {
       client.leave(asked, 'it does not answer')
       return new UnknownOutcome(`the database ${shown} does not answer`)

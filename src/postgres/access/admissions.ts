@@ -5,78 +5,52 @@
  */
 import {
   type Admission,
-  type Admitted,
   admit,
   type Decision,
-  giveBack,
   type LimitRule,
-  type Subject,
   type Usage,
-  type UsageTable,
 } from '../../access/rate-limit.ts'
+import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import { UnknownOutcome } from '../errors.ts'
 import type { DatabaseClock } from './clock.ts'
-import { hasSameLimits, type KnownUsage, nameOf } from './known.ts'
+import { type KnownUsage, nameOf } from './known.ts'
+import { createSlots, type Slot, type Slots } from './slots.ts'
 
-/** How often a batch is sent again, because a subject was removed between adding and locking it. */
+/** How often requests are sent again, because a subject was removed between adding and locking it. */
 const TRIES_MAX = 4
 
-/** A subject of a batch, the rule for all of its requests, and what it has used. */
-type Slot = { rule: LimitRule; position: number; usage: Usage }
+/** A limit that is never reached. */
+const UNLIMITED = 2 ** 31 - 1
 
-const bySubject = ({ rule: { subject: a } }: Slot, { rule: { subject: b } }: Slot): number => {
-  if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1
-  return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
-}
+const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[],
+  $5::int[], $6::bigint[], $7::int[]) as numbers`
+const ADMIT_TOGETHER = `select proxylist.admit_together($1::text[], $2::text[], $3::int[],
+  $4::bigint[], $5::int[], $6::int[], $7::int[]) as numbers`
 
-const emptyUsage = (): Usage => ({ admissions: [], day: 0, requests: 0, latestMs: 0 })
+const parametersOf = (slots: readonly Slot[]): string[] => [
+  arrayLiteral(slots.map(({ rule }) => rule.subject.kind)),
+  arrayLiteral(slots.map(({ rule }) => rule.subject.id)),
+  arrayLiteral(slots.map(({ requests }) => requests)),
+  arrayLiteral(slots.map(({ rule, requests }) => (rule.window === null ? 1 : requests))),
+  arrayLiteral(slots.map(({ rule }) => rule.window?.limit ?? UNLIMITED)),
+  arrayLiteral(slots.map(({ rule }) => rule.window?.ms ?? 0)),
+  arrayLiteral(slots.map(({ rule }) => rule.daily ?? UNLIMITED)),
+]
 
-/** Subjects by kind and id. */
-function createSlots() {
-  const byKind = { key: new Map<string, Slot>(), demo: new Map<string, Slot>() }
-  const slots = { ...byKind, temp: new Map<string, Slot>() }
-  return {
-    find: ({ kind, id }: Subject): Slot | undefined => slots[kind].get(id),
-    add({ kind, id }: Subject, slot: Slot): void {
-      slots[kind].set(id, slot)
-    },
-    sorted: (): Slot[] =>
-      Object.values(slots)
-        .flatMap(known => [...known.values()])
-        .sort(bySubject),
+function togetherParametersOf(
+  batch: readonly Admission[],
+  slots: Slots,
+  sorted: readonly Slot[],
+): string[] {
+  const positions = new Map(sorted.map((slot, i) => [slot, i + 1]))
+  const positionOf = ({ subject }: LimitRule): number => {
+    const slot = slots.find(subject)
+    return slot === undefined ? 0 : (positions.get(slot) ?? 0)
   }
-}
-type Slots = ReturnType<typeof createSlots>
-
-/** The subjects of the first requests of a batch: up to one that has another rule for a subject. */
-function slotsOf(batch: readonly Admission[]): { slots: Slots; count: number } {
-  const slots = createSlots()
-  for (const [count, { rules }] of batch.entries()) {
-    const isOther = (rule: LimitRule): boolean => {
-      const known = slots.find(rule.subject)
-      return known !== undefined && !hasSameLimits(known.rule, rule)
-    }
-    if (count > 0 && rules.some(isOther)) return { slots, count }
-    for (const rule of rules) {
-      if (slots.find(rule.subject) === undefined) {
-        slots.add(rule.subject, { rule, position: 0, usage: emptyUsage() })
-      }
-    }
-  }
-  return { slots, count: batch.length }
-}
-
-/** The parameters of `proxylist.admit`; gives each subject its position. */
-function parametersOf(batch: readonly Admission[], slots: Slots, sorted: readonly Slot[]) {
-  for (const [i, slot] of sorted.entries()) slot.position = i + 1
-  const positions = batch.flatMap(({ rules }) =>
-    rules.map(({ subject }) => slots.find(subject)?.position ?? 0),
-  )
   let end = 0
   const ends = batch.map(({ rules }) => {
     end += rules.length
@@ -88,116 +62,156 @@ function parametersOf(batch: readonly Admission[], slots: Slots, sorted: readonl
     arrayLiteral(sorted.map(({ rule }) => rule.window?.limit ?? null)),
     arrayLiteral(sorted.map(({ rule }) => rule.window?.ms ?? null)),
     arrayLiteral(sorted.map(({ rule }) => rule.daily)),
-    arrayLiteral(positions),
+    arrayLiteral(batch.flatMap(({ rules }) => rules.map(positionOf))),
     arrayLiteral(ends),
   ]
 }
 
 /**
- * Fills in what subjects have used, from the numbers of `proxylist.admit`; returns its clock. Of the
- * admissions that count only the oldest is known: the rule needs no other.
+ * What a subject has used. Of the admissions that count only the oldest is known: the rule needs no
+ * other.
  */
-function readUsage(numbers: readonly number[], sorted: readonly Slot[]): number {
+function usageOf(
+  nowMs: number,
+  latestMs: number,
+  counted: number,
+  oldestMs: number,
+  requests: number,
+): Usage {
+  const atMs = Math.max(nowMs, latestMs)
+  const admissions = new Array<number>(counted).fill(atMs)
+  if (counted > 0) admissions[0] = oldestMs
+  return { admissions, day: utcDay(atMs), requests, latestMs }
+}
+
+/** Fills in what subjects had used before, from the numbers of `proxylist.admit`; returns its clock. */
+function readAdmitted(numbers: readonly number[], sorted: readonly Slot[]): number {
   const [nowMs = 0] = numbers
-  for (const [i, slot] of sorted.entries()) {
-    const [latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(1 + 4 * i)
-    const atMs = Math.max(nowMs, latestMs)
-    const admissions = new Array<number>(counted).fill(atMs)
-    if (counted > 0) admissions[0] = oldestMs
-    slot.usage = { admissions, day: utcDay(atMs), requests, latestMs }
+  for (let i = 1; i < numbers.length; i += 5) {
+    const place = numbers[i] ?? 0
+    const slot = sorted[Math.abs(place) - 1]
+    if (slot === undefined) continue
+    slot.isDecided = place > 0
+    const more = slot.isDecided ? slot.requests : 0
+    const counted = slot.rule.window === null ? 0 : (numbers[i + 2] ?? 0) - more
+    const [latestMs = 0, , oldestMs = 0, requests = 0] = numbers.slice(i + 1, i + 5)
+    slot.usage = usageOf(nowMs, latestMs, counted, oldestMs, requests - more)
   }
   return nowMs
 }
 
-/** The usage of subjects in memory, on which a batch is decided. */
-const tableOf = (slots: Slots): UsageTable => ({
-  read: subject => slots.find(subject)?.usage ?? null,
-  record(subject, atMs, requests, kept) {
-    const usage = slots.find(subject)?.usage
-    if (usage === undefined) return
-    usage.admissions.push(atMs)
-    while (usage.admissions.length > kept) usage.admissions.shift()
-    usage.day = utcDay(atMs)
-    usage.requests = requests
-    usage.latestMs = atMs
-  },
-})
+/** The same from those of `proxylist.admit_together`. */
+function readTogether(numbers: readonly number[], sorted: readonly Slot[]): number {
+  const [nowMs = 0] = numbers
+  for (const [i, slot] of sorted.entries()) {
+    const first = 1 + 4 * i
+    const [latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(first, first + 4)
+    slot.isDecided = true
+    slot.usage = usageOf(nowMs, latestMs, counted, oldestMs, requests)
+  }
+  return nowMs
+}
 
 /** Withdraws refusals of subjects that the database is asked for: requests with other rules may pass. */
-function askAll(
-  batch: readonly Admission[],
-  asked: readonly Admission[],
-  refusals: (Decision | null)[],
-): void {
+function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): void {
+  const asked = batch.filter((_, i) => refusals[i] === null)
+  if (asked.length === batch.length) return
   const names = new Set(asked.flatMap(({ rules }) => rules.map(({ subject }) => nameOf(subject))))
   for (const [i, { rules }] of batch.entries()) {
     if (rules.some(({ subject }) => names.has(nameOf(subject)))) refusals[i] = null
   }
 }
 
+/** `decisions`, with those of `more` where there is none. */
+function fillIn(decisions: readonly (Decision | null)[], more: readonly Decision[]): Decision[] {
+  let next = 0
+  return decisions.flatMap(decision => decision ?? more[next++] ?? [])
+}
+
 /** Admissions over a connection. */
 export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
-  /** Calls the function, after it added rows of subjects when it has not found all. */
-  async function call(parameters: readonly string[]): Promise<number[]> {
+  /** Calls a function of the database, whose numbers `read` takes; `null` when it gave none. */
+  async function call(
+    text: string,
+    parameters: readonly string[],
+    waited: Waited,
+    read: (numbers: readonly number[]) => number,
+  ): Promise<{ nowMs: number; generation: number } | null> {
+    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
+    const [row] = await query<{ numbers: string | null }>(text, parameters, waited())
+    if (row?.numbers == null) return null
+    const nowMs = read(JSON.parse(`[${row.numbers}]`))
+    clock.set(nowMs, sentMs)
+    return { nowMs, generation }
+  }
+
+  function learn(sorted: readonly Slot[], nowMs: number, generation: number): void {
+    for (const { rule, usage } of sorted) {
+      if (usage !== null) known.learn(rule, usage, nowMs, generation)
+    }
+  }
+
+  /** Decides requests with one rule each; `null` for those that are to be decided together. */
+  async function ask(
+    batch: readonly Admission[],
+    slots: Slots,
+    waited: Waited,
+  ): Promise<(Decision | null)[]> {
+    const sorted = slots.sorted()
+    const called = await call(ADMIT, parametersOf(sorted), waited, numbers =>
+      readAdmitted(numbers, sorted),
+    )
+    if (called === null) throw new StoreError('the database decided nothing')
+    const { nowMs, generation } = called
+    const decisions = batch.map(({ rules }) => {
+      const decision = admit(slots.table, { rules, nowMs })
+      return decision.kind === 'refused' || slots.isDecided(rules) ? decision : null
+    })
+    learn(sorted, nowMs, generation)
+    return decisions
+  }
+
+  /** Decides any requests, up to the first that has another rule for a subject; then the rest. */
+  async function askTogether(batch: readonly Admission[], waited: Waited): Promise<Decision[]> {
+    const { slots, count } = createSlots(batch)
+    const some = batch.slice(0, count)
+    const sorted = slots.sorted()
+    const parameters = togetherParametersOf(some, slots, sorted)
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const [row] = await query<{ numbers: string | null }>(
-        `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::bigint[], $5::int[],
-           $6::int[], $7::int[]) as numbers`,
-        parameters,
+      const called = await call(ADMIT_TOGETHER, parameters, waited, all =>
+        readTogether(all, sorted),
       )
-      if (row?.numbers != null) return row.numbers.split(',').map(Number)
-      await query('select proxylist.add_subjects($1::text[], $2::text[])', parameters.slice(0, 2))
+      if (called === null) continue
+      const { nowMs, generation } = called
+      const decisions = some.map(({ rules }) => admit(slots.table, { rules, nowMs }))
+      learn(sorted, nowMs, generation)
+      return count === batch.length
+        ? decisions
+        : [...decisions, ...(await askTogether(batch.slice(count), waited))]
     }
     throw new StoreError('subjects of the rate limit were removed while they were admitted')
   }
 
-  /** Decides requests that the database has to be asked for. */
-  async function ask(batch: readonly Admission[]): Promise<Decision[]> {
-    const { slots, count } = slotsOf(batch)
-    const some = batch.slice(0, count)
-    const sorted = slots.sorted()
-    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const nowMs = readUsage(await call(parametersOf(some, slots, sorted)), sorted)
-    clock.set(nowMs, sentMs)
-    const table = tableOf(slots)
-    const decisions = some.map(({ rules }) => admit(table, { rules, nowMs }))
-    for (const { rule, usage } of sorted) known.learn(rule, usage, nowMs, generation)
-    return count === batch.length ? decisions : [...decisions, ...(await ask(batch.slice(count)))]
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<readonly Decision[]> {
+    const { slots, count } = createSlots(batch)
+    if (count < batch.length || batch.some(({ rules }) => rules.length !== 1)) {
+      return askTogether(batch, waited)
+    }
+    const decisions = await ask(batch, slots, waited)
+    const rest = batch.filter((_, i) => decisions[i] === null)
+    return rest.length === 0
+      ? fillIn(decisions, [])
+      : fillIn(decisions, await askTogether(rest, waited))
   }
 
-  return {
-    admit(batch: readonly Admission[]): Awaitable<readonly Decision[]> {
-      const refusals = batch.map(({ rules }) => known.refuse(rules))
-      const asked = batch.filter((_, i) => refusals[i] === null)
-      if (asked.length === 0) return refusals.filter(refusal => refusal !== null)
-      if (asked.length < batch.length) askAll(batch, asked, refusals)
-      return ask(batch.filter((_, i) => refusals[i] === null)).then(decisions => {
-        let next = 0
-        return refusals.flatMap(refusal => refusal ?? decisions[next++] ?? [])
-      })
-    },
-
-    /** Gives back once: when nobody knows whether that was done, it is not done again. */
-    async giveBack(batch: readonly Admitted[]): Promise<void> {
-      const gifts: { subject: Subject; atMs: number }[] = []
-      for (const admitted of batch) {
-        giveBack((subject, atMs) => gifts.push({ subject, atMs }), admitted)
-      }
-      gifts.sort(({ subject: a }, { subject: b }) => {
-        if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1
-        return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
-      })
-      try {
-        await query('select proxylist.give_back($1::text[], $2::text[], $3::bigint[])', [
-          arrayLiteral(gifts.map(({ subject }) => subject.kind)),
-          arrayLiteral(gifts.map(({ subject }) => subject.id)),
-          arrayLiteral(gifts.map(({ atMs }) => atMs)),
-        ])
-      } catch (failure) {
-        if (!(failure instanceof UnknownOutcome)) throw failure
-      } finally {
-        for (const { subject } of gifts) known.forget(subject)
-      }
-    },
+  return function admitBatch(
+    batch: readonly Admission[],
+    waited: Waited = stopwatch(),
+  ): Awaitable<readonly Decision[]> {
+    const refusals = batch.map(({ rules }) => known.refuse(rules))
+    withdraw(refusals, batch)
+    const asked = batch.filter((_, i) => refusals[i] === null)
+    if (asked.length === 0) return fillIn(refusals, [])
+    return decide(asked, waited).then(decisions => fillIn(refusals, decisions))
   }
 }

@@ -46,6 +46,15 @@ export function createKnownSets() {
       : null
   }
 
+  function learn(ask: Ask, isConsumed: boolean): void {
+    const { quota, used, added } = ask
+    const networks = known.get(setName(ask))?.networks ?? new Set<string>()
+    if (isConsumed) for (const network of ask.networks) networks.add(network)
+    const size = used + (isConsumed ? added : 0)
+    if (networks.size > NETWORKS_MAX) known.delete(setName(ask))
+    else known.set(setName(ask), { networks, size, quota })
+  }
+
   return {
     generation: (): number => generation,
 
@@ -63,18 +72,9 @@ export function createKnownSets() {
       return found
     },
 
-    /** Remembers what the database said of the sets of an answer. */
+    /** Remembers what the database said of the sets of an answer; `asOf`: when it was asked. */
     learn(asks: readonly Ask[], isConsumed: boolean, asOf: number): void {
-      if (asOf !== generation) return
-      for (const ask of asks) {
-        const name = setName(ask)
-        const its = known.get(name) ?? { networks: new Set<string>(), size: 0, quota: 0 }
-        const { quota, used, added } = ask
-        if (isConsumed) for (const network of ask.networks) its.networks.add(network)
-        const size = used + (isConsumed ? added : 0)
-        if (its.networks.size > NETWORKS_MAX) known.delete(name)
-        else known.set(name, { networks: its.networks, size, quota })
-      }
+      if (asOf === generation) for (const ask of asks) learn(ask, isConsumed)
     },
 
     forget({ kind, id }: Subjects): void {

@@ -10,19 +10,22 @@ import {
   type NetworkSet,
 } from '../../access/network-quota.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
-import { type Ask, createKnownSets, setName } from './known-sets.ts'
+import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
 
 const SETS: readonly NetworkSet[] = ['served', 'callers']
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4
 
+const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
+  $6::int[], $7::text[], $8::int[]) as numbers`
 const COUNT = `
   select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
       as served,
@@ -109,42 +112,28 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
 const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>
   Math.max(atMs, nowMs) + (rule.window?.ms ?? 0) > (utcDay(atMs) + 1) * DAY_MS
 
-/** The networks over a connection; `usageOf` reads the usage of a subject. */
-export function createNetworks(
+/** Returns a function that decides answers by the database, and remembers what it says. */
+function createAsking(
   query: Query,
   usageOf: (subject: Subject) => Promise<Usage>,
   clock: DatabaseClock,
+  known: KnownSets,
 ) {
-  const known = createKnownSets()
-
-  async function call(parameters: readonly string[]): Promise<number[]> {
+  async function call(parameters: readonly string[], waited: Waited): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const [row] = await query<{ numbers: string | null }>(
-        `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
-           $6::int[], $7::text[], $8::int[]) as numbers`,
-        parameters,
-      )
-      if (row?.numbers != null) return row.numbers.split(',').map(Number)
+      const [row] = await query<{ numbers: string | null }>(CONSUME, parameters, waited())
+      if (row?.numbers != null) return JSON.parse(`[${row.numbers}]`)
     }
     throw new StoreError('sets of networks were removed while they were added to')
   }
 
-  /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
-  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
-    const found = known.look(asks)
-    if (found === null) return null
-    const isOver = found.some(({ quota, used, added }) => used + added > quota)
-    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
-    return decide(consumption, found, UNUSED, clock.earliest())
-  }
-
-  /** Decides answers by the database. */
-  async function ask(
+  return async function ask(
     batch: readonly Consumption[],
     items: readonly (readonly Ask[])[],
+    waited: Waited,
   ): Promise<NetworkDecision[]> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const [nowMs = 0, ...numbers] = await call(parametersOf(items))
+    const [nowMs = 0, ...numbers] = await call(parametersOf(items), waited)
     clock.set(nowMs, sentMs)
     for (const [i, each] of items.flat().entries()) {
       each.used = numbers[2 * i] ?? 0
@@ -161,12 +150,34 @@ export function createNetworks(
     }
     return decisions
   }
+}
+
+/** The networks over a connection; `usageOf` reads the usage of a subject. */
+export function createNetworks(
+  query: Query,
+  usageOf: (subject: Subject) => Promise<Usage>,
+  clock: DatabaseClock,
+) {
+  const known = createKnownSets()
+  const ask = createAsking(query, usageOf, clock, known)
+
+  /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
+  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
+    const found = known.look(asks)
+    if (found === null) return null
+    const isOver = found.some(({ quota, used, added }) => used + added > quota)
+    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
+    return decide(consumption, found, UNUSED, clock.earliest())
+  }
 
   return {
     known,
 
     /** A set that the database is asked for is not decided by what was known before. */
-    consume(batch: readonly Consumption[]): Awaitable<readonly NetworkDecision[]> {
+    consume(
+      batch: readonly Consumption[],
+      waited: Waited = stopwatch(),
+    ): Awaitable<readonly NetworkDecision[]> {
       const items = batch.map(asksOf)
       const askedSets = new Set<string>()
       const here = batch.map((consumption, i) => {
@@ -179,7 +190,7 @@ export function createNetworks(
       })
       const isAsked = (_: unknown, i: number): boolean => here[i] === null
       if (askedSets.size === 0) return here.filter(decision => decision !== null)
-      return ask(batch.filter(isAsked), items.filter(isAsked)).then(decisions => {
+      return ask(batch.filter(isAsked), items.filter(isAsked), waited).then(decisions => {
         let next = 0
         return here.flatMap(decision => decision ?? decisions[next++] ?? [])
       })

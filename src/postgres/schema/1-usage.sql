@@ -88,21 +88,74 @@ create function proxylist.move_hours(_kinds text[], _ids text[]) returns void la
   having count(*) > 0
 $$;
 
--- Adds rows of subjects that have none.
-create function proxylist.add_subjects(_kinds text[], _ids text[]) returns void language sql as $$
-  insert into proxylist.usage (kind, id, at, latest, day, requests)
-  select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
-  order by s.kind collate "C", s.id collate "C"
-  on conflict do nothing
+-- Admits requests that have one rule each, of subjects in the order of the primary key with so many
+-- requests; all of a subject or, where it has no room for all, none. What is unlimited has a limit that
+-- cannot be reached; `_kept` is how many of the admissions its window keeps. One statement locks, decides
+-- and records; the next only reads what it has left. So who has to lock a row twice, or a row that is not
+-- there, does that in another transaction (`admit_together`): all lock rows in the same order.
+-- Returns numbers: the clock, then of each subject that has a row: its place, negative when nothing was
+-- admitted; then its usage, with what was admitted: the last admission, how many count in the window and
+-- the oldest of them, and the requests of the day.
+create function proxylist.admit(
+  _kinds text[], _ids text[], _requests integer[], _kept integer[],
+  _limits integer[], _windows bigint[], _dailies integer[]
+) returns text language plpgsql as $$
+declare
+  _now constant bigint := proxylist.now_ms();
+  _today constant integer := _now / 86400000;
+  _hour constant integer := _now / 3600000;
+  _places bigint[];
+  _admitted text;
+  _rest text;
+begin
+  with admitted as (
+    update proxylist.usage u set
+      at = u.at[width_bucket(greatest(_now, u.latest) - s.window_ms, u.at) + 1:]
+        || array_fill(greatest(_now, u.latest), array[s.kept]),
+      latest = greatest(_now, u.latest), -- a clock that steps back admits no more
+      requests = u.requests + s.requests,
+      hour = _hour,
+      hour_requests = s.requests + case when u.hour = _hour then u.hour_requests else 0 end,
+      hours = case when u.hour = _hour then u.hours
+        else proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests)) end
+    from unnest(_kinds, _ids, _requests, _kept, _limits, _windows, _dailies) with ordinality
+      s (kind, id, requests, kept, window_limit, window_ms, daily, place)
+    where u.kind = s.kind collate "C" and u.id = s.id collate "C"
+      and u.day = _today and u.hour / 24 = _today and greatest(_now, u.latest) / 3600000 = _hour
+      and u.requests + s.requests <= s.daily
+      and cardinality(u.at) - width_bucket(greatest(_now, u.latest) - s.window_ms, u.at)
+        + s.requests <= s.window_limit
+    returning s.place, u.latest, cardinality(u.at) as counted, u.at[1] as oldest, u.requests
+  )
+  select string_agg(concat_ws(',', place, latest, counted, oldest, requests), ','),
+    array_agg(place)
+  into _admitted, _places from admitted;
+  if cardinality(_places) is distinct from cardinality(_ids) then
+    select string_agg(concat_ws(',', -place, latest, counted,
+        coalesce(at[cardinality(at) - counted + 1], 0), requests), ',')
+    into _rest
+    from (
+      select s.place, u.latest, u.at, least(s.window_limit, cardinality(u.at)
+          - width_bucket(greatest(_now, u.latest) - s.window_ms, u.at)) as counted,
+        case when u.day = greatest(_now, u.latest) / 86400000 then u.requests else 0 end as requests
+      from unnest(_kinds, _ids, _limits, _windows) with ordinality
+        s (kind, id, window_limit, window_ms, place)
+      join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
+      where s.place <> all (coalesce(_places, '{}'))
+    ) left_out;
+  end if;
+  return concat_ws(',', _now, _admitted, _rest);
+end
 $$;
 
--- Admits requests by what their subjects have used. Subjects are in the order of the primary key, each
--- with the rule of all its requests; null is unlimited. Requests are in order of arrival: request n has
--- the subjects at the positions up to _ends[n], and is admitted for all of them or for none.
+-- Admits requests with any number of rules, and of subjects of any state: adds rows that are missing,
+-- and locks all rows before it decides. Subjects are in the order of the primary key, each with the rule
+-- of all its requests; null is unlimited. Requests are in order of arrival: request n has the subjects
+-- at the positions up to _ends[n], and is admitted for all of them or for none.
 -- Returns numbers: the clock, then of each subject what it had used before: the last admission, how many
--- count in the window and the oldest of them, and the requests of the day. `null`: a subject has no row,
--- and nothing was recorded.
-create function proxylist.admit(
+-- count in the window and the oldest of them, and the requests of the day. `null`: a row was removed
+-- meanwhile, and nothing was recorded.
+create function proxylist.admit_together(
   _kinds text[], _ids text[], _limits integer[], _windows bigint[], _dailies integer[],
   _positions integer[], _ends integer[]
 ) returns text language plpgsql as $$
@@ -112,7 +165,6 @@ declare
   _row record;
   _i integer := 0;
   _j integer := 1;
-  _k integer;
   _m integer;
   _at bigint;
   _counted integer;
@@ -124,9 +176,14 @@ declare
   _took integer[] := array_fill(0, array[_n]);
   _ats bigint[];
   _keeps integer[];
-  _days_before integer[];
   _results bigint[];
 begin
+  insert into proxylist.usage (kind, id, at, latest, day, requests)
+  select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
+  where not exists (
+    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
+  order by s.kind collate "C", s.id collate "C"
+  on conflict do nothing;
   perform 1 from unnest(_kinds, _ids) s (kind, id)
     cross join lateral (
       select from proxylist.usage u
@@ -143,7 +200,7 @@ begin
     ) u
   loop
     _i := _i + 1;
-    _at := greatest(_now, _row.latest); -- a clock that steps back admits no more
+    _at := greatest(_now, _row.latest);
     _m := cardinality(_row.at);
     _counted := 0;
     _oldest := 0;
@@ -156,7 +213,7 @@ begin
       coalesce(_limits[_i] - _counted, 2147483647), coalesce(_dailies[_i] - _requests, 2147483647));
     _ats := _ats || _at;
     _keeps := _keeps || _counted;
-    _results := _results || _row.latest || _counted::bigint || _oldest || _requests::bigint;
+    _results := _results || array[_row.latest, _counted, _oldest, _requests];
     _is_day_over := _is_day_over or (_row.hour / 24 <> _at / 86400000
       and (_row.hour_requests <> 0 or cardinality(_row.hours) > 0));
   end loop;
@@ -177,7 +234,7 @@ begin
     _j := _ends[_k] + 1;
   end loop;
 
-  if _is_day_over then perform proxylist.start_days(_kinds, _ids, _ats, _took); end if;
+  if _is_day_over then perform proxylist.end_days(_kinds, _ids, _ats, _took); end if;
   update proxylist.usage u set
     at = u.at[cardinality(u.at) - w.keep + 1:]
       || array_fill(w.at, array[case when w.window_limit is null then 1 else w.took end]),
@@ -196,7 +253,7 @@ end
 $$;
 
 -- Moves the hours of subjects that are admitted on another day than the one that they have hours of.
-create function proxylist.start_days(_kinds text[], _ids text[], _ats bigint[], _took integer[])
+create function proxylist.end_days(_kinds text[], _ids text[], _ats bigint[], _took integer[])
 returns void language plpgsql as $$
 begin
   select array_agg(s.kind order by s.kind, s.id), array_agg(s.id order by s.kind, s.id)

@@ -1,0 +1,106 @@
+/**
+ * What the database's client must do (Bun.SQL, src/postgres/connection.ts), where bugs are or were known:
+ * rows come to the query that asked for them (oven-sh/bun#33665, #33627), closing ends (#33985), and a
+ * database that is away keeps no process alive.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
+
+describe.skipIf(!HAS_POSTGRES)('rows', () => {
+  test('come to the query that asked for them, also between queries that fail', async () => {
+    const connection = openConnection({
+      ...{ url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' },
+    })
+    const ask = async (n: number): Promise<string> => {
+      if (n % 7 === 0) return connection.query(`select ${n} / 0`).then(String, () => 'failed')
+      if (n % 11 === 0)
+        return connection.query('select $1::int', ['x']).then(String, () => 'failed')
+      const [row] = await connection.query<{ n: number; text: string }>(ROWS, [n])
+      return `${row?.n} ${row?.text}`
+    }
+    for (const _ of [1, 2, 3]) {
+      const all = Array.from({ length: 600 }, (_, n) => n)
+      const expected = all.map(n =>
+        n % 7 === 0 || n % 11 === 0
+          ? 'failed'
+          : `${n} ${String.fromCharCode(97 + (n % 26)).repeat(n)}`,
+      )
+      expect(await Promise.all(all.map(ask))).toEqual(expected)
+    }
+    await connection.close()
+  })
+
+  test('come to the query that asked for them when others were given up', async () => {
+    const url = await emptyDatabase()
+    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    for (let n = 1; n < 30; n += 1) {
+      const short = openConnection({ url, timeoutMs: 20, name: 'test' })
+      const slow = short.query('select pg_sleep(0.05), 1 as n').catch(() => 'given up')
+      const [row] = await connection.query<{ n: number }>(ROWS, [n])
+      expect(row?.n).toBe(n)
+      expect(await slow).toBe('given up')
+      await short.close()
+    }
+    await connection.close()
+  })
+
+  test('of a changed statement have its columns', async () => {
+    const connection = openConnection({
+      ...{ url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' },
+    })
+    await connection.query('create table t (a integer)')
+    await connection.query('insert into t values (1)')
+    expect([...(await connection.query('select a from t where a = $1', [1]))]).toEqual([{ a: 1 }])
+    await connection.query('alter table t alter a type text')
+    const changed = await connection.query('select a from t where a::int = $1::int', [1])
+    expect([...changed]).toEqual([{ a: '1' }])
+    await connection.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('closing', () => {
+  test('ends at once, however many queries wait on however many connections', async () => {
+    const url = await emptyDatabase()
+    for (const [max, isOpen] of [
+      ...([
+        [1, false],
+        [1, true],
+        [4, false],
+        [4, true],
+      ] as const),
+    ]) {
+      const sql = new SQL({ url, max })
+      if (isOpen) await sql.unsafe('select 1')
+      const all = Array.from({ length: 40 }, () =>
+        sql.unsafe('select pg_sleep(30)').then(
+          () => 'done',
+          () => 'rejected',
+        ),
+      )
+      await sql.close({ timeout: 0 })
+      expect(new Set(await Promise.all(all))).toEqual(new Set(['rejected']))
+    }
+  })
+})
+
+test('a database that is away keeps no process alive', async () => {
+  const source = join(import.meta.dir, '../../src/postgres/connection.ts')
+  const script = `
+    import { openConnection } from ${JSON.stringify(source)}
+    const { query } = openConnection({ url: 'postgres://x@127.0.0.1:1/x', timeoutMs: 500, name: 'x' })
+    await query('select 1').catch(({ message }) => console.log(message))`
+  const child = Bun.spawn([process.execPath, '-e', script], { stderr: 'pipe', stdout: 'pipe' })
+  const killer = setTimeout(() => child.kill(), 20_000)
+  expect(await child.exited).toBe(0)
+  clearTimeout(killer)
+  expect(await new Response(child.stderr).text()).toBe('')
+  expect(await new Response(child.stdout).text()).toContain('nothing listens there')
+})

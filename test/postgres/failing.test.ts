@@ -1,0 +1,247 @@
+/**
+ * A database that fails (src/postgres/connection.ts, contract I4): what hangs is given up, what was
+ * interrupted is never sent again, everything fails at once while the database is away, and answers are
+ * right again soon after it came back.
+ */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { createAccess } from '../../src/access/access.ts'
+import { StoreError } from '../../src/lib/errors.ts'
+import { createUsageStore } from '../../src/postgres/access/usage.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { UnknownOutcome } from '../../src/postgres/errors.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { burst, IP, regular } from '../support/limits.ts'
+import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const TIMEOUT_MS = 300
+/** From the return of the database until answers are right again. */
+const BACK_MS_MAX = 2_000
+
+type Row = { pid: number }
+const pidOf = async ({ query }: Pick<Connection, 'query'>): Promise<number> =>
+  (await query<Row>('select pg_backend_pid() as pid'))[0]?.pid ?? 0
+
+/** The failure of a promise, and after how many milliseconds. */
+async function failureOf(promise: Promise<unknown>): Promise<{ failure: unknown; ms: number }> {
+  const start = performance.now()
+  const failure = await promise.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  return { failure, ms: performance.now() - start }
+}
+
+/** Tries until it succeeds; the milliseconds that it took. */
+async function untilBack(attempt: () => Promise<unknown>): Promise<number> {
+  const start = performance.now()
+  for (;;) {
+    const { failure } = await failureOf(attempt())
+    const ms = performance.now() - start
+    if (failure === null) return ms
+    expect(failure).toBeInstanceOf(StoreError)
+    if (ms > 10_000) throw failure
+    await Bun.sleep(10)
+  }
+}
+
+let server: Server
+let url = ''
+let operator: Connection
+const open = (timeoutMs: number | null = TIMEOUT_MS): Connection =>
+  openConnection({ url, timeoutMs, name: 'node' })
+
+beforeAll(async () => {
+  if (!HAS_POSTGRES) return
+  server = await startPostgres({ max_connections: '14', superuser_reserved_connections: '0' })
+  url = server.url('postgres')
+  operator = open(null)
+  await migrate(operator)
+  await operator.query('create table writes (n integer)')
+})
+afterAll(() => operator?.close())
+
+describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
+  test('a statement whose connection is lost fails, and is never sent again', async () => {
+    const connection = open(5_000)
+    const pid = await pidOf(connection)
+    const insertSlowly = connection.query(
+      'with slow as (select pg_sleep(60)) insert into writes select 1 from slow',
+    )
+    const failed = failureOf(insertSlowly)
+    while (
+      (await operator.query("select from pg_stat_activity where wait_event = 'PgSleep'")).length ===
+      0
+    );
+    await operator.query('select pg_terminate_backend($1)', [pid])
+    const { failure } = await failed
+    expect(failure).toBeInstanceOf(UnknownOutcome)
+    expect(await pidOf(connection)).not.toBe(pid)
+    expect(await operator.query('select from writes')).toHaveLength(0)
+    await connection.close()
+  })
+
+  test('a connection that was lost while nothing was under way is replaced unnoticed', async () => {
+    const connection = open()
+    const pid = await pidOf(connection)
+    await operator.query('select pg_terminate_backend($1, 5000)', [pid])
+    await untilBack(() => pidOf(connection))
+    expect(await pidOf(connection)).not.toBe(pid)
+    await connection.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
+  test('a backend that is stopped is given up after the timeout, with what waits behind it', async () => {
+    const connection = open()
+    const pid = await pidOf(connection)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      const found = await Promise.all([1, 2, 3].map(() => failureOf(pidOf(connection))))
+      for (const { failure, ms } of found) {
+        expect(failure).toBeInstanceOf(UnknownOutcome)
+        expect(ms).toBeLessThan(TIMEOUT_MS * 2)
+      }
+      expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    await connection.close()
+  })
+
+  test('while it is away, everything fails at once; right again soon after its return', async () => {
+    const connection = open()
+    await pidOf(connection)
+    await operator.close()
+    await server.stop('SIGQUIT')
+    await failureOf(pidOf(connection)) // finds out
+    await failureOf(pidOf(connection))
+    for (const { failure, ms } of await Promise.all(
+      [1, 2, 3].map(() => failureOf(pidOf(connection))),
+    )) {
+      expect(String(failure)).toContain('cannot be used: nothing listens there')
+      expect(ms).toBeLessThan(100)
+    }
+    await server.start()
+    operator = open(null)
+    expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
+    await connection.close()
+  })
+
+  test('a whole server that is stopped is given up, and right again soon after it goes on', async () => {
+    const connection = open()
+    const pids = [await pidOf(connection), server.pid()]
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    const first = await failureOf(pidOf(connection))
+    const second = await failureOf(pidOf(connection))
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+    expect(first.failure).toBeInstanceOf(UnknownOutcome)
+    expect(String(second.failure)).toContain('does not answer')
+    expect(second.ms).toBeLessThan(100)
+    expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
+    await connection.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
+  test('a read-only one fails writes with that sentence, until it is not', async () => {
+    await operator.query('alter database postgres set default_transaction_read_only = on')
+    const connection = open()
+    const write = () => connection.query('insert into writes values (2)')
+    const { failure } = await failureOf(write())
+    expect(String(failure)).toContain('it is read-only')
+    expect(failure).not.toBeInstanceOf(UnknownOutcome)
+    await operator.query('set default_transaction_read_only = off')
+    await operator.query('alter database postgres reset default_transaction_read_only')
+    expect(await untilBack(write)).toBeLessThan(BACK_MS_MAX)
+    await connection.close()
+  })
+
+  test('one without a free connection fails with that sentence, until there is one', async () => {
+    const others: Connection[] = []
+    let connection = open()
+    let failure = (await failureOf(pidOf(connection))).failure
+    while (failure === null) {
+      others.push(connection)
+      connection = open()
+      failure = (await failureOf(pidOf(connection))).failure
+    }
+    expect(String(failure)).toContain('it lacks a resource: connections')
+    for (const other of others) await other.close()
+    expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
+    await connection.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('closing', () => {
+  test('closing does not wait for what is under way, which is rejected', async () => {
+    const connection = open(null)
+    await pidOf(connection)
+    const failed = failureOf(connection.query('select pg_sleep(60)'))
+    await connection.close()
+    expect((await failed).failure).toBeInstanceOf(StoreError)
+    expect((await failureOf(pidOf(connection))).failure).toBeInstanceOf(StoreError)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
+  test('a batch that hangs lets nobody behind it wait longer than the timeout', async () => {
+    const usage = createUsageStore({ url, timeoutMs: TIMEOUT_MS, name: 'node' })
+    const access = createAccess({ find: () => null }, usage)
+    const caller = regular(burst(5, 5))
+    await access.admit(caller, IP, 0)
+    const lock = Promise.withResolvers<void>()
+    const locked = Promise.withResolvers<void>()
+    const locking = operator.transaction(async query => {
+      await query('select from proxylist.usage for update')
+      locked.resolve()
+      await lock.promise
+    })
+    await locked.promise
+    const waits: Promise<{ failure: unknown; ms: number }>[] = []
+    for (let n = 0; n < 8; n += 1) {
+      waits.push(failureOf(access.admit(caller, IP, 0)))
+      await Bun.sleep(TIMEOUT_MS / 6) // arrives while those before are waiting
+    }
+    for (const { failure, ms } of await Promise.all(waits)) {
+      expect(failure).toBeInstanceOf(StoreError)
+      expect(ms).toBeLessThan(TIMEOUT_MS * 1.5)
+    }
+    lock.resolve()
+    await locking
+    expect(await untilBack(() => access.admit(caller, IP, 0))).toBeLessThan(BACK_MS_MAX)
+    await usage.close()
+  })
+
+  test('admissions: none that was answered is lost, none is counted twice', async () => {
+    const usage = createUsageStore({ url, timeoutMs: 2_000, name: 'node' })
+    const access = createAccess({ find: () => null }, usage)
+    const caller = regular({ daily: 1_000_000 }, 'counted')
+    let [sent, answered, isOver] = [0, 0, false]
+    const client = async (): Promise<void> => {
+      while (!isOver) {
+        sent += 1
+        const { failure } = await failureOf(access.admit(caller, IP, 0))
+        if (failure === null) answered += 1
+        else expect(failure).toBeInstanceOf(StoreError)
+      }
+    }
+    const clients = Array.from({ length: 8 }, client)
+    for (let kills = 0; kills < 20; kills += 1) {
+      const goal = answered + 20
+      while (answered < goal) await Bun.sleep(1)
+      await operator.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where application_name = 'node' and pid <> pg_backend_pid() and query like '%admit%'`,
+      )
+    }
+    isOver = true
+    await Promise.all(clients)
+    const { usages } = await usage.peek([{ kind: 'key', id: 'counted' }])
+    expect(usages[0]?.requests).toBeGreaterThanOrEqual(answered)
+    expect(usages[0]?.requests).toBeLessThanOrEqual(sent)
+    await usage.close()
+  })
+})
