@@ -38,9 +38,11 @@ function addRow(history: Written, { seq, at, realMs, added, gone, xid }: Admissi
     history.xid.push(xid)
   }
   for (let n = 0; n < -added; n += 1) {
-    // A subject without a window does not keep its instants: then it is the latest.
-    const instant = gone[n] ?? history.at.at(-1) ?? 0
-    if (!markGivenBack(history, instant, seq)) throw new Error('what was never counted went back')
+    // A subject without a window does not keep its instants: then it is the latest that still counts.
+    const instants = gone[n] === undefined ? history.at.toReversed() : [gone[n]]
+    if (!instants.some(instant => markGivenBack(history, instant, seq))) {
+      throw new Error('more went back than was counted')
+    }
   }
 }
 
