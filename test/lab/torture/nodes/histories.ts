@@ -39,8 +39,9 @@ function addRow(history: Written, { seq, at, realMs, added, gone, xid }: Admissi
   }
   for (let n = 0; n < -added; n += 1) {
     // A subject without a window does not keep its instants: then it is the latest that still counts.
-    const instants = gone[n] === undefined ? history.at.toReversed() : [gone[n]]
-    if (!instants.some(instant => markGivenBack(history, instant, seq))) {
+    const instant = gone[n]
+    const instants = instant === undefined ? history.at.toReversed() : [instant]
+    if (!instants.some(ms => markGivenBack(history, ms, seq))) {
       throw new Error('more went back than was counted')
     }
   }
