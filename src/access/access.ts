@@ -4,7 +4,7 @@
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
 import { SECOND_MS, utcDay } from '../lib/time.ts'
-import { type Awaitable, createTurnBatch, type Settle } from '../lib/turn-batch.ts'
+import { type Awaitable, createTurnBatch, type Settle, settle } from '../lib/turn-batch.ts'
 import { type Later, timerLater } from './auth-throttle.ts'
 import {
   consumptionOf,
@@ -29,7 +29,10 @@ import type { KeyReader, UsageStore } from './store.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
-type Usage = Pick<UsageStore, 'admit' | 'consume' | 'countNetworks' | 'giveBack' | 'peek'>
+type Usage = Pick<
+  UsageStore,
+  'admit' | 'consume' | 'countNetworks' | 'giveBack' | 'peek' | 'refuse'
+>
 
 /**
  * Gives requests back in batches. Those that the store fails to take are kept, and given back before
@@ -39,7 +42,7 @@ function createGiveBack(usage: Usage, later: Later) {
   let owed: Admitted[] = []
   let isRetrying = false
 
-  async function settle(): Promise<void> {
+  async function settleOwed(): Promise<void> {
     const batch = owed
     owed = []
     try {
@@ -55,12 +58,12 @@ function createGiveBack(usage: Usage, later: Later) {
     isRetrying = true
     later(() => {
       isRetrying = false
-      if (owed.length > 0) settle().catch(() => {}) // the store's supervisor reports it
+      if (owed.length > 0) settleOwed().catch(() => {}) // the store's supervisor reports it
     }, SECOND_MS)
   }
   const inBatch = createTurnBatch(async (batch: readonly Admitted[]) => {
     owed.push(...batch)
-    await settle()
+    await settleOwed()
     return batch
   })
 
@@ -71,7 +74,7 @@ function createGiveBack(usage: Usage, later: Later) {
     before: <T>(work: () => Awaitable<T>): Awaitable<T> =>
       owed.length === 0
         ? work()
-        : settle()
+        : settleOwed()
             .catch(() => {}) // `work` finds out whether the store is still failing
             .then(work),
   }
@@ -114,14 +117,18 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
 
     /**
      * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
-     * be empty if the caller is not counted by address; see `Enqueue` for `settle`.
+     * be empty if the caller is not counted by address; see `Enqueue` for `settling`.
      */
     admit: <T = Decision>(
       caller: Caller,
       ip: string,
       nowMs: number,
-      ...settle: Settle<Decision, T>
-    ): Promise<T> => admitInBatch({ rules: limitRulesOf(caller, ip), nowMs }, ...settle),
+      ...settling: Settle<Decision, T>
+    ): Promise<T> => {
+      const admission = { rules: limitRulesOf(caller, ip), nowMs }
+      const refusal = usage.refuse?.(admission) ?? null
+      return refusal === null ? admitInBatch(admission, ...settling) : settle(refusal, ...settling)
+    },
 
     /**
      * Gives an admitted request back, once: its windows and its day are as if it had not been sent.

@@ -32,6 +32,11 @@ export interface UsageStore {
   /** Decides admissions and records those admitted; durable once it returns or resolves. */
   admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Decision[]>
   /**
+   * Refuses a request at once, where that is certain without asking a database; `null`: `admit` decides.
+   * Stores that never wait do without it.
+   */
+  refuse?(admission: Admission): Decision | null
+  /**
    * Gives admitted requests back: what their subjects have used is as if they had not been sent,
    * also when others were admitted since then. Once for each; durable once it returns or resolves.
    */

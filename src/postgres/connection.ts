@@ -4,6 +4,7 @@
  */
 import { SQL } from 'bun'
 import { StoreError } from '../lib/errors.ts'
+import { type Availability, createAvailability, deadline, discard } from './availability.ts'
 import {
   isConnectionFailure,
   isNotOpened,
@@ -65,87 +66,11 @@ const openSql = (options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
-/** Closes a client, which rejects what it has under way. */
-const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
-
-/** The pause between two attempts to reach a database that is away, and how long each may take. */
-const PROBE_PAUSE_MS = 250
-const PROBE_MS_MAX = 1000
-
-/** Rejects with `reason()` after some time; call `stop` once that no longer matters. */
-function deadline(ms: number | null, reason: () => Error) {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = ms === null ? undefined : setTimeout(() => reject(reason()), ms)
-  promise.catch(() => {}) // it may pass when nobody waits for it any more
-  return { passed: promise, stop: () => clearTimeout(timer) }
-}
-
-/**
- * The client of a connection: another one after it was lost. While the database is away, there is
- * none, and attempts to reach it are made in the background.
- */
-function createClient(options: ConnectionOptions, shown: string) {
-  let sql: SQL | null = openSql(options)
-  let away = ''
-  let isClosed = false
-  let timer: ReturnType<typeof setTimeout> | undefined
-
-  function probeLater(pauseMs: number): void {
-    timer = setTimeout(() => void probe(), pauseMs)
-    timer.unref()
-  }
-
-  async function probe(): Promise<void> {
-    const candidate = openSql(options)
-    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
-    try {
-      await Promise.race([candidate.unsafe('select 1'), passed])
-      if (isClosed) discard(candidate)
-      else sql = candidate
-    } catch (failure) {
-      discard(candidate)
-      away = reasonOf(failure)
-      if (!isClosed) probeLater(PROBE_PAUSE_MS)
-    } finally {
-      stop()
-    }
-  }
-
-  return {
-    /** @throws StoreError while the database is away. */
-    current(): SQL {
-      if (sql !== null) return sql
-      throw new StoreError(`the database ${shown} cannot be used: ${away}`)
-    },
-
-    /** Replaces a client that was lost. */
-    renew(lost: SQL): void {
-      if (sql !== lost) return
-      discard(lost)
-      sql = openSql(options)
-    },
-
-    /** Fails everything at once from now on, until the database answers again. */
-    leave(lost: SQL, reason: string): void {
-      if (sql !== lost) return
-      discard(lost)
-      sql = null
-      away = reason
-      probeLater(0)
-    },
-
-    async close(): Promise<void> {
-      isClosed = true
-      clearTimeout(timer)
-      away ||= 'it is closed'
-      const last = sql
-      sql = null
-      await last?.close({ timeout: 0 })
-    },
-  }
-}
-
 export type Connection = ReturnType<typeof openConnection>
+
+/** The availability of a database, for connections that are to share it. */
+export const availabilityOf = (options: ConnectionOptions): Availability =>
+  createAvailability(() => openSql(options), shownDatabase(options.url))
 
 /**
  * A connection, opened when it is first used, and again after it was lost. Statements are sent one
@@ -153,27 +78,47 @@ export type Connection = ReturnType<typeof openConnection>
  * statement may take, one that takes longer is given up; then, and when no connection can be opened,
  * everything fails at once until the database answers again.
  */
-export function openConnection(options: ConnectionOptions) {
+export function openConnection(options: ConnectionOptions, shared?: Availability) {
+  const availability = shared ?? availabilityOf(options)
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  const client = createClient(options, shown)
+  let sql = openSql(options)
+  let isClosed = false
+
+  /** Replaces a client that was lost; the new one connects when it is used. */
+  function renew(lost: SQL): void {
+    if (sql !== lost || isClosed) return
+    discard(lost)
+    sql = openSql(options)
+  }
+  /** Gives up a client: nobody is to wait for this database now. */
+  function leave(lost: SQL, reason: string): void {
+    if (sql === lost && !isClosed) availability.leave(reason)
+    renew(lost)
+  }
+
+  /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
+  function timeLeft(waitedMs: number): number | null {
+    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
+    if (timeoutMs === null) return null
+    availability.require()
+    if (waitedMs < timeoutMs) return timeoutMs - waitedMs
+    throw new StoreError(`the database ${shown} took too long for what came before`)
+  }
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const asked = client.current()
-    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
-    if (leftMs !== null && leftMs <= 0) {
-      throw new StoreError(`the database ${shown} took too long for what came before`)
-    }
+    const leftMs = timeLeft(waitedMs)
+    const asked = sql
     const { passed, stop } = deadline(leftMs, () => {
-      client.leave(asked, 'it does not answer')
+      leave(asked, 'it does not answer')
       return new UnknownOutcome(`the database ${shown} does not answer`)
     })
     try {
       return await Promise.race([work(asked), passed])
     } catch (failure) {
-      if (timeoutMs !== null && isNotOpened(failure)) client.leave(asked, reasonOf(failure))
-      else if (isConnectionFailure(failure)) client.renew(asked)
+      if (timeoutMs !== null && isNotOpened(failure)) leave(asked, reasonOf(failure))
+      else if (isConnectionFailure(failure)) renew(asked)
       throw toStoreError(failure, shown)
     } finally {
       stop()
@@ -201,6 +146,10 @@ export function openConnection(options: ConnectionOptions) {
       ),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
-    close: client.close,
+    async close(): Promise<void> {
+      isClosed = true
+      if (shared === undefined) availability.close()
+      await sql.close({ timeout: 0 })
+    },
   }
 }

@@ -1,7 +1,13 @@
 /** Batches: items of one turn of the event loop are worked on together, one batch at a time. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Awaitable, createTurnBatch, oncePerTurn } from '../../src/lib/turn-batch.ts'
+import {
+  type Awaitable,
+  createTurnBatch,
+  oncePerTurn,
+  settle,
+  type Waited,
+} from '../../src/lib/turn-batch.ts'
 
 /** Resolves in a later turn of the event loop than everything queued so far. */
 const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -191,6 +197,23 @@ describe('with `then` and `failed`, on failures', () => {
   })
 })
 
+describe('a result that is known at once', () => {
+  const boom = new Error('boom')
+  const fail = (): never => {
+    throw boom
+  }
+  test('is settled as a batch settles it', async () => {
+    expect(await settle(3)).toBe(3)
+    expect(await settle(3, n => n * 2, fail)).toBe(6)
+    expect(
+      await settle(3, fail, error => {
+        return error === boom ? 'failed' : ''
+      }),
+    ).toBe('failed')
+    expect(settle(3, fail, fail)).rejects.toBe(boom)
+  })
+})
+
 describe('any sequence of turns', () => {
   test('every item gets its own result, once, and batches are the turns', async () => {
     const turns = fc.array(fc.array(fc.integer(), { maxLength: 8 }), { maxLength: 6 })
@@ -235,6 +258,38 @@ function later() {
     inFlightMax: () => inFlightMax,
   }
 }
+
+describe('work that answers late', () => {
+  test('is called with how long the first item waited for its turn, and only if it did', async () => {
+    const calls: { waited: Waited | undefined; resolve: () => void }[] = []
+    const queue = createTurnBatch((items: readonly number[], waited) => {
+      const { promise, resolve } = Promise.withResolvers<readonly number[]>()
+      calls.push({ waited, resolve: () => resolve(items) })
+      return promise
+    })
+    const first = queue(1)
+    await nextTurn()
+    const second = queue(2)
+    const start = performance.now()
+    await Bun.sleep(5)
+    const third = queue(3) // waits with the second
+    const waitedMs = performance.now() - start
+    calls[0]?.resolve()
+    await first
+    await nextTurn()
+    await nextTurn()
+    expect(calls[0]?.waited).toBeUndefined()
+    expect(calls[1]?.waited?.()).toBeGreaterThanOrEqual(waitedMs)
+    calls[1]?.resolve()
+    expect(await Promise.all([second, third])).toEqual([2, 3])
+    const later = queue(4)
+    await nextTurn()
+    await nextTurn()
+    expect(calls[2]?.waited).toBeUndefined()
+    calls[2]?.resolve()
+    await later
+  })
+})
 
 describe('work that answers later', () => {
   test('gets what arrives meanwhile as one next batch, in order of arrival', async () => {

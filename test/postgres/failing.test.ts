@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { createUsageStore } from '../../src/postgres/access/usage.ts'
-import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { availabilityOf, type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { burst, IP, regular } from '../support/limits.ts'
@@ -142,6 +142,26 @@ describe.skipIf(!HAS_POSTGRES)('a database that does not answer', () => {
     expect(second.ms).toBeLessThan(100)
     expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
     await connection.close()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('connections of one node', () => {
+  test('do not each wait for a database that one of them found not to answer', async () => {
+    const options = { url, timeoutMs: TIMEOUT_MS, name: 'node' }
+    const shared = availabilityOf(options)
+    const [one, two] = [openConnection(options, shared), openConnection(options, shared)]
+    const pids = [await pidOf(one), await pidOf(two), server.pid()]
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    await failureOf(pidOf(one))
+    const { failure, ms } = await failureOf(pidOf(two))
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+    expect(String(failure)).toContain('does not answer')
+    expect(ms).toBeLessThan(TIMEOUT_MS / 2)
+    for (const each of [one, two]) {
+      expect(await untilBack(() => pidOf(each))).toBeLessThan(BACK_MS_MAX)
+      await each.close() // which ends nothing of the other
+    }
+    shared.close()
   })
 })
 

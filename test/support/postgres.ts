@@ -160,8 +160,13 @@ let shared: Promise<(database: string) => string> | null = null
 
 /** The server that the tests of this process share. */
 function sharedServer(): Promise<(database: string) => string> {
-  shared ??=
-    GIVEN === undefined ? startPostgres().then(({ url }) => url) : Promise.resolve(urlOf(GIVEN))
+  if (GIVEN !== undefined) return Promise.resolve(urlOf(GIVEN))
+  if (shared === null) {
+    shared = startPostgres().then(({ url }) => url)
+    onCleanUp(() => {
+      shared = null // the next file of the same process starts another one
+    })
+  }
   return shared
 }
 

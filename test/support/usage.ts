@@ -8,6 +8,7 @@ import type { UsageStore } from '../../src/access/store.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/access/usage.ts'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/schema.ts'
+import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
@@ -35,13 +36,18 @@ export type TestUsage = {
   close(): Promise<void>
 }
 
-export type Engine = { name: string; isHere: boolean; open: () => Promise<TestUsage> }
+export type Engine = {
+  name: string
+  isHere: boolean
+  /** `snapshot`: options of SQLite's. */
+  open: (snapshot?: Partial<SnapshotOptions>) => Promise<TestUsage>
+}
 
-async function openSqlite(): Promise<TestUsage> {
+async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<TestUsage> {
   const dir = temporaryDirectory()
   const opened: ReturnType<typeof openUsage>[] = []
   const add = () => {
-    const server = openUsage(dir)
+    const server = openUsage(dir, snapshot)
     opened.push(server)
     return server
   }
@@ -64,7 +70,7 @@ async function openSqlite(): Promise<TestUsage> {
   }
 }
 
-const TABLES = ['usage', 'networks', 'days', 'keys']
+const TABLES = ['usage', 'networks', 'days', 'keys', 'plans']
 
 /** A database whose clock is a table, shared by the tests of a process. */
 async function openDatabase() {
@@ -77,7 +83,10 @@ async function openDatabase() {
     `create or replace function proxylist.now_ms() returns bigint language sql volatile
      return (select now_ms from public.clock)`,
   )
-  onCleanUp(connection.close)
+  onCleanUp(async () => {
+    shared = null // the next file of the same process makes another one
+    await connection.close()
+  })
   return { url, ...connection }
 }
 let shared: ReturnType<typeof openDatabase> | null = null

@@ -94,8 +94,13 @@ function readAdmitted(numbers: readonly number[], sorted: readonly Slot[]): numb
     slot.isDecided = place > 0
     const more = slot.isDecided ? slot.requests : 0
     const counted = slot.rule.window === null ? 0 : (numbers[i + 2] ?? 0) - more
-    const [latestMs = 0, , oldestMs = 0, requests = 0] = numbers.slice(i + 1, i + 5)
-    slot.usage = usageOf(nowMs, latestMs, counted, oldestMs, requests - more)
+    slot.usage = usageOf(
+      nowMs,
+      numbers[i + 1] ?? 0,
+      counted,
+      numbers[i + 3] ?? 0,
+      (numbers[i + 4] ?? 0) - more,
+    )
   }
   return nowMs
 }
@@ -128,15 +133,17 @@ function fillIn(decisions: readonly (Decision | null)[], more: readonly Decision
   return decisions.flatMap(decision => decision ?? more[next++] ?? [])
 }
 
-/** Admissions over a connection. */
-export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
-  /** Calls a function of the database, whose numbers `read` takes; `null` when it gave none. */
+/** What a call of the database told: its clock, and what `known.generation` was before. */
+type Told = { nowMs: number; generation: number }
+
+/** The two functions of the database. Each fills in the slots; `null`: nothing was recorded. */
+function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
   async function call(
     text: string,
     parameters: readonly string[],
     waited: Waited,
     read: (numbers: readonly number[]) => number,
-  ): Promise<{ nowMs: number; generation: number } | null> {
+  ): Promise<Told | null> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
     const [row] = await query<{ numbers: string | null }>(text, parameters, waited())
     if (row?.numbers == null) return null
@@ -145,7 +152,28 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
     return { nowMs, generation }
   }
 
-  function learn(sorted: readonly Slot[], nowMs: number, generation: number): void {
+  return {
+    admit(sorted: readonly Slot[], waited: Waited): Promise<Told | null> {
+      const read = (numbers: readonly number[]): number => readAdmitted(numbers, sorted)
+      return call(ADMIT, parametersOf(sorted), waited, read)
+    },
+    together(
+      batch: readonly Admission[],
+      slots: Slots,
+      sorted: readonly Slot[],
+      waited: Waited,
+    ): Promise<Told | null> {
+      const read = (numbers: readonly number[]): number => readTogether(numbers, sorted)
+      return call(ADMIT_TOGETHER, togetherParametersOf(batch, slots, sorted), waited, read)
+    },
+  }
+}
+
+/** Admissions over a connection. */
+export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
+  const calls = createCalls(query, known, clock)
+
+  function learn(sorted: readonly Slot[], { nowMs, generation }: Told): void {
     for (const { rule, usage } of sorted) {
       if (usage !== null) known.learn(rule, usage, nowMs, generation)
     }
@@ -158,16 +186,13 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
     waited: Waited,
   ): Promise<(Decision | null)[]> {
     const sorted = slots.sorted()
-    const called = await call(ADMIT, parametersOf(sorted), waited, numbers =>
-      readAdmitted(numbers, sorted),
-    )
-    if (called === null) throw new StoreError('the database decided nothing')
-    const { nowMs, generation } = called
+    const told = await calls.admit(sorted, waited)
+    if (told === null) throw new StoreError('the database decided nothing')
     const decisions = batch.map(({ rules }) => {
-      const decision = admit(slots.table, { rules, nowMs })
+      const decision = admit(slots.table, { rules, nowMs: told.nowMs })
       return decision.kind === 'refused' || slots.isDecided(rules) ? decision : null
     })
-    learn(sorted, nowMs, generation)
+    learn(sorted, told)
     return decisions
   }
 
@@ -176,32 +201,25 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
     const { slots, count } = createSlots(batch)
     const some = batch.slice(0, count)
     const sorted = slots.sorted()
-    const parameters = togetherParametersOf(some, slots, sorted)
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const called = await call(ADMIT_TOGETHER, parameters, waited, all =>
-        readTogether(all, sorted),
-      )
-      if (called === null) continue
-      const { nowMs, generation } = called
-      const decisions = some.map(({ rules }) => admit(slots.table, { rules, nowMs }))
-      learn(sorted, nowMs, generation)
-      return count === batch.length
-        ? decisions
-        : [...decisions, ...(await askTogether(batch.slice(count), waited))]
+      const told = await calls.together(some, slots, sorted, waited)
+      if (told === null) continue
+      const decisions = some.map(({ rules }) => admit(slots.table, { rules, nowMs: told.nowMs }))
+      learn(sorted, told)
+      if (count === batch.length) return decisions
+      return [...decisions, ...(await askTogether(batch.slice(count), waited))]
     }
     throw new StoreError('subjects of the rate limit were removed while they were admitted')
   }
 
-  async function decide(batch: readonly Admission[], waited: Waited): Promise<readonly Decision[]> {
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<Decision[]> {
     const { slots, count } = createSlots(batch)
     if (count < batch.length || batch.some(({ rules }) => rules.length !== 1)) {
       return askTogether(batch, waited)
     }
     const decisions = await ask(batch, slots, waited)
     const rest = batch.filter((_, i) => decisions[i] === null)
-    return rest.length === 0
-      ? fillIn(decisions, [])
-      : fillIn(decisions, await askTogether(rest, waited))
+    return fillIn(decisions, rest.length === 0 ? [] : await askTogether(rest, waited))
   }
 
   return function admitBatch(

@@ -2,10 +2,16 @@
  * Owns usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock
  * decides; what a request says of the time counts for nothing.
  */
-import { type Subject, UNUSED, type UsagePart } from '../../access/rate-limit.ts'
+import {
+  type Admission,
+  type Decision,
+  type Subject,
+  UNUSED,
+  type UsagePart,
+} from '../../access/rate-limit.ts'
 import type { UsageStore, Used } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { type ConnectionOptions, openConnection } from '../connection.ts'
+import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
 import { createAdmissions } from './admissions.ts'
 import { createDatabaseClock } from './clock.ts'
 import { createGiveBack } from './give-back.ts'
@@ -36,10 +42,11 @@ const BY_PRIMARY_KEY = {
  */
 export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwatch()) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
+  const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(decides),
-    networks: openConnection(decides),
-    others: openConnection(options),
+    admissions: openConnection(decides, availability),
+    networks: openConnection(decides, availability),
+    others: openConnection(options, availability),
   }
   const { query } = connections.others
   const clock = createDatabaseClock(elapsedMs)
@@ -60,6 +67,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
 
   return {
     admit: createAdmissions(connections.admissions.query, known, clock),
+    refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(connections.admissions.query, known),
     consume: networks.consume,
     countNetworks: networks.count,
@@ -88,6 +96,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     },
 
     async close(): Promise<void> {
+      availability.close()
       for (const { close } of Object.values(connections)) await close()
     },
   } satisfies UsageStore & { [method: string]: unknown }

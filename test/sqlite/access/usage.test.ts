@@ -14,17 +14,7 @@ import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/acces
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
 import { T0 } from '../../support/fixtures.ts'
-import {
-  burst,
-  DEMO,
-  IP,
-  MIDNIGHT,
-  type OpenUsage,
-  openUsage,
-  regular,
-  TODAY,
-  temp,
-} from '../../support/limits.ts'
+import { burst, DEMO, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -40,21 +30,6 @@ async function ask({ access }: OpenUsage, caller: Caller, nowMs: number, subnets
   const decision = await access.consume(caller, served)
   return decision.kind === 'refused' ? decision.set : 'ok'
 }
-
-describe('servers on one file', () => {
-  test('see what another one admitted before they admit anything themselves', async () => {
-    const dir = temporaryDirectory()
-    const [one, two] = [openUsage(dir), openUsage(dir)]
-    const remaining = async ({ access }: OpenUsage) =>
-      (await access.limits(regular(burst(3, 5)), IP, T0))[0]?.remaining
-    expect(await remaining(two)).toBe(3)
-    await ask(one, regular(burst(3, 5)), T0)
-    expect(await remaining(two)).toBe(2)
-    await ask(one, regular(burst(3, 5)), T0)
-    expect([await remaining(one), await remaining(two)]).toEqual([1, 1])
-    for (const server of [one, two]) server.close()
-  })
-})
 
 // ---------------------------------------------------------------------------------------------
 // What is recorded, and for how long
@@ -108,49 +83,7 @@ describe('usage', () => {
   }
 })
 
-describe('usage of client addresses', () => {
-  test.each([
-    ['a window of a day', 'burst_requests = 2, burst_seconds = 86400', 2 * DAY_MS],
-    ['a window of three hours', 'burst_requests = 2, burst_seconds = 10800', 6 * HOUR_MS],
-    ['requests a day', 'daily = 2', 2 * DAY_MS],
-  ])('is kept as long as plan demo counts it: %s', async (_, limits, keptMs) => {
-    const server = openUsage()
-    server.db.run(`update plans set ${limits} where name = 'demo'`)
-    await ask(server, DEMO, T0)
-    for (const [ageMs, requests] of [
-      [keptMs, 1],
-      [keptMs + 1, 0],
-    ] as const) {
-      await ask(server, regular({}, 'other'), T0 + ageMs)
-      server.prune(T0 + ageMs)
-      expect(server.read({ kind: 'demo', id: IP }).requests).toBe(requests)
-    }
-    server.close()
-  })
-})
-
 describe('what is used up', () => {
-  test('is not removed because the clock runs ahead of every admission', async () => {
-    const server = openUsage()
-    const caller = regular({ ...burst(1, 86_400), subnets: 1 })
-    expect(await ask(server, caller, T0, [1])).toBe('ok')
-    server.prune(T0 + 400 * DAY_MS)
-    expect(await ask(server, caller, T0 + 1)).toBe('window') // the clock was corrected
-    expect(server.networks(K1, 'served', TODAY)).toEqual(new Set(['1']))
-    server.close()
-  })
-
-  test('of a day and the day before keeps its networks, older ones are removed', async () => {
-    const server = openUsage()
-    for (const day of [0, 1, 2, 3]) {
-      expect(await ask(server, regular({ subnets: 9 }), T0 + day * DAY_MS, [day])).toBe('ok')
-    }
-    server.prune(T0 + 3 * DAY_MS)
-    const kept = [0, 1, 2, 3].map(day => [...server.networks(K1, 'served', TODAY + day)])
-    expect(kept).toEqual([[], ['1'], ['2'], ['3']])
-    server.close()
-  })
-
   test('is removed slice by slice, and in the end all of it was examined', () => {
     const server = openUsage(null, { examineMax: 1000 })
     const rule = (n: number) => ({ subject: { kind: 'demo', id: `${n}` }, ...NO_LIMIT }) as const
@@ -181,20 +114,6 @@ describe('what is used up', () => {
     expect(left).toEqual([4500, 2500, 500])
     expect(server.countRows('networks')).toBe(0)
     server.close()
-  })
-
-  test('that is removed never hides what another server admits next', async () => {
-    const dir = temporaryDirectory()
-    const [one, two] = [openUsage(dir), openUsage(dir)]
-    const caller = regular(burst(2, 60))
-    await ask(one, caller, T0 + 3 * HOUR_MS)
-    await ask(one, DEMO, T0) // the last row, and an old one: the clock was set back
-    one.prune(T0 + 3 * HOUR_MS)
-    two.close()
-    const another = openUsage(dir)
-    expect(await ask(another, caller, T0 + 3 * HOUR_MS)).toBe('ok')
-    expect(await ask(one, caller, T0 + 3 * HOUR_MS)).toBe('window')
-    for (const server of [one, another]) server.close()
   })
 })
 
@@ -334,53 +253,9 @@ const admittedBy = (usage: OpenUsage, caller: Caller, nowMs: number) => {
   if (decision.kind === 'refused') throw new Error('it was refused')
   return { rules: limitRulesOf(caller, IP), instants: decision.instants }
 }
-const limitsOf = (usage: OpenUsage, caller: Caller, nowMs: number) =>
-  usage.access.limits(caller, IP, nowMs)
 const both = regular({ ...burst(3, 60), daily: 9 })
 
 describe('a request that is given back', () => {
-  test('leaves windows and day as they were before it, also with others in between', async () => {
-    const server = openUsage()
-    admittedBy(server, both, T0)
-    const before = await limitsOf(server, both, T0 + 1)
-    const lost = admittedBy(server, both, T0 + 1)
-    server.usage.giveBack([lost])
-    expect(await limitsOf(server, both, T0 + 1)).toEqual(before)
-    const second = admittedBy(server, both, T0 + 2)
-    admittedBy(server, both, T0 + 2)
-    server.usage.giveBack([second])
-    expect(server.read(K1)).toMatchObject({ admissions: [T0, T0 + 2], requests: 2 })
-    server.close()
-  })
-
-  test('after midnight, when requests of the new day were admitted, changes no count', () => {
-    const server = openUsage()
-    const lost = admittedBy(server, both, MIDNIGHT - 1)
-    admittedBy(server, both, MIDNIGHT)
-    server.usage.giveBack([lost])
-    expect(server.read(K1)).toMatchObject({ admissions: [MIDNIGHT], requests: 1 })
-    server.close()
-  })
-
-  test('is given back in all of its windows: of a temporary key and of its address', async () => {
-    const server = openUsage()
-    const lost = admittedBy(server, temp(), T0)
-    server.usage.giveBack([lost])
-    const left = (await limitsOf(server, temp(), T0)).map(({ remaining }) => remaining)
-    expect(left).toEqual([2, 2])
-    server.close()
-  })
-
-  test('after it was pruned brings nothing back', () => {
-    const server = openUsage()
-    const lost = admittedBy(server, both, T0)
-    admittedBy(server, regular({}, 'other'), T0 + 3 * DAY_MS)
-    server.prune(T0 + 3 * DAY_MS)
-    server.usage.giveBack([lost])
-    expect(server.read(K1).admissions).toEqual([])
-    server.close()
-  })
-
   test('is durable: other servers and later ones know, from the log and from the snapshot', () => {
     for (const chunkChars of [1, 8192]) {
       const dir = temporaryDirectory()
@@ -395,13 +270,5 @@ describe('a request that is given back', () => {
       }
       for (const { close } of [one, two, later]) close()
     }
-  })
-
-  test('a clock that steps back admits nothing before it', () => {
-    const server = openUsage()
-    server.usage.giveBack([admittedBy(server, regular(burst(1, 5)), T0 + HOUR_MS)])
-    admittedBy(server, regular(burst(1, 5)), T0)
-    expect(server.read(K1).admissions).toEqual([T0 + HOUR_MS])
-    server.close()
   })
 })

@@ -1,0 +1,709 @@
+/**
+ * What the port `UsageStore` promises (src/access/store.ts; contract B3, B6, B10, A2, F3, G5), on every
+ * engine: servers on the same data decide together, what is given back or reset counts no more, the use of
+ * keys is exact, and what nothing counts any more is removed.
+ */
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
+import { type DayUse, HISTORY_DAYS, type KeyUse, unusedDay } from '../../src/access/history.ts'
+import type { Caller } from '../../src/access/key.ts'
+import {
+  type Admitted,
+  type Decision,
+  limitStatus,
+  type Subject,
+  UNUSED,
+  type Usage,
+} from '../../src/access/rate-limit.ts'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
+import { burst, DEMO, IP, MIDNIGHT, outcomeOf, regular, TODAY, temp } from '../support/limits.ts'
+import { cleanUp } from '../support/temporary.ts'
+import { ENGINES, type Server, type TestUsage } from '../support/usage.ts'
+
+afterAll(cleanUp)
+
+const NOON = 12
+const K1 = keySubject('k1')
+const FREE = regular({})
+const DEMO_SUBJECT: Subject = { kind: 'demo', id: IP }
+const both = regular({ ...burst(3, 60), daily: 9 })
+
+/** A day with so many requests in one hour. */
+const dayWith = (
+  day: number,
+  hour: number,
+  requests: number,
+  more: Partial<DayUse> = {},
+): DayUse => ({
+  ...{ ...unusedDay(day), requests },
+  hours: [...Array<number>(hour).fill(0), requests],
+  ...more,
+})
+
+/** Usage in use by two servers, with shorthand for what tests do to it. */
+class World {
+  readonly usage: TestUsage
+  readonly one: Server
+  readonly two: Server
+  constructor(usage: TestUsage) {
+    this.usage = usage
+    this.one = usage.open()
+    this.two = usage.open()
+  }
+
+  async admit(caller: Caller, nowMs: number, server = this.one, ip = IP): Promise<Decision> {
+    await this.usage.at(nowMs)
+    const [decision] = await server.admit([{ rules: limitRulesOf(caller, ip), nowMs }])
+    if (decision === undefined) throw new Error('a batch of one has no decision')
+    return decision
+  }
+
+  async outcome(caller: Caller, nowMs: number, server = this.one): Promise<string> {
+    return outcomeOf(await this.admit(caller, nowMs, server))
+  }
+
+  async admitted(caller: Caller, nowMs: number, server = this.one): Promise<Admitted> {
+    const decision = await this.admit(caller, nowMs, server)
+    if (decision.kind === 'refused') throw new Error('it was refused')
+    return { rules: limitRulesOf(caller, IP), instants: decision.instants }
+  }
+
+  async read(subject: Subject, server = this.one): Promise<Usage> {
+    const { usages } = await server.peek([subject], T0)
+    return usages[0] ?? UNUSED
+  }
+
+  /** What is left of the limits of a caller. */
+  async left(caller: Caller, nowMs: number, server = this.one): Promise<number[]> {
+    await this.usage.at(nowMs)
+    const rules = limitRulesOf(caller, IP)
+    const peeked = await server.peek(
+      rules.map(({ subject }) => subject),
+      nowMs,
+    )
+    return rules
+      .flatMap((rule, i) => limitStatus(rule, peeked.usages[i] ?? UNUSED, peeked.nowMs))
+      .map(({ remaining }) => remaining)
+  }
+
+  async consume(
+    limits: Parameters<typeof regular>[0],
+    nowMs: number,
+    subnets: number[],
+    server = this.one,
+  ) {
+    await this.usage.at(nowMs)
+    const served = { ip: IP, subnets, atMs: nowMs, nowMs }
+    const [decision] = await server.consume([consumptionOf(regular(limits), served)])
+    return decision
+  }
+
+  async networks(day: number): Promise<number> {
+    const [counts] = await this.one.countNetworks([{ subject: K1, day }])
+    return counts?.served ?? -1
+  }
+
+  async prune(nowMs: number, server = this.one): Promise<void> {
+    await this.usage.at(nowMs)
+    while (await server.prune(nowMs));
+  }
+
+  note(records: number, refused: number, nowMs = T0, server = this.one): void {
+    server.note({ keyId: 'k1', records, refused, nowMs })
+  }
+
+  /** The use of a key, of so many days before and after today. */
+  async use(id = 'k1', server = this.one, around = HISTORY_DAYS): Promise<KeyUse> {
+    const [use] = await server.history([id], TODAY - around, TODAY + around)
+    return use ?? { lastSeenMs: null, days: [] }
+  }
+  async days(id = 'k1', server = this.one, around = HISTORY_DAYS): Promise<readonly DayUse[]> {
+    return (await this.use(id, server, around)).days
+  }
+}
+
+for (const { open, name } of ENGINES.filter(({ isHere }) => isHere)) {
+  let opened: TestUsage | null = null
+  afterEach(async () => {
+    await opened?.close()
+    opened = null
+  })
+  async function world(): Promise<World> {
+    opened = await open()
+    return new World(opened)
+  }
+  describe(`${name}: an admission`, () => admissions(world))
+  describe(`${name}: an admission in time`, () => clocks(world))
+  describe(`${name}: a request that is given back`, () => givenBack(world))
+  describe(`${name}: a reset`, () => resets(world))
+  describe(`${name}: networks`, () => networks(world))
+  describe(`${name}: usage`, () => forgetting(world))
+  describe(`${name}: what is used up`, () => usedUp(world))
+  describe(`${name}: the use of a key`, () => keyUse(world))
+  describe(`${name}: records and refusals`, () => notes(world))
+  describe(`${name}: days that are over`, () => daysOver(world))
+  describe(`${name}: days long over`, () => daysLongOver(world))
+}
+
+type Open = () => Promise<World>
+
+function admissions(world: Open): void {
+  test('counts on every server once it resolves', async () => {
+    const its = await world()
+    const caller = regular(burst(2, 5))
+    expect(await its.left(caller, T0, its.two)).toEqual([2])
+    await its.admit(caller, T0, its.one)
+    expect(await its.left(caller, T0, its.two)).toEqual([1])
+    await its.admit(caller, T0, its.two)
+    expect(await its.outcome(caller, T0 + 4_999, its.one)).toBe('window')
+    expect(await its.outcome(caller, T0 + 5_000, its.one)).toBe('ok')
+  })
+
+  test('is decided in order of arrival within a batch, by all rules or none', async () => {
+    const its = await world()
+    const ask = (caller: Caller, ip = IP) => ({ rules: limitRulesOf(caller, ip), nowMs: T0 })
+    const decisions = await its.one.admit([
+      ...[ask(temp('t1')), ask(DEMO), ask(temp('t2')), ask(temp('t3')), ask(DEMO), ask(DEMO)],
+      ...[ask(temp('t3'), '203.0.113.9'), ask(FREE)],
+    ])
+    expect(decisions.map(outcomeOf)).toEqual(
+      ['ok', 'ok', 'ok', 'window', 'ok', 'window', 'ok', 'ok'], // t3 was not counted with its address
+    )
+    expect((await its.read(keySubject('t3'))).admissions).toEqual([T0])
+  })
+
+  test('of a batch with two plans of one key is decided by the plan of each', async () => {
+    const its = await world()
+    const plans = [burst(1, 5), burst(3, 5), burst(1, 5), burst(3, 5), burst(3, 5)]
+    const decisions = await its.one.admit(
+      plans.map(plan => ({ rules: limitRulesOf(regular(plan), IP), nowMs: T0 })),
+    )
+    expect(decisions.map(outcomeOf)).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
+  })
+
+  test('an empty batch decides nothing', async () => {
+    const its = await world()
+    expect(await its.one.admit([])).toEqual([])
+    expect(await its.one.consume([])).toEqual([])
+    await its.one.giveBack([])
+  })
+}
+
+function clocks(world: Open): void {
+  test('counts at the latest instant when the clock steps back, and waits by the clock', async () => {
+    const its = await world()
+    const caller = regular(burst(2, 60))
+    await its.admit(caller, T0)
+    const second = await its.admit(caller, T0 - HOUR_MS)
+    expect(second).toMatchObject({ kind: 'admitted', atMs: T0, instants: [T0] })
+    expect(await its.admit(caller, T0 - HOUR_MS)).toMatchObject({ retryAfterSeconds: 3660 })
+  })
+
+  test('the first request of a window that is full is refused until the very millisecond', async () => {
+    const its = await world()
+    const caller = regular({ ...burst(1, 10), daily: 3 })
+    expect(await its.outcome(caller, T0)).toBe('ok')
+    for (const ms of [1, 5_000, 9_999]) {
+      expect(await its.admit(caller, T0 + ms)).toMatchObject({
+        ...{ kind: 'refused', retryAfterSeconds: Math.ceil((10_000 - ms) / 1000) },
+      })
+    }
+    expect(await its.outcome(caller, T0 + 10_000)).toBe('ok')
+    expect(await its.outcome(caller, T0 + 20_000)).toBe('ok')
+    expect(await its.outcome(caller, T0 + HOUR_MS)).toBe('daily')
+    expect(await its.outcome(caller, MIDNIGHT - 1)).toBe('daily')
+    expect(await its.outcome(caller, MIDNIGHT)).toBe('ok')
+  })
+
+  test('peeking, probing and counting used keys count nothing', async () => {
+    const its = await world()
+    await its.one.probe()
+    expect(await its.one.countUsed(0)).toBe(0)
+    await its.admit(FREE, T0)
+    expect(await its.one.countUsed(TODAY)).toBe(1)
+    expect(await its.one.countUsed(TODAY + 1)).toBe(0)
+    expect([...(await its.two.after(T0 - 1))]).toEqual([K1])
+    expect([...(await its.two.after(T0))]).toEqual([])
+    expect((await its.read(K1)).requests).toBe(1)
+  })
+}
+
+function givenBack(world: Open): void {
+  test('leaves windows and day as they were before it, also with others in between', async () => {
+    const its = await world()
+    await its.admitted(both, T0)
+    const before = await its.left(both, T0 + 1)
+    await its.one.giveBack([await its.admitted(both, T0 + 1)])
+    expect(await its.left(both, T0 + 1)).toEqual(before)
+    const second = await its.admitted(both, T0 + 2)
+    await its.admitted(both, T0 + 2)
+    await its.two.giveBack([second])
+    expect(await its.read(K1)).toMatchObject({ admissions: [T0, T0 + 2], requests: 2 })
+  })
+
+  test('makes room where none was, on every server', async () => {
+    const its = await world()
+    const once = regular(burst(1, 60))
+    const lost = await its.admitted(once, T0)
+    for (const server of [its.one, its.two]) {
+      expect(await its.outcome(once, T0 + 1, server)).toBe('window')
+    }
+    await its.two.giveBack([lost])
+    expect(await its.outcome(once, T0 + 2, its.one)).toBe('ok')
+  })
+
+  test('after midnight, when requests of the new day were admitted, changes no count', async () => {
+    const its = await world()
+    const lost = await its.admitted(both, MIDNIGHT - 1)
+    await its.admitted(both, MIDNIGHT)
+    await its.one.giveBack([lost])
+    expect(await its.read(K1)).toMatchObject({ admissions: [MIDNIGHT], requests: 1 })
+  })
+
+  test('is given back in all of its windows: of a temporary key and of its address', async () => {
+    const its = await world()
+    await its.one.giveBack([await its.admitted(temp(), T0)])
+    expect(await its.left(temp(), T0)).toEqual([2, 2])
+  })
+
+  test('several of a subject in one batch, at one instant too, are each given back', async () => {
+    const its = await world()
+    const lost = [await its.admitted(both, T0), await its.admitted(both, T0)]
+    await its.admitted(both, T0 + 1)
+    await its.one.giveBack(lost)
+    expect(await its.read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
+  })
+
+  test('after it was pruned brings nothing back', async () => {
+    const its = await world()
+    const lost = await its.admitted(both, T0)
+    await its.admitted(regular({}, 'other'), T0 + 3 * DAY_MS)
+    await its.prune(T0 + 3 * DAY_MS)
+    await its.one.giveBack([lost])
+    expect((await its.read(K1)).admissions).toEqual([])
+  })
+
+  test('is known to other servers and later ones; time does not go back behind it', async () => {
+    const its = await world()
+    await its.one.giveBack([await its.admitted(both, T0)])
+    for (const server of [its.one, its.two, its.usage.open()]) {
+      expect(await its.read(K1, server)).toMatchObject({
+        ...{ admissions: [], day: TODAY, requests: 0, latestMs: T0 },
+      })
+    }
+    await its.admitted(both, T0 - HOUR_MS)
+    expect((await its.read(K1)).admissions).toEqual([T0])
+  })
+}
+
+function resets(world: Open): void {
+  test.each([
+    ['window', { admissions: [], requests: 2 }],
+    ['day', { admissions: [T0, T0 + 1], requests: 0 }],
+    ['all', { admissions: [], requests: 0 }],
+  ] as const)('of the %s gives back that part, on every server', async (part, expected) => {
+    const its = await world()
+    for (const ms of [T0, T0 + 1]) await its.admitted(both, ms)
+    await its.one.reset(K1, part, T0 + 1)
+    expect(await its.read(K1, its.two)).toMatchObject(expected)
+    expect((await its.days())[0]?.requests).toBe(2)
+  })
+
+  test('lets a server admit again that has refused', async () => {
+    const its = await world()
+    const once = regular({ ...burst(1, 60), daily: 1 })
+    await its.admitted(once, T0)
+    for (const server of [its.one, its.two]) {
+      expect(await its.outcome(once, T0 + 1, server)).toBe('window')
+    }
+    await its.one.reset(K1, 'all', T0 + 1)
+    expect(await its.outcome(once, T0 + 1, its.two)).toBe('ok')
+  })
+
+  test('of all addresses leaves keys as they are', async () => {
+    const its = await world()
+    for (const caller of [DEMO, both]) await its.admitted(caller, T0)
+    await its.one.reset({ kind: 'demo', id: null }, 'all', T0)
+    expect(await its.read(DEMO_SUBJECT)).toMatchObject({ admissions: [], requests: 0 })
+    expect(await its.read(K1)).toMatchObject({ admissions: [T0], requests: 1 })
+  })
+
+  test('forgets an instant that lies ahead, but not when the key was last seen', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    await its.admitted(both, T0 + 9 * DAY_MS)
+    await its.usage.at(T0)
+    await its.one.reset(K1, 'window', T0)
+    expect(await its.read(K1)).toMatchObject({ day: TODAY, requests: 0, latestMs: T0 })
+    expect(await its.admit(both, T0 + 1)).toMatchObject({ kind: 'admitted', atMs: T0 + 1 })
+    expect((await its.days()).map(({ day }) => day)).toEqual([TODAY, TODAY + 9])
+  })
+
+  test('of the day gives networks back, that of the window does not', async () => {
+    const its = await world()
+    await its.consume({ subnets: 1 }, T0, [1])
+    await its.one.reset(K1, 'window', T0)
+    expect(await its.networks(TODAY)).toBe(1)
+    await its.one.reset(K1, 'day', T0)
+    expect(await its.networks(TODAY)).toBe(0)
+    expect((await its.consume({ subnets: 1 }, T0, [2]))?.kind).toBe('consumed')
+  })
+}
+
+function networks(world: Open): void {
+  test('are one set of the day for all servers, and a refused answer adds none', async () => {
+    const its = await world()
+    const plan = { subnets: 3, clients: 1 }
+    expect((await its.consume(plan, T0, [1, 2], its.one))?.kind).toBe('consumed')
+    expect(await its.consume(plan, T0, [2, 3, 4], its.two)).toMatchObject({
+      ...{ kind: 'refused', set: 'served', quota: 3, used: 2, added: 2, all: 3 },
+    })
+    expect((await its.consume(plan, T0, [2, 3], its.two))?.kind).toBe('consumed')
+    for (const server of [its.one, its.two]) {
+      expect((await its.consume(plan, T0, [1, 3, 2], server))?.kind).toBe('consumed')
+      expect(await its.consume(plan, T0, [1, 9], server)).toMatchObject({
+        ...{ kind: 'refused', used: 3, added: 1 },
+      })
+    }
+    expect(await its.networks(TODAY)).toBe(3)
+    expect((await its.consume(plan, MIDNIGHT, [7, 8, 9]))?.kind).toBe('consumed')
+  })
+
+  test('that were known say what is left as before; a lowered quota is asked about again', async () => {
+    const its = await world()
+    const [first, again] = [
+      await its.consume({ subnets: 3 }, T0, [1, 2]),
+      await its.consume({ subnets: 3 }, T0 + 1, [2]),
+    ]
+    expect(again).toEqual(first)
+    expect((await its.consume({ subnets: 1 }, T0 + 1, [2]))?.kind).toBe('refused')
+  })
+
+  test('of a refused answer wait for midnight, or for a window that lasts longer', async () => {
+    const its = await world()
+    const plan = { ...burst(1, 86_400), subnets: 1 }
+    await its.admitted(regular(plan), T0)
+    for (const [limits, seconds] of [
+      [{ subnets: 1 }, 12 * 3600],
+      [plan, 24 * 3600],
+    ] as const) {
+      expect(await its.consume(limits, T0, [1, 2])).toMatchObject({ retryAfterSeconds: seconds })
+      expect(await its.consume(limits, T0, [1, 2])).toMatchObject({ retryAfterSeconds: seconds })
+    }
+  })
+}
+
+/** How long usage is kept after a subject's last admission, while others go on. */
+const KEPT = [
+  ['a key', regular(burst(1, 86_400)), K1, 2 * DAY_MS],
+  ['an address', DEMO, DEMO_SUBJECT, 2 * HOUR_MS],
+] as const
+
+function forgetting(world: Open): void {
+  for (const [what, caller, subject, keptMs] of KEPT) {
+    test.each([
+      [keptMs, 'kept'],
+      [keptMs + 1, 'removed'],
+    ] as const)(`of ${what} is, %d ms later, %s`, async (ageMs, fate) => {
+      const its = await world()
+      await its.admitted(caller, T0)
+      await its.admitted(regular({}, 'other'), T0 + ageMs)
+      await its.prune(T0 + ageMs)
+      for (const server of [its.one, its.two]) {
+        expect((await its.read(subject, server)).admissions).toEqual(fate === 'kept' ? [T0] : [])
+      }
+    })
+  }
+
+  test.each([
+    ['a window of a day', 'burst_requests = 2, burst_seconds = 86400', 2 * DAY_MS],
+    ['a window of three hours', 'burst_requests = 2, burst_seconds = 10800', 6 * HOUR_MS],
+    ['requests a day', 'daily = 2', 2 * DAY_MS],
+  ])('of addresses is kept as long as plan demo counts it: %s', async (_, limits, keptMs) => {
+    const its = await world()
+    await its.usage.run(
+      `insert into $plans (name, enabled, downloads) values ('demo', true, 1) on conflict do nothing`,
+    )
+    await its.usage.run(`update $plans set ${limits} where name = 'demo'`)
+    await its.admitted(DEMO, T0)
+    for (const [ageMs, requests] of [
+      [keptMs, 1],
+      [keptMs + 1, 0],
+    ] as const) {
+      await its.admitted(regular({}, 'other'), T0 + ageMs)
+      await its.prune(T0 + ageMs)
+      expect((await its.read(DEMO_SUBJECT)).requests).toBe(requests)
+    }
+  })
+}
+
+function usedUp(world: Open): void {
+  test('is not removed because the clock runs ahead of every admission', async () => {
+    const its = await world()
+    const plan = { ...burst(1, 86_400), subnets: 1 }
+    await its.admitted(regular(plan), T0)
+    await its.consume(plan, T0, [1])
+    await its.prune(T0 + 400 * DAY_MS)
+    expect(await its.outcome(regular(plan), T0 + 1)).toBe('window') // the clock was corrected
+    expect(await its.networks(TODAY)).toBe(1)
+  })
+
+  test('of networks is kept for its day and two more, then removed', async () => {
+    const its = await world()
+    for (const day of [0, 1, 2, 3]) {
+      await its.admitted(FREE, T0 + day * DAY_MS)
+      await its.consume({ subnets: 9 }, T0 + day * DAY_MS, [day])
+    }
+    await its.prune(T0 + 3 * DAY_MS)
+    const kept: number[] = []
+    for (const day of [0, 1, 2, 3]) kept.push(await its.networks(TODAY + day))
+    expect(kept).toEqual([0, 1, 1, 1])
+  })
+
+  test('that is removed never hides what another server admits next', async () => {
+    const its = await world()
+    const caller = regular(burst(2, 60))
+    await its.admitted(caller, T0 + 3 * HOUR_MS)
+    await its.admitted(DEMO, T0)
+    await its.prune(T0 + 3 * HOUR_MS)
+    expect(await its.outcome(caller, T0 + 3 * HOUR_MS, its.two)).toBe('ok')
+    expect(await its.outcome(caller, T0 + 3 * HOUR_MS, its.one)).toBe('window')
+  })
+
+  test('of many subjects is removed, and what still counts is not', async () => {
+    const its = await world()
+    const callers = Array.from({ length: 5_000 }, (_, n) => regular(burst(1, 60), `k${n}`))
+    const rules = (from: number) =>
+      callers
+        .filter((_, n) => n % 2 === from)
+        .map(caller => ({ rules: limitRulesOf(caller, IP), nowMs: T0 + from * 3 * DAY_MS }))
+    await its.one.admit(rules(0))
+    await its.usage.at(T0 + 3 * DAY_MS)
+    await its.one.admit(rules(1))
+    await its.prune(T0 + 3 * DAY_MS)
+    const { usages } = await its.one.peek(
+      callers.map(({ id }) => keySubject(id)),
+      T0,
+    )
+    expect(usages.map(({ admissions }) => admissions.length)).toEqual(callers.map((_, n) => n % 2))
+  })
+}
+
+function keyUse(world: Open): void {
+  test('is counted by hour and by day: requests admitted, not those refused', async () => {
+    const its = await world()
+    const twice = regular(burst(2, 5))
+    for (const ms of [0, 1, 2, 3]) await its.admit(twice, T0 + ms)
+    await its.admit(twice, T0 + 2 * HOUR_MS)
+    const hours = [...Array<number>(NOON).fill(0), 2, 0, 1]
+    expect(await its.use()).toEqual({
+      ...{ lastSeenMs: T0 + 2 * HOUR_MS, days: [{ ...unusedDay(TODAY), requests: 3, hours }] },
+    })
+  })
+
+  test('is empty for a key that was never used', async () => {
+    const its = await world()
+    expect(await its.use('nobody')).toEqual({ lastSeenMs: null, days: [] })
+  })
+
+  test('of a temporary key is counted once, that of demo for all addresses together', async () => {
+    const its = await world()
+    await its.admit(temp('t1'), T0)
+    await its.admit(DEMO, T0)
+    await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
+    expect(await its.days('t1')).toEqual([dayWith(TODAY, NOON, 1)])
+    expect(await its.days('demo')).toEqual([dayWith(TODAY, NOON, 2)])
+    expect(await its.days(IP)).toEqual([])
+  })
+
+  test('does not count a request that was given back; last seen stays', async () => {
+    const its = await world()
+    const lost = await its.admitted(FREE, T0)
+    await its.admit(FREE, T0 + 1)
+    await its.one.giveBack([lost])
+    expect(await its.days()).toEqual([dayWith(TODAY, NOON, 1)])
+    expect((await its.use()).lastSeenMs).toBe(T0 + 1)
+  })
+
+  test('belongs to the day and the hour that the request counts at, over midnight too', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const lost: Admitted[] = []
+    for (const ms of [-HOUR_MS - 1, -1, 0, 1]) lost.push(await its.admitted(FREE, MIDNIGHT + ms))
+    await its.admit(FREE, MIDNIGHT - 5) // the clock stepped back: it counts at the latest instant
+    const hours = [...Array<number>(22).fill(0), 1, 1]
+    const yesterday = { ...unusedDay(TODAY), requests: 2, hours }
+    expect(await its.days()).toEqual([yesterday, dayWith(TODAY + 1, 0, 3)])
+    await its.one.giveBack(lost.slice(0, 1))
+    hours[22] = 0
+    expect(await its.days()).toEqual([{ ...yesterday, requests: 1 }, dayWith(TODAY + 1, 0, 3)])
+  })
+
+  test('of a day that is over is given back there, also after another day began', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const lost = await its.admitted(FREE, T0)
+    await its.admit(FREE, T0 + HOUR_MS)
+    await its.admit(FREE, T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    await its.two.giveBack([lost])
+    const today = {
+      ...unusedDay(TODAY),
+      requests: 1,
+      hours: [...Array<number>(NOON + 1).fill(0), 1],
+    }
+    expect(await its.days()).toEqual([today, dayWith(TODAY + 1, NOON, 1)])
+  })
+}
+
+function notes(world: Open): void {
+  test('are seen at once, and by all servers after a flush', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    its.note(7, 0)
+    its.note(0, 1)
+    const noted = [{ ...unusedDay(TODAY), records: 7, refused: 1 }]
+    expect([await its.days('k1', its.one), await its.days('k1', its.two)]).toEqual([noted, []])
+    for (const _ of ['written', 'not written again']) {
+      await its.one.flush('all')
+      expect([await its.days('k1', its.one), await its.days('k1', its.two)]).toEqual([noted, noted])
+    }
+  })
+
+  test('of a clock that is ahead do not touch a limit, and no usage is forgotten for them', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const once = regular({ daily: 1 })
+    await its.admitted(once, T0)
+    its.note(0, 1, T0 + 400 * DAY_MS)
+    await its.one.flush('all')
+    await its.prune(T0 + 400 * DAY_MS)
+    expect(await its.outcome(once, T0 + MINUTE_MS)).toBe('daily')
+  })
+
+  test('of two days are counted each on its own, and added to what admissions counted', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    await its.admit(FREE, T0)
+    its.note(3, 1)
+    its.note(4, 0)
+    its.note(0, 5, T0 + DAY_MS)
+    its.note(2, 0, T0 + DAY_MS)
+    const all = [
+      dayWith(TODAY, NOON, 1, { records: 7, refused: 1 }),
+      { ...unusedDay(TODAY + 1), records: 2, refused: 5 },
+    ]
+    expect(await its.days()).toEqual(all)
+    await its.one.flush('all')
+    expect([await its.days('k1', its.one), await its.days('k1', its.two)]).toEqual([all, all])
+    expect(await its.days('k2')).toEqual([])
+  })
+
+  test('of many keys are written part by part when that is asked for', async () => {
+    const its = await world()
+    const ids = Array.from({ length: 250 }, (_, n) => `k${n}`)
+    await its.usage.addKeys(...ids)
+    for (const keyId of ids) its.one.note({ keyId, records: 1, refused: 0, nowMs: T0 })
+    const written: number[] = []
+    for (const _ of [1, 2, 3]) {
+      await its.one.flush('some')
+      const uses = await its.two.history(ids, TODAY, TODAY)
+      written.push(uses.filter(({ days }) => days.length > 0).length)
+    }
+    expect(written).toEqual([100, 200, 250])
+  })
+}
+
+function daysOver(world: Open): void {
+  test('are moved to their table once, whichever server does it', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    for (let n = 0; n < 5; n += 1) await its.admit(FREE, T0 + n, n % 2 ? its.one : its.two)
+    its.note(9, 4)
+    await its.one.flush('all')
+    const expected = [dayWith(TODAY, NOON, 5, { records: 9, refused: 4 })]
+    await its.admit(regular({}, 'other'), T0 + DAY_MS)
+    for (const server of [its.one, its.two, its.one]) {
+      await its.prune(T0 + DAY_MS, server)
+      for (const each of [its.one, its.two]) expect(await its.days('k1', each)).toEqual(expected)
+    }
+    await its.admit(FREE, T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    expect(await its.days()).toEqual([...expected, dayWith(TODAY + 1, NOON, 1)])
+    expect(await its.usage.count('days')).toBe(1)
+  })
+
+  test('get what comes later too', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    await its.admit(FREE, T0)
+    await its.admit(FREE, T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    its.note(5, 0) // a long answer that ended
+    await its.one.flush('all')
+    await its.prune(T0 + DAY_MS)
+    expect((await its.days())[0]).toEqual(dayWith(TODAY, NOON, 1, { records: 5 }))
+  })
+
+  test('of demo addresses that are forgotten stay in the days of demo', async () => {
+    const its = await world()
+    await its.admit(DEMO, T0)
+    await its.admit(DEMO, T0 + 1, its.one, '198.51.100.8')
+    await its.admit(regular({}, 'other'), T0 + 3 * HOUR_MS)
+    await its.prune(T0 + 3 * HOUR_MS)
+    expect((await its.read(DEMO_SUBJECT)).requests).toBe(0)
+    await its.admit(DEMO, T0 + 3 * HOUR_MS)
+    const hours = [...Array<number>(NOON).fill(0), 2, 0, 0, 1]
+    expect(await its.days('demo')).toEqual([{ ...unusedDay(TODAY), requests: 3, hours }])
+  })
+
+  test('of a key that was removed are not kept', async () => {
+    const its = await world()
+    await its.admit(regular({}, 'gone'), T0)
+    await its.admit(regular({}, 'other'), T0 + 3 * DAY_MS)
+    await its.prune(T0 + 3 * DAY_MS)
+    expect([await its.usage.count('days'), await its.days('gone')]).toEqual([0, []])
+  })
+}
+
+function daysLongOver(world: Open): void {
+  test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async () => {
+    const its = await world()
+    await its.usage.addKeys('k1', 'k2')
+    await its.admit(regular({}, 'k2'), T0)
+    for (let day = 0; day < HISTORY_DAYS + 3; day += 1) {
+      await its.admit(FREE, T0 + day * DAY_MS)
+      await its.prune(T0 + day * DAY_MS)
+    }
+    const kept = (await its.days('k1', its.one, 200)).map(({ day }) => day - TODAY)
+    expect([kept.length, kept.at(0), kept.at(-1)]).toEqual([HISTORY_DAYS, 3, HISTORY_DAYS + 2])
+    expect(await its.use('k2', its.one, 200)).toEqual({ lastSeenMs: T0, days: [] })
+  })
+
+  test('are not removed because the clock runs ahead of every admission', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    for (const day of [0, 1, 2]) await its.admit(FREE, T0 + day * DAY_MS)
+    await its.prune(T0 + 2 * DAY_MS)
+    await its.prune(T0 + 400 * DAY_MS)
+    expect((await its.days()).map(({ day }) => day - TODAY)).toEqual([0, 1, 2])
+  })
+
+  test('are not removed by requests while the clock is more than 90 days ahead', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    for (let day = 0; day < HISTORY_DAYS; day += 1) {
+      await its.admit(FREE, T0 + day * DAY_MS)
+      await its.prune(T0 + day * DAY_MS)
+    }
+    const real = async () => (await its.days('k1', its.one, 200)).map(({ day }) => day - TODAY)
+    const before = await real()
+    for (const day of [400, 401]) {
+      await its.admit(FREE, T0 + day * DAY_MS)
+      await its.prune(T0 + day * DAY_MS)
+    }
+    // Those that would have been removed soon in any case, one for each wrong day.
+    expect(await real()).toEqual(before.slice(2))
+  })
+}

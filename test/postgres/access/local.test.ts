@@ -1,0 +1,194 @@
+/**
+ * What a node decides without the database (src/postgres/access/known.ts, known-sets.ts, contract I2), and
+ * what it hears so that it does not: announcements of give-backs and resets.
+ */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import { createAccess } from '../../../src/access/access.ts'
+import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
+import type { Caller } from '../../../src/access/key.ts'
+import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
+import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import { migrate } from '../../../src/postgres/schema.ts'
+import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { cleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const once = regular({ ...burst(1, 60), daily: 2 })
+
+let database: Connection
+let usage: Usages
+let url = ''
+let elapsedMs = 0
+
+beforeAll(async () => {
+  if (!HAS_POSTGRES) return
+  url = await emptyDatabase()
+  database = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  await migrate(database)
+})
+afterAll(() => database?.close())
+beforeEach(async () => {
+  if (!HAS_POSTGRES) return
+  await database.query('truncate proxylist.usage, proxylist.networks, proxylist.days')
+  elapsedMs = 0
+  usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' }, () => elapsedMs)
+})
+afterEach(() => usage?.close())
+
+const ask = (caller: Caller) => ({ rules: limitRulesOf(caller, IP), nowMs: 0 })
+const refusalOf = (caller: Caller) => usage.refuse(ask(caller))
+async function admit(caller: Caller) {
+  const [decision] = await usage.admit([ask(caller)])
+  if (decision?.kind !== 'admitted') throw new Error('it was refused')
+  return { rules: limitRulesOf(caller, IP), instants: decision.instants, atMs: decision.atMs }
+}
+
+describe.skipIf(!HAS_POSTGRES)('a full window', () => {
+  test('is refused by the node itself from the request on that filled it', async () => {
+    expect(refusalOf(once)).toBeNull()
+    await admit(once)
+    expect(refusalOf(once)).toMatchObject({ kind: 'refused', by: 'window', retryAfterSeconds: 60 })
+    expect(refusalOf(regular(burst(1, 60), 'other'))).toBeNull()
+  })
+
+  test('is asked about again before it may be over by a clock that runs faster', async () => {
+    await admit(once)
+    elapsedMs = 59_900
+    expect(refusalOf(once)).toMatchObject({ retryAfterSeconds: 1 })
+    elapsedMs = 59_975 // 0.05 % faster, it would be over
+    expect(refusalOf(once)).toBeNull()
+  })
+
+  test('is asked about again when the plan was changed', async () => {
+    await admit(once)
+    expect(refusalOf(regular({ ...burst(2, 60), daily: 2 }))).toBeNull()
+    expect(refusalOf(regular({ ...burst(1, 60), daily: 3 }))).toBeNull()
+    expect(refusalOf(regular({ ...burst(1, 60), daily: 2 }))).not.toBeNull()
+  })
+
+  test('is refused while a batch is under way, and while the database is away', async () => {
+    const access = createAccess({ find: () => null }, usage)
+    await admit(once)
+    const slow = regular({}, 'slow')
+    await admit(slow)
+    const [isLocked, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const locking = database.transaction(async query => {
+      await query("select from proxylist.usage where id = 'slow' for update")
+      isLocked.resolve()
+      await mayEnd.promise
+    })
+    await isLocked.promise
+    const hanging = access.admit(slow, IP, 0)
+    expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
+    mayEnd.resolve()
+    await locking
+    expect(outcomeOf(await hanging)).toBe('ok')
+    await usage.close()
+    expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
+    expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a full day', () => {
+  test('is refused by the node itself as long as its window is what it was told', async () => {
+    const daily = regular({ ...burst(9, 60), daily: 1 })
+    await admit(daily)
+    expect(refusalOf(daily)).toMatchObject({ by: 'daily', limits: [{ remaining: 8 }, {}] })
+    elapsedMs = 60_000 // nothing is in the window any more
+    expect(refusalOf(daily)).toBeNull()
+    expect(refusalOf(regular({ daily: 1 }))).toBeNull()
+  })
+})
+
+/** Everything that is announced while `work` is done. */
+async function announced(work: () => Promise<unknown>): Promise<string[]> {
+  const sql = new SQL({ url, max: 1 })
+  const heard: string[] = []
+  const isOver = Promise.withResolvers<void>()
+  const listener = await sql.listen('proxylist', (payload: string) => {
+    if (payload === 'over') isOver.resolve()
+    else heard.push(payload)
+  })
+  await work()
+  await database.query("select pg_notify('proxylist', 'over')")
+  await isOver.promise
+  await listener.unlisten()
+  await sql.close()
+  return heard
+}
+
+describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
+  test('of give-backs, of resets and of nothing else', async () => {
+    const temp: Caller = { ...once, kind: 'temp', id: 't1' }
+    const heard = await announced(async () => {
+      await usage.giveBack([await admit(temp)])
+      await usage.reset(keySubject('k1'), 'window')
+      await usage.reset({ kind: 'demo', id: null }, 'all')
+      usage.note({ keyId: 'k1', records: 1, refused: 0, nowMs: 0 })
+      await usage.flush('all')
+    })
+    expect(heard).toEqual(['usage key t1', `usage temp ${IP}`, 'usage key k1', 'usage demo '])
+  })
+
+  test('and forget what they know: of a subject, or of all of its kind', async () => {
+    await admit(once)
+    usage.forget({ kind: 'key', id: 'other' })
+    expect(refusalOf(once)).not.toBeNull()
+    usage.forget({ kind: 'key', id: 'k1' })
+    expect(refusalOf(once)).toBeNull()
+    await usage.admit([ask(once)])
+    usage.forget({ kind: 'key', id: null })
+    expect(refusalOf(once)).toBeNull()
+  })
+
+  test('what was decided before is not remembered after', async () => {
+    await admit(regular({})) // it has a row: one call decides
+    const admitting = usage.admit([ask(once)])
+    usage.forget({ kind: 'key', id: 'k1' }) // while the answer is under way
+    await admitting
+    expect(refusalOf(once)).toBeNull()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('networks', () => {
+  const consume = (subnets: number[], atMs: number, plan = { subnets: 3 }) =>
+    usage.consume([consumptionOf(regular(plan), { ip: IP, subnets, atMs, nowMs: 0 })])
+  /** How an answer is decided, and whether without the database. */
+  async function decided(...given: Parameters<typeof consume>) {
+    const deciding = consume(...given)
+    const [decision] = await deciding
+    return [decision?.kind, deciding instanceof Promise ? 'asked' : 'here']
+  }
+
+  test('that a set certainly has pass, and more than it has room for are refused', async () => {
+    const { atMs } = await admit(regular({}))
+    expect(await decided([1, 2], atMs)).toEqual(['consumed', 'asked'])
+    expect(await decided([2], atMs)).toEqual(['consumed', 'here'])
+    expect(await decided([2, 8, 9], atMs)).toEqual(['refused', 'here'])
+    expect(await decided([2, 3], atMs)).toEqual(['consumed', 'asked'])
+    expect(await decided([4], atMs)).toEqual(['refused', 'here'])
+  })
+
+  test('are asked for again after a reset, by the day that a request counts at, and by quota', async () => {
+    const { atMs } = await admit(regular({}))
+    await consume([1], atMs)
+    expect(await decided([1], atMs)).toEqual(['consumed', 'here'])
+    expect(await decided([1], atMs + 86_400_000)).toEqual(['consumed', 'asked'])
+    expect(await decided([1], atMs, { subnets: 2 })).toEqual(['consumed', 'asked'])
+    await usage.reset(keySubject('k1'), 'day')
+    expect(await decided([1], atMs, { subnets: 2 })).toEqual(['consumed', 'asked'])
+  })
+
+  test('of another node are asked about: a node knows those that it has seen itself', async () => {
+    const other = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
+    const { atMs } = await admit(regular({}))
+    await consume([1, 2], atMs)
+    const served = { ip: IP, subnets: [2, 3], atMs, nowMs: 0 }
+    await other.consume([consumptionOf(regular({ subnets: 3 }), served)])
+    await other.close()
+    expect(await decided([3], atMs)).toEqual(['consumed', 'asked'])
+  })
+})
