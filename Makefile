@@ -11,7 +11,7 @@ READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler bootstrap cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
+  api/handler bootstrap cli/database cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
   cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/stats cli/stdout \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \

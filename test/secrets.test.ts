@@ -1,15 +1,18 @@
 /**
  * Holds that keys are secret: a key is found nowhere but in the request that carries it, is stored
- * as a hash only, and a refusal does not show whether it was ever known.
+ * as a hash only, and a refusal does not show whether it was ever known. And that the password of a
+ * shared database is.
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { hashKey } from '../src/access/key.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { ACCESS_FILE } from '../src/app.ts'
+import { storeTexts } from '../src/cli/feed-process.ts'
+import { startImport } from '../src/cli/import-process.ts'
 import { COMMANDS } from '../src/cli/program.ts'
 import type { Answer } from './support/answer.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from './support/canary.ts'
@@ -338,6 +341,73 @@ describe('the command line shows no key that it is given or keeps', () => {
       })
       expect([option, exitCode, tracesIn(stdout + stderr)]).toEqual([option, 2, []])
     }
+  })
+})
+
+/** The URL of a database that is not there, with a password to search for. */
+const DATABASE = `postgres://who:${CANARY.unknown}@127.0.0.1:1/proxies`
+
+describe('the password of a database is shown nowhere', () => {
+  const sharing = COMMANDS.filter(({ name, settings }) => {
+    return settings.includes('database') && name !== 'serve' // which waits for its database
+  })
+  /** Runs a command line; what it writes must hold no trace of the password. */
+  async function expectSilent(line: readonly string[], env = {}, cwd = temporaryDirectory()) {
+    const { stdout, stderr } = await proxylist(line, { cwd, env })
+    expect([line, tracesIn(stdout + stderr)]).toEqual([line, []])
+    return stderr
+  }
+
+  test('by a command whose database is away, be it in the environment or an option', async () => {
+    const cwd = temporaryDirectory()
+    for (const [file, text] of Object.entries(SPOILED)) writeFileSync(join(cwd, file), text)
+    const lines = sharing.map(({ name, arguments: usage = '' }) => [
+      ...name.split(' '),
+      ...(TYPED[usage]?.[0] ?? []),
+    ])
+    await Promise.all(lines.map(line => expectSilent(line, { PROXYLIST_DATABASE: DATABASE }, cwd)))
+    const stderr = await expectSilent(['keys', 'list', '--database', DATABASE])
+    expect(stderr).toBe(
+      'proxylist: the database 127.0.0.1:1/proxies cannot be used: nothing listens there\n',
+    )
+  })
+
+  test.each([
+    [[DATABASE]],
+    [['help', DATABASE]],
+    [['keys', DATABASE]],
+    [['keys', 'list', DATABASE]],
+    [['keys', 'list', '--databse', DATABASE]],
+    [['keys', 'list', `--databse=${DATABASE}`]],
+    [[`--database=${DATABASE}`, 'keys', 'list']],
+    [['keys', 'list', '--data', '/dev/null/x', '--database', `${DATABASE}/more`]],
+    [['keys', 'list', '--database', DATABASE.replace('127', '@')]],
+    [['keys', 'list', '--database', `${DATABASE}?sslmode=${CANARY.unknown}`]],
+    [['keys', 'list', '--database-timeout', DATABASE]],
+    [['keys', 'list', '--json', '--database', CANARY.unknown]],
+    [['import', DATABASE]],
+    [['keys', 'import', DATABASE]],
+    [['version', '--database', DATABASE]],
+  ])('of a URL that is wrong, or in the wrong place: %p', async line => {
+    expect(await expectSilent(line)).toMatch(/^proxylist: [^\n]+\n$/)
+  })
+
+  test('by doctor, of variables that it does not know or that are wrong', async () => {
+    for (const name of ['PROXYLIST_DATABSE', 'PROXYLIST_DATABASE_TIMEOUT']) {
+      await expectSilent(['doctor'], { [name]: DATABASE })
+    }
+    await expectSilent(['doctor'], { PROXYLIST_DATABASE: `${DATABASE}@` })
+  })
+
+  test('in the list of processes: those that a server starts get it by their environment', async () => {
+    const texts = storeTexts({ data: 'data', database: DATABASE, databaseTimeout: 2000 })
+    const shell = ['sh', '-c', 'echo "$0 $*"; env', 'import-of-the-server']
+    const { stdout } = await startImport(texts, openSync('/dev/null', 'r'), shell).ended
+    const [line = '', ...variables] = stdout.split('\n')
+    expect(line).toStartWith('import-of-the-server import -')
+    expect(tracesIn(line)).toEqual([])
+    expect(variables).toContain(`PROXYLIST_DATABASE=${DATABASE}`)
+    expect(variables).toContain('PROXYLIST_DATABASE_TIMEOUT=2000ms')
   })
 })
 

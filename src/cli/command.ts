@@ -25,7 +25,7 @@ export type Command<N extends SettingName = SettingName> = {
   settings: readonly N[]
   /** One example, as typed. */
   example: string
-  /** Whether it uses the data directory with a shared database too: a node has copies there. */
+  /** Whether it needs the data directory with a shared database too: a node has its copies there. */
   usesCopies?: boolean
   /**
    * How the command ends at SIGINT or SIGTERM: at once (the default), which is right for one whose

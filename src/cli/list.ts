@@ -18,7 +18,6 @@ export const listCommand = command({
   summary: 'answer a query string of the API, without key or limits',
   arguments: '[query]',
   settings: [...DATA_SETTINGS, 'providerService'],
-  usesCopies: true,
   example: "proxylist list 'type=socks5&country=de&get=json'",
   async run({ settings, args: [text = ''], clock, signal }) {
     const { providerService } = settings

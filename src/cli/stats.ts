@@ -121,7 +121,6 @@ export const statsCommand = command({
   summary:
     'show requests by hour, the busiest keys of today, and the list by type, country and age',
   settings: [...DATA_SETTINGS, 'json'],
-  usesCopies: true,
   example: 'proxylist stats',
   async run({ settings, clock }) {
     const figures = await figuresOf(storesOf(settings, clock), clock)

@@ -17,7 +17,7 @@ const TLS_MODES: readonly string[] = [
 /** Whether a part of a URL that should have been percent-encoded is taken for another one. */
 function isMisread(given: string, { pathname, search, hash }: URL): boolean {
   try {
-    decodeURIComponent(given)
+    if (decodeURIComponent(given).includes('\0')) return true
   } catch {
     return true
   }
@@ -31,7 +31,7 @@ function isMisread(given: string, { pathname, search, hash }: URL): boolean {
 export function readDatabase(given: string): string {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null || !PROTOCOLS.includes(url.protocol)) throw new Expected(WHAT)
-  const hasHost = url.hostname !== '' || url.searchParams.has('path')
+  const hasHost = (url.hostname !== '' && url.port !== '0') || url.searchParams.has('path')
   if (url.pathname.length < 2 || !hasHost || isMisread(given, url)) throw new Expected(WHAT)
   const mode = url.searchParams.get('sslmode')
   if (mode !== null && !TLS_MODES.includes(mode)) {

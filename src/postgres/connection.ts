@@ -66,6 +66,93 @@ const openSql = (options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
+/** Closes a client, which rejects what it has under way. */
+const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
+
+/** The pause between two attempts to reach a database that is away, and how long each may take. */
+const PROBE_PAUSE_MS = 250
+const PROBE_MS_MAX = 1000
+
+/**
+ * Rejects with `reason` after some time, and then calls `onPassed`; call `stop` once that no longer
+ * matters.
+ */
+function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const pass = (): void => {
+    reject(reason()) // first: what `onPassed` closes fails, and says less
+    onPassed()
+  }
+  const timer = ms === null ? undefined : setTimeout(pass, ms)
+  promise.catch(() => {}) // it may pass when nobody waits for it any more
+  return { passed: promise, stop: () => clearTimeout(timer) }
+}
+
+/**
+ * The client of a connection: another one after it was lost. While the database is away, there is
+ * none, and attempts to reach it are made in the background.
+ */
+function createClient(options: ConnectionOptions, shown: string) {
+  let sql: SQL | null = openSql(options)
+  let away = ''
+  let isClosed = false
+  let timer: ReturnType<typeof setTimeout> | undefined
+
+  function probeLater(pauseMs: number): void {
+    timer = setTimeout(() => void probe(), pauseMs)
+    timer.unref()
+  }
+
+  async function probe(): Promise<void> {
+    const candidate = openSql(options)
+    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
+    try {
+      await Promise.race([candidate.unsafe('select 1'), passed])
+      if (isClosed) discard(candidate)
+      else sql = candidate
+    } catch (failure) {
+      discard(candidate)
+      away = reasonOf(failure)
+      if (!isClosed) probeLater(PROBE_PAUSE_MS)
+    } finally {
+      stop()
+    }
+  }
+
+  return {
+    /** @throws StoreError while the database is away. */
+    current(): SQL {
+      if (sql !== null) return sql
+      throw new StoreError(`the database ${shown} cannot be used: ${away}`)
+    },
+
+    /** Replaces a client that was lost. */
+    renew(lost: SQL): void {
+      if (sql !== lost) return
+      discard(lost)
+      sql = openSql(options)
+    },
+
+    /** Fails everything at once from now on, until the database answers again. */
+    leave(lost: SQL, reason: string): void {
+      if (sql !== lost) return
+      discard(lost)
+      sql = null
+      away = reason
+      probeLater(0)
+    },
+
+    async close(): Promise<void> {
+      isClosed = true
+      clearTimeout(timer)
+      away ||= 'it is closed'
+      const last = sql
+      sql = null
+      await last?.close({ timeout: 0 })
+    },
+  }
+}
+
 export type Connection = ReturnType<typeof openConnection>
 
 /** The availability of a database, for connections that are to share it. */
@@ -108,12 +195,16 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const leftMs = timeLeft(waitedMs)
-    const asked = sql
-    const { passed, stop } = deadline(leftMs, () => {
-      leave(asked, 'it does not answer')
-      return new UnknownOutcome(`the database ${shown} does not answer`)
-    })
+    const asked = client.current()
+    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
+    if (leftMs !== null && leftMs <= 0) {
+      throw new StoreError(`the database ${shown} took too long for what came before`)
+    }
+    const { passed, stop } = deadline(
+      leftMs,
+      () => new UnknownOutcome(`the database ${shown} does not answer`),
+      () => client.leave(asked, 'it does not answer'),
+    )
     try {
       return await Promise.race([work(asked), passed])
     } catch (failure) {

@@ -30,21 +30,23 @@ export function createListener(
     /** Listens, unless it does already. */
     ensure(): void {
       if (sql !== null) return
-      const opened = new SQL({
+      const isCurrent = (): boolean => sql === opened
+      const endThis = (): void => {
+        if (isCurrent()) end() // the next call tries again
+      }
+      const opened: SQL = new SQL({
         ...{ url, max: 1, connectionTimeout: CONNECT_SECONDS },
         connection: { application_name: 'proxylist' },
+        onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened
-      const isCurrent = (): boolean => sql === opened
       opened
         .listen(
           CHANNEL,
           message => void (isCurrent() && onMessage(message)),
           () => void (isCurrent() && onListening()),
         )
-        .catch(() => {
-          if (isCurrent()) end() // the next call tries again
-        })
+        .catch(endThis)
     },
     /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
     end,

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import type { Registry } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
+import { MINUTE_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
@@ -15,13 +16,16 @@ import { createListStore } from '../postgres/proxies/store.ts'
 import { openRegistry } from '../postgres/registry.ts'
 import { installationOf, migrate, schemaState } from '../postgres/schema.ts'
 import { listCopyOf } from '../sqlite/copy/copy-of.ts'
-import { openFilledList } from '../sqlite/copy/memory.ts'
+import { openListInMemory } from '../sqlite/copy/memory.ts'
 import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { readList as readCopy } from '../sqlite/stores.ts'
 import type { ReadableList, Stores, WritableList } from './command-stores.ts'
 
 const NO_KEYS = ORIGINS[ACCESS_FILE]
 const NO_LIST = ORIGINS[PROXY_FILE]
+
+/** The most that a statement about a whole list may take: one of a million rows takes seconds. */
+const LIST_MS = 10 * MINUTE_MS
 
 /** What the server shows of connections of commands. */
 const NAME = 'proxylist command'
@@ -56,7 +60,7 @@ async function withFilled<T>(
   patient: Connection,
   work: (list: ReadableList) => Awaitable<T>,
 ): Promise<T> {
-  const list = await readListChanges(patient, null, openFilledList)
+  const list = await readListChanges(patient, null, openListInMemory)
   try {
     return await work(list)
   } finally {
@@ -76,10 +80,10 @@ export function databaseStores(
   async function within<T>(
     need: Need,
     origin: string,
-    work: (quick: Connection, connect: (waitMs: number | null) => Connection) => Promise<T>,
+    work: (quick: Connection, connect: (waitMs: number) => Connection) => Promise<T>,
   ): Promise<T> {
     const connections: Connection[] = []
-    const connect = (waitMs: number | null): Connection => {
+    const connect = (waitMs: number): Connection => {
       const connection = openConnection({ url, timeoutMs: waitMs, name: NAME })
       connections.push(connection)
       return connection
@@ -106,7 +110,7 @@ export function databaseStores(
     })
 
   const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
-    within('make', NO_LIST, async (_, connect) => work(writableList(connect(null), clock)))
+    within('make', NO_LIST, async (_, connect) => work(writableList(connect(LIST_MS), clock)))
 
   /** Whether `dir` has the copy that a node of this database reads. */
   async function hasCopy(quick: Connection): Promise<boolean> {
@@ -122,17 +126,17 @@ export function databaseStores(
     withListToReplace: withList, // this list is never damaged
     readList: work =>
       within('read', NO_LIST, async (quick, connect) =>
-        (await hasCopy(quick)) ? readCopy(dir, clock, work) : withFilled(connect(null), work),
+        (await hasCopy(quick)) ? readCopy(dir, clock, work) : withFilled(connect(LIST_MS), work),
       ),
     readBreakdown: nowMs =>
       within('read', NO_LIST, async (quick, connect) =>
         (await hasCopy(quick))
           ? readCopy(dir, clock, list => list.breakdown(nowMs))
-          : createListStore(connect(null), clock).breakdown(nowMs),
+          : createListStore(connect(LIST_MS), clock).breakdown(nowMs),
       ),
     changeList: work =>
       within('change', NO_LIST, async (_, connect) => {
-        const patient = connect(null)
+        const patient = connect(LIST_MS)
         return withFilled(patient, list => work({ ...list, ...writableList(patient, clock) }))
       }),
     withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),

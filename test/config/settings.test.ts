@@ -85,6 +85,7 @@ const DATABASE: Case = {
       'postgres://u:1#b@h/x',
     ],
     ...['postgres://u:1/b?c@h/x', 'postgres://u:1/b#c@h/x', 'postgres://u:5%zz@h/x', ' '],
+    ...['postgres://u:a%00b@h/x', 'postgres://u:p@h:0/x'],
   ],
   expected:
     'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +

@@ -92,7 +92,7 @@ function start(fresh = freshness()) {
     later(run, ms) {
       const timer = { run, at: nowMs + ms }
       timers.push(timer)
-      return () => void (timers = timers.filter(each => each !== timer))
+      return () => void timers.splice(timers.indexOf(timer), 1)
     },
   })
 }

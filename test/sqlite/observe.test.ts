@@ -57,7 +57,9 @@ test('a directory that cannot be reached has no sizes and no free bytes, and not
   const file = join(temporaryDirectory(), 'file')
   writeFileSync(file, '')
   const observed = observeData(join(file, 'data'), FAILING, { ...memoryList(), ...FAILING })
-  expect(observed.databases().map(({ bytes, walBytes }) => (bytes ?? 0) + (walBytes ?? 0))).toEqual([0, 0])
+  expect(observed.databases().map(({ bytes, walBytes }) => (bytes ?? 0) + (walBytes ?? 0))).toEqual(
+    [0, 0],
+  )
   expect(observed.freeBytes()).toBeNull()
   expect(observed.feeds()).toEqual([])
 })

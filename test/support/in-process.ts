@@ -5,6 +5,8 @@ import {
   createApp,
   createMetrics,
   observeData,
+  observeNode,
+  openNode,
   openServerList,
   openServerRegistry,
 } from '../../src/app.ts'
@@ -12,7 +14,8 @@ import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import type { ServeOptions, Service } from './service.ts'
-import { onCleanUp } from './temporary.ts'
+import { sharedDatabaseOf } from './shared.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** A request in process has no peer, as on a unix socket; tests expect one of 127.0.0.1. */
 const PEER = '127.0.0.1'
@@ -22,6 +25,48 @@ export type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<st
 
 /** Gives stores that take the place of those of a whole service. */
 export type Exchange = (whole: AppStores) => Partial<AppStores>
+
+const KINDS = ['key', 'demo', 'temp'] as const
+
+type StoreParts = {
+  dir: string
+  options: ServeOptions
+  providerService: string
+  clock: () => number
+  write: (text: string) => void
+}
+
+/** The stores of a data directory, or of a node whose database has what the directory has. */
+async function openStores({ dir, options, providerService, clock, write }: StoreParts) {
+  if (options.engine !== 'postgresql') {
+    const registry = openServerRegistry(dir, write)
+    const list = openServerList(dir, providerService, clock, write)
+    const close = async (): Promise<void> => {
+      list.close()
+      registry.close()
+    }
+    const observed = observeData(dir, registry, list)
+    return { registry, list, observed, close, setClock: () => null }
+  }
+  const database = await sharedDatabaseOf(dir)
+  const copies = temporaryDirectory()
+  const { url } = database
+  let [atMs, elapsedMs] = [T0, 0]
+  const node = await openNode({
+    ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock, say: write },
+    elapsedMs: () => elapsedMs,
+  })
+  while (node.problem() !== null) await Bun.sleep(5)
+  const { registry, list, close } = node
+  /** A stopwatch does not step back: then the node forgets what it knows by it. */
+  async function setClock(ms: number): Promise<void> {
+    if (ms < atMs) for (const kind of KINDS) registry.usage.forget({ kind, id: null })
+    elapsedMs += Math.max(0, ms - atMs)
+    atMs = ms
+    await database.setClock(ms)
+  }
+  return { registry, list, observed: observeNode(copies, node), close, setClock }
+}
 
 export async function startInProcess(
   dir: string,
@@ -34,11 +79,14 @@ export async function startInProcess(
   const lines: string[] = []
   const write = (text: string): void => void lines.push(text)
   const clock = () => nowMs
-  const registry = openServerRegistry(dir, write)
-  const list = openServerList(dir, providerService, clock, write)
+  const opened = await openStores({ dir, options, providerService, clock, write })
+  const { registry, list, observed } = opened
   const { keys, usage } = registry
   const { streamer, stats } = list
-  const stores: AppStores = { keys, usage, proxies: list, streamer, stats }
+  const stores: AppStores = {
+    ...{ keys, usage, proxies: list, streamer, stats },
+    replication: observed.replication,
+  }
   const app = createApp(
     { ...stores, ...exchange(stores) },
     {
@@ -67,19 +115,24 @@ export async function startInProcess(
   let elapsedMs = 0
   /** Each scrape comes a second after the one before, and waits for the list. */
   const timing = { elapsedMs: () => (elapsedMs += 1000), later: () => () => {} }
-  const metrics = createMetrics(app, observeData(dir, registry, list), clock, timing)
+  const metrics = createMetrics(app, observed, clock, timing)
+  /** The clock of a database is set by a statement. */
+  let clockSet: Promise<unknown> | null = null
   let isOpen = true
   const stop = async (): Promise<void> => {
     if (!isOpen) return
     isOpen = false
-    list.close()
-    registry.close()
+    await opened.close()
   }
   onCleanUp(stop)
   return {
-    request: async (path, init) => answerOf(await ask(path, init)),
-    setClock: seconds => {
+    async request(path, init) {
+      await clockSet
+      return answerOf(await ask(path, init))
+    },
+    setClock(seconds) {
       nowMs = T0 + seconds * 1000
+      clockSet = opened.setClock(nowMs)
     },
     output: () => lines.join('\n'),
     traffic,

@@ -4,6 +4,7 @@ import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { startInProcess } from './in-process.ts'
 import { launchServer } from './launch.ts'
+import { HAS_POSTGRES } from './postgres.ts'
 import { BINARY, createClock, program } from './program.ts'
 
 /** A running service. */
@@ -16,7 +17,14 @@ export type Service = {
   stop(): Promise<void>
 }
 
+/** Where a service in process has its keys, usage and list; the binary has tests of its own for nodes. */
+export type Engine = 'sqlite' | 'postgresql'
+export const ENGINES: readonly Engine[] =
+  BINARY === undefined && HAS_POSTGRES ? ['sqlite', 'postgresql'] : ['sqlite']
+
 export type ServeOptions = {
+  /** By default `sqlite`: the data directory itself. */
+  engine?: Engine
   errors?: 'json' | 'text'
   providerService?: string
   cors?: string

@@ -15,8 +15,8 @@ import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxie
 import { arrayLiteral } from '../arrays.ts'
 import type { Connection, Value } from '../connection.ts'
 import { LOCK_CLASS, LOCKS } from '../schema.ts'
-import { FILL, mergeSql, STAGE, UNSTAGE } from './merge.ts'
-import { lockList, storeVersion } from './version.ts'
+import { FILL, mergeSql, NEWEST, STAGE, UNSTAGE } from './merge.ts'
+import { type ListState, lockList, storeVersion } from './version.ts'
 
 /** How long an import waits for another one before it says so, and until it gives up. */
 const SHORT_WAIT_MS = 500
@@ -26,6 +26,9 @@ const RETRY_MS = 50
 
 /** Characters of rows that are sent at a time: some ten thousand rows. */
 const CHUNK_LENGTH = 1024 * 1024
+
+/** For sorts and hashes of a merge: a million rows are merged without temporary files. */
+const WORK_MEM_KIB = 65_536
 
 /** The names of cities in the order in which rows first have them; the first one is unknown. */
 function createNames() {
@@ -94,37 +97,56 @@ type Session = ReturnType<typeof createSession>
 /** What became of the rows that were copied. */
 type Merged = { added: number; written: number; removed: number }
 
-/** Merges the rows that were copied, in one transaction; `names` are those of the cities. */
-async function merge(
-  { run }: Session,
-  { mode, latest }: { mode: ImportMode; latest: number },
-  { names, namesEn }: ReturnType<typeof createNames>,
-  approve: (sizes: ListSizes) => void,
-): Promise<Merged> {
-  await run('begin; set local work_mem = 65536') // in KiB
+/** What a merge has made of them, before it is written; the checks are as in `ListState`. */
+type Summary = { rows: number; written: number; newest: number | null; oldest: number | null }
+const NOTHING: Summary = { rows: 0, written: 0, newest: null, oldest: null }
+
+/** The checks of a list into which rows were merged; only one ahead of the clock can get earlier. */
+async function boundsAfter(
+  run: Session['run'],
+  { before, found, latest }: { before: ListState; found: Summary; latest: number },
+) {
+  const isAhead = before.newest !== null && before.newest > latest
+  const [{ newest } = before] = isAhead ? await run<Pick<Summary, 'newest'>>(NEWEST) : []
+  return {
+    newest: Math.max(newest ?? 0, found.newest ?? 0),
+    oldest: Math.min(before.oldest ?? Number.POSITIVE_INFINITY, found.oldest ?? 0),
+  }
+}
+
+type MergeParts = {
+  mode: ImportMode
+  latest: number
+  names: ReturnType<typeof createNames>
+  approve: (sizes: ListSizes) => void
+}
+
+/** Merges the rows that were copied, in one transaction. */
+async function merge({ run }: Session, { mode, latest, names, approve }: MergeParts) {
+  const isReplace = mode === 'replace'
+  await run(`begin; set local work_mem = ${WORK_MEM_KIB}`)
   const before = await lockList(run)
   const version = before.version + 1
   const sql = mergeSql({ mode, latest, version })
   await run(sql.analyze)
-  await run(sql.cities, [arrayLiteral(names), arrayLiteral(namesEn)])
+  await run(sql.cities, [arrayLiteral(names.names), arrayLiteral(names.namesEn)])
   const { count: repeated } = await run(sql.repeated)
   await run(sql.single)
   if (repeated > 0) await run(sql.each)
-  await run(sql.prepare)
-  const [found] = await run<{ rows: number; written: number }>(sql.count)
-  const { rows, written } = found ?? { rows: 0, written: 0 }
-  const isReplace = mode === 'replace'
-  if (isReplace) approve({ before: before.rows, after: rows })
+  await run(sql.analyzeMerged)
+  const [found = NOTHING] = await run<Summary>(sql.summary)
+  if (isReplace) approve({ before: before.rows, after: found.rows })
   const { count: removed } = isReplace ? await run(sql.remove) : { count: 0 }
   const { count: updated } = await run(sql.update)
   const { count: added } = await run(sql.insert)
-  if (added + updated + removed === 0)
-    await run('rollback') // the names of cities, too
-  else {
-    await storeVersion(run, { version, rows: before.rows + added - removed })
-    await run('commit')
+  if (added + updated + removed === 0) {
+    await run('rollback') // new names of cities, too
+    return { added, written: 0, removed } satisfies Merged
   }
-  return { added, written: isReplace ? added + updated : written, removed }
+  const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
+  await storeVersion(run, { ...bounds, version, rows: before.rows + added - removed })
+  await run('commit')
+  return { added, written: isReplace ? added + updated : found.written, removed } satisfies Merged
 }
 
 /**
@@ -196,7 +218,7 @@ export function beginImport(
       if (text !== '') send()
       await sent
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
-      const { added, written, removed } = await merge(session, { mode, latest }, names, approve)
+      const { added, written, removed } = await merge(session, { mode, latest, names, approve })
       await end()
       return { added, updated: written - added, unchanged: accepted - written, removed }
     },

@@ -50,6 +50,8 @@ export const STAGE = `
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
 export const FILL = `copy pg_temp.incoming from stdin`
+/** The newest check of the list, which reads all rows. */
+export const NEWEST = 'select max(checked_at)::float8 as newest from proxylist.proxies'
 export const UNSTAGE = 'drop table if exists pg_temp.incoming'
 
 export type MergeOrder = {
@@ -85,14 +87,17 @@ const hasEffect = (merge: ReturnType<typeof mergeOf>, latest: number): string =>
       i.checked_at = s.checked_at and (${merge.map(([column]) => `s.${column}`).join(', ')})
         is distinct from (${merge.map(([, merged]) => merged).join(', ')})`
 
-/** What rows that are alone with their address write; `written` counts the updates of a row. */
+/**
+ * What rows that are alone with their address write. `writes` counts what they do to a row, `is_new` is
+ * whether it was merged with none.
+ */
 const mergeSingle = (order: MergeOrder): string => {
   const merge = mergeOf(order.version)
   const merged = new Map([['id', 'i.id'], ['checked_at', 'i.checked_at'], ...merge])
   return `
   create temporary table merged on commit drop as
   select ${ROW_COLUMNS.map(column => `${merged.get(column)} as ${column}`).join(',\n    ')},
-      1 as written
+      1 as writes, s.id is null as is_new
     from (${incoming(false)}) i left join (${storedRows(order)}) s on s.id = i.id
     where ${hasEffect(merge, order.latest)}`
 }
@@ -103,6 +108,9 @@ const mergeSingle = (order: MergeOrder): string => {
  */
 const mergeRepeated = (order: MergeOrder): string => {
   const merge = mergeOf(order.version)
+  const write = `if writes > 0 then
+          insert into pg_temp.merged values (${list('s', ROW_COLUMNS)}, writes, is_new);
+        end if;`
   return `
   do $$
   declare
@@ -110,15 +118,15 @@ const mergeRepeated = (order: MergeOrder): string => {
     s record;
     address bigint;
     writes integer := 0;
+    is_new boolean;
   begin
     for i in ${incoming(true)} order by r.id, r.position loop
       if address is distinct from i.id then
-        if writes > 0 then
-          insert into pg_temp.merged values (${list('s', ROW_COLUMNS)}, writes);
-        end if;
+        ${write}
         address := i.id;
         writes := 0;
         select * into s from (${storedRows(order)}) stored where stored.id = i.id;
+        is_new := s.id is null;
       end if;
       if ${hasEffect(merge, order.latest)} then
         s.id := i.id;
@@ -129,9 +137,7 @@ const mergeRepeated = (order: MergeOrder): string => {
         writes := writes + 1;
       end if;
     end loop;
-    if writes > 0 then
-      insert into pg_temp.merged values (${list('s', ROW_COLUMNS)}, writes);
-    end if;
+    ${write}
   end $$`
 }
 
@@ -139,31 +145,40 @@ const REPEATED = `
   create temporary table repeated on commit drop as
   select id from pg_temp.incoming group by id having count(*) > 1`
 
-/** The statements of a merge, in their order. */
-export const mergeSql = (order: MergeOrder) => ({
-  analyze: 'analyze pg_temp.incoming',
-  cities: citiesOf(order),
-  repeated: REPEATED,
-  single: mergeSingle(order),
-  each: mergeRepeated(order),
-  prepare: 'alter table pg_temp.merged add primary key (id); analyze pg_temp.merged',
-  count: `select count(*)::float8 as rows, coalesce(sum(written), 0)::float8 as written
-    from pg_temp.merged`,
-  /** Removes what is not among the rows of a replacement. */
-  remove: `
-  with gone as (
-    delete from proxylist.proxies p
-      where not exists (select from pg_temp.merged m where m.id = p.id) returning p.id
-  )
-  insert into proxylist.removed select id, ${order.version} from gone
-    on conflict (id) do update set version = excluded.version`,
-  update: `
-  update proxylist.proxies p
-    set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${order.version}
-    from pg_temp.merged m where p.id = m.id and
-      (${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`,
-  insert: `
-  insert into proxylist.proxies (${COLUMNS}, version)
-  select ${COLUMNS}, ${order.version} from pg_temp.merged m
-    where not exists (select from proxylist.proxies p where p.id = m.id) order by id`,
-})
+/**
+ * The statements of a merge, in their order. Its result is in a temporary table before anything is
+ * written, because a replacement has to be approved.
+ */
+export function mergeSql(order: MergeOrder) {
+  const { mode, version } = order
+  const isMerge = mode === 'merge'
+  return {
+    analyze: 'analyze pg_temp.incoming (id)',
+    cities: citiesOf(order),
+    repeated: REPEATED,
+    single: mergeSingle(order),
+    each: mergeRepeated(order),
+    analyzeMerged: 'analyze pg_temp.merged (id)',
+    /** What the merge has made. */
+    summary: `
+    select count(*)::float8 as rows, coalesce(sum(writes), 0)::float8 as written,
+      max(checked_at)::float8 as newest, min(checked_at)::float8 as oldest from pg_temp.merged`,
+    /** Removes what is not among the rows of a replacement. */
+    remove: `
+    with gone as (
+      delete from proxylist.proxies p
+        where not exists (select from pg_temp.merged m where m.id = p.id) returning p.id
+    )
+    insert into proxylist.removed select id, ${version} from gone
+      on conflict (id) do update set version = excluded.version`,
+    update: `
+    update proxylist.proxies p
+      set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${version}
+      from pg_temp.merged m where p.id = m.id and
+        ${isMerge ? 'not m.is_new' : `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`}`,
+    insert: `
+    insert into proxylist.proxies (${COLUMNS}, version)
+    select ${COLUMNS}, ${version} from pg_temp.merged m
+      where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`,
+  }
+}

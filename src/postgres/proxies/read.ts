@@ -3,21 +3,10 @@
  * as of one moment.
  */
 import type { TransactionSQL } from 'bun'
-import type { Awaitable } from '../../lib/turn-batch.ts'
 import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { City, ListChanges, Version } from '../../replication/store.ts'
 import type { Connection, Query } from '../connection.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
-
-/** Where the list goes, in portions; each is awaited before the next one is read. */
-export type ListSink = {
-  /** Called first. With `isWhole`, what follows is the whole list: everything else goes. */
-  begin(position: Version & { isWhole: boolean }): Awaitable<void>
-  cities(rows: readonly City[]): Awaitable<void>
-  rows(rows: readonly Row[]): Awaitable<void>
-  /** Addresses that are not in the list any more. */
-  removed(ids: readonly number[]): Awaitable<void>
-}
 
 /** Where the list stands, and what is known of the version of a copy. */
 const POSITION = `
@@ -129,18 +118,3 @@ export const readListChanges = <T>(
       apply(await readChanges(tx, since)),
     ),
   )
-
-/** The same, passed to a sink. */
-export const readList = (
-  connection: Connection,
-  since: Version | null,
-  sink: ListSink,
-): Promise<Version & { isWhole: boolean }> =>
-  readListChanges(connection, since, async ({ isWhole, to, cities, removed, rows }) => {
-    const position = { ...to, isWhole }
-    await sink.begin(position)
-    if (cities.length > 0) await sink.cities(cities)
-    for await (const ids of removed) await sink.removed(ids)
-    for await (const page of rows) await sink.rows(page)
-    return position
-  })

@@ -7,22 +7,39 @@ import type { Query } from '../connection.ts'
 /** Wakes the machines that follow the list. */
 const NOTIFY = "select pg_notify('proxylist', 'list')"
 
-export type ListState = { version: number; rows: number }
+/** Where the list stands. Checks are Unix seconds: the newest one, and one that none is older than. */
+export type ListState = {
+  version: number
+  rows: number
+  newest: number | null
+  oldest: number | null
+}
 
-/** Locks the list until the end of the transaction, and returns where it stands. */
+const STATE = `select version::float8 as version, rows::float8 as rows, newest::float8 as newest,
+  oldest::float8 as oldest from proxylist.list`
+const EMPTY: ListState = { version: 0, rows: 0, newest: null, oldest: null }
+
+export async function readState(query: Query): Promise<ListState> {
+  const [state] = await query<ListState>(STATE)
+  return state ?? EMPTY
+}
+
+/** Locks the list until the end of the transaction. */
 export async function lockList(query: Query): Promise<ListState> {
-  const [state] = await query<ListState>(
-    'select version::float8 as version, rows::float8 as rows from proxylist.list for update',
-  )
-  return state ?? { version: 0, rows: 0 }
+  const [state] = await query<ListState>(`${STATE} for update`)
+  return state ?? EMPTY
 }
 
 /** Stores a new version of the locked list; the commit shows it to others and notifies them. */
-export async function storeVersion(query: Query, { version, rows }: ListState): Promise<void> {
-  await query('update proxylist.list set version = $1, rows = $2', [version, rows])
+export async function storeVersion(query: Query, state: ListState): Promise<void> {
+  const { version, rows, newest, oldest } = state
   await query(
-    'insert into proxylist.list_versions values ($1, gen_random_uuid(), proxylist.now_ms())',
-    [version],
+    `with stored as (
+       update proxylist.list set version = $1, rows = $2, newest = $3, oldest = $4 returning version
+     )
+     insert into proxylist.list_versions
+       select version, gen_random_uuid(), proxylist.now_ms() from stored`,
+    [version, rows, newest, oldest],
   )
   await query(NOTIFY)
 }

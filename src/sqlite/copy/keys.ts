@@ -55,27 +55,29 @@ export function openKeyCopy(dir: string) {
     opened = null
   }
 
+  /** The open copy and its version; `null` when there is none that can be used. */
+  function found(): { db: Database; version: Version } | null {
+    try {
+      if (isDoubted || !existsSync(file)) throw new StoreError(`${file} cannot be used`)
+      requireHeader(file, 'access')
+      if (opened !== null) requireInPlace(file, opened.fingerprint)
+      opened ??= { db: openFile(file), fingerprint: fingerprintOf(file) }
+      const version = readCopyOf(opened.db)
+      return version && { db: opened.db, version }
+    } catch (error) {
+      if (!isStoreFailure(error)) throw error
+      close() // one that can be opened again is, at the next call
+      return null
+    }
+  }
+
   return {
-    /** The version of the copy; `null` when there is none that can be used. */
-    version(): Version | null {
-      try {
-        if (!existsSync(file) || isDoubted) return null
-        requireHeader(file, 'access')
-        if (opened !== null) requireInPlace(file, opened.fingerprint)
-        opened ??= { db: openFile(file), fingerprint: fingerprintOf(file) }
-        return readCopyOf(opened.db)
-      } catch (error) {
-        if (!isStoreFailure(error)) throw error
-        close() // the next call opens it again
-        return null
-      }
-    },
+    version: (): Version | null => found()?.version ?? null,
     /** Applies changes, unless the copy is not at their beginning any more. @throws StoreError; nothing has changed then. */
     async apply(changes: KeyChanges): Promise<void> {
       try {
-        if (opened !== null && !isDoubted && readCopyOf(opened.db) !== null) {
-          return write(opened.db, changes, changes.since)
-        }
+        const copy = found()
+        if (copy !== null) return write(copy.db, changes, changes.since)
         if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
         await putFresh(file, {
           open: fresh => openAccessFile(fresh),

@@ -59,7 +59,7 @@ function fitsCities(db: Database, cities: readonly City[]): boolean {
 }
 
 /** Writes changes in the transaction that is under way. */
-async function write(db: Database, changes: ListChanges): Promise<void> {
+export async function writeList(db: Database, changes: ListChanges): Promise<void> {
   const upkeep = createUpkeep(db, changes.isWhole, countRows(db))
   upkeep.prepareFor(changes.size)
   if (changes.isWhole) db.run('delete from proxies')
@@ -92,7 +92,7 @@ async function change(db: Database, file: string, changes: ListChanges, from = c
       db.run('rollback')
       return
     }
-    await write(db, changes)
+    await writeList(db, changes)
     requireRoom()
     db.run('commit')
   } catch (error) {

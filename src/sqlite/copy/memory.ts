@@ -1,27 +1,16 @@
 /**
- * Owns a list in memory that is filled with rows as they are stored elsewhere: for a command that reads
- * a shared list, with the code that reads one of a data directory.
+ * Owns a copy of a list in memory: for a command that reads a shared list, with the code that reads one
+ * of a data directory.
  */
-import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { ListChanges } from '../../replication/store.ts'
 import { type List, openList } from '../stores.ts'
+import { writeList } from './list.ts'
 
-/** Opens a list that holds these cities and rows. */
-export async function openFilledList({
-  cities,
-  rows,
-}: Pick<ListChanges, 'cities' | 'rows'>): Promise<List> {
+/** Opens a list that holds what `changes`, which are a whole list, bring. */
+export async function openListInMemory(changes: ListChanges): Promise<List> {
   const list = openList(null)
-  const { db } = list
-  const addCity = db.prepare<never, [number, string, string]>('insert into cities values (?, ?, ?)')
-  const addRow = db.prepare<never, Row>(
-    `insert into proxies (${ROW_COLUMNS.join(', ')}) values (${ROW_COLUMNS.map(() => '?').join(', ')})`,
-  )
-  db.run('begin')
-  for (const { id, name, nameEn } of cities) addCity.run(id, name, nameEn)
-  for await (const page of rows) for (const row of page) addRow.run(...row)
-  db.run('commit')
-  addCity.finalize()
-  addRow.finalize()
+  list.db.run('begin')
+  await writeList(list.db, changes)
+  list.db.run('commit')
   return list
 }

@@ -33,6 +33,8 @@ export type NodeOptions = {
   provider: string
   clock: Clock
   say: (sentence: string) => void
+  /** The stopwatch of refusals without a round trip; tests move it by hand, as the database's clock. */
+  elapsedMs?: () => number
 }
 
 /** Work on all keys may take so long. */
@@ -59,7 +61,7 @@ function createReporter(shown: string, say: (sentence: string) => void) {
 type Stores = ReturnType<typeof openStores>
 
 /** Connections to the database, and the stores on them. They are opened when they are first used. */
-function openStores({ url, timeoutMs, clock }: NodeOptions, elapsedMs: () => number) {
+function openStores({ url, timeoutMs, clock, elapsedMs = stopwatch() }: NodeOptions) {
   const options = { url, timeoutMs, name: 'proxylist' }
   const usage = createUsageStore(options, elapsedMs)
   const connection = openConnection(options)
@@ -102,9 +104,8 @@ function openCopies(
   { dir, url, timeoutMs, provider, clock, say }: NodeOptions,
   { connection, usage }: Stores,
   report: Report,
-  elapsedMs: () => number,
 ) {
-  const freshness = createFreshness(elapsedMs)
+  const freshness = createFreshness(stopwatch())
   const keys = openCopiedKeys(dir, { say, onDamage: () => follower.doubtKeys() })
   const list = openServerList(dir, provider, clock, say, { isCopy: true })
 
@@ -152,8 +153,7 @@ export type Node = Awaited<ReturnType<typeof openNode>>
 export async function openNode(options: NodeOptions) {
   requireCopies(options.dir)
   mkdirSync(options.dir, { recursive: true, mode: 0o700 })
-  const elapsedMs = stopwatch()
-  const stores = openStores(options, elapsedMs)
+  const stores = openStores(options)
   const { connection, registry, usage, lock } = stores
   const report = createReporter(connection.shown, options.say)
   try {
@@ -165,7 +165,7 @@ export async function openNode(options: NodeOptions) {
     }
     report({ kind: 'failed', message: error.message })
   }
-  const copies = openCopies(options, stores, report, elapsedMs)
+  const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies
   const keys: KeyReader & Registry['keys'] = {
     ...registry.keys,
@@ -192,6 +192,8 @@ export async function openNode(options: NodeOptions) {
       lagSeconds: freshness.lagSeconds(),
       runsJobs: lock.isHeld(),
     }),
+    /** Why the copies may not be used; `null`: they may. */
+    problem: freshness.problem,
     /** The database, as far as the follower knows. */
     health: freshness.health,
     /** Says under which name the node listens. */

@@ -1,4 +1,4 @@
-/** The states of feeds: what is stored, who may fetch, and what becomes of a file that is damaged. */
+/** The states of feeds in SQLite: whose claim is valid, and what becomes of a file that is damaged. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -31,26 +31,6 @@ const STATE: FeedState = {
   validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
   options: 'o',
 }
-
-test('a state is read as it was saved, by other connections too', () => {
-  const store = open()
-  store.save(A.id, STATE)
-  expect(store.find(A.id)).toEqual(STATE)
-  expect(open(store.dir).list()).toEqual([STATE])
-  expect(store.find(B.id)).toBeNull()
-})
-
-test('keepOnly adds what is new, due now, and removes what is not named', () => {
-  const store = open()
-  store.save(A.id, STATE)
-  store.keepOnly([A, B], T0)
-  expect(store.list().map(({ source, nextTryAt }) => [source, nextTryAt])).toEqual([
-    [B.shown, T0],
-    [A.shown, T0 + 1],
-  ])
-  store.keepOnly([B], T0 + 5)
-  expect(store.list().map(({ source, nextTryAt }) => [source, nextTryAt])).toEqual([[B.shown, T0]])
-})
 
 describe('a claim', () => {
   /** A store in which a process claimed A. */

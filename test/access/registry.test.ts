@@ -1,0 +1,430 @@
+/** What a registry promises of keys and plans (`src/access/store.ts`), on every engine. */
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
+import { hashKey, type ListedKey, type NewKey, type StoredKey } from '../../src/access/key.ts'
+import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
+import type { Registry } from '../../src/access/store.ts'
+import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
+import { builtIn, burst, regular } from '../support/limits.ts'
+import {
+  REGISTRY_ENGINES,
+  type RegistryEngine,
+  type TestInstallation,
+} from '../support/registries.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+/** A text that separators, quotes and arrays of any database could trip over. */
+const ODD = `Örn & Co, "a" 'b' {null} \\ $1 ; -- %s 🙂`
+
+const secret = (text: string) => ({ hash: hashKey(text), expiresAt: T0 + HOUR_MS })
+
+/** A key as an export has it. */
+const stored = (id: string, more: Partial<StoredKey> = {}): StoredKey => ({
+  ...{ id, hash: hashKey(id), prefix: id.slice(0, 2), label: '', plan: 'standard' },
+  ...{ createdAt: T0, expiresAt: null, revokedAt: null, oldSecrets: [] },
+  ...more,
+})
+
+/** A new installation for each test of a group. */
+function fixtureOf({ install }: RegistryEngine) {
+  let installation: TestInstallation
+  let registry: Registry
+  const others: TestInstallation[] = []
+  beforeEach(async () => {
+    installation = await install()
+    registry = installation.open()
+  })
+  afterEach(async () => {
+    for (const each of [installation, ...others.splice(0)]) await each.close()
+  })
+
+  /** Sends requests of a key, each through two networks of proxies, the second one a new one. */
+  async function use(id: string, times: number, atMs: number): Promise<void> {
+    await installation.at(atMs)
+    const caller = regular({ ...burst(1000, 1), subnets: 1000, clients: 1000 }, id)
+    for (let n = 0; n < times; n += 1) {
+      const rules = limitRulesOf(caller, '192.0.2.1')
+      const [decision] = await registry.usage.admit([{ rules, nowMs: atMs }])
+      expect(decision?.kind).toBe('admitted')
+      const served = { ip: '192.0.2.1', subnets: [n, n + 1], atMs, nowMs: atMs }
+      const consumption = consumptionOf(caller, served)
+      if (consumption === null) throw new Error('networks are not counted')
+      await registry.usage.consume([consumption])
+    }
+  }
+
+  return {
+    use,
+    /** One more machine. */
+    open: () => installation.open(),
+    /** Another installation. */
+    async another(): Promise<Registry> {
+      const second = await install()
+      others.push(second)
+      return second.open()
+    },
+    at: (nowMs: number) => installation.at(nowMs),
+    get keys(): Registry['keys'] {
+      return registry.keys
+    },
+    get plans(): Registry['plans'] {
+      return registry.plans
+    },
+    get usage(): Registry['usage'] {
+      return registry.usage
+    },
+    async add(key: string, more: Partial<NewKey> = {}): Promise<string> {
+      const made = { key, label: '', plan: 'standard', expiresAt: null, ...more }
+      return (await registry.keys.add(made, T0)).id
+    },
+    async read(id: string, nowMs = T0): Promise<ListedKey> {
+      const key = await registry.keys.read(id, nowMs)
+      if (key === null) throw new Error(`there is no key ${id}`)
+      return key
+    },
+    /** The id of the key that has or had a secret. */
+    async ownerOf(key: string): Promise<string | null> {
+      const [problem] = await registry.keys.load([stored('probe', { hash: hashKey(key) })], true)
+      return problem?.kind === 'known-secret' ? problem.id : null
+    },
+  }
+}
+
+type Fixture = ReturnType<typeof fixtureOf>
+
+/** A group of tests that every engine passes. */
+function onEachEngine(title: string, tests: (on: Fixture) => void): void {
+  for (const engine of REGISTRY_ENGINES) {
+    describe.skipIf(!engine.isThere)(`${engine.name}: ${title}`, () => tests(fixtureOf(engine)))
+  }
+}
+
+onEachEngine('new keys', on => {
+  test('that are added are listed by their beginning, and stored as hashes', async () => {
+    const expiresAt = T0 + DAY_MS
+    const id = await on.add('secret-of-a-customer', { label: ODD, expiresAt })
+    expect(id).toMatch(/^[a-z0-9]{8}$/)
+    const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0, oldSecretUntil: null }
+    const listed = { id, prefix: 'secret', label: ODD, plan: 'standard', ...unused }
+    const key = { ...listed, createdAt: T0, expiresAt, revokedAt: null, isEnabled: true }
+    expect(await on.read(id)).toEqual(key)
+    expect([...(await on.keys.list(T0))]).toEqual([key])
+    expect(await on.keys.dump()).toEqual([
+      stored(id, {
+        hash: hashKey('secret-of-a-customer'),
+        prefix: 'secret',
+        label: ODD,
+        expiresAt,
+      }),
+    ])
+    expect(await on.keys.read('another', T0)).toBeNull()
+  })
+
+  test('are added once, whatever became of them', async () => {
+    const id = await on.add('one')
+    const again = () => on.keys.add({ key: 'one', label: 'x', plan: null, expiresAt: 1 }, T0)
+    expect(await again()).toEqual({ id, isNew: false })
+    await on.keys.rotate(id, 'two', T0 + HOUR_MS, T0)
+    expect(await again()).toEqual({ id, isNew: false })
+    await on.keys.revoke(id, T0)
+    expect(await again()).toEqual({ id, isNew: false })
+    expect(await on.keys.list(T0)).toHaveLength(1)
+    expect(await on.read(id)).toMatchObject({ label: '', plan: 'standard', expiresAt: null })
+  })
+
+  test('are listed in the order in which they were made, then by id', async () => {
+    const keys = [stored('b'), stored('c', { createdAt: T0 - 1 }), stored('a'), stored('B')]
+    await on.keys.load(keys, false)
+    const ids = (await on.keys.list(T0)).map(({ id }) => id)
+    expect(ids).toEqual(['c', 'B', 'a', 'b'])
+    expect((await on.keys.dump()).map(({ id }) => id)).toEqual(ids)
+  })
+})
+
+onEachEngine('keys', on => {
+  test('are changed in what is given, and in nothing else', async () => {
+    const id = await on.add('one', { label: 'first', expiresAt: T0 + 1 })
+    const before = await on.read(id)
+    expect(await on.keys.set(id, { label: ODD })).toBeTrue()
+    expect(await on.read(id)).toEqual({ ...before, label: ODD })
+    await on.keys.set(id, { plan: 'classic' })
+    expect(await on.read(id)).toEqual({ ...before, label: ODD, plan: 'classic' })
+    await on.keys.set(id, { expiresAt: T0 + DAY_MS, label: '' })
+    expect(await on.read(id)).toEqual({
+      ...before,
+      ...{ plan: 'classic', label: '', expiresAt: T0 + DAY_MS },
+    })
+    await on.keys.set(id, { expiresAt: null })
+    expect(await on.read(id)).toEqual({ ...before, label: '', plan: 'classic', expiresAt: null })
+    expect(await on.keys.set('another', { label: 'x' })).toBeFalse()
+  })
+
+  test('keep the instant at which they were revoked first', async () => {
+    const id = await on.add('one')
+    expect(await on.keys.revoke(id, T0 + 5)).toBeTrue()
+    expect(await on.keys.revoke(id, T0 + 9)).toBeTrue()
+    expect((await on.read(id)).revokedAt).toBe(T0 + 5)
+    expect(await on.keys.revoke('another', T0)).toBeFalse()
+  })
+
+  test('that are temporary have no plan of their own; plan temp switches them off', async () => {
+    const id = await on.add('temp_1', { plan: null })
+    expect(await on.read(id)).toMatchObject({ plan: null, isEnabled: true })
+    await on.plans.set({ ...builtIn('temp'), enabled: false })
+    expect(await on.read(id)).toMatchObject({ plan: null, isEnabled: false })
+  })
+})
+
+onEachEngine('a key that is rotated', on => {
+  test('has a new secret; each old one stays until its end', async () => {
+    const id = await on.add('secret one')
+    expect(await on.keys.rotate(id, 'secret two', T0 + 100, T0)).toBeTrue()
+    expect(await on.keys.rotate(id, 'other three', T0 + 50, T0)).toBeTrue()
+    expect(await on.read(id)).toMatchObject({ prefix: 'oth', oldSecretUntil: T0 + 100 })
+    expect((await on.read(id, T0 + 60)).oldSecretUntil).toBe(T0 + 100)
+    expect((await on.read(id, T0 + 100)).oldSecretUntil).toBeNull()
+    const [{ hash, oldSecrets } = stored('none')] = await on.keys.dump()
+    expect(hash).toEqual(hashKey('other three'))
+    expect(oldSecrets).toEqual([
+      { hash: hashKey('secret two'), expiresAt: T0 + 50 },
+      { hash: hashKey('secret one'), expiresAt: T0 + 100 },
+    ])
+  })
+
+  test('forgets the old secrets that have ended', async () => {
+    const id = await on.add('one')
+    await on.keys.rotate(id, 'two', T0 + 50, T0)
+    await on.keys.rotate(id, 'three', T0 + 200, T0 + 50)
+    const [{ oldSecrets } = stored('none')] = await on.keys.dump()
+    expect(oldSecrets).toEqual([{ hash: hashKey('two'), expiresAt: T0 + 200 }])
+    expect(await on.ownerOf('one')).toBeNull()
+    expect(await on.ownerOf('two')).toBe(id)
+  })
+
+  test('ends all of them when the present one ends at once', async () => {
+    const id = await on.add('one')
+    await on.keys.rotate(id, 'two', T0 + DAY_MS, T0)
+    expect(await on.keys.rotate(id, 'three', T0, T0)).toBeTrue()
+    expect((await on.keys.dump())[0]?.oldSecrets).toEqual([])
+    expect(await on.ownerOf('three')).toBe(id)
+    expect(await on.ownerOf('two')).toBeNull()
+  })
+
+  test('must be there', async () => {
+    expect(await on.keys.rotate('another', 'x', T0 + 1, T0)).toBeFalse()
+    expect(await on.keys.list(T0)).toHaveLength(0)
+  })
+})
+
+onEachEngine('the use of keys', on => {
+  test('is listed for today: requests, networks of proxies and of clients', async () => {
+    const [id, other] = [await on.add('one'), await on.add('two')]
+    await on.use(id, 2, T0 - DAY_MS)
+    expect(await on.read(id, T0 - DAY_MS)).toMatchObject({ requestsToday: 2, subnetsToday: 3 })
+    await on.at(T0)
+    const unused = { requestsToday: 0, subnetsToday: 0, clientsToday: 0 }
+    expect(await on.read(id)).toMatchObject(unused)
+    await on.use(id, 3, T0)
+    expect(await on.read(id)).toMatchObject({ requestsToday: 3, subnetsToday: 4, clientsToday: 1 })
+    expect(await on.read(other)).toMatchObject(unused)
+    expect((await on.keys.list(T0)).find(key => key.id === id)?.requestsToday).toBe(3)
+  })
+
+  test('is counted: keys that are not revoked, and those that were used today', async () => {
+    const [one, two] = [await on.add('one'), await on.add('two')]
+    await on.add('three')
+    expect(await on.keys.count(T0)).toEqual({ total: 3, usedToday: 0 })
+    await on.use(one, 1, T0 - DAY_MS)
+    await on.use(two, 1, T0)
+    await on.keys.revoke(one, T0)
+    expect(await on.keys.count(T0)).toEqual({ total: 2, usedToday: 1 })
+  })
+
+  test('goes with a key that is removed, which has to be revoked first', async () => {
+    const id = await on.add('one')
+    await on.use(id, 2, T0)
+    expect(await on.keys.remove(id)).toBe('not-revoked')
+    expect(await on.read(id)).toMatchObject({ requestsToday: 2 })
+    await on.keys.revoke(id, T0)
+    await on.keys.rotate(id, 'two', T0 + DAY_MS, T0)
+    expect(await on.keys.remove(id)).toBe('removed')
+    expect(await on.keys.remove(id)).toBe('unknown')
+    expect(await on.keys.read(id, T0)).toBeNull()
+    expect(await on.ownerOf('one')).toBeNull()
+    const at = { subject: keySubject(id), day: utcDay(T0) }
+    expect(await on.usage.countNetworks([at])).toEqual([{ served: 0, callers: 0 }])
+    expect(
+      await on.keys.add({ key: 'one', label: '', plan: null, expiresAt: null }, T0),
+    ).toMatchObject({ isNew: true })
+  })
+})
+
+onEachEngine('keys of an export', on => {
+  const ALL: readonly StoredKey[] = [
+    stored('aa', { label: ODD, oldSecrets: [secret('old 1'), secret('old 2')] }),
+    stored('bb', { plan: null, prefix: '', expiresAt: T0 + 1, revokedAt: 1 }),
+    stored('cc', { createdAt: T0 + 1, plan: 'classic', label: 'x'.repeat(200) }),
+  ]
+
+  test('are the same in another installation', async () => {
+    expect(await on.keys.load(ALL, false)).toEqual([])
+    const dump = await on.keys.dump()
+    const bySecret = (key: StoredKey) => ({
+      ...key,
+      oldSecrets: key.oldSecrets.toSorted((a, b) => Buffer.compare(a.hash, b.hash)),
+    })
+    expect(dump.map(bySecret)).toEqual(ALL.map(bySecret))
+    const other = await on.another()
+    expect(await other.keys.load(dump, false)).toEqual([])
+    expect((await other.keys.dump()).map(bySecret)).toEqual(dump.map(bySecret))
+    expect(await on.ownerOf('old 2')).toBe('aa')
+  })
+
+  test('are not stored by a trial, nor when there are none', async () => {
+    expect(await on.keys.load(ALL, true)).toEqual([])
+    expect(await on.keys.load([], false)).toEqual([])
+    expect(await on.keys.dump()).toEqual([])
+  })
+
+  test('are stored all or none: every one that cannot be is named with the reason', async () => {
+    const id = await on.add('known')
+    await on.keys.rotate(id, 'known now', T0 + DAY_MS, T0)
+    const before = await on.keys.dump()
+    const keys = [
+      stored('dd'),
+      stored('ee', { hash: hashKey('known') }),
+      stored('ff', { hash: hashKey('known now') }),
+      stored('gg', { oldSecrets: [secret('known')] }),
+      stored(id),
+      stored('hh', { plan: 'gold' }),
+      stored('dd', { hash: hashKey('same id in one file') }),
+      stored('ii', { hash: hashKey('dd') }),
+      stored('jj', { oldSecrets: [secret('dd')] }),
+      stored('kk', { hash: hashKey('hh') }), // its owner is not stored
+    ]
+    for (const isTrial of [true, false]) {
+      expect(await on.keys.load(keys, isTrial)).toEqual([
+        { kind: 'known-secret', index: 1, id },
+        { kind: 'known-secret', index: 2, id },
+        { kind: 'known-secret', index: 3, id },
+        { kind: 'known-id', index: 4 },
+        { kind: 'unknown-plan', index: 5 },
+        { kind: 'known-id', index: 6 },
+        { kind: 'known-secret', index: 7, id: 'dd' },
+        { kind: 'known-secret', index: 8, id: 'dd' },
+      ])
+      expect(await on.keys.dump()).toEqual(before)
+    }
+  })
+
+  test('may be more than fit into one statement', async () => {
+    const many = Array.from({ length: 6_000 }, (_, n) =>
+      stored(`k${String(n).padStart(4, '0')}`, n === 5_500 ? { oldSecrets: [secret('old')] } : {}),
+    )
+    expect(await on.keys.load(many, false)).toEqual([])
+    expect(await on.keys.dump()).toEqual(many)
+    expect(await on.keys.load(many.slice(-1), true)).toEqual([
+      { kind: 'known-secret', index: 0, id: 'k5999' },
+    ])
+  })
+})
+
+onEachEngine('plans', on => {
+  const BIG: Plan = {
+    ...{ name: 'big', burst: null, daily: 999_999_999_999, subnets: 999_999_999_999 },
+    ...{ clients: null, count: 999_999_999_999, downloads: 999_999_999_999, enabled: false },
+  }
+
+  test('that are built in are there from the start, by name', async () => {
+    const byName = BUILT_IN_PLANS.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    expect(await on.plans.list()).toEqual(byName)
+  })
+
+  test('are made, and replaced as a whole', async () => {
+    await on.plans.set(BIG)
+    expect(await on.plans.find('big')).toEqual(BIG)
+    const small = {
+      ...builtIn('classic'),
+      name: 'big',
+      burst: { requests: 1000, seconds: 86_400 },
+    }
+    await on.plans.set(small)
+    expect(await on.plans.find('big')).toEqual(small)
+    expect((await on.plans.list()).map(({ name }) => name)).toEqual([
+      ...['big', 'classic', 'demo', 'standard', 'temp'],
+    ])
+    expect(await on.plans.find('bi')).toBeNull()
+  })
+
+  test('that are switched off refuse their keys, and no others', async () => {
+    const [one, two] = [await on.add('one', { plan: 'classic' }), await on.add('two')]
+    await on.plans.set({ ...builtIn('classic'), enabled: false })
+    expect((await on.read(one)).isEnabled).toBeFalse()
+    expect((await on.read(two)).isEnabled).toBeTrue()
+  })
+
+  test('stay while a key is on them, also a revoked one', async () => {
+    await on.plans.set(BIG)
+    const ids = [await on.add('one', { plan: 'big' }), await on.add('two', { plan: 'big' })]
+    await on.keys.revoke(ids[0] ?? '', T0)
+    expect(await on.plans.remove('big')).toEqual({ kind: 'in-use', keys: 2 })
+    for (const id of ids) await on.keys.set(id, { plan: 'standard' })
+    expect(await on.plans.remove('big')).toEqual({ kind: 'removed' })
+    expect(await on.plans.remove('big')).toEqual({ kind: 'unknown' })
+    expect(await on.plans.find('big')).toBeNull()
+  })
+})
+
+/** What two machines do on the same data. */
+onEachEngine('two machines at once', on => {
+  test('see what the other one has changed', async () => {
+    const other = on.open()
+    const key = { key: 'one', label: '', plan: 'standard', expiresAt: null }
+    const { id } = await other.keys.add(key, T0)
+    expect((await on.read(id)).plan).toBe('standard')
+    await on.keys.revoke(id, T0 + 1)
+    expect((await other.keys.read(id, T0))?.revokedAt).toBe(T0 + 1)
+    await other.plans.set({ ...builtIn('classic'), count: 7 })
+    expect((await on.plans.find('classic'))?.count).toBe(7)
+  })
+
+  test('add the same key once', async () => {
+    const key = { key: 'same', label: '', plan: 'standard', expiresAt: null }
+    const machines = [on, on.open(), on.open(), on.open()]
+    const added = await Promise.all(machines.map(async ({ keys }) => keys.add(key, T0)))
+    expect(new Set(added.map(({ id }) => id)).size).toBe(1)
+    expect(added.filter(({ isNew }) => isNew)).toHaveLength(1)
+    expect(await on.keys.list(T0)).toHaveLength(1)
+  })
+
+  test('load the same file once, and none of it twice', async () => {
+    const keys = Array.from({ length: 300 }, (_, n) => stored(`k${n}`))
+    const problems = await Promise.all(
+      [on, on.open()].map(async each => (await each.keys.load(keys, false)).length),
+    )
+    expect(problems.toSorted((a, b) => a - b)).toEqual([0, 300])
+    expect(await on.keys.dump()).toHaveLength(300)
+  })
+
+  test('set plans, rotate and revoke one after the other, each of them whole', async () => {
+    const other = on.open()
+    const id = await on.add('one')
+    const plans = [1, 2, 3, 4].map(daily => ({ ...builtIn('standard'), daily, count: daily }))
+    await Promise.all([
+      ...plans.map(async (plan, n) => (n % 2 ? on : other).plans.set(plan)),
+      ...plans.map(async (_, n) =>
+        (n % 2 ? other : on).keys.rotate(id, `rotated ${n}`, T0 + DAY_MS, T0),
+      ),
+      (async () => other.keys.revoke(id, T0))(),
+      (async () => on.keys.set(id, { label: 'kept' }))(),
+    ])
+    const { daily, count } = (await on.plans.find('standard')) ?? {}
+    expect([1, 2, 3, 4]).toContain(Number(daily))
+    expect(count).toBe(Number(daily))
+    expect(await on.read(id)).toMatchObject({ label: 'kept', revokedAt: T0 })
+    expect((await on.keys.dump())[0]?.oldSecrets).toHaveLength(4)
+  })
+})

@@ -1,0 +1,338 @@
+/**
+ * Commands with `--database`: they do there what they do in a data directory, need none, and say in one
+ * sentence what is wrong with a database.
+ */
+import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import type { Version } from '../../src/replication/store.ts'
+import { writeCopyOf } from '../../src/sqlite/copy/copy-of.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { addList } from '../support/fixtures.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { BINARY, proxylist, startProgram } from '../support/program.ts'
+import { startSilentServer } from '../support/silent-server.ts'
+import { cleanUp } from '../support/temporary.ts'
+import { directoryOf, type Step, type Transcript, take } from '../support/transcript.ts'
+import { KEYS, PLAN_STEPS } from './registry.cases.ts'
+
+afterAll(cleanUp)
+setDefaultTimeout(60_000)
+
+let database: Promise<string> | null = null
+
+/** Runs statements in the database of these tests. */
+async function run<R>(statements: string): Promise<R[]> {
+  database ??= emptyDatabase()
+  const sql = new SQL({ url: await database, max: 1 })
+  try {
+    return await sql.unsafe(statements)
+  } finally {
+    await sql.close()
+  }
+}
+
+/** The URL of a database that is as empty as a new one. */
+async function freshDatabase(): Promise<string> {
+  await run('set client_min_messages = error; drop schema if exists proxylist cascade')
+  return (await database) ?? ''
+}
+
+/** Host, port and name: what is said of a database. */
+const shown = (url: string): string => url.replace(/^.*@/, '')
+
+const FILES = {
+  'a.txt': 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n',
+  'k.csv': 'key\nabcdefgh\n',
+}
+
+/** A directory and a database, both empty; `step` takes a command line and checks what it says. */
+async function start(files: Transcript['files'] = FILES) {
+  const cwd = directoryOf(files)
+  const url = await freshDatabase()
+  return {
+    cwd,
+    url,
+    step: (line: string, expected: Partial<Step> = {}) =>
+      take(cwd, { args: line.split(' '), env: { PROXYLIST_DATABASE: url }, ...expected }),
+  }
+}
+
+// Of the binary only: they are many processes, and those of a data directory run from source, too.
+if (BINARY !== undefined) {
+  const transcripts = [...KEYS, ...PLAN_STEPS].map(each => [each.name, each] as const)
+  describe.skipIf(!HAS_POSTGRES)('in a database', () => {
+    test.each(transcripts)('%s', async (_, { files, steps }) => {
+      const { cwd, url } = await start(files)
+      for (const step of steps) {
+        await take(cwd, { ...step, env: { PROXYLIST_DATABASE: url, ...step.env } })
+      }
+      expect(existsSync(join(cwd, 'data'))).toBeFalse()
+    })
+  })
+}
+
+/** A line of each command that only reads, or changes what is there. */
+const NEEDY = [
+  ...['keys list', 'keys show k', 'keys set k --label x', 'keys rotate k', 'keys reset k'],
+  ...['keys revoke k', 'keys remove k', 'keys export', 'plans list', 'plans remove x'],
+  ...['list', 'stats', 'feeds'],
+]
+
+describe.skipIf(!HAS_POSTGRES)('a machine without a data directory', () => {
+  test('imports, lists, counts and fetches in a database, and makes no directory', async () => {
+    const { cwd, url, step } = await start()
+    await step('import a.txt', { stderr: /^read 2, added 2, / })
+    await step('import a.txt --replace --json', { stdout: /"unchanged":2/ })
+    await step('list type_prefix=1', {
+      stdout: 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n',
+    })
+    const { stdout } = await step('list get=json&type=socks5', { stdout: /^\[/ })
+    expect(JSON.parse(stdout)).toMatchObject([{ ip: '192.0.2.2:80', type: 'socks5' }])
+    const stats = await step('stats --json', { stdout: /./ })
+    expect(JSON.parse(stats.stdout).list.total).toBe(2)
+    await step('feeds', { stderr: /^no feed was fetched into [\d.]+:\d+\/\S+ yet\n$/ })
+    await step('fetch --feed a.txt', { stdout: /\na\.txt +2026-11-20T12:00:00/ })
+    const failed = await proxylist(['fetch', '--feed', 'http://127.0.0.1:1/x'], {
+      cwd,
+      env: { PROXYLIST_DATABASE: url },
+    })
+    expect(failed.stdout).toContain('refuses connections')
+    await step('feeds', { stdout: /\nhttp:[^\n]*never/ })
+    expect(readdirSync(cwd).toSorted()).toEqual(Object.keys(FILES))
+  })
+
+  test('may have something else in its place', async () => {
+    const { step } = await start({ ...FILES, data: 'a file' })
+    await step('keys add', { stdout: /^pl_/, stderr: /./ })
+    await step('import a.txt', { stderr: /added 2/ })
+    await step('list', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
+    await step('stats --json', { stdout: /"total": 2/ })
+  })
+
+  test('is shown what fills a database that holds nothing, by each command that needs it', async () => {
+    const { step, url } = await start()
+    for (const line of NEEDY) {
+      const origin = /^(?:list|feeds)/.test(line)
+        ? 'fill it with: proxylist import FILE'
+        : 'create a key with: proxylist keys add'
+      await step(line, {
+        exitCode: 1,
+        stderr: `proxylist: the database ${shown(url)} holds nothing of proxylist yet; ${origin}\n`,
+      })
+    }
+    expect(await run(`select from pg_namespace where nspname = 'proxylist'`)).toHaveLength(0)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the life of a key in a database', () => {
+  const idIn = (stderr: string): string => /key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? 'none'
+
+  test('is made, shown, changed, rotated, moved to another one, revoked and removed', async () => {
+    const { step } = await start()
+    const made = await step('keys add --label first --expires 30d', { stdout: /^pl_/, stderr: /./ })
+    const id = idIn(made.stderr)
+    await step(`keys show ${id}`, { stdout: /label +first\n(?:.*\n)*burst +5 +5 +5 s/ })
+    await step(`keys set ${id} --plan classic --expires never`, {
+      stderr: `key ${id}: plan classic, label first, never expires\n`,
+    })
+    const rotated = await step(`keys rotate ${id} --overlap 1h`, {
+      stdout: /^pl_/,
+      stderr: /the old one is valid until 2026-11-20T13:00:00/,
+    })
+    await step(`keys reset ${id}`, { stderr: /unused again\n$/ })
+    const exported = await step('keys export', { stdout: /^\{/ })
+    expect(JSON.parse(exported.stdout)).toMatchObject({ id, plan: 'classic', label: 'first' })
+    await step('keys import -', { stdin: exported.stdout, exitCode: 1, stderr: /exists already/ })
+    const other = await start()
+    await other.step('keys import -', { stdin: exported.stdout, stderr: '1 key is imported\n' })
+    expect((await other.step('keys export', { stdout: /./ })).stdout).toBe(exported.stdout)
+    for (const secret of [made.stdout, rotated.stdout]) {
+      const args = `keys add --key ${secret.trim()}`
+      await other.step(args, { exitCode: 1, stderr: new RegExp(`exists already, with id ${id}`) })
+    }
+    await other.step(`keys remove ${id}`, { exitCode: 1, stderr: /is not revoked/ })
+    await other.step(`keys revoke ${id}`, { stderr: `key ${id} is revoked\n` })
+    await other.step(`keys remove ${id}`, { stderr: `key ${id} is removed\n` })
+    await other.step('keys list --json', { stdout: '[]\n' })
+  })
+
+  test('begins once, also when two machines are the first to use the database', async () => {
+    const { cwd, url, step } = await start()
+    const env = { PROXYLIST_DATABASE: url }
+    const add = () => proxylist(['keys', 'add', '--key', 'the-same-key'], { cwd, env })
+    const set = (daily: string) =>
+      proxylist(['plans', 'set', 'p', '--daily', daily, '--count', daily], { cwd, env })
+    const [one, two, ...sets] = await Promise.all([add(), add(), set('1'), set('2')])
+    expect([one?.exitCode, two?.exitCode].toSorted()).toEqual([0, 1])
+    expect(sets.map(({ exitCode }) => exitCode)).toEqual([0, 0])
+    const keys = await step('keys list --json', { stdout: /./ })
+    expect(JSON.parse(keys.stdout)).toHaveLength(1)
+    expect(idIn(`${one?.stderr}${two?.stderr}`)).toBe(JSON.parse(keys.stdout)[0].id)
+    const plans = JSON.parse((await step('plans list --json', { stdout: /./ })).stdout)
+    expect(plans).toHaveLength(5)
+    const { daily, count } = plans.find(({ name }: { name: string }) => name === 'p')
+    expect(daily).toBe(count)
+  })
+})
+
+/** Each kind of command, as far as databases that fail are concerned. */
+const KINDS = [
+  'keys list',
+  'keys add',
+  'plans set x',
+  'keys import k.csv',
+  'import a.txt',
+  'list',
+  'stats',
+  'feeds',
+  'fetch --feed a.txt',
+]
+
+describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one sentence', () => {
+  const failing = (line: string, url: string, why: RegExp) =>
+    take(directoryOf(FILES), {
+      args: [...line.split(' '), '--database-timeout', '300ms'],
+      env: { PROXYLIST_DATABASE: url },
+      exitCode: 1,
+      stderr: new RegExp(`^proxylist: the database ${shown(url)} ${why.source}\\n$`),
+    })
+
+  test('nothing listens there', async () => {
+    const why = /cannot be used: nothing listens there/
+    const url = 'postgres://who:secret@127.0.0.1:1/x'
+    await Promise.all(KINDS.map(line => failing(line, url, why)))
+  })
+
+  test('it hangs', async () => {
+    const { port } = await startSilentServer()
+    const url = `postgres://who:secret@127.0.0.1:${port}/x`
+    await Promise.all(KINDS.map(line => failing(line, url, /does not answer/)))
+  })
+
+  test('it has no such user, or no such name', async () => {
+    const url = new URL(await freshDatabase())
+    url.username = 'nobody'
+    await failing('keys list', url.href, /cannot be used: it refuses this user or password/)
+    url.username = 'postgres'
+    url.pathname = '/none'
+    await failing('keys list', url.href, /cannot be used: there is no database of this name/)
+  })
+
+  test('an earlier program made it: what only reads leaves it as it is', async () => {
+    const { step, url } = await start()
+    await step('plans set x', { stderr: /^plan x/ })
+    await run('update proxylist.installation set version = 0')
+    await step('keys list', {
+      exitCode: 1,
+      stderr: `proxylist: the database ${shown(url)} was written by an earlier proxylist; serve, or a command that changes something, upgrades it for all machines\n`,
+    })
+    await run('update proxylist.installation set version = 99')
+    for (const line of ['keys list', 'keys add', 'import a.txt']) {
+      await step(line, {
+        exitCode: 1,
+        stderr: /newer proxylist \(schema 99, this one knows 1\); use that version\n$/,
+      })
+    }
+  })
+
+  const WRONG = ['', 'nonsense', 'mysql://who:secret@h/x', 'postgres://who:se/cret@h/x']
+  test.each(WRONG)('a URL that is wrong is wrong usage, and not repeated: %p', async url => {
+    const says = /^proxylist: --database must be a URL such as postgres:[^\n]+\n$/
+    for (const line of ['keys list', 'import a.txt']) {
+      const args = [...line.split(' '), '--database', url]
+      const { stderr } = await take(directoryOf(FILES), { args, exitCode: 2, stderr: says })
+      expect(stderr).not.toMatch(/cret|who/)
+    }
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('while another machine changes keys', () => {
+  /** Holds the lock of all changes, as one does that is under way, until `work` is over. */
+  async function whileLocked(url: string, work: () => Promise<void>): Promise<void> {
+    const sql = new SQL({ url, max: 1 })
+    await sql.begin(async tx => {
+      await tx.unsafe('update proxylist.installation set keys_version = keys_version')
+      await work()
+    })
+    await sql.close()
+  }
+
+  test('a change waits for as long as --database-timeout says, and then has changed nothing', async () => {
+    const { step, url } = await start()
+    await step('plans set x', { stderr: /./ })
+    await whileLocked(url, async () => {
+      const waited = / does not answer\n$/
+      await step('keys add --database-timeout 300ms', { exitCode: 1, stderr: waited })
+    })
+    await step('keys list --json', { stdout: '[]\n' })
+  })
+
+  test('Ctrl-C ends a command that waits, and says what may have become of it', async () => {
+    const { step, url } = await start()
+    await step('plans set x', { stderr: /./ })
+    await whileLocked(url, async () => {
+      const env = { PROXYLIST_DATABASE: url, PROXYLIST_DATABASE_TIMEOUT: '10m' }
+      await using running = startProgram(['plans', 'set', 'y'], env)
+      const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and application_name = 'proxylist command'`
+      while ((await run(waits)).length === 0) await Bun.sleep(20)
+      running.kill('SIGINT')
+      expect(await running.ended).toBe(130)
+      expect(running.written.stderr).toBe(
+        'proxylist: interrupted; the database has made its change or not, but no part of it\n',
+      )
+    })
+    await step('plans remove y', { exitCode: 1, stderr: /there is no plan of this name/ })
+  })
+
+  test('Ctrl-C ends a command that waits for a database that hangs', async () => {
+    const { port, connected } = await startSilentServer()
+    await using running = startProgram(['keys', 'list'], {
+      PROXYLIST_DATABASE: `postgres://who:secret@127.0.0.1:${port}/x`,
+      PROXYLIST_DATABASE_TIMEOUT: '10m',
+    })
+    await connected
+    running.kill('SIGINT')
+    expect(await running.ended).toBe(130)
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
+  /** Makes the list and the keys of `dir` copies of a database. */
+  function makeCopy(dir: string, version: Version): void {
+    addList(dir, [{ ip: '203.0.113.9:80', type: 'http' }])
+    for (const opened of [openList(dir), openRegistry(dir)]) {
+      writeCopyOf(opened.db, version)
+      if ('settle' in opened) opened.settle()
+      opened.close()
+    }
+  }
+
+  test('is refused without --database, by each command', async () => {
+    const cwd = directoryOf(FILES)
+    makeCopy(join(cwd, 'data'), { database: 'some', version: 1, mark: 'mark' })
+    const says =
+      /^proxylist: data\/access\.db is a copy of a shared database: name that with --database, or give another --data\n$/
+    for (const line of [...KINDS, 'keys revoke k', 'plans list']) {
+      await take(cwd, { args: line.split(' '), exitCode: 1, stderr: says })
+    }
+  })
+
+  test('is what list and stats read, if it is one of that database', async () => {
+    const { cwd, step } = await start()
+    await step('import a.txt', { stderr: /./ })
+    const [{ id = '' } = {}] = await run<{ id: string }>(
+      'select id::text as id from proxylist.installation',
+    )
+    const total = async (): Promise<number> =>
+      JSON.parse((await step('stats --json', { stdout: /./ })).stdout).list.total
+    makeCopy(join(cwd, 'data'), { database: 'another', version: 1, mark: 'mark' })
+    await step('list', { stdout: '192.0.2.1:80\n192.0.2.2:80\n' })
+    expect(await total()).toBe(2)
+    makeCopy(join(cwd, 'data'), { database: id, version: 1, mark: 'mark' })
+    await step('list', { stdout: '203.0.113.9:80\n' })
+    expect(await total()).toBe(1)
+    await step('keys list --json', { stdout: '[]\n' })
+  })
+})

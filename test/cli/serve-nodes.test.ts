@@ -1,0 +1,180 @@
+/** Several servers on one database (contract I): shared limits, revocations, imports, and failures. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { SQL } from 'bun'
+import { addKeys, addList } from '../support/fixtures.ts'
+import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
+import { proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const KEY = 'pl_canarynodescanarynodescanarynode'
+const REVOKED = 'pl_canaryrevokedcanaryrevokedcanary'
+/** Time enough for a machine that is busy; what is waited for takes a tenth of it. */
+const WAIT_MS = 10_000
+
+type Node = Awaited<ReturnType<typeof startNode>>
+
+const startNode = (url: string, dir = temporaryDirectory(), more: readonly string[] = []) =>
+  startChild(dir, {}, ['--database', url, ...more])
+
+/** Waits until `ask` returns true; returns after how many milliseconds. */
+async function until(ask: () => Promise<boolean>): Promise<number> {
+  const began = performance.now()
+  while (!(await ask())) {
+    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
+    await Bun.sleep(10)
+  }
+  return performance.now() - began
+}
+const statusOf = async (node: Node, key: string): Promise<number> =>
+  (await node.request(`/api?key=${key}`)).status
+const isReady = async (node: Node): Promise<boolean> =>
+  (await node.request('/readyz')).text.startsWith('ready list_version=')
+
+/** Runs a command on the database. */
+async function run(url: string, ...args: string[]): Promise<string> {
+  const outcome = await proxylist(args, { env: { PROXYLIST_DATABASE: url } })
+  if (outcome.exitCode !== 0) throw new Error(`${args.join(' ')}: ${outcome.stderr}`)
+  return outcome.stdout
+}
+
+describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
+  let postgres: Server
+  let url = ''
+  let nodes: Node[] = []
+  let keyId = ''
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    url = postgres.url('postgres')
+    nodes = await Promise.all([startNode(url), startNode(url)])
+    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
+    await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard')
+    const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
+    keyId = keys.find(({ prefix }: { prefix: string }) => REVOKED.startsWith(prefix)).id
+    await importList('http://192.0.2.1:80\n')
+    for (const node of nodes) await until(() => isReady(node))
+  }, 60_000)
+
+  async function importList(text: string): Promise<void> {
+    const file = join(temporaryDirectory(), 'list.txt')
+    writeFileSync(file, text)
+    await run(url, 'import', file, '--replace')
+  }
+  const onBoth = async (key: string, status: number): Promise<void> => {
+    for (const node of nodes) await until(async () => (await statusOf(node, key)) === status)
+  }
+
+  test('share limits exactly, and see keys and imports of any machine', async () => {
+    for (const node of nodes) {
+      const found = async () =>
+        (await node.request(`/api?key=${REVOKED}`)).text === '192.0.2.1:80\n'
+      await until(found)
+    }
+    const statuses: number[] = []
+    for (let n = 0; n < 6; n += 1) {
+      statuses.push(...(await Promise.all(nodes.map(node => statusOf(node, KEY)))))
+    }
+    expect(statuses.filter(status => status === 200)).toHaveLength(5)
+    expect(statuses.filter(status => status === 429)).toHaveLength(7)
+  })
+
+  test('refuse a revoked key within a second', async () => {
+    await run(url, 'keys', 'revoke', keyId)
+    const took = await until(async () => {
+      const statuses = await Promise.all(nodes.map(node => statusOf(node, REVOKED)))
+      return statuses.every(status => status === 403)
+    })
+    expect(took).toBeLessThan(1_000)
+  })
+
+  test('say their version and lag, and are listed in the database', async () => {
+    const { text } = await (nodes[0] as Node).request('/readyz')
+    expect(text).toMatch(/^ready list_version=\d+ lag_seconds=\d+\.\d\n$/)
+    const sql = new SQL({ url, max: 1 })
+    const listed = await sql`select address from proxylist.nodes order by address`
+    await sql.close()
+    expect(listed.map(({ address }: { address: string }) => address)).toEqual(
+      nodes.map(node => node.url.replace('http://', '')).toSorted(),
+    )
+  })
+
+  test('make copies again that are deleted while they run', async () => {
+    const dir = temporaryDirectory()
+    const node = await startNode(url, dir)
+    await until(() => isReady(node))
+    for (const name of ['access.db', 'proxies.db']) {
+      for (const end of ['', '-wal', '-shm']) rmSync(join(dir, name + end), { force: true })
+    }
+    await until(async () => !(await isReady(node)))
+    await until(async () => (await isReady(node)) && (await statusOf(node, REVOKED)) === 403)
+    expect(existsSync(join(dir, 'proxies.db'))).toBeTrue()
+    await node.stop()
+  })
+
+  test('a node that stops removes its row, and one that is killed holds no lock', async () => {
+    const [killed, stopped] = await Promise.all([startNode(url), startNode(url)])
+    await Promise.all([killed, stopped].map(node => until(() => isReady(node))))
+    killed.kill('SIGKILL')
+    await stopped.stop()
+    const sql = new SQL({ url, max: 1 })
+    const listed = await sql`select address from proxylist.nodes`
+    expect(listed.map((row: { address: string }) => row.address)).not.toContain(
+      stopped.url.replace('http://', ''),
+    )
+    await until(async () => {
+      const [held] = await sql`select count(*)::int as n from pg_locks where locktype = 'advisory'`
+      return held.n === 1 // that of the jobs, of one of the two that live
+    })
+    await sql.close()
+  })
+
+  test('answer 503 with Retry-After while the database is away, and are right within 2 s of its return', async () => {
+    const node = nodes[0] as Node
+    await postgres.stop('SIGQUIT')
+    await onBoth(KEY, 503)
+    const refused = await node.request(`/api?key=${KEY}`)
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+    expect(JSON.parse(refused.text).code).toBe('DB_EXECUTE_FAILED')
+    expect((await node.request('/api')).status).toBe(400)
+    expect((await node.request('/readyz')).status).toBe(503)
+    const late = await startNode(url) // waits for the database
+    expect(await statusOf(late, KEY)).toBe(503)
+    await postgres.start()
+    const took = await until(async () => (await statusOf(node, REVOKED)) === 403)
+    expect(took).toBeLessThan(2_000)
+    await until(() => isReady(late))
+    await onBoth(REVOKED, 403)
+    expect(node.output()).toContain('works again')
+    for (const each of [...nodes, late]) expect(each.output()).not.toContain('canary')
+  }, 30_000)
+})
+
+describe('serve --database', () => {
+  const AWAY = 'postgres://nobody:secret@127.0.0.1:1/nothing'
+
+  test('refuses a data directory with keys or a list of its own', async () => {
+    for (const fill of [
+      (dir: string) => addList(dir, [{ ip: '192.0.2.1:80', type: 'http' }]),
+      (dir: string) => addKeys(dir, {}, []),
+    ]) {
+      const dir = temporaryDirectory()
+      fill(dir)
+      const { exitCode, stderr } = await proxylist(['serve', '--data', dir, '--database', AWAY])
+      expect([exitCode, stderr]).toEqual([
+        1,
+        expect.stringContaining('no copy of a shared database'),
+      ])
+      expect(stderr).not.toContain('secret')
+    }
+  })
+
+  test('with --sample is wrong usage', async () => {
+    const { exitCode, stderr } = await proxylist(['serve', '--sample', '--database', AWAY])
+    expect(exitCode).toBe(2)
+    expect(stderr).toBe('proxylist: --sample serves the built-in list, not one of --database\n')
+  })
+})

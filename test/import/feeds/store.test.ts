@@ -1,0 +1,160 @@
+/**
+ * Holds what every store of feeds promises: a state is read as it was saved, by others too, and one
+ * process at a time fetches a feed, until it has saved the state or has ended.
+ */
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import type { FeedState, FeedStore } from '../../../src/import/feeds/store.ts'
+import { openConnection } from '../../../src/postgres/connection.ts'
+import { createFeedStore } from '../../../src/postgres/feeds.ts'
+import { migrate } from '../../../src/postgres/schema.ts'
+import { openFeeds } from '../../../src/sqlite/feeds/store.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const A = { id: 'a', shown: 'http://h/a' }
+const B = { id: 'b', shown: '/b' }
+
+const STATE: FeedState = {
+  source: A.shown,
+  lastSuccessAt: T0,
+  rows: 3,
+  rejected: 1,
+  error: 'x',
+  failures: 2,
+  nextTryAt: T0 + 1,
+  attempts: 4,
+  validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
+  options: 'o',
+}
+
+/** Opens the same empty states, each time as another connection. */
+type Place = { open(): Promise<FeedStore> }
+
+/** A database for all tests of this file. */
+let database: Promise<string> | null = null
+async function makeDatabase(): Promise<string> {
+  const url = await emptyDatabase()
+  const connection = openConnection({ url, timeoutMs: 30_000, name: 'test' })
+  await migrate(connection)
+  await connection.close()
+  return url
+}
+
+type Engine = { name: string; isThere: boolean; place(): Promise<Place> }
+
+const SQLITE: Engine = {
+  name: 'SQLite',
+  isThere: true,
+  async place() {
+    const dir = temporaryDirectory()
+    return {
+      async open() {
+        const store = openFeeds(dir)
+        onCleanUp(store.close)
+        return store
+      },
+    }
+  },
+}
+
+const POSTGRES: Engine = {
+  name: 'PostgreSQL',
+  isThere: HAS_POSTGRES,
+  async place() {
+    database ??= makeDatabase()
+    const url = await database
+    async function open(): Promise<FeedStore> {
+      const store = createFeedStore(openConnection({ url, timeoutMs: 30_000, name: 'test' }))
+      undo.push(store.close)
+      return store
+    }
+    await (await open()).keepOnly([], T0)
+    return { open }
+  },
+}
+
+const undo: (() => Promise<void>)[] = []
+afterEach(async () => {
+  for (const end of undo.splice(0)) await end()
+})
+
+/** What is listed, with the time of the next attempt. */
+const dueOf = async (store: FeedStore): Promise<(string | number)[][]> =>
+  (await store.list()).map(({ source, nextTryAt }) => [source, nextTryAt])
+
+for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
+  describe.skipIf(!isThere)(`${name}: a state`, () => {
+    test('is read as it was saved, by other connections too', async () => {
+      const { open } = await place()
+      const store = await open()
+      await store.save(A.id, STATE)
+      expect(await store.find(A.id)).toEqual(STATE)
+      expect(await (await open()).list()).toEqual([STATE])
+      expect(await store.find(B.id)).toBeNull()
+      const never = { ...STATE, lastSuccessAt: null, rows: null }
+      await store.save(A.id, never)
+      expect(await store.find(A.id)).toEqual(never)
+    })
+    test('is made for what is new, due now, and removed with what is not named', async () => {
+      const store = await (await place()).open()
+      await store.save(A.id, STATE)
+      await store.keepOnly([A, B], T0)
+      expect(await dueOf(store)).toEqual([
+        [B.shown, T0],
+        [A.shown, T0 + 1],
+      ])
+      await store.keepOnly([B], T0 + 5)
+      expect(await dueOf(store)).toEqual([[B.shown, T0]])
+    })
+  })
+
+  describe.skipIf(!isThere)(`${name}: a claim`, () => {
+    test('makes a feed that is new, due now, and is repeated by who has it', async () => {
+      const store = await (await place()).open()
+      expect(await store.claim(A, T0)).toBeTrue()
+      expect(await store.claim(A, T0 + 7)).toBeTrue()
+      expect(await dueOf(store)).toEqual([[A.shown, T0]])
+    })
+  })
+}
+
+const program = (url: string): string => `
+  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/connection.ts`)})
+  const { createFeedStore } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/feeds.ts`)})
+  const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: 30_000, name: 'killed' })
+  console.log(await createFeedStore(connection).claim(${JSON.stringify(A)}, ${T0}))
+  await Bun.sleep(60_000)`
+
+describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a claim', () => {
+  test('of another connection is respected until it is saved, however often it was made', async () => {
+    const { open } = await POSTGRES.place()
+    const [one, two] = [await open(), await open()]
+    for (let n = 0; n < 3; n += 1) expect(await one.claim(A, T0)).toBeTrue()
+    expect(await two.claim(A, T0)).toBeFalse()
+    expect(await two.claim(B, T0)).toBeTrue()
+    await one.save(A.id, STATE)
+    expect(await two.claim(A, T0)).toBeTrue()
+    expect(await one.claim(A, T0)).toBeFalse()
+  })
+
+  test('ends with a process that was killed', async () => {
+    const { open } = await POSTGRES.place()
+    const store = await open()
+    const child = Bun.spawn(
+      [process.execPath, '-e', program(await (database as Promise<string>))],
+      {
+        stdout: 'pipe',
+      },
+    )
+    onCleanUp(() => child.kill('SIGKILL'))
+    const { value } = await child.stdout.getReader().read()
+    expect(new TextDecoder().decode(value)).toBe('true\n')
+    expect(await store.claim(A, T0)).toBeFalse()
+    child.kill('SIGKILL')
+    await child.exited
+    while (!(await store.claim(A, T0))) await Bun.sleep(5)
+  })
+})

@@ -1,0 +1,182 @@
+/** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { hashKey } from '../../../src/access/key.ts'
+import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import { createListener } from '../../../src/postgres/listener.ts'
+import { openRegistry } from '../../../src/postgres/registry.ts'
+import { migrate, schemaState } from '../../../src/postgres/schema.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { builtIn } from '../../support/limits.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const NEW = { label: '', plan: 'standard', expiresAt: null }
+
+/** Hears what is announced; `heard` waits for all that was announced before it was called. */
+async function listen(url: string, { query }: Connection) {
+  const messages: string[] = []
+  const waiting = new Map<string, () => void>()
+  const listening = Promise.withResolvers<void>()
+  const listener = createListener(
+    url,
+    message => {
+      if (waiting.has(message)) waiting.get(message)?.()
+      else messages.push(message)
+    },
+    listening.resolve,
+  )
+  onCleanUp(listener.end)
+  listener.ensure()
+  await listening.promise
+  let calls = 0
+  return {
+    async heard(): Promise<string[]> {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      calls += 1
+      waiting.set(`end ${calls}`, resolve)
+      await query('select pg_notify($1, $2)', ['proxylist', `end ${calls}`])
+      await promise
+      return messages.splice(0)
+    },
+  }
+}
+
+async function open() {
+  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+  const connection = openConnection(options)
+  onCleanUp(connection.close)
+  await migrate(connection)
+  const [registry, other] = [openRegistry(options), openRegistry(options)]
+  for (const { close } of [registry, other]) onCleanUp(close)
+  const { query } = connection
+  return {
+    ...{ query, registry, other, keys: registry.keys, plans: registry.plans },
+    announced: await listen(options.url, connection),
+    async version(): Promise<number> {
+      const [row] = await query<{ version: number }>(
+        'select keys_version::float8 as version from proxylist.installation',
+      )
+      return row?.version ?? -1
+    },
+    async versionOf(id: string): Promise<number | undefined> {
+      const [row] = await query<{ version: number }>(
+        'select version::float8 as version from proxylist.keys where id = $1',
+        [id],
+      )
+      return row?.version
+    },
+  }
+}
+
+let on: Awaited<ReturnType<typeof open>>
+beforeAll(async () => {
+  if (HAS_POSTGRES) on = await open()
+})
+
+describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
+  test('has the next number, which the key carries, and is announced once', async () => {
+    const { keys, version, versionOf, announced } = on
+    const { id } = await keys.add({ key: 'one', ...NEW }, T0)
+    const changes = [
+      () => keys.set(id, { label: 'x' }),
+      () => keys.rotate(id, 'two', T0 + 1000, T0),
+      () => keys.revoke(id, T0),
+    ]
+    expect(await announced.heard()).toEqual(['keys'])
+    for (const change of changes) {
+      const before = await version()
+      await change()
+      expect(await version()).toBe(before + 1)
+      expect(await versionOf(id)).toBe(before + 1)
+      expect(await announced.heard()).toEqual(['keys'])
+    }
+  })
+
+  test('of a plan has one too; keys of the plan keep theirs', async () => {
+    const { id } = await on.keys.add({ key: 'of a plan', ...NEW }, T0)
+    const before = await on.version()
+    await on.plans.set({ ...builtIn('standard'), name: 'other' })
+    await on.plans.remove('other')
+    expect(await on.version()).toBe(before + 2)
+    expect(await on.versionOf(id)).toBe(before)
+    expect(await on.announced.heard()).toEqual(['keys', 'keys', 'keys'])
+  })
+
+  test('that changes nothing has no number, and is not announced', async () => {
+    const { keys, plans } = on
+    await keys.add({ key: 'once', ...NEW }, T0)
+    const stored = await keys.dump()
+    await on.announced.heard()
+    const before = await on.version()
+    await keys.add({ key: 'once', ...NEW }, T0)
+    await keys.set('unknown', { label: 'x' })
+    await keys.rotate('unknown', 'x', T0 + 1, T0)
+    await keys.revoke('unknown', T0)
+    await keys.remove('unknown')
+    await keys.load(stored, false)
+    await keys.load([{ ...(stored[0] as (typeof stored)[0]), id: 'a', hash: hashKey('a') }], true)
+    await plans.remove('unknown')
+    await plans.remove('standard')
+    expect(await on.version()).toBe(before)
+    expect(await on.announced.heard()).toEqual([])
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
+  test('that removes a key leaves its id, until the key comes back', async () => {
+    const { keys, query } = on
+    const { id } = await keys.add({ key: 'gone', ...NEW }, T0)
+    await keys.revoke(id, T0)
+    const stored = (await keys.dump()).filter(key => key.id === id)
+    await keys.remove(id)
+    const removed = () =>
+      query<object>(
+        'select id, version::float8 as version from proxylist.removed_keys where id = $1',
+        [id],
+      ).then(rows => [...rows])
+    expect(await removed()).toEqual([{ id, version: await on.version() }])
+    await keys.load(stored, false)
+    expect(await removed()).toEqual([])
+    expect(await on.versionOf(id)).toBe(await on.version())
+  })
+
+  test('and each version has a mark of its own', async () => {
+    const marks = await on.query<{ version: number; mark: string }>(
+      'select version::float8 as version, mark::text as mark from proxylist.keys_versions order by 1',
+    )
+    const versions = Array.from({ length: (await on.version()) + 1 }, (_, n) => n)
+    expect(marks.map(({ version }) => version)).toEqual(versions)
+    expect(new Set(marks.map(({ mark }) => mark)).size).toBe(marks.length)
+  })
+
+  test('is numbered in the order of commits, however many machines make them at once', async () => {
+    const before = await on.version()
+    const ids = Array.from({ length: 40 }, (_, n) => n)
+    const added = await Promise.all(
+      ids.map(async n => {
+        const machine = n % 2 === 0 ? on.registry : on.other
+        const { id } = await machine.keys.add({ key: `many ${n}`, ...NEW }, T0)
+        return id
+      }),
+    )
+    const versions = await Promise.all(added.map(on.versionOf))
+    expect(versions.toSorted((a, b) => Number(a) - Number(b))).toEqual(ids.map(n => before + 1 + n))
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the schema', () => {
+  test('is none, newest, older, or refused because a newer program made it', async () => {
+    const url = await emptyDatabase()
+    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    onCleanUp(connection.close)
+    expect(await schemaState(connection)).toBe('none')
+    await migrate(connection)
+    expect(await schemaState(connection)).toBe('newest')
+    await connection.query('update proxylist.installation set version = 0')
+    expect(await schemaState(connection)).toBe('older')
+    await connection.query('update proxylist.installation set version = 99')
+    expect(schemaState(connection)).rejects.toThrow('newer proxylist (schema 99')
+  })
+})

@@ -1,0 +1,359 @@
+/**
+ * The list in PostgreSQL as machines follow it (contract I3): versions in the order of commits, what has
+ * changed since one, and that an import which is killed leaves nothing: no row, no version, no lock.
+ */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import fc from 'fast-check'
+import { createChangeSource } from '../../../src/postgres/changes.ts'
+import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import { readListChanges } from '../../../src/postgres/proxies/read.ts'
+import { createListStore } from '../../../src/postgres/proxies/store.ts'
+import { migrate } from '../../../src/postgres/schema.ts'
+import type { IncomingProxy } from '../../../src/proxies/proxy.ts'
+import type { Row } from '../../../src/proxies/row.ts'
+import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
+import type { Version } from '../../../src/replication/store.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { at, BARE, FULL, LATER, NOW, someIncoming } from '../../support/incoming.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const DAY_MS = 86_400_000
+
+function connect(url: string): Connection {
+  const connection = openConnection({ url, timeoutMs: null, name: 'test' })
+  onCleanUp(connection.close)
+  return connection
+}
+const storeOf = (url: string) => createListStore(connect(url), () => T0)
+type Store = ReturnType<typeof storeOf>
+
+/** A database with an empty list, a store of it, and a connection that reads it. */
+async function openStore() {
+  const url = await emptyDatabase()
+  const reader = connect(url)
+  await migrate(reader)
+  return { url, reader, store: storeOf(url) }
+}
+
+async function load(
+  store: Store,
+  rows: readonly IncomingProxy[],
+  mode: ImportMode = 'merge',
+): Promise<ImportCounts> {
+  const importTx = store.begin(mode)
+  for (const row of rows) importTx.add(row)
+  return importTx.commit()
+}
+
+/** Where the list stands. */
+const versionOf = async (reader: Connection): Promise<Version> =>
+  (await createChangeSource(reader, reader).versions()).list
+
+/** What is read since a version. */
+const changesSince = (reader: Connection, since: Version | null) =>
+  readListChanges(reader, since, async ({ isWhole, to, size, cities, rows, removed }) => {
+    const changes = {
+      ...{ isWhole, version: to.version, size, cities: [...cities] },
+      removed: [] as number[],
+      rows: [] as Row[],
+    }
+    for await (const ids of removed) changes.removed.push(...ids)
+    for await (const page of rows) changes.rows.push(...page)
+    changes.rows.sort(([a], [b]) => a - b)
+    return changes
+  })
+
+/** The hosts of the addresses of `at`. */
+const hostsOf = (ids: readonly number[]): number[] =>
+  ids.map(id => Math.floor(id / 65_536) % 256).toSorted((a, b) => a - b)
+
+describe.skipIf(!HAS_POSTGRES)('versions of the list', () => {
+  test('count what changes it: an import that changes nothing makes none', async () => {
+    const { store, reader } = await openStore()
+    const seen: number[] = []
+    const done = async (work: Promise<unknown>): Promise<void> => {
+      await work
+      seen.push((await versionOf(reader)).version)
+    }
+    await done(load(store, [at(1), at(2)]))
+    await done(load(store, [at(1), at(2)]))
+    await done(load(store, [at(1, { checkedAt: 5, city: 'Nowhere', cityEn: 'N' })])) // older
+    await done(load(store, [at(1, LATER)]))
+    await done(load(store, [at(1, LATER), at(2)], 'replace'))
+    await done(load(store, [at(1, LATER)], 'replace'))
+    await done(load(store, []))
+    await done(store.removeStale(1000, T0))
+    expect(seen).toEqual([1, 1, 1, 2, 2, 3, 3, 3])
+  })
+
+  test('and a change wakes who listens, at its commit, with `list`', async () => {
+    const { url, store } = await openStore()
+    const listener = new SQL({ url, max: 1 })
+    onCleanUp(() => listener.close())
+    const heard: string[] = []
+    const { promise, resolve } = Promise.withResolvers<void>()
+    await listener.listen('proxylist', payload => {
+      heard.push(payload)
+      if (payload === 'end') resolve()
+    })
+    await load(store, [at(1)])
+    await load(store, [at(1)]) // changes nothing
+    await store.removeStale(0, T0 + DAY_MS)
+    await load(store, [at(2, LATER)])
+    await store.removeStale(1000, T0 + DAY_MS)
+    await listener.unsafe("select pg_notify('proxylist', 'end')")
+    await promise
+    expect(heard).toEqual(['list', 'list', 'list', 'end'])
+  })
+
+  test('are in the order of commits, however many import at once', async () => {
+    const { url, reader } = await openStore()
+    const stores = Array.from({ length: 4 }, () => storeOf(url))
+    const committed: number[] = []
+    await Promise.all(
+      stores.map(async (store, i) => {
+        for (let n = 0; n < 5; n += 1) {
+          const importTx = store.begin('merge')
+          await importTx.lock()
+          importTx.add(at(i * 10 + n))
+          await importTx.commit()
+          committed.push(i * 10 + n)
+        }
+      }),
+    )
+    const rows = await reader.query<{ id: number; version: number }>(
+      'select id::float8 as id, version::int as version from proxylist.proxies order by version',
+    )
+    expect(rows.map(({ version }) => version)).toEqual(Array.from({ length: 20 }, (_, n) => n + 1))
+    expect(hostsOf(rows.map(({ id }) => id))).toEqual(committed.toSorted((a, b) => a - b))
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('what has changed since a version', () => {
+  test('is all at first, then the rows, cities and removals that are newer', async () => {
+    const { store, reader } = await openStore()
+    const start = await versionOf(reader)
+    await load(store, [at(1), at(2), { ...FULL, ip: '10.0.0.3' }])
+    const first = await versionOf(reader)
+    const all = await changesSince(reader, null)
+    expect(all).toMatchObject({ isWhole: true, version: 1, removed: [] })
+    expect(all.cities).toEqual([{ id: 1, name: 'Берлин', nameEn: 'Berlin' }])
+    expect(hostsOf(all.rows.map(([id]) => id))).toEqual([1, 2, 3])
+    expect(await changesSince(reader, start)).toEqual({ ...all, isWhole: false })
+
+    await load(store, [at(1), at(3, { ...LATER, city: 'Рим', cityEn: 'Rome' }), at(4)], 'replace')
+    const { rows, ...changes } = await changesSince(reader, first)
+    expect(changes).toMatchObject({ isWhole: false, version: 2 })
+    expect(changes.cities).toEqual([{ id: 2, name: 'Рим', nameEn: 'Rome' }])
+    expect(hostsOf(rows.map(([id]) => id))).toEqual([3, 4])
+    expect(hostsOf(changes.removed)).toEqual([2])
+    const none = { isWhole: false, version: 2, size: 0, cities: [], rows: [], removed: [] }
+    expect(await changesSince(reader, await versionOf(reader))).toEqual(none)
+  })
+
+  test('has no address twice: one that came back is not removed', async () => {
+    const { store, reader } = await openStore()
+    await load(store, [at(1), at(2)])
+    const since = await versionOf(reader)
+    await load(store, [at(2)], 'replace')
+    await load(store, [at(1)])
+    const { rows, removed } = await changesSince(reader, since)
+    expect(hostsOf(rows.map(([id]) => id))).toEqual([1])
+    expect(removed).toEqual([])
+  })
+})
+
+type Copy = { at: Version | null; rows: Map<number, Row> }
+
+/** Brings a copy up to date, as a machine does. */
+const follow = (reader: Connection, copy: Copy): Promise<void> =>
+  readListChanges(reader, copy.at, async ({ isWhole, to, rows, removed }) => {
+    if (isWhole) copy.rows.clear()
+    for await (const ids of removed) for (const id of ids) copy.rows.delete(id)
+    for await (const page of rows) for (const row of page) copy.rows.set(row[0], row)
+    copy.at = to
+  })
+
+const someImport = fc.record({
+  rows: fc.array(someIncoming(), { maxLength: 10 }),
+  mode: fc.constantFrom('merge' as const, 'replace' as const),
+  isFollowed: fc.boolean(),
+})
+
+describe.skipIf(!HAS_POSTGRES)('a copy', () => {
+  test('is brought up to date, whatever was imported', async () => {
+    const { store, reader } = await openStore()
+    const copy: Copy = { at: null, rows: new Map() }
+    await fc.assert(
+      fc.asyncProperty(fc.array(someImport, { minLength: 1, maxLength: 6 }), async imports => {
+        for (const { rows, mode, isFollowed } of imports) {
+          await load(store, rows, mode)
+          if (isFollowed) await follow(reader, copy)
+        }
+        await follow(reader, copy)
+        const { rows } = await changesSince(reader, null)
+        expect(new Map(rows.map(row => [row[0], row]))).toEqual(copy.rows)
+      }),
+      { numRuns: 20 },
+    )
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('what a machine reads of the list', () => {
+  test('is the whole list for a copy that the database does not know, or of long ago', async () => {
+    const { store, reader } = await openStore()
+    await load(store, [at(1)])
+    const first = await versionOf(reader)
+    const lost = { ...first, mark: crypto.randomUUID() } // by a failover
+    expect((await changesSince(reader, lost)).isWhole).toBeTrue()
+    expect((await changesSince(reader, { ...first, version: 7 })).isWhole).toBeTrue()
+    await load(store, [at(2)], 'replace')
+    const second = await versionOf(reader)
+    await load(store, [at(3)])
+
+    await reader.query(
+      'update proxylist.list_versions set committed_at = committed_at - $1 where version < 3',
+      [4 * DAY_MS],
+    )
+    await store.removeStale(DAY_MS, T0)
+    expect((await changesSince(reader, first)).isWhole).toBeTrue()
+    expect(await changesSince(reader, second)).toMatchObject({ isWhole: false, removed: [] })
+    expect((await changesSince(reader, second)).rows).toHaveLength(1)
+    const [left] = await reader.query<{ tombstones: number; versions: number[] }>(
+      `select (select count(*)::int from proxylist.removed) as tombstones,
+         array(select version::int from proxylist.list_versions order by version) as versions`,
+    )
+    expect(left?.tombstones).toBe(0)
+    expect([...(left?.versions ?? [])]).toEqual([2, 3])
+  })
+
+  test('is what has changed, though nothing did for days', async () => {
+    const { store, reader } = await openStore()
+    await load(store, [at(1)])
+    const since = await versionOf(reader)
+    await reader.query('update proxylist.list_versions set committed_at = 0')
+    await store.removeStale(DAY_MS, T0)
+    expect(await versionOf(reader)).toEqual(since)
+    expect(await changesSince(reader, since)).toMatchObject({ isWhole: false, rows: [] })
+  })
+
+  test('is of one moment, though an import commits meanwhile', async () => {
+    const { store, reader } = await openStore()
+    await load(store, [at(1), at(2)])
+    const seen = await readListChanges(reader, null, async ({ to, rows }) => {
+      await load(store, [at(3), at(4)], 'replace')
+      expect(to.version).toBe(1)
+      const ids: number[] = []
+      for await (const page of rows) ids.push(...page.map(([id]) => id))
+      return ids
+    })
+    expect(hostsOf(seen)).toEqual([1, 2])
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a row that is read', () => {
+  test('has all that fits in a row, to the last bit', async () => {
+    const { store, reader } = await openStore()
+    const extreme = {
+      ...FULL,
+      ...{ ip: '255.255.255.255', port: 65535, ipOut: '2001:db8::1', checkedAt: NOW },
+      ...{ speed: 999_999_999_999_999, pingMs: 999_999_999_999_999 },
+    }
+    await load(store, [extreme, { ...BARE, ip: '0.0.0.0', port: 1, ipOut: '255.255.255.255' }])
+    const { rows } = await changesSince(reader, null)
+    expect(rows).toEqual([
+      [1, BARE.checkedAt, Number.MAX_SAFE_INTEGER, 0, 0, -1, -1, 0, 0, 0, 4_294_967_295],
+      [
+        ...([2 ** 48 - 1, NOW, 999_999_999_999_999, 0, 3, 97, 999_999_999_999_999, 9] as const),
+        ...([4 * 32 + 5, 1, '2001:db8::1'] as const),
+      ],
+    ])
+  })
+})
+
+/** What must be as before after an import that was killed. */
+async function stateOf(reader: Connection) {
+  const [locks] = await reader.query<{ n: number }>(
+    `select count(*)::int as n from pg_locks join pg_database d on d.oid = database
+       where d.datname = current_database() and locktype = 'advisory'`,
+  )
+  return { list: await changesSince(reader, null), locks: locks?.n }
+}
+
+/** Resolves when the backends of a name have ended. */
+async function untilEnded(reader: Connection, name: string): Promise<void> {
+  for (;;) {
+    const found = await reader.query('select from pg_stat_activity where application_name = $1', [
+      name,
+    ])
+    if (found.length === 0) return
+    await Bun.sleep(10)
+  }
+}
+
+const STAGES = ['locked', 'rows', 'merging'] as const
+
+/** A program that begins an import, says so on stdout, and waits at one of these stages. */
+const program = (url: string, stage: (typeof STAGES)[number]): string => `
+  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/connection.ts`)})
+  const { createListStore } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/proxies/store.ts`)})
+  const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: null, name: 'killed' })
+  const importTx = createListStore(connection, () => ${T0}).begin('replace')
+  await importTx.lock()
+  const row = { ip: '10.0.0.9', ipOut: '', type: 'http', anon: '', speed: null, pingMs: null,
+    checkedAt: ${NOW}, country: '', city: '', cityEn: '', works: null,
+    services: new Set(), servicesStated: new Set() }
+  if (${stage !== 'locked'}) for (let port = 1; port < 40_000; port += 1) importTx.add({ ...row, port })
+  await importTx.drained()
+  // A merge asks whether it may replace the list while its transaction is open.
+  if (${stage === 'merging'}) await importTx.commit(() => { console.log('waiting'); Bun.sleepSync(60_000) })
+  console.log('waiting')
+  await Bun.sleep(60_000)`
+
+describe.skipIf(!HAS_POSTGRES)('an import that is killed leaves list, version and locks', () => {
+  test.each(STAGES)('with its process: %s', async stage => {
+    const { url, reader, store } = await openStore()
+    await load(store, [at(1), at(2)])
+    const before = await stateOf(reader)
+    const child = Bun.spawn([process.execPath, '-e', program(url, stage)], {
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
+    onCleanUp(() => child.kill('SIGKILL'))
+    await child.stdout.getReader().read()
+    expect((await stateOf(reader)).locks).toBe(1)
+    child.kill('SIGKILL')
+    await child.exited
+    await untilEnded(reader, 'killed')
+    expect(await stateOf(reader)).toEqual(before)
+    expect(await load(store, [at(3)])).toMatchObject({ added: 1 })
+  })
+
+  test.each(STAGES)('with its backend: %s', async stage => {
+    const { url, reader, store } = await openStore()
+    await load(store, [at(1), at(2)])
+    const before = await stateOf(reader)
+    const connection = openConnection({ url, timeoutMs: null, name: 'killed' })
+    onCleanUp(connection.close)
+    const killed = createListStore(connection, () => T0)
+    const kill = () =>
+      reader.query(
+        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'killed'",
+      )
+    const importTx = killed.begin('replace')
+    await importTx.lock()
+    if (stage !== 'locked') importTx.add(at(9))
+    if (stage !== 'merging') await kill()
+    // The last step of a merge is sent after its backend has been told to end.
+    const commit = importTx.commit(() => void kill())
+    await expect(commit).rejects.toThrow('the database 127.0.0.1')
+    await importTx.rollback().catch(() => {})
+    await untilEnded(reader, 'killed')
+    expect(await stateOf(reader)).toEqual(before)
+    expect(await load(killed, [at(3)])).toMatchObject({ added: 1 }) // on a new connection
+  })
+})

@@ -1,0 +1,649 @@
+/**
+ * Holds what every store of a list promises of imports (contract D2, D5): what an update makes of a
+ * stored row, what is counted, that an import is one step for every reader, and that imports are
+ * one after the other.
+ */
+import { afterAll, afterEach, describe, expect, test } from 'bun:test'
+import fc from 'fast-check'
+import { type IncomingProxy, type Proxy, SERVICES, type Service } from '../../src/proxies/proxy.ts'
+import type { ImportCounts, ImportMode } from '../../src/proxies/store.ts'
+import {
+  anyIncoming,
+  at,
+  BARE,
+  BY_CITY,
+  FULL,
+  LATER,
+  NOW,
+  OTHER,
+  older,
+  someIncoming,
+  stripped,
+} from '../support/incoming.ts'
+import { LIST_ENGINES, type ListEngine, type TestList } from '../support/lists.ts'
+import { HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+const MODES: readonly ImportMode[] = ['merge', 'replace']
+const KNOWN = ['ipOut', 'anon', 'speed', 'pingMs', 'country', 'works'] as const
+const NEWEST = NOW - 100
+const BY_AGE: readonly (readonly [what: string, row: IncomingProxy, count: keyof ImportCounts])[] =
+  [
+    ['older and different', { ...OTHER, checkedAt: NEWEST - 1 }, 'unchanged'],
+    ['older and more is known', { ...FULL, checkedAt: NEWEST - 1 }, 'unchanged'],
+    ['as old and different', { ...OTHER, checkedAt: NEWEST }, 'updated'],
+    ['as old and the same', { ...FULL, checkedAt: NEWEST }, 'unchanged'],
+    ['as old and says less', { ...BARE, checkedAt: NEWEST }, 'unchanged'],
+    ['newer and the same', { ...FULL, checkedAt: NEWEST + 1 }, 'updated'],
+    ['newer and says less', { ...BARE, checkedAt: NEWEST + 1 }, 'updated'],
+  ]
+
+type Names = readonly Service[]
+const BY_SERVICES: readonly (readonly [granted: Names, stated: Names, expected: Names])[] = [
+  [[], [], ['smtp', 'google']],
+  [[], ['smtp'], ['google']],
+  [['smtp'], ['smtp'], ['smtp', 'google']],
+  [['avito'], ['avito'], ['smtp', 'avito', 'google']],
+  [['provider'], ['google', 'provider'], ['smtp', 'provider']],
+  [[], SERVICES, []],
+  [SERVICES, SERVICES, SERVICES],
+  [['telegram'], SERVICES, ['telegram']],
+]
+
+type Counts = readonly [added: number, updated: number, unchanged: number, removed: number]
+type Counted = readonly [
+  what: string,
+  file: readonly IncomingProxy[],
+  plain: Counts,
+  replaced: Counts,
+]
+
+/** Into a list of 10.0.0.1 to 10.0.0.3. */
+const COUNTED: readonly Counted[] = [
+  ['nothing', [], [0, 0, 0, 0], [0, 0, 0, 3]],
+  ['the same', [at(1), at(2), at(3)], [0, 0, 3, 0], [0, 0, 3, 0]],
+  ['some of the same', [at(1), at(3)], [0, 0, 2, 0], [0, 0, 2, 1]],
+  ['new ones', [at(4), at(5)], [2, 0, 0, 0], [2, 0, 0, 3]],
+  ['newer ones', [at(1, LATER), at(2, LATER)], [0, 2, 0, 0], [0, 2, 0, 1]],
+  ['older ones', [at(1, older), at(2, older)], [0, 0, 2, 0], [0, 2, 0, 1]],
+  ['some of each', [at(1), at(2, LATER), at(3, older), at(4), at(5)], [2, 1, 2, 0], [2, 2, 1, 0]],
+  ['a new one twice, alike', [at(4), at(4)], [1, 0, 1, 0], [1, 0, 1, 3]],
+  ['an old one twice, alike', [at(1), at(1)], [0, 0, 2, 0], [0, 0, 2, 2]],
+  ['a new one twice, the older last', [at(4), at(4, older)], [1, 0, 1, 0], [1, 0, 1, 3]],
+]
+
+async function load(
+  list: TestList,
+  rows: Iterable<IncomingProxy>,
+  mode: ImportMode = 'merge',
+): Promise<ImportCounts> {
+  const importTx = list.begin(mode)
+  for (const row of rows) importTx.add(row)
+  return importTx.commit()
+}
+
+/** A signal, and the function that aborts it. */
+function stopping() {
+  const controller = new AbortController()
+  return { signal: controller.signal, abort: () => controller.abort(new Error('stop')) }
+}
+
+type Lists = ReturnType<typeof listsOf>
+
+/** Opens lists of an engine, which are closed after each test. */
+function listsOf(engine: ListEngine) {
+  const opened: TestList[] = []
+  const open: ListEngine['open'] = async options => {
+    const list = await engine.open(options)
+    opened.push(list)
+    return list
+  }
+  async function close(): Promise<void> {
+    for (const list of opened.splice(0).reverse()) await list.close()
+  }
+  return {
+    open,
+    close,
+    /** A list as two processes have it. */
+    async openTwo(): Promise<[TestList, TestList]> {
+      const list = await open({ isShared: true })
+      const again = await list.again()
+      opened.push(again)
+      return [list, again]
+    },
+    /** What a list holds for one address after rows that came in files of their own. */
+    async after(rows: readonly IncomingProxy[]): Promise<Proxy | undefined> {
+      const list = await open()
+      for (const row of rows) await load(list, [row])
+      const [only, ...more] = await list.contents()
+      expect(more).toEqual([])
+      return only
+    },
+    /** Holds a property; what it opens is closed after each run. */
+    check: <T extends [unknown, ...unknown[]]>(property: fc.IAsyncPropertyWithHooks<T>) =>
+      fc.assert(property.afterEach(close), { numRuns: engine.runs }),
+  }
+}
+
+/** Registers tests for each engine. */
+function describeEach(what: string, register: (lists: Lists) => void): void {
+  for (const engine of LIST_ENGINES) {
+    describe.skipIf(!engine.isThere)(`${engine.name}: ${what}`, () => {
+      const lists = listsOf(engine)
+      afterEach(lists.close)
+      register(lists)
+    })
+  }
+}
+
+const isUnknown = (value: unknown): boolean => value === '' || value === null
+
+/** The names after an update (a new default name replaces the pair of names). */
+function citiesAfter(old: Proxy, row: IncomingProxy): Pick<Proxy, 'city' | 'cityEn'> {
+  const isShown = ['', old.city, old.cityEn].includes(row.city)
+  if (row.cityEn === '' && isShown) return { city: old.city, cityEn: old.cityEn }
+  return { city: row.city || old.city, cityEn: row.cityEn }
+}
+
+/** What a stored proxy becomes by a row about it: contract D2 as plain code. */
+function merge(old: Proxy, incoming: IncomingProxy): Proxy {
+  if (incoming.checkedAt < old.checkedAt) return old
+  const row = stripped(incoming)
+  const known = Object.fromEntries(Object.entries(row).filter(([, value]) => !isUnknown(value)))
+  const unstated = old.services.difference(incoming.servicesStated)
+  return {
+    ...old,
+    ...known,
+    ...citiesAfter(old, incoming),
+    services: new Set([...SERVICES].filter(s => unstated.has(s) || row.services.has(s))),
+  }
+}
+
+/** A list and its counts as plain code. */
+function createModel() {
+  const proxies = new Map<string, Proxy>()
+  const counts = { added: 0, updated: 0, unchanged: 0, removed: 0 }
+  return {
+    proxies,
+    counts,
+    add(row: IncomingProxy): void {
+      const address = `${row.ip}:${row.port}`
+      const old = proxies.get(address)
+      const next = old ? merge(old, row) : stripped(row)
+      if (old === undefined) counts.added += 1
+      else if (Bun.deepEquals(old, next)) counts.unchanged += 1
+      else counts.updated += 1
+      proxies.set(address, next)
+    },
+  }
+}
+
+const byAddress = (proxies: Iterable<Proxy>): Map<string, Proxy> =>
+  new Map([...proxies].map(proxy => [`${proxy.ip}:${proxy.port}`, proxy]))
+const someFile = fc.array(someIncoming(), { maxLength: 25 })
+
+afterAll(cleanUp)
+
+describeEach('rows imported while a clock was ahead', ({ open }) => {
+  /** A list with a row checked `aheadSeconds` after the clock, to which others are then added. */
+  async function frozen(aheadSeconds: number) {
+    const list = await open()
+    await load(list, [{ ...FULL, checkedAt: NOW + aheadSeconds }])
+    return async (row: Partial<IncomingProxy>) => {
+      const counts = await load(list, [{ ...BARE, ...row }])
+      const [only, ...more] = await list.contents()
+      expect(more).toEqual([])
+      return { ...counts, checkedAt: only?.checkedAt }
+    }
+  }
+
+  test('take any update once the clock is right, and are ordinary rows from then on', async () => {
+    const add = await frozen(8 * 86_400)
+    const now = { added: 0, removed: 0, unchanged: 0, updated: 1, checkedAt: NOW - 100 }
+    expect(await add({})).toEqual(now)
+    expect(await add({ checkedAt: NOW - 200 })).toEqual({ ...now, updated: 0, unchanged: 1 })
+  })
+
+  test.each([
+    [301, NOW - 100],
+    [300, NOW + 300],
+  ])('are those more than 5 minutes ahead: a check %d s ahead', async (ahead, checkedAt) => {
+    const add = await frozen(ahead)
+    expect((await add({})).checkedAt).toBe(checkedAt)
+  })
+
+  test('and are replaced by any row behind them in the same file', async () => {
+    const list = await open()
+    const ahead = { ...FULL, checkedAt: NOW + 301 }
+    const rows = [ahead, { ...BARE, ...older }, { ...BARE, checkedAt: NOW - 300 }, ahead, BARE]
+    expect(await load(list, rows)).toEqual({ added: 1, updated: 3, unchanged: 1, removed: 0 })
+    expect(await list.contents()).toEqual([stripped({ ...FULL, checkedAt: BARE.checkedAt })])
+  })
+})
+
+describeEach('an update', ({ after, open }) => {
+  test('is by address: another port is another proxy', async () => {
+    const list = await open()
+    expect(
+      (await load(list, [FULL, { ...FULL, port: 81 }, { ...FULL, ip: '10.0.0.2' }])).added,
+    ).toBe(3)
+    expect((await load(list, [{ ...OTHER, port: 81 }])).updated).toBe(1)
+    expect(await list.contents()).toEqual([
+      stripped(FULL),
+      stripped({ ...OTHER, port: 81 }),
+      stripped({ ...FULL, ip: '10.0.0.2' }),
+    ])
+  })
+  test('takes over everything a newer row says, zeros too', async () => {
+    expect(await after([FULL, OTHER])).toEqual(stripped(OTHER))
+  })
+  test('keeps everything a newer row does not say', async () => {
+    const bare = { ...BARE, ...LATER, type: 'socks4' } as const
+    expect(await after([FULL, bare])).toEqual(stripped({ ...FULL, ...LATER, type: 'socks4' }))
+  })
+  for (const member of KNOWN) {
+    test(`takes ${member} alone when that is all a row says`, async () => {
+      const row = { ...BARE, ...LATER, [member]: OTHER[member] }
+      const expected = { ...FULL, ...LATER, [member]: OTHER[member] }
+      expect(await after([FULL, row])).toEqual(stripped(expected))
+    })
+    test(`keeps ${member} alone when that is all a row does not say`, async () => {
+      const row = { ...OTHER, [member]: BARE[member] }
+      expect(await after([FULL, row])).toEqual(stripped({ ...OTHER, [member]: FULL[member] }))
+    })
+    test(`fills in ${member} where it was unknown`, async () => {
+      const row = { ...BARE, ...LATER, [member]: FULL[member] }
+      expect(await after([BARE, row])).toEqual(stripped(row))
+    })
+  }
+})
+
+describeEach('a check that is', ({ after, open }) => {
+  for (const [what, row, count] of BY_AGE) {
+    test(`${what} counts as ${count}`, async () => {
+      const list = await open()
+      await load(list, [FULL])
+      const before = await list.contents()
+      const counts = { added: 0, updated: 0, unchanged: 0, removed: 0, [count]: 1 }
+      expect(await load(list, [row])).toEqual(counts)
+      if (count === 'unchanged') expect(await list.contents()).toEqual(before)
+      else expect(await list.contents()).not.toEqual(before)
+    })
+  }
+  test('older changes nothing even where nothing was known', async () => {
+    expect(await after([BARE, { ...FULL, checkedAt: NEWEST - 1 }])).toEqual(stripped(BARE))
+  })
+})
+
+describeEach('services', ({ after }) => {
+  for (const [granted, stated, expected] of BY_SERVICES) {
+    test(`granted ${granted} of stated ${stated} leave ${expected}`, async () => {
+      const services = { services: new Set(granted), servicesStated: new Set(stated) }
+      const proxy = await after([FULL, { ...BARE, ...LATER, ...services }])
+      expect(proxy?.services).toEqual(new Set(expected))
+    })
+  }
+  test('of a new row are false unless stated', async () => {
+    const services = { services: new Set(['avito'] as const), servicesStated: new Set(SERVICES) }
+    expect((await after([{ ...BARE, ...services }]))?.services).toEqual(new Set(['avito']))
+    expect((await after([BARE]))?.services).toEqual(new Set())
+  })
+})
+
+describeEach('a city', ({ after, open }) => {
+  for (const [[city, cityEn], [newCity, newEn], expected] of BY_CITY) {
+    const rows = [
+      { ...BARE, city, cityEn },
+      { ...BARE, ...LATER, city: newCity, cityEn: newEn },
+    ]
+    const names = { city: expected[0], cityEn: expected[1] }
+    const what = `${city}/${cityEn} meets ${newCity}/${newEn}: ${expected.join('/')}`
+    test(what, async () => expect(await after(rows)).toMatchObject(names))
+    test(`${what}, in one file`, async () => {
+      const list = await open()
+      await load(list, rows)
+      expect(await list.contents()).toMatchObject([names])
+    })
+  }
+})
+
+describeEach('counts of an import of', ({ open }) => {
+  for (const [what, file, ...expected] of COUNTED) {
+    for (const [i, mode] of MODES.entries()) {
+      test(`${what}, ${mode}`, async () => {
+        const list = await open()
+        await load(list, [at(1), at(2), at(3)])
+        const [added, updated, unchanged, removed] = expected[i] ?? []
+        expect<unknown>(await load(list, file, mode)).toEqual({
+          added,
+          updated,
+          unchanged,
+          removed,
+        })
+      })
+    }
+  }
+  test('a new one twice, the newer last, sum up to the rows', async () => {
+    for (const mode of MODES) {
+      const list = await open()
+      const counts = await load(list, [at(4, older), at(4)], mode)
+      expect(counts).toMatchObject({ added: 1, removed: 0 })
+      expect(counts.added + counts.updated + counts.unchanged).toBe(2)
+      expect(await list.contents()).toEqual([stripped(at(4))])
+    }
+  })
+})
+
+describeEach('an import of more rows than are written at once', ({ open }) => {
+  const ROWS = 140_000
+  for (const mode of MODES) {
+    test(`merges rows of one address wherever they are, ${mode}`, async () => {
+      const list = await open()
+      await load(list, [at(7)])
+      function* rows(): Generator<IncomingProxy> {
+        yield FULL
+        for (let n = 0; n < ROWS; n += 1) yield { ...BARE, ip: '10.1.0.0', port: 1 + (n % 65535) }
+        yield { ...BARE, ...LATER, works: 5 }
+        yield { ...BARE, ...LATER, city: 'Berlin' }
+      }
+      const removed = mode === 'replace' ? 1 : 0
+      const [added, updated] = [65_536, mode === 'replace' ? 0 : 1]
+      const unchanged = ROWS + 3 - added - updated
+      expect(await load(list, rows(), mode)).toEqual({ added, updated, unchanged, removed })
+      const found = (await list.contents()).filter(({ ip }) => ip === FULL.ip)
+      expect(found).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
+    })
+  }
+})
+
+describeEach('replacing', ({ open }) => {
+  test('keeps nothing of what a row does not say', async () => {
+    const list = await open()
+    await load(list, [FULL])
+    expect((await load(list, [BARE], 'replace')).updated).toBe(1)
+    expect(await list.contents()).toEqual([stripped(BARE)])
+  })
+  test('takes an older check as it is', async () => {
+    const list = await open()
+    await load(list, [FULL])
+    await load(list, [{ ...OTHER, checkedAt: 7 }], 'replace')
+    expect(await list.contents()).toEqual([stripped({ ...OTHER, checkedAt: 7 })])
+  })
+  test('merges rows of the same address within the file', async () => {
+    const list = await open()
+    await load(list, [OTHER])
+    await load(list, [FULL, { ...BARE, ...LATER, works: 5 }], 'replace')
+    expect(await list.contents()).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
+  })
+  test('can be done again on the same connection', async () => {
+    const list = await open()
+    for (const host of [1, 2, 3]) {
+      await load(list, [at(host)], 'replace')
+      expect(await list.contents()).toEqual([stripped(at(host))])
+    }
+  })
+})
+
+describeEach('a rollback', ({ open }) => {
+  for (const mode of MODES) {
+    test(`leaves the list as it was, ${mode}`, async () => {
+      const list = await open()
+      await load(list, [FULL, at(2), at(3)])
+      const before = await list.contents()
+      const importTx = list.begin(mode)
+      importTx.add(OTHER)
+      importTx.add(at(9))
+      await importTx.rollback()
+      expect(await list.contents()).toEqual(before)
+      expect(await load(list, [at(9)], mode)).toMatchObject({ added: 1 })
+    })
+    test(`of an import that never had a row changes nothing, ${mode}`, async () => {
+      const list = await open()
+      await load(list, [FULL])
+      await list.begin(mode).rollback()
+      expect(await list.contents()).toEqual([stripped(FULL)])
+    })
+  }
+})
+
+describeEach('another connection', ({ openTwo }) => {
+  for (const mode of MODES) {
+    test(`sees nothing of an import before its commit and all of it after, ${mode}`, async () => {
+      const [writer, reader] = await openTwo()
+      await load(writer, [FULL, at(2)])
+      const before = await reader.contents()
+      expect(before).toHaveLength(2)
+      const importTx = writer.begin(mode)
+      expect(await reader.contents()).toEqual(before)
+      await importTx.lock()
+      for (let host = 10; host < 200; host += 1) {
+        importTx.add(at(host))
+        if (host % 50 === 0) expect(await reader.contents()).toEqual(before)
+      }
+      importTx.add(OTHER)
+      await importTx.drained?.()
+      expect(await reader.contents()).toEqual(before)
+      await importTx.commit()
+      expect(await reader.contents()).toHaveLength(mode === 'replace' ? 191 : 192)
+      expect(await reader.contents()).toEqual(await writer.contents())
+      expect((await reader.contents())[0]).toEqual(stripped(OTHER))
+    })
+    test(`sees nothing of an import that is rolled back, ${mode}`, async () => {
+      const [writer, reader] = await openTwo()
+      await load(writer, [FULL])
+      const importTx = writer.begin(mode)
+      importTx.add(at(7))
+      expect(await reader.contents()).toEqual([stripped(FULL)])
+      await importTx.rollback()
+      expect(await reader.contents()).toEqual([stripped(FULL)])
+    })
+  }
+  test('imports after it, on top of it', async () => {
+    const [one, two] = await openTwo()
+    await load(one, [FULL])
+    expect(await load(two, [{ ...BARE, ...LATER }])).toMatchObject({ updated: 1 })
+    expect(await load(one, [FULL])).toMatchObject({ unchanged: 1 })
+    expect(await one.contents()).toEqual([stripped({ ...FULL, ...LATER })])
+  })
+})
+
+describeEach('before a list is replaced', ({ open }) => {
+  test('the caller sees both sizes, and what it throws leaves the list as it was', async () => {
+    const list = await open()
+    await load(list, [at(1), at(2), at(3)])
+    const before = await list.contents()
+    const importTx = list.begin('replace')
+    for (const row of [at(3), at(4), at(4)]) importTx.add(row)
+    const refuse = (sizes: unknown): void => {
+      expect(sizes).toEqual({ before: 3, after: 2 })
+      throw new Error('no')
+    }
+    await expect(async () => importTx.commit(refuse)).toThrow('no')
+    await importTx.rollback()
+    expect(await list.contents()).toEqual(before)
+    expect(await load(list, [at(9)], 'replace')).toMatchObject({ added: 1, removed: 3 })
+  })
+})
+
+describeEach('while another one imports', ({ open, openTwo }) => {
+  for (const mode of MODES) {
+    test(`an import says once that it waits, then does its work, ${mode}`, async () => {
+      const [one, two] = await openTwo()
+      const first = one.begin('merge')
+      await first.lock()
+      first.add(FULL)
+      const said: string[] = []
+      const waiting = Promise.withResolvers<void>()
+      const second = two.begin(mode, () => {
+        said.push('waiting')
+        waiting.resolve()
+      })
+      expect(said).toEqual([]) // it begins with its first row
+      const locked = second.lock()
+      await waiting.promise
+      expect(await one.contents()).toEqual([])
+      await first.commit()
+      await locked
+      second.add(at(9))
+      await second.commit()
+      expect(said).toEqual(['waiting'])
+      expect(await one.contents()).toHaveLength(mode === 'replace' ? 1 : 2)
+    })
+  }
+  test('the wait ends with the reason of its signal, and the list can be imported again', async () => {
+    const [one, two] = await openTwo()
+    const first = one.begin('merge')
+    await first.lock()
+    first.add(FULL)
+    const { signal, abort } = stopping()
+    const second = two.begin('merge', abort)
+    await expect(second.lock(signal)).rejects.toThrow('stop')
+    await second.rollback()
+    await first.commit()
+    expect(await load(two, [at(9)])).toMatchObject({ added: 1 })
+  })
+  test('stale rows stay until it has ended', async () => {
+    const [one, two] = await openTwo()
+    await load(one, [at(1), at(2, { checkedAt: NOW - 1000 })])
+    const importTx = one.begin('merge')
+    await importTx.lock()
+    // Rejected or without an effect: in either case nothing waits and nothing is lost.
+    const early = await (async () => two.removeStale(500_000, NOW * 1000))().catch(() => null)
+    expect(early?.removed ?? 0).toBe(0)
+    await importTx.rollback()
+    expect(await two.removeStale(500_000, NOW * 1000)).toMatchObject({ removed: 1 })
+    expect(await one.contents()).toEqual([stripped(at(1))])
+  })
+  test('an import that need not wait does not say so', async () => {
+    const list = await open({ isShared: true })
+    const importTx = list.begin('merge', () => {
+      throw new Error('it waited')
+    })
+    importTx.add(FULL)
+    expect(await importTx.commit()).toMatchObject({ added: 1 })
+  })
+})
+
+describeEach('stale rows', ({ open }) => {
+  const HOUR = 3600
+  const aged = (hours: number): IncomingProxy => at(hours, { checkedAt: NOW - hours * HOUR })
+  const list = async (hours: readonly number[]): Promise<TestList> => {
+    const opened = await open()
+    await load(opened, hours.map(aged))
+    return opened
+  }
+  const ROWS = [0, 1, 5, 6, 7, 8]
+  test.each([
+    ['the clock is right', NOW, 6, 2],
+    ['the clock is late, by which they are younger', NOW - 2 * HOUR, 6, 0],
+    ['the clock runs ahead: the newest check counts', NOW + 100 * HOUR, 6, 2],
+    ['every check is young enough', NOW, 8, 0],
+    ['only the newest is young enough', NOW, 0, 5],
+  ])('are those checked long ago when %s', async (_, now, retainHours, removed) => {
+    const opened = await list(ROWS)
+    const removal = await opened.removeStale(retainHours * HOUR * 1000, now * 1000)
+    expect(removal).toEqual({ removed, rowsBefore: ROWS.length, mayRemain: false })
+    expect(await opened.contents()).toHaveLength(ROWS.length - removed)
+    expect(await opened.extent()).toEqual({ rows: ROWS.length - removed, newestMs: NOW * 1000 })
+  })
+  test('of an empty list are none', async () => {
+    const opened = await open()
+    expect(await opened.removeStale(0, NOW * 1000)).toMatchObject({ removed: 0, mayRemain: false })
+    expect(await opened.extent()).toEqual({ rows: 0, newestMs: null })
+  })
+  test('are removed in slices, the oldest first', async () => {
+    const opened = await open()
+    const rows = Array.from({ length: 6001 }, (_, n) => ({
+      ...BARE,
+      port: 1 + n,
+      checkedAt: n === 0 ? NOW : NOW - HOUR - n,
+    }))
+    await load(opened, rows)
+    let [removed, slices] = [0, 0]
+    for (let mayRemain = true; mayRemain; slices += 1) {
+      const slice = await opened.removeStale(HOUR * 1000, NOW * 1000)
+      expect(slice.rowsBefore).toBe(rows.length - removed)
+      removed += slice.removed
+      mayRemain = slice.mayRemain
+      const left = await opened.contents()
+      expect(left.map(({ port }) => port)).toEqual(
+        Array.from({ length: rows.length - removed }, (_, n) => 1 + n),
+      )
+    }
+    expect(removed).toBe(6000)
+    expect(slices).toBeGreaterThan(1)
+  })
+})
+
+describeEach('property: importing', ({ check, open }) => {
+  test('row after row gives what the rules say, and counts it', () =>
+    check(
+      fc.asyncProperty(someFile, someFile, async (first, second) => {
+        const list = await open()
+        const model = createModel()
+        for (const file of [first, second]) {
+          Object.assign(model.counts, { added: 0, updated: 0, unchanged: 0 })
+          for (const row of file) model.add(row)
+          expect(await load(list, file)).toEqual(model.counts)
+          expect(byAddress(await list.contents())).toEqual(byAddress(model.proxies.values()))
+          expect((await list.extent()).rows).toBe(model.proxies.size)
+        }
+      }),
+    ))
+  test('with replace gives what importing into an empty list gives', () =>
+    check(
+      fc.asyncProperty(someFile, someFile, async (before, file) => {
+        const [list, fresh] = [await open(), await open()]
+        await load(list, before)
+        const old = byAddress(await list.contents())
+        const counts = await load(list, file, 'replace')
+        await load(fresh, file)
+        expect(await list.contents()).toEqual(await fresh.contents())
+        const now = byAddress(await fresh.contents())
+        const kept = [...now.keys()].filter(address => old.has(address))
+        const same = kept.filter(key => Bun.deepEquals(now.get(key), old.get(key)))
+        expect(counts.added).toBe(now.size - kept.length)
+        expect(counts.removed).toBe(old.size - kept.length)
+        expect(counts.updated).toBe(kept.length - same.length)
+        expect(counts.added + counts.updated + counts.unchanged).toBe(file.length)
+        expect((await list.extent()).rows).toBe(now.size)
+      }),
+    ))
+  test('and rolling back, with or without replace, changes nothing', () =>
+    check(
+      fc.asyncProperty(
+        someFile,
+        someFile,
+        fc.constantFrom(...MODES),
+        async (before, file, mode) => {
+          const list = await open()
+          await load(list, before)
+          const rows = await list.contents()
+          const importTx = list.begin(mode)
+          for (const row of file) importTx.add(row)
+          await importTx.rollback()
+          expect(await list.contents()).toEqual(rows)
+        },
+      ),
+    ))
+})
+
+test.skipIf(!HAS_POSTGRES)('property: every engine makes the same list of the same files', () => {
+  const engines = LIST_ENGINES.map(listsOf)
+  const someRows = fc.array(fc.oneof(someIncoming(), anyIncoming()), { maxLength: 25 })
+  const someImport = fc.record({ rows: someRows, mode: fc.constantFrom(...MODES) })
+  return fc.assert(
+    fc
+      .asyncProperty(fc.array(someImport, { minLength: 1, maxLength: 5 }), async imports => {
+        const lists = await Promise.all(engines.map(({ open }) => open()))
+        for (const { rows, mode } of imports) {
+          const counts = await Promise.all(lists.map(list => load(list, rows, mode)))
+          const contents = await Promise.all(lists.map(list => list.contents()))
+          const extents = await Promise.all(lists.map(list => list.extent()))
+          for (const of of [counts, contents, extents]) expect<unknown>(of[1]).toEqual(of[0])
+        }
+      })
+      .afterEach(async () => void (await Promise.all(engines.map(({ close }) => close())))),
+    { numRuns: 60 },
+  )
+})

@@ -1,0 +1,131 @@
+/**
+ * Owns lists of every engine for tests of what the ports of `proxies/store.ts` promise: a list that
+ * is empty, read through one function.
+ */
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { readListChanges } from '../../src/postgres/proxies/read.ts'
+import { createListStore } from '../../src/postgres/proxies/store.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import type { Proxy } from '../../src/proxies/proxy.ts'
+import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
+import type { ProxyWriter } from '../../src/proxies/store.ts'
+import { type List, openList } from '../../src/sqlite/stores.ts'
+import { T0 } from './fixtures.ts'
+import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
+import { proxiesOf } from './rows.ts'
+import { onCleanUp, temporaryDirectory } from './temporary.ts'
+
+export type TestList = ProxyWriter & {
+  /** The proxies, by address. */
+  contents(): Promise<Proxy[]>
+  /** The number of rows, and the newest check, as the store knows them. */
+  extent(): Promise<{ rows: number; newestMs: number | null }>
+  /** The same list as another process has it. */
+  again(): Promise<TestList>
+  close(): Promise<void>
+}
+
+export type ListEngine = {
+  name: string
+  isThere: boolean
+  /** Runs of a property, each of which opens lists. */
+  runs: number
+  /** Opens an empty list; one in a file, or a database, when others open it too. */
+  open(options?: { isShared?: boolean }): Promise<TestList>
+}
+
+const byAddress = ([a]: Row, [b]: Row): number => a - b
+
+function toProxies(rows: readonly Row[], names: ReadonlyMap<number, CityName>): Proxy[] {
+  const cityNames = (id: number): CityName => names.get(id) ?? { name: '', nameEn: '' }
+  return proxiesOf({ rows: rows.toSorted(byAddress), cityNames })
+}
+
+/** Removes rows as the server does, which has the list open. */
+function removeStale({ proxies }: List, retainMs: number, nowMs: number) {
+  const { rows: rowsBefore, newestMs } = proxies.extent()
+  const cutoffMs = Math.min(nowMs, newestMs ?? nowMs) - retainMs
+  return { rowsBefore, ...proxies.removeOlderThan(cutoffMs) }
+}
+
+function openSqlite(dir: string | null): TestList {
+  const list = openList(dir, { clock: () => T0 })
+  return {
+    begin: list.begin,
+    removeStale: (retainMs, nowMs) => removeStale(list, retainMs, nowMs),
+    async contents() {
+      const cities = list.db.query<{ id: number; name: string; nameEn: string }, []>(
+        'select id, name, name_en as nameEn from cities',
+      )
+      const rows = list.db.query(`select ${ROW_COLUMNS.join(', ')} from proxies`).values()
+      return toProxies(rows as Row[], new Map(cities.all().map(({ id, ...name }) => [id, name])))
+    },
+    extent: async () => list.proxies.extent(),
+    again: async () => openSqlite(dir),
+    close: async () => list.close(),
+  }
+}
+
+/** A database for one list after the other. */
+type Place = { url: string; connection: Connection }
+
+/** Those whose list nobody uses. */
+const free: Place[] = []
+
+const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, proxylist.list_versions;
+  update proxylist.list set version = 0, rows = 0, removed_before = 0,
+    newest = null, oldest = null;
+  insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
+
+async function newPlace(): Promise<Place> {
+  const url = await emptyDatabase()
+  const connection = openConnection({ url, timeoutMs: 30_000, name: 'test' })
+  onCleanUp(async () => {
+    free.length = 0
+    await connection.close()
+  })
+  await migrate(connection)
+  return { url, connection }
+}
+
+/** A list in a database; what reads it has another connection than what imports. */
+async function openPostgres(place: Place, release = (): void => {}): Promise<TestList> {
+  const { url, connection: reader } = place
+  const connection = openConnection({ url, timeoutMs: null, name: 'test' })
+  const store = createListStore(connection, () => T0)
+  const close = async (): Promise<void> => {
+    await store.close()
+    release()
+  }
+  return {
+    ...store,
+    contents: () =>
+      readListChanges(reader, null, async ({ cities, rows }) => {
+        const found: Row[] = []
+        for await (const page of rows) found.push(...page)
+        return toProxies(found, new Map(cities.map(city => [city.id, city])))
+      }),
+    extent: createListStore(reader, () => T0).extent,
+    again: () => openPostgres(place),
+    close,
+  }
+}
+
+export const LIST_ENGINES: readonly ListEngine[] = [
+  {
+    name: 'SQLite',
+    isThere: true,
+    runs: 300,
+    open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
+  },
+  {
+    name: 'PostgreSQL',
+    isThere: HAS_POSTGRES,
+    runs: 40,
+    open: async () => {
+      const place = free.pop() ?? (await newPlace())
+      await place.connection.query(EMPTY)
+      return openPostgres(place, () => void free.push(place))
+    },
+  },
+]

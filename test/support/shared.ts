@@ -1,0 +1,87 @@
+/**
+ * Owns a database for tests of the service: it has what a data directory has, and its clock is moved
+ * by hand.
+ */
+import { createUsageStore } from '../../src/postgres/access/usage.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { createRegistry } from '../../src/postgres/registry.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { T0 } from './fixtures.ts'
+import { emptyDatabase } from './postgres.ts'
+import { onCleanUp } from './temporary.ts'
+
+type Options = { url: string; timeoutMs: number; name: string }
+
+const COLUMNS =
+  'id bigint, checked_at bigint, ping_ms bigint, type smallint, anon smallint, works smallint, ' +
+  'speed bigint, services integer, country integer, city integer, ip_out text'
+const NAMES = COLUMNS.replaceAll(/ \w+(?=,|$)/g, '')
+
+/** Makes the list of a data directory the first version of that of a database. */
+export async function copyList(dir: string, { transaction }: Connection): Promise<void> {
+  const list = openList(dir)
+  const [cities, rows] = ['cities', 'proxies'].map(table =>
+    JSON.stringify(list.db.query(`select * from ${table}`).all()),
+  )
+  list.close()
+  await transaction(async query => {
+    const [{ version } = { version: 0 }] = await query<{ version: number }>(
+      'update proxylist.list set version = version + 1 returning version::float8 as version',
+    )
+    const values = [version, cities ?? '']
+    await query('delete from proxylist.proxies')
+    await query('update proxylist.list set removed_before = version') // copied as a whole
+    await query(
+      `insert into proxylist.cities select id, name, name_en, $1::float8
+       from json_to_recordset($2::text::json) as c (id integer, name text, name_en text)
+       on conflict do nothing`,
+      values,
+    )
+    await query(
+      `insert into proxylist.proxies (${NAMES}, version) select ${NAMES}, $1::float8
+       from json_to_recordset($2::text::json) as r (${COLUMNS})`,
+      [version, rows ?? ''],
+    )
+    await query('update proxylist.list set rows = (select count(*) from proxylist.proxies)')
+    await query('insert into proxylist.list_versions values ($1::float8, gen_random_uuid(), 0)', [
+      version,
+    ])
+    await query(`select pg_notify('proxylist', 'list')`)
+  })
+}
+
+/** Copies plans and keys of a data directory. */
+async function copyRegistry(dir: string, options: Options): Promise<void> {
+  const connection = openConnection(options)
+  const usage = createUsageStore(options)
+  const { keys, plans } = createRegistry(connection, usage)
+  const own = openRegistry(dir)
+  for (const plan of own.plans.list()) await plans.set(plan)
+  await keys.load(own.keys.dump(), false)
+  own.close()
+  await usage.close()
+  await connection.close()
+}
+
+/** A database with what a data directory has; `setClock` takes Unix milliseconds. */
+export async function sharedDatabaseOf(dir: string) {
+  const url = await emptyDatabase()
+  const options = { url, timeoutMs: 20_000, name: 'test' }
+  const connection = openConnection(options)
+  onCleanUp(connection.close)
+  await migrate(connection)
+  await connection.query('create table clock (now_ms bigint not null)')
+  await connection.query(`insert into clock values (${T0})`)
+  await connection.query(
+    `create or replace function proxylist.now_ms() returns bigint language sql volatile
+     return (select now_ms from public.clock)`,
+  )
+  await copyList(dir, connection)
+  await copyRegistry(dir, options)
+  return {
+    url,
+    connection,
+    setClock: (ms: number) => connection.query(`update clock set now_ms = ${ms}`),
+  }
+}
