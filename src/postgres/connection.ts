@@ -172,16 +172,15 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   let sql = openSql(options)
   let isClosed = false
 
-  /** Replaces a client that was lost; the new one connects when it is used. */
-  function renew(lost: SQL): void {
+  /**
+   * Replaces a client that was lost; the new one connects when it is used. `away`: why nobody is to wait
+   * for this database now.
+   */
+  function lose(lost: SQL, away: string | null = null): void {
     if (sql !== lost || isClosed) return
+    if (away !== null) availability.leave(away)
     discard(lost)
     sql = openSql(options)
-  }
-  /** Gives up a client: nobody is to wait for this database now. */
-  function leave(lost: SQL, reason: string): void {
-    if (sql === lost && !isClosed) availability.leave(reason)
-    renew(lost)
   }
 
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
@@ -195,21 +194,17 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    const asked = client.current()
-    const leftMs = timeoutMs === null ? null : timeoutMs - waitedMs
-    if (leftMs !== null && leftMs <= 0) {
-      throw new StoreError(`the database ${shown} took too long for what came before`)
-    }
-    const { passed, stop } = deadline(
-      leftMs,
-      () => new UnknownOutcome(`the database ${shown} does not answer`),
-      () => client.leave(asked, 'it does not answer'),
-    )
+    const leftMs = timeLeft(waitedMs)
+    const asked = sql
+    const { passed, stop } = deadline(leftMs, () => {
+      lose(asked, 'it does not answer')
+      return new UnknownOutcome(`the database ${shown} does not answer`)
+    })
     try {
       return await Promise.race([work(asked), passed])
     } catch (failure) {
-      if (timeoutMs !== null && isNotOpened(failure)) leave(asked, reasonOf(failure))
-      else if (isConnectionFailure(failure)) renew(asked)
+      if (timeoutMs !== null && isNotOpened(failure)) lose(asked, reasonOf(failure))
+      else if (isConnectionFailure(failure)) lose(asked)
       throw toStoreError(failure, shown)
     } finally {
       stop()
