@@ -7,7 +7,7 @@ import { pick } from '../../../support/random.ts'
 import { type Client, nullIfDisconnected, openClient } from '../support/client.ts'
 import { note, type Request, requestOf, type Subject } from './subjects.ts'
 
-/** Longest wait for a server; far above what is promised. */
+/** Longest wait for a server that has its data; far above what is promised. */
 const READY_MS_MAX = 20_000
 /** Between two requests for /readyz. */
 const PROBE_EVERY_MS = 2
@@ -19,8 +19,8 @@ export type Restartable = {
   child: () => Child
   /** Starts it, the first time or again. */
   start: () => void
-  /** Resolves to the milliseconds from the start to the first 200 of /readyz. */
-  ready: () => Promise<number>
+  /** Resolves to the milliseconds from the start to the first 200 of /readyz, `mostMs` at most. */
+  ready: (mostMs?: number) => Promise<number>
 }
 
 export type RestartOptions = {
@@ -65,8 +65,8 @@ export function createRestartable({
       startMs = performance.now()
       child = launch(command, { env, stdout: 'ignore' })
     },
-    async ready(): Promise<number> {
-      while (performance.now() - startMs < READY_MS_MAX) {
+    async ready(mostMs = READY_MS_MAX): Promise<number> {
+      while (performance.now() - startMs < mostMs) {
         const status = await openClient(where)
           .then(client => client.ask('/readyz').finally(client.close))
           .then(reply => reply.status)
@@ -76,7 +76,7 @@ export function createRestartable({
         if (!isRunning()) throw new Error(`serve exited with ${await ended}: ${written.stderr}`)
         await Bun.sleep(PROBE_EVERY_MS)
       }
-      throw new Error(`a server was not ready within ${READY_MS_MAX} ms`)
+      throw new Error(`a server was not ready within ${mostMs} ms`)
     },
   }
 }

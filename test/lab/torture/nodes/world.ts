@@ -32,6 +32,9 @@ export async function makeWorld(
   return customers.byKind(await addSharedCustomers(shared, directory, customers))
 }
 
+/** Longest wait for the first copy of a long list, on a machine that copies several. */
+const FIRST_COPY_MS_MAX = 300_000
+
 /** Nodes of the database, each with a directory of its own, ready. */
 export async function startNodes(
   shared: Shared,
@@ -45,6 +48,6 @@ export async function startNodes(
     }),
   )
   for (const node of nodes) node.start()
-  for (const node of nodes) await node.ready()
+  for (const node of nodes) await node.ready(FIRST_COPY_MS_MAX)
   return nodes
 }
