@@ -31,16 +31,21 @@ export type Histories = {
 const emptyWritten = (): Written => ({ ...emptyHistory(), realMs: [], xid: [] })
 
 /** Adds what one statement counted for a subject. */
-function addRow(history: Written, { seq, at, realMs, added, gone, xid }: AdmissionRow): void {
+function addRow(
+  history: Written,
+  { seq, at, realMs, added, gone, oldest, xid }: AdmissionRow,
+): void {
   for (let n = 0; n < added; n += 1) {
     record(history, at, seq)
     history.realMs.push(realMs)
     history.xid.push(xid)
   }
   for (let n = 0; n < -added; n += 1) {
-    // A subject without a window does not keep its instants: then it is the latest that still counts.
+    // One that no window counted any more: the subject does not have its instant.
+    const left = history.at.filter(ms => oldest === null || ms < oldest)
     const instant = gone[n]
-    const instants = instant === undefined ? history.at.toReversed() : [instant]
+    const instants =
+      instant === undefined ? [...left.reverse(), ...history.at.toReversed()] : [instant]
     if (!instants.some(ms => markGivenBack(history, ms, seq))) {
       throw new Error('more went back than was counted')
     }

@@ -14,7 +14,8 @@ const JOURNAL = `
     at bigint not null,        -- by the clock of limits
     real_ms bigint not null,   -- by the real clock, before the commit
     added integer not null,    -- requests; less than 0: given back
-    gone bigint[] not null,    -- instants of those given back
+    gone bigint[] not null,    -- instants of those given back, where the subject still had them
+    oldest bigint,             -- the oldest instant that the subject has
     xid xid8 not null
   );
   create table torture.networks (
@@ -40,9 +41,9 @@ const JOURNAL = `
       end if;
     end if;
     if _added <> 0 then
-      insert into torture.admissions (subject, at, real_ms, added, gone, xid)
+      insert into torture.admissions (subject, at, real_ms, added, gone, oldest, xid)
       values (new.kind || ':' || new.id, new.latest, torture.real_ms(), _added, _gone,
-        pg_current_xact_id());
+        new.at[1], pg_current_xact_id());
     end if;
     return null;
   end $$;
@@ -81,6 +82,7 @@ export type AdmissionRow = {
   realMs: number
   added: number
   gone: number[]
+  oldest: number | null
   xid: string
 }
 export type NetworksRow = { subject: string; day: number; realMs: number; added: string[] }
@@ -88,7 +90,7 @@ export type NetworksRow = { subject: string; day: number; realMs: number; added:
 export async function readJournal({ run }: SharedDatabase) {
   const admissions = await run(
     `select seq::float8, subject, at::float8, real_ms::float8 as "realMs", added,
-       array_to_json(gone)::text as gone, xid::text
+       array_to_json(gone)::text as gone, oldest::float8, xid::text
      from torture.admissions order by seq`,
   )
   const networks = await run(

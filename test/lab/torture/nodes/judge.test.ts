@@ -54,7 +54,7 @@ function createRun() {
   const addAdmission = (rule: Rule, at: number, realMs: number, xid: string): void => {
     const row: AdmissionRow = {
       ...{ seq: rows.admissions.length + 1, subject: rule.subject, at, realMs, added: 1 },
-      ...{ gone: [], xid },
+      ...{ gone: [], oldest: null, xid },
     }
     rows.admissions.push(row)
   }
