@@ -2,6 +2,7 @@
  * Owns lists whose rows all hold the number of their import: an answer with two numbers shows half an
  * import. A few rows have a port of their own, and small imports change those alone.
  */
+import { rmSync } from 'node:fs'
 import { addressOf } from '../../support/rows.ts'
 
 /** The rows that small imports change; so many are seen by every node within a second (contract I3). */
@@ -19,6 +20,7 @@ export const fewAddress = (n: number): string => addressOf(n).replace(/:.*/, `:$
 
 /** Writes a file of `rows` rows, and the few, all with the number of an import. */
 export async function writeTagged(file: string, rows: number, tag: number): Promise<void> {
+  rmSync(file, { force: true }) // a writer does not shorten a file
   const writer = Bun.file(file).writer({ highWaterMark: 1 << 20 })
   for (let n = 0; n < FEW_ROWS; n += 1) writer.write(line(fewAddress(n), tag))
   for (let n = 0; n < rows; n += 1) {
