@@ -34,10 +34,10 @@ test: check build ## everything: format, lint, types, tests in process, tests of
 	$(BUN) test $(TEST_OPTIONS)
 	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test $(TEST_OPTIONS) $(BINARY_TESTS)
 
-bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…, BEFORE=…)
+bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…, BEFORE=…, DATABASE=…)
 	@$(BUN) test/lab/bench/bench.ts
 
-torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…)
+torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…, ROUNDS=…, SECONDS=…, PG_BIN=…)
 	@$(BUN) test/lab/torture/torture.ts
 
 soak: $(BINARY) ## a steady load during imports: nothing may grow (SECONDS=300, RATE=…, SEED=…)

@@ -3,7 +3,7 @@
  * `PROXYLIST_TEST_DATABASE` names; each test gets an empty database of its own there.
  */
 
-import { chownSync, existsSync, mkdirSync } from 'node:fs'
+import { chownSync, cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -47,69 +47,109 @@ function run(name: string, args: readonly string[], bin: string): void {
 /** What a server of tests has besides its defaults: it need not survive a power cut. */
 const QUICK = { fsync: 'off', full_page_writes: 'off', max_connections: '100' }
 
+/** The programs of the npm package. */
+export const PACKAGE_BIN = join(PACKAGE, 'bin')
+
+export type Settings = { readonly [name: string]: string }
 export type Server = Awaited<ReturnType<typeof startPostgres>>
+
+/** An empty directory for the files of a server, which its user may enter. */
+function directoryForServer(): string {
+  const base = temporaryDirectory()
+  const dir = join(base, 'postgres')
+  mkdirSync(dir, { mode: 0o700 })
+  if (isRoot) for (const path of [base, dir]) chownSync(path, NOBODY, NOBODY)
+  return dir
+}
 
 /**
  * Starts a server with these settings, in a directory of its own; `bin` holds its programs. It ends
  * with the test.
  */
-export async function startPostgres(
-  settings: { readonly [name: string]: string } = {},
-  bin = join(PACKAGE, 'bin'),
-) {
-  const base = temporaryDirectory()
-  const dir = join(base, 'postgres')
-  mkdirSync(dir)
-  if (isRoot) for (const path of [base, dir]) chownSync(path, NOBODY, NOBODY)
+export async function startPostgres(settings: Settings = {}, bin = PACKAGE_BIN) {
+  const dir = directoryForServer()
   run('initdb', ['-D', dir, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'], bin)
+  return launchPostgres(dir, { ...QUICK, ...settings }, bin)
+}
+
+/** A copy of the files of a server that is stopped, to be started as another one. */
+export function copyOfPostgres(from: string): string {
+  const dir = directoryForServer()
+  cpSync(from, dir, { recursive: true, filter: path => !path.endsWith('postmaster.pid') })
+  if (isRoot) {
+    for (const name of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+      chownSync(join(dir, name), NOBODY, NOBODY)
+    }
+  }
+  return dir
+}
+
+/** Starts a server on the files in `dir`, on a free port of 127.0.0.1. It ends with the test. */
+export async function launchPostgres(dir: string, settings: Settings, bin = PACKAGE_BIN) {
   const port = await freePort()
   const url = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
-  const options = Object.entries({
-    ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: dir },
-    ...{ ...QUICK, ...settings },
-  }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-  const start = () =>
-    Bun.spawn([join(bin, 'postgres'), '-D', dir, ...options], {
+  let files = dir
+  const spawn = () => {
+    const options = Object.entries({
+      ...{ listen_addresses: '127.0.0.1', port: String(port), unix_socket_directories: files },
+      ...settings,
+    }).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    return Bun.spawn([join(bin, 'postgres'), '-D', files, ...options], {
       env: { LC_ALL: 'C' },
       ...asUser,
       stdout: 'ignore',
-      stderr: 'ignore',
+      stderr: Bun.file(join(files, 'server.log')),
     })
-  let child = start()
-  await untilReady(url('postgres'))
-  onCleanUp(async () => {
-    child.kill('SIGQUIT')
+  }
+  let child = spawn()
+  const end = async (signal: 'SIGQUIT' | 'SIGINT' | 'SIGKILL'): Promise<void> => {
+    child.kill(signal)
     await child.exited
-  })
+  }
+  /** Starts it until it stays: after SIGKILL, processes of the earlier one may still be ending. */
+  async function untilReady(): Promise<void> {
+    const untilMs = performance.now() + READY_MS_MAX
+    while (!(await isReady(url('postgres'), child))) {
+      if (performance.now() > untilMs) throw new Error('PostgreSQL does not start')
+      child = spawn()
+    }
+  }
+  onCleanUp(() => end('SIGQUIT'))
+  await untilReady()
   return {
-    dir,
+    /** The folder of its files. */
+    dir: () => files,
+    settings,
     port,
     url,
     /** The process id of the postmaster. */
     pid: () => child.pid,
-    /** Ends it with a signal: SIGQUIT as a crash does, SIGINT in order. */
-    async stop(signal: 'SIGQUIT' | 'SIGINT'): Promise<void> {
-      child.kill(signal)
-      await child.exited
-    },
-    /** Starts it again after `stop`. */
-    async start(): Promise<void> {
-      child = start()
-      await untilReady(url('postgres'))
+    /** Ends it with a signal: SIGQUIT and SIGKILL as a crash does, SIGINT in order. */
+    stop: end,
+    /** Starts it again after `stop`, on the same address; on other files when they are given. */
+    async start(from = files): Promise<void> {
+      files = from
+      child = spawn()
+      await untilReady()
     },
   }
 }
 
-/** Waits until a server answers. @throws when it does not within 30 s. */
-async function untilReady(url: string): Promise<void> {
-  for (let tries = 0; ; tries += 1) {
+const READY_MS_MAX = 30_000
+const ASK_EVERY_MS = 20
+
+/** Waits until a server answers; false when it ended. @throws when it does neither within 30 s. */
+async function isReady(url: string, child: Bun.Subprocess): Promise<boolean> {
+  const untilMs = performance.now() + READY_MS_MAX
+  for (;;) {
     const sql = new SQL({ url, max: 1, connectionTimeout: 1 })
     try {
       await sql`select 1`
-      return
+      return true
     } catch (error) {
-      if (tries > 300) throw error
-      await Bun.sleep(100)
+      if (performance.now() > untilMs) throw error
+      if (child.exitCode !== null || child.signalCode !== null) return false
+      await Bun.sleep(ASK_EVERY_MS)
     } finally {
       await sql.close({ timeout: 0 }).catch(() => {})
     }

@@ -165,8 +165,10 @@ export function createNetworks(
   function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
     const found = known.look(asks)
     if (found === null) return null
-    const isOver = found.some(({ quota, used, added }) => used + added > quota)
-    if (isOver && mayOutlastDay(consumption, clock.latest())) return null
+    const over = found.filter(({ quota, used, added }) => used + added > quota)
+    // A refusal says how many are used. Others may have added some, but not to a full set.
+    if (over.some(({ quota, used }) => used < quota)) return null
+    if (over.length > 0 && mayOutlastDay(consumption, clock.latest())) return null
     return decide(consumption, found, UNUSED, clock.earliest())
   }
 

@@ -5,6 +5,7 @@
  *     bun test/lab/bench/bench.ts            everything, with 100,000 rows
  *     ROWS=1000000 bun test/lab/bench/bench.ts
  *     ONLY=repeated,open bun test/lab/bench/bench.ts
+ *     DATABASE=1 bun test/lab/bench/bench.ts   nodes that share a PostgreSQL, beside one with SQLite
  *     BEFORE=../earlier/dist/proxylist bun test/lab/bench/bench.ts    with an earlier build beside it
  *
  * Needs dist/proxylist (or PROXYLIST_BINARY). Uses wrk, nginx and Node with npm where they are
@@ -18,6 +19,7 @@ import { count, type Row, resultTable } from '../support/table.ts'
 import { commandLine, type Options, readOptions } from './options.ts'
 import { imports } from './parts/imports.ts'
 import { open, openImport, openStats, openWhole } from './parts/latency.ts'
+import { nodes } from './parts/nodes.ts'
 import { select } from './parts/select.ts'
 import { start } from './parts/start.ts'
 import { stop } from './parts/stop.ts'
@@ -44,7 +46,13 @@ const PARTS = {
   import: imports,
   'open-import': openImport,
   stop,
+  nodes,
 }
+type Name = keyof typeof PARTS
+
+/** With DATABASE, only what needs it; without, everything else. */
+const partNames = ({ database }: Options): Name[] =>
+  (Object.keys(PARTS) as Name[]).filter(name => (name === 'nodes') === (database !== null))
 
 function headline({ rows, connections, rounds, durationSeconds, generator }: Options): string {
   const [cpu] = cpus()
@@ -62,7 +70,7 @@ function headline({ rows, connections, rounds, durationSeconds, generator }: Opt
 async function runParts(workspace: Workspace): Promise<{ rows: Row[]; failed: boolean }> {
   const rows: Row[] = []
   let failed = false
-  for (const part of onlyFrom(Object.keys(PARTS) as (keyof typeof PARTS)[])) {
+  for (const part of onlyFrom(partNames(workspace.options))) {
     const startMs = performance.now()
     try {
       rows.push(...(await PARTS[part](workspace)))

@@ -11,10 +11,24 @@ import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts
 import { runCommand } from './command.ts'
 import type { Workspace } from './workspace.ts'
 
-type Answers = { perSecond: number; requests: number; not2xx: number; broken: number }
+type Answers = {
+  perSecond: number
+  requests: number
+  not2xx: number
+  broken: number
+  /** From sending a request to its answer, in milliseconds; `null`: not measured. */
+  latency: { p50: number; p99: number } | null
+}
 /** A measured run of a server; `cpu`: its CPU time a request, in microseconds. */
 export type Load = Answers & { cpu: ReturnType<typeof cpuPerUnit> }
-type LoadInput = { port: number; targetsFile: string; isDistinct: boolean; seconds: number }
+type LoadInput = {
+  port: number
+  targetsFile: string
+  isDistinct: boolean
+  seconds: number
+  /** By default CONNECTIONS. */
+  connections?: number
+}
 
 /** More requests than a run can send in a second: no number of a request repeats. */
 const REQUESTS_MAX_PER_SECOND = 200_000
@@ -50,7 +64,8 @@ let nextRequest = 0
 
 /** Loads a server for some seconds; request numbers continue from run to run. */
 export async function load(workspace: Workspace, pid: number, input: LoadInput): Promise<Load> {
-  const { generator, connections } = workspace.options
+  const { generator } = workspace.options
+  const { connections = workspace.options.connections } = input
   const startAt = nextRequest
   nextRequest += input.seconds * REQUESTS_MAX_PER_SECOND
   const before = readCpu(pid)
@@ -69,7 +84,16 @@ export async function loadByBun(input: ClosedLoopInput): Promise<Answers> {
     deadlineSeconds,
   )
   const { requests, seconds, not2xx, broken } = await script.result
-  return { perSecond: requests / seconds, requests, not2xx, broken }
+  return { perSecond: requests / seconds, requests, not2xx, broken, latency: null }
+}
+
+const UNITS_MS: { readonly [unit: string]: number } = { us: 0.001, ms: 1, s: 1_000 }
+
+/** A percentile of latency that wrk printed, in milliseconds. */
+function latencyIn(output: string, percent: number): number {
+  const [, value, unit = ''] =
+    new RegExp(`^ +${percent}% +([\\d.]+)(us|ms|s)$`, 'm').exec(output) ?? []
+  return Number(value) * (UNITS_MS[unit] ?? Number.NaN)
 }
 
 async function loadByWrk(
@@ -78,10 +102,11 @@ async function loadByWrk(
   startAt: number,
 ): Promise<Answers> {
   const { port, targetsFile, isDistinct, seconds } = input
+  const { connections = workspace.options.connections } = input
   const script = join(workspace.dir, 'requests.lua')
   writeFileSync(script, LUA)
   const command = [
-    ...['wrk', '-t1', `-c${workspace.options.connections}`, `-d${seconds}s`, '-s', script],
+    ...['wrk', '-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '-s', script],
     ...[`http://127.0.0.1:${port}`, '--', targetsFile],
     ...[isDistinct ? 'distinct' : 'repeated', String(startAt)],
   ]
@@ -92,6 +117,7 @@ async function loadByWrk(
     perSecond: numberAt(/Requests\/sec: +([\d.]+)/),
     requests: numberAt(/(\d+) requests in /),
     not2xx: numberAt(/Non-2xx or 3xx responses: (\d+)/),
+    latency: { p50: latencyIn(stdout, 50), p99: latencyIn(stdout, 99) },
     broken: (errors?.slice(1) ?? []).reduce((sum, text) => sum + Number(text), 0),
   }
 }

@@ -24,6 +24,11 @@ export type Options = {
   binary: string
   /** An earlier build of it to compare with, or `null`. */
   before: string | null
+  /**
+   * An empty database that nodes share, `own` for a server of the run itself, or `null`: without, no
+   * nodes are measured.
+   */
+  database: string | null
 }
 
 const NUMBERS = {
@@ -50,6 +55,10 @@ function beforeFrom(path: string | undefined): string | null {
   return resolve(path)
 }
 
+/** A URL is taken as it is; any other value asks for a server of the run itself. */
+const databaseFrom = (text: string | undefined): string | null =>
+  text ? (URL.canParse(text) ? text : 'own') : null
+
 /** Reads the environment. @throws Error for a value that is not accepted. */
 export function readOptions(): Options {
   const numberOf = (name: keyof typeof NUMBERS): number => numberFrom(name, NUMBERS[name])
@@ -66,6 +75,7 @@ export function readOptions(): Options {
     generator: generatorFrom(process.env.GENERATOR),
     binary: binaryPath(),
     before: beforeFrom(process.env.BEFORE),
+    database: databaseFrom(process.env.DATABASE),
   }
 }
 
@@ -73,6 +83,7 @@ export function readOptions(): Options {
 export function commandLine(): string {
   const names = [...Object.keys(NUMBERS), 'ONLY', 'GENERATOR', 'BEFORE']
   const given = names.filter(name => process.env[name]).map(name => `${name}=${process.env[name]}`)
+  if (process.env.DATABASE) given.unshift('DATABASE=…') // its URL may hold a password
   const command = process.env.MAKELEVEL // under make
     ? ['make bench', ...given]
     : [...given, 'bun test/lab/bench/bench.ts']

@@ -1,7 +1,7 @@
 /** Owns the customers of a run: their keys and plans, and the lists of requests they send. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { addKeys } from '../../support/fixtures.ts'
+import { addKeys, UNLIMITED } from '../../support/fixtures.ts'
 import { asJson, TYPICAL, UNBOUNDED } from './queries.ts'
 
 /** A key whose plan admits one request an hour: its other requests are refused. */
@@ -13,14 +13,24 @@ const PLENTY = 1_000_000_000
 
 export const keyOf = (n: number): string => `pl_${String(n).padStart(32, '0')}`
 
+const PLANS = {
+  bench: { ...UNLIMITED, burst: BENCH_BURST, daily: PLENTY },
+  spent: { ...UNLIMITED, burst: SPENT_BURST, daily: PLENTY },
+}
+
+/** The plans, and so many keys beside the spent one. */
+export const customers = (keys: number) => ({
+  plans: PLANS,
+  keys: [
+    { key: SPENT_KEY, plan: 'spent' },
+    ...Array.from({ length: keys }, (_, n) => ({ key: keyOf(n), plan: 'bench' })),
+  ],
+})
+
 /** Adds the plans and keys to a data directory. */
 export function addCustomers(data: string, keys: number): void {
-  const plans = {
-    bench: { burst: BENCH_BURST, daily: PLENTY },
-    spent: { burst: SPENT_BURST, daily: PLENTY },
-  }
-  const bench = Array.from({ length: keys }, (_, n) => ({ key: keyOf(n), plan: 'bench' }))
-  addKeys(data, plans, [{ key: SPENT_KEY, plan: 'spent' }, ...bench])
+  const all = customers(keys)
+  addKeys(data, all.plans, all.keys)
 }
 
 export type Targets = ReturnType<typeof writeTargets>

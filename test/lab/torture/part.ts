@@ -29,7 +29,7 @@ export type Run = {
 export type Part = (run: Run) => Promise<Finding[]>
 
 /** How often to do something of which a full run does `full`: at least once. */
-export const scaled = (full: number, { scale }: Run): number =>
+export const scaled = (full: number, { scale }: Pick<Run, 'scale'>): number =>
   Math.max(1, Math.round(full * scale))
 
 /** A function that makes a new directory under `root` at each call. */

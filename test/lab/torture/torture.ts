@@ -6,6 +6,7 @@
  *     ROUNDS=3 …                                    three times, each with the next seed
  *     SECONDS=7200 …                                again and again for this long
  *     SCALE=0.01 …                                  a hundredth of the work, while developing
+ *     PG_BIN=/usr/lib/postgresql/15/bin …           nodes over this PostgreSQL
  *
  * Needs dist/proxylist (or PROXYLIST_BINARY). Everything runs on 127.0.0.1 and in a temporary
  * directory; the seed is printed, and the same seed does the same again.
@@ -33,6 +34,8 @@ import { fuzz } from './fuzz/fuzz.ts'
 import { killImport } from './kill-import/kill-import.ts'
 import { killServe } from './kill-serve/kill-serve.ts'
 import { limiter } from './limiter/limiter.ts'
+import { nodesImports } from './nodes/imports.ts'
+import { nodes } from './nodes/nodes.ts'
 import { directoriesUnder, type Finding, type Part } from './part.ts'
 import { slow } from './slow/slow.ts'
 
@@ -48,6 +51,8 @@ const PARTS = {
   crowd,
   backup,
   feeds,
+  nodes,
+  'nodes-imports': nodesImports,
 } satisfies { [name: string]: Part }
 type Name = keyof typeof PARTS
 

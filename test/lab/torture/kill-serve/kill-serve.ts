@@ -132,7 +132,7 @@ async function killSetup(run: Run, setup: Setup, tally: Tally): Promise<void> {
   await prepareData(run, data)
   const socketAt = (n: number) => (unix ? join(run.directory('socket'), `${n}`) : null)
   const running = Array.from({ length: servers }, (_, n) =>
-    createRestartable(run.binary, data, socketAt(n)),
+    createRestartable({ program: [run.binary], data, socket: socketAt(n) }),
   )
   for (const server of running) server.start()
   for (const server of running) await server.ready()

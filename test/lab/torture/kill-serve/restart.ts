@@ -7,7 +7,7 @@ import { pick } from '../../../support/random.ts'
 import { type Client, nullIfDisconnected, openClient } from '../support/client.ts'
 import { note, type Request, requestOf, type Subject } from './subjects.ts'
 
-/** Longest wait for a server; far above what is promised. */
+/** Longest wait for a server that has its data; far above what is promised. */
 const READY_MS_MAX = 20_000
 /** Between two requests for /readyz. */
 const PROBE_EVERY_MS = 2
@@ -19,25 +19,38 @@ export type Restartable = {
   child: () => Child
   /** Starts it, the first time or again. */
   start: () => void
-  /** Resolves to the milliseconds from the start to the first 200 of /readyz. */
-  ready: () => Promise<number>
+  /** Resolves to the milliseconds from the start to the first 200 of /readyz, `mostMs` at most. */
+  ready: (mostMs?: number) => Promise<number>
+}
+
+export type RestartOptions = {
+  /** The program, as the beginning of a command. */
+  program: readonly string[]
+  data: string
+  /** The path of its unix socket; by default it listens on a port. */
+  socket?: string | null
+  /** Further options. */
+  more?: readonly string[]
+  env?: { readonly [name: string]: string }
 }
 
 /**
  * A server of `data`, not started yet, on a port of its own or on a unix socket. Not `startServe`:
  * it can be killed before it listens.
  */
-export function createRestartable(
-  binary: string,
-  data: string,
-  socket: string | null,
-): Restartable {
+export function createRestartable({
+  program,
+  data,
+  socket = null,
+  more = [],
+  env = {},
+}: RestartOptions): Restartable {
   const port = freePort()
   const where: Where =
     socket === null ? { kind: 'tcp', hostname: '127.0.0.1', port } : { kind: 'unix', path: socket }
   const command = [
-    ...[binary, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
-    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`],
+    ...[...program, 'serve', '--data', data, '--trust-proxy', '127.0.0.1', '--grace', '1s'],
+    ...['--listen', socket === null ? `127.0.0.1:${port}` : `unix:${socket}`, ...more],
   ]
   let startMs = 0
   let child: Child | null = null
@@ -50,10 +63,10 @@ export function createRestartable(
     child: running,
     start(): void {
       startMs = performance.now()
-      child = launch(command, { stdout: 'ignore' })
+      child = launch(command, { env, stdout: 'ignore' })
     },
-    async ready(): Promise<number> {
-      while (performance.now() - startMs < READY_MS_MAX) {
+    async ready(mostMs = READY_MS_MAX): Promise<number> {
+      while (performance.now() - startMs < mostMs) {
         const status = await openClient(where)
           .then(client => client.ask('/readyz').finally(client.close))
           .then(reply => reply.status)
@@ -63,7 +76,7 @@ export function createRestartable(
         if (!isRunning()) throw new Error(`serve exited with ${await ended}: ${written.stderr}`)
         await Bun.sleep(PROBE_EVERY_MS)
       }
-      throw new Error(`a server was not ready within ${READY_MS_MAX} ms`)
+      throw new Error(`a server was not ready within ${mostMs} ms`)
     },
   }
 }

@@ -6,15 +6,20 @@
 import type { Socket } from 'bun'
 import { randomOf } from '../../../support/random.ts'
 import { runAsScript } from '../../support/script.ts'
-import { createTraffic, headOf, type Request } from './traffic.ts'
+import { createTraffic, headOf, type Kind, type Request } from './traffic.ts'
 
 export type ClientInput = {
   /** Ports of the servers on 127.0.0.1. */
   ports: number[]
   clients: number
-  /** Requests of this process, and of all together. */
-  requests: number
+  kinds: readonly Kind[]
+  /** Requests of all processes, by which subjects are as many as their kinds say. */
   allRequests: number
+  /**
+   * `amount`: so many requests, each connection must hold. `steady`: until SIGTERM, going over all
+   * subjects in so many seconds, by the clock; a lost connection is opened again.
+   */
+  length: { kind: 'amount'; requests: number } | { kind: 'steady'; lapSeconds: number }
   seed: number
   name: string
   file: string
@@ -26,12 +31,17 @@ export type Note = Omit<Request, 'from'> & {
   id: string
   sentMs: number
   receivedMs: number
+  /** 0: the connection ended before the answer. */
   status: number
   /** The field RateLimit, and Retry-After in seconds. */
   rateLimit: string
   retryAfter: string
   body: string
 }
+
+/** How long a steady client waits before it connects again. */
+const RECONNECT_MS = 20
+const NO_ANSWER = { status: 0, id: '', rateLimit: '', retryAfter: '', body: '' }
 
 /** Every NEW_CONNECTIONS-th client opens a new connection for each request. */
 const NEW_CONNECTIONS = 4
@@ -58,16 +68,20 @@ function readAnswer(text: string) {
 /** What the clients of a process share. */
 type Shared = {
   ports: readonly number[]
+  kinds: readonly Kind[]
+  isSteady: boolean
   /** The next request, or `null` when all are sent. */
   next: () => Request | null
   note: (note: Note) => void
   result: ClientResult
+  isOver: () => boolean
   /** Is called when a client has nothing more to send. */
   left: () => void
 }
 
 /** Starts the `n`-th client. */
-function startClient(n: number, { ports, next, note, result, left }: Shared): void {
+function startClient(n: number, shared: Shared): void {
+  const { ports, kinds, isSteady, next, note, result, left } = shared
   const isKept = n % NEW_CONNECTIONS !== 0
   let turn = n
   let socket: Socket | null = null
@@ -83,7 +97,9 @@ function startClient(n: number, { ports, next, note, result, left }: Shared): vo
     }
     text = ''
     sentMs = Date.now()
-    opened.write(headOf(request, turn % 5 === 0))
+    const of = kinds[request.kind]
+    if (of === undefined) throw new Error(`there is no kind ${request.kind}`)
+    opened.write(headOf(of, request, turn % 5 === 0))
     turn += 1
   }
 
@@ -104,8 +120,11 @@ function startClient(n: number, { ports, next, note, result, left }: Shared): vo
   function lose(closed: Socket): void {
     if (closed !== socket || request === null) return
     result.broken += 1
+    const { from: _, ...asked } = request
     request = null
-    connect()
+    if (!isSteady) return connect()
+    note({ ...asked, sentMs, receivedMs: Date.now(), ...NO_ANSWER })
+    setTimeout(connect, RECONNECT_MS)
   }
 
   function connect(): void {
@@ -124,25 +143,39 @@ function startClient(n: number, { ports, next, note, result, left }: Shared): vo
         error: lose,
       },
     }).catch(() => {
-      result.broken += 1
+      if (isSteady && !shared.isOver()) return void setTimeout(connect, RECONNECT_MS)
+      if (!isSteady) result.broken += 1
       left()
     })
   }
   connect()
 }
 
+/** A function that gives the next request, `null` after the last. */
+function createNext({ length, ...input }: ClientInput, isOver: () => boolean) {
+  const traffic = createTraffic(input.kinds, input.allRequests, randomOf(input.seed, input.name))
+  if (length.kind === 'amount') {
+    let sent = 0
+    return () => (sent < length.requests ? traffic(sent++ / length.requests) : null)
+  }
+  const lapMs = length.lapSeconds * 1000
+  return () => (isOver() ? null : traffic((Date.now() % lapMs) / lapMs))
+}
+
 async function run(input: ClientInput): Promise<ClientResult> {
-  const { ports, clients, requests, allRequests, file } = input
-  const traffic = createTraffic(allRequests, randomOf(input.seed, input.name))
+  const { ports, clients, kinds, file } = input
   const notes = Bun.file(file).writer({ highWaterMark: 1 << 20 })
   const result: ClientResult = { answered: 0, broken: 0, connections: 0 }
   const { promise: over, resolve } = Promise.withResolvers<void>()
-  let sent = 0
   let open = clients
+  let isOver = false
+  process.on('SIGTERM', () => {
+    isOver = true
+  })
   const shared: Shared = {
-    ports,
-    result,
-    next: () => (sent < requests ? traffic(sent++ / requests) : null),
+    ...{ ports, kinds, result, isSteady: input.length.kind === 'steady' },
+    isOver: () => isOver,
+    next: createNext(input, () => isOver),
     note: note => void notes.write(`${JSON.stringify(note)}\n`),
     left: () => {
       open -= 1

@@ -47,8 +47,8 @@ async function send(run: Run, data: string, requests: number) {
     files.notes.push(file)
     const input: ClientInput = {
       ...{ ports, file, seed: run.seed, name: `limiter client ${n}`, allRequests: requests },
-      clients: CLIENTS / CLIENT_PROCESSES,
-      requests: Math.ceil(requests / CLIENT_PROCESSES),
+      ...{ clients: CLIENTS / CLIENT_PROCESSES, kinds: KINDS },
+      length: { kind: 'amount', requests: Math.ceil(requests / CLIENT_PROCESSES) },
     }
     return startScript<ClientResult>('torture/limiter/client.ts', input, DEADLINE_SECONDS)
   })

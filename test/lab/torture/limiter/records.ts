@@ -31,14 +31,14 @@ export type Observed = Note & {
   rules: readonly Rule[]
 }
 
-async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
+export async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
   for await (const line of createInterface({ input: createReadStream(file) })) {
     yield JSON.parse(line) as Line // written by the program or by our own clients
   }
 }
 
 /** A caller of each key or address, and its rules: one object for all of its requests. */
-function createCallers(ids: Ids) {
+export function createCallers(ids: Ids) {
   const known = new Map<string, { caller: Caller; rules: readonly Rule[] }>()
   return ({ kind, subject, place }: Note, { caller: callerKind, limits }: Kind) => {
     const name = `${kind} ${subject} ${callerKind === 'regular' ? '' : place}`
@@ -161,7 +161,10 @@ export function readHistories(rows: readonly JournalRow[]): Journal {
 }
 
 /** The quotas of networks that a request's answer consumes, as access.db writes the networks. */
-export function quotasOf({ caller, place }: Observed, shown: readonly string[]) {
+export function quotasOf(
+  { caller, place }: Pick<Observed, 'caller' | 'place'>,
+  shown: readonly string[],
+) {
   const numbers = shown.map(network => {
     const [high = '', low = ''] = network.split('.')
     return String(Number(high) * 256 + Number(low))

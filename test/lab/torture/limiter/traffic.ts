@@ -8,7 +8,7 @@ import { between, pick } from '../../../support/random.ts'
 
 type Random = () => number
 
-const burst = (requests: number, seconds: number) => ({ burst: { requests, seconds } })
+export const burst = (requests: number, seconds: number) => ({ burst: { requests, seconds } })
 
 export type Kind = {
   name: string
@@ -19,7 +19,12 @@ export type Kind = {
   /** Requests to each of its subjects in a whole run: keys, or addresses for demo. */
   each: number
 }
-const regular = (name: string, share: number, each: number, limits: Partial<Limits>): Kind => ({
+export const regular = (
+  name: string,
+  share: number,
+  each: number,
+  limits: Partial<Limits>,
+): Kind => ({
   ...{ name, share, each, caller: 'regular' },
   limits: { ...UNLIMITED, ...limits },
 })
@@ -97,16 +102,20 @@ const WAVE_WIDTH = 4
 const LAPS = 3
 
 /** A function from the progress of a run (0 to 1) to the next request. */
-export function createTraffic(requests: number, random: Random): (progress: number) => Request {
-  const pools = KINDS.map(kind => subjectsOf(kind, requests))
-  const tickets = KINDS.flatMap(({ share }, kind) => new Array<number>(share).fill(kind))
+export function createTraffic(
+  kinds: readonly Kind[],
+  requests: number,
+  random: Random,
+): (progress: number) => Request {
+  const pools = kinds.map(kind => subjectsOf(kind, requests))
+  const tickets = kinds.flatMap(({ share }, kind) => new Array<number>(share).fill(kind))
   return progress => {
     const kind = pick(random, tickets)
     const pool = pools[kind] ?? 1
     const near = (): number =>
       (Math.floor(progress * LAPS * pool) + between(random, 0, WAVE_WIDTH - 1)) % pool
     const subject = near()
-    const caller = KINDS[kind]?.caller
+    const caller = kinds[kind]?.caller
     // demo is counted by address alone; a temporary key also uses the addresses of its neighbours.
     const place =
       caller === 'demo'
@@ -121,11 +130,12 @@ export function createTraffic(requests: number, random: Random): (progress: numb
 }
 
 /** The head of a request; `inHeader`: its key is in a header, not in the query. */
-export function headOf({ kind, subject, port, from }: Request, inHeader: boolean): string {
-  const key = keyText(
-    pick(() => kind / KINDS.length, KINDS),
-    subject,
-  )
+export function headOf(
+  of: Kind,
+  { subject, port, from }: Omit<Request, 'kind'>,
+  inHeader: boolean,
+): string {
+  const key = keyText(of, subject)
   const query = `port=${port}&time=86400${inHeader ? '' : `&key=${key}`}`
   const authorization = inHeader ? `Authorization: Bearer ${key}\r\n` : ''
   const fields = `Host: 127.0.0.1\r\nX-Forwarded-For: ${from}\r\n${authorization}`

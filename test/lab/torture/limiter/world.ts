@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { addKeys } from '../../../support/fixtures.ts'
 import { succeed } from '../../../support/launch.ts'
 import { files } from '../../support/serve.ts'
-import { KINDS, keyText, listText, subjectsOf } from './traffic.ts'
+import { KINDS, type Kind, keyText, listText, subjectsOf } from './traffic.ts'
 
 const JOURNAL = `
   create table torture_journal (
@@ -42,22 +42,32 @@ export function addJournal(data: string): void {
 /** Ids of the keys: of each kind, by subject. */
 export type Ids = string[][]
 
+/** The plans and keys of requests of these kinds. */
+export function customersOf(kinds: readonly Kind[], requests: number) {
+  const regular = kinds.filter(({ caller }) => caller === 'regular')
+  const numbers = kinds.map(kind => (kind.caller === 'demo' ? 0 : subjectsOf(kind, requests)))
+  const keys = kinds.flatMap((kind, i) =>
+    Array.from({ length: numbers[i] ?? 0 }, (_, n) => ({
+      ...{ key: keyText(kind, n), plan: kind.caller === 'temp' ? null : kind.name },
+    })),
+  )
+  return {
+    plans: Object.fromEntries(regular.map(({ name, limits }) => [name, limits])),
+    keys,
+    /** The ids of the keys, in their order, by kind. */
+    byKind(ids: readonly string[]): Ids {
+      const left = [...ids]
+      return numbers.map(number => left.splice(0, number))
+    },
+  }
+}
+
 export async function makeWorld(binary: string, data: string, requests: number): Promise<Ids> {
   const file = join(data, 'list.txt')
   writeFileSync(file, listText())
   await succeed([binary, 'import', file, '--data', data])
-  const withKeys = KINDS.filter(({ caller }) => caller !== 'demo')
-  const regular = withKeys.filter(({ caller }) => caller === 'regular')
-  const plans = Object.fromEntries(regular.map(({ name, limits }) => [name, limits]))
-  const keys = withKeys.flatMap(kind =>
-    Array.from({ length: subjectsOf(kind, requests) }, (_, n) => ({
-      ...{ key: keyText(kind, n), plan: kind.caller === 'temp' ? null : kind.name },
-    })),
-  )
-  const added = addKeys(data, plans, keys)
-  const ids = KINDS.map(kind =>
-    kind.caller === 'demo' ? [] : added.splice(0, subjectsOf(kind, requests)),
-  )
+  const { plans, keys, byKind } = customersOf(KINDS, requests)
+  const ids = byKind(addKeys(data, plans, keys))
   addJournal(data)
   return ids
 }

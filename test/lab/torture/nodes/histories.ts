@@ -1,0 +1,95 @@
+/** Owns the journal of a run as histories: of each subject, all that was counted for it, in order. */
+import {
+  emptyHistory,
+  type History,
+  markGivenBack,
+  record,
+  setName,
+} from '../../../support/limiter-oracle.ts'
+import { countBelow } from '../limiter/records.ts'
+import type { Step } from './clocks.ts'
+import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
+
+/** A history, and when each admission was written by the real clock; it was committed later. */
+export type Written = History & { realMs: number[]; xid: string[] }
+/** The networks of a subject's set on a day, and when each was written. */
+export type WrittenSet = { networks: string[]; realMs: number[] }
+
+export type Histories = {
+  of: (subject: string) => Written
+  all: ReadonlyMap<string, Written>
+  /** By subject and day, see `setName`. */
+  sets: ReadonlyMap<string, WrittenSet>
+  admissions: number
+  givenBack: number
+  /** How far the clock of limits can have been ahead at some time between two real instants. */
+  offsetsBetween: (fromMs: number, toMs: number) => number[]
+  /** The place in the journal of what was written until an instant. */
+  placeAt: (ms: number) => number
+}
+
+const emptyWritten = (): Written => ({ ...emptyHistory(), realMs: [], xid: [] })
+
+/** Adds what one statement counted for a subject. */
+function addRow(
+  history: Written,
+  { seq, at, realMs, added, gone, oldest, xid }: AdmissionRow,
+): void {
+  for (let n = 0; n < added; n += 1) {
+    record(history, at, seq)
+    history.realMs.push(realMs)
+    history.xid.push(xid)
+  }
+  for (let n = 0; n < -added; n += 1) {
+    // One that no window counted any more: the subject does not have its instant.
+    const left = history.at.filter(ms => oldest === null || ms < oldest)
+    const instant = gone[n]
+    const instants =
+      instant === undefined ? [...left.reverse(), ...history.at.toReversed()] : [instant]
+    if (!instants.some(ms => markGivenBack(history, ms, seq))) {
+      throw new Error('more went back than was counted')
+    }
+  }
+}
+
+function addNetworks(sets: Map<string, WrittenSet>, row: NetworksRow): void {
+  const name = setName(row.subject, row.day)
+  const set = sets.get(name) ?? { networks: [], realMs: [] }
+  sets.set(name, set)
+  for (const network of row.added) {
+    set.networks.push(network)
+    set.realMs.push(row.realMs)
+  }
+}
+
+export function historiesOf(rows: JournalRows, steps: readonly Step[]): Histories {
+  const all = new Map<string, Written>()
+  const sets = new Map<string, WrittenSet>()
+  const seqs: number[] = []
+  const latest: number[] = []
+  let admissions = 0
+  let givenBack = 0
+  for (const row of rows.admissions) {
+    const history = all.get(row.subject) ?? emptyWritten()
+    all.set(row.subject, history)
+    addRow(history, row)
+    if (row.added > 0) admissions += row.added
+    else givenBack -= row.added
+    seqs.push(row.seq)
+    latest.push(Math.max(row.realMs, latest.at(-1) ?? 0))
+  }
+  for (const row of rows.networks) addNetworks(sets, row)
+  const none = emptyWritten()
+  return {
+    of: subject => all.get(subject) ?? none,
+    ...{ all, sets, admissions, givenBack },
+    offsetsBetween: (fromMs, toMs) =>
+      steps
+        .filter(({ fromMs: began }, n) => {
+          const end = steps[n + 1]?.byMs ?? Number.POSITIVE_INFINITY
+          return began <= toMs && fromMs <= end
+        })
+        .map(({ offsetMs }) => offsetMs),
+    placeAt: ms => (seqs[countBelow(latest, ms + 1) - 1] ?? 0) + 1,
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * Owns the journal that a run adds to the database: triggers write what each admission and each answer
+ * counts, in the same transaction, with the clock of limits and the real one.
+ */
+import type { SharedDatabase } from '../../support/shared-database.ts'
+
+const JOURNAL = `
+  create schema torture;
+  create table torture.clock (ms bigint not null); -- how far limits are ahead of the real clock
+  insert into torture.clock values (0);
+  create table torture.admissions (
+    seq bigserial primary key, -- of one subject in order of commit: its row is locked
+    subject text not null,
+    at bigint not null,        -- by the clock of limits
+    real_ms bigint not null,   -- by the real clock, before the commit
+    added integer not null,    -- requests; less than 0: given back
+    gone bigint[] not null,    -- instants of those given back, where the subject still had them
+    oldest bigint,             -- the oldest instant that the subject has
+    xid xid8 not null
+  );
+  create table torture.networks (
+    seq bigserial primary key,
+    subject text not null,     -- and the set
+    day integer not null,
+    real_ms bigint not null,
+    added text[] not null
+  );
+  create function torture.real_ms() returns bigint language sql volatile as
+    $$ select floor(extract(epoch from clock_timestamp()) * 1000)::bigint $$;
+
+  create function torture.note_admission() returns trigger language plpgsql security definer as $$
+  declare
+    _added integer := new.requests;
+    _gone bigint[] := '{}';
+  begin
+    if tg_op = 'UPDATE' then
+      if old.day = new.day then _added := new.requests - old.requests; end if;
+      if _added < 0 then
+        select coalesce(array_agg(a order by a), '{}') into _gone from
+          (select unnest(old.at) except all select unnest(new.at)) gone(a);
+      end if;
+    end if;
+    if _added <> 0 then
+      insert into torture.admissions (subject, at, real_ms, added, gone, oldest, xid)
+      values (new.kind || ':' || new.id, new.latest, torture.real_ms(), _added, _gone,
+        new.at[1], pg_current_xact_id());
+    end if;
+    return null;
+  end $$;
+  create trigger torture_admission after insert or update on proxylist.usage
+    for each row execute function torture.note_admission();
+
+  create function torture.note_networks() returns trigger language plpgsql security definer as $$
+  declare
+    _added text[] := new.networks;
+  begin
+    if tg_op = 'UPDATE' then
+      select coalesce(array_agg(n), '{}') into _added from
+        (select unnest(new.networks) except select unnest(old.networks)) added(n);
+    end if;
+    insert into torture.networks (subject, day, real_ms, added)
+    values (new.kind || ':' || new.id || ':' || new.network_set, new.day, torture.real_ms(), _added);
+    return null;
+  end $$;
+  create trigger torture_networks after insert or update on proxylist.networks
+    for each row execute function torture.note_networks();
+
+  grant usage on schema torture to public;
+  grant select on torture.clock to public;
+  create or replace function proxylist.now_ms() returns bigint language sql volatile as
+    $$ select torture.real_ms() + (select ms from torture.clock) $$;
+`
+
+/** Makes the database keep a journal. */
+export const addJournal = (database: SharedDatabase) => database.run(JOURNAL)
+
+/** What one statement counted for a subject. Times are Unix milliseconds. */
+export type AdmissionRow = {
+  seq: number
+  subject: string
+  at: number
+  realMs: number
+  added: number
+  gone: number[]
+  oldest: number | null
+  xid: string
+}
+export type NetworksRow = { subject: string; day: number; realMs: number; added: string[] }
+
+export async function readJournal({ run }: SharedDatabase) {
+  const admissions = await run(
+    `select seq::float8, subject, at::float8, real_ms::float8 as "realMs", added,
+       array_to_json(gone)::text as gone, oldest::float8, xid::text
+     from torture.admissions order by seq`,
+  )
+  const networks = await run(
+    `select subject, day, real_ms::float8 as "realMs", array_to_json(added)::text as added
+     from torture.networks order by seq`,
+  )
+  const parsed = (rows: { [column: string]: unknown }[], column: string) =>
+    rows.map(row => ({ ...row, [column]: JSON.parse(String(row[column])) }))
+  return {
+    admissions: parsed(admissions, 'gone') as AdmissionRow[], // as selected
+    networks: parsed(networks, 'added') as NetworksRow[],
+  }
+}
+export type JournalRows = Awaited<ReturnType<typeof readJournal>>

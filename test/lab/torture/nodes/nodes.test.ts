@@ -1,0 +1,33 @@
+/** A short run of two nodes under faults, and of imports while they serve, as `make torture` does both. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { HAS_POSTGRES } from '../../../support/postgres.ts'
+import { program } from '../../../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../../../support/temporary.ts'
+import { directoriesUnder } from '../part.ts'
+import { tortureImports } from './imports.ts'
+import { tortureNodes } from './nodes.ts'
+import type { NodesRun } from './world.ts'
+
+afterAll(cleanUp)
+
+const run = (): NodesRun => ({
+  program: program(),
+  seed: 20_261_122,
+  scale: 1,
+  directory: directoriesUnder(temporaryDirectory('nodes')),
+  say: () => {},
+})
+
+describe.skipIf(!HAS_POSTGRES)('two nodes over one PostgreSQL', () => {
+  test('admit exactly what the limits say, and lose nothing, while they and the server are killed', async () => {
+    const faults = { killNode: 1, terminateBackends: 1, killServer: 1, stepLimits: 1 }
+    const size = { nodes: 2, clients: 8, admissions: 200, faults, calmMs: 300 }
+    const findings = await tortureNodes(run(), size)
+    expect(findings.filter(({ holds }) => !holds)).toEqual([])
+  })
+
+  test('show one import at a time, in the order of commits', async () => {
+    const findings = await tortureImports(run(), { nodes: 2, rows: 5_000, imports: 2 })
+    expect(findings.filter(({ holds }) => !holds)).toEqual([])
+  })
+})

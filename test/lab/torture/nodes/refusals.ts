@@ -1,0 +1,192 @@
+/**
+ * Owns the proof that each refusal is right: at some instant between sending the request and its
+ * answer, the naive model refuses it as well, and with the same fields.
+ */
+import { dayOf, decide, quotaName, setName } from '../../../support/limiter-oracle.ts'
+import { countBelow, quotasOf } from '../limiter/records.ts'
+import { networksOf } from '../limiter/traffic.ts'
+import { type Asked, type Shown, shownOf } from './asked.ts'
+import type { Histories, WrittenSet } from './histories.ts'
+
+/** The code of a refusal, by the kind of key and what is full. */
+export const CODES = {
+  regular: { window: 'RATE_LIMIT_EXCEEDED', daily: 'DAILY_LIMIT_REACHED' },
+  demo: { window: 'DEMO_LIMIT_REACHED', daily: '' },
+  temp: { window: 'TEMP_LIMIT_REACHED', daily: '' },
+} as const
+
+/** How a refusal is wrong: no limit was full, or a field is not what the model says. */
+export type Fault = 'not-full' | 'fields'
+
+/**
+ * A time in which no subject of a request changed, by the real clock. `batchMs`: instead the instant, by
+ * the clock of limits, of a batch that admitted others before.
+ */
+type Segment = {
+  fromMs: number
+  toMs: number
+  batchMs: number | null
+  counts: number[]
+  place: number
+}
+
+/** The segments from sending a request to its answer, and the batches with others' admissions. */
+function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): Segment[] {
+  const written = rules.map(({ subject }) => of(subject))
+  const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
+  const instants = new Set([sentMs])
+  const batches: Segment[] = []
+  for (const [i, { realMs, at }] of written.entries()) {
+    const end = countBelow(realMs, receivedMs + 1)
+    for (let n = countBelow(realMs, sentMs); n < end; n += 1) {
+      const fromMs = realMs[n] ?? sentMs
+      instants.add(fromMs)
+      const counts = countsBefore(fromMs + 1).with(i, n + 1)
+      batches.push({ fromMs, toMs: fromMs, batchMs: at[n] ?? 0, counts, place: placeAt(fromMs) })
+    }
+  }
+  const ordered = [...instants].sort((a, b) => a - b)
+  const segments = ordered.flatMap((fromMs, i): Segment[] => {
+    const toMs = ordered[i + 1] ?? receivedMs
+    const before = { counts: countsBefore(fromMs), place: placeAt(fromMs - 1) }
+    const after = { counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
+    return [
+      { fromMs, toMs: fromMs, batchMs: null, ...before },
+      { fromMs, toMs, batchMs: null, ...after },
+    ]
+  })
+  return [...segments, ...batches]
+}
+
+const isBetween = (value: number, one: number, other: number): boolean =>
+  Math.min(one, other) <= value && value <= Math.max(one, other)
+
+/**
+ * A node that refuses by itself knows the clock of the database as well as the last answer from there
+ * came in time: fields that count down may be behind by this.
+ */
+const BEHIND_MS = 100
+
+/** What the model decides in a segment: at its begin, at its end, and for a clock that is behind. */
+function decideIn(asked: Asked, { of }: Histories, segment: Segment, offsetMs: number) {
+  const histories = asked.rules.map(({ subject }) => of(subject))
+  const { fromMs, toMs, batchMs, counts, place } = segment
+  const at = (nowMs: number) => decide(asked.rules, histories, counts, nowMs, place).decision
+  if (batchMs !== null) return { begin: at(batchMs), early: at(batchMs), late: at(batchMs) }
+  return {
+    begin: at(fromMs + offsetMs),
+    early: at(fromMs + offsetMs - BEHIND_MS),
+    late: at(toMs + offsetMs),
+  }
+}
+type Decisions = ReturnType<typeof decideIn>
+
+/** Whether the fields of a refusal are those of the model, at some instant of the segment. */
+function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: Decisions) {
+  const { begin, early, late } = pair
+  // A window may end within the segment while the day stays full.
+  const isNamed = [begin, late].some(
+    each => each.kind === 'refused' && CODES[of.caller][each.by] === code,
+  )
+  if (begin.kind !== 'refused' || !isNamed) return false
+  const firstWait = early.kind === 'refused' ? early.retryAfterSeconds : begin.retryAfterSeconds
+  const lastWait = late.kind === 'refused' ? late.retryAfterSeconds : 1
+  const wait = fields.retry_after ?? -1
+  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, firstWait)) return false
+  const daily = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
+  if (fields.daily_limit !== daily) return false
+  return late.limits.every(({ name, remaining, resetSeconds }, i) => {
+    const item = shown.get(name)
+    const first = early.limits[i]
+    if (item === undefined || first === undefined) return false
+    return (
+      isBetween(item.remaining, first.remaining, remaining) &&
+      isBetween(item.resetSeconds, first.resetSeconds, resetSeconds)
+    )
+  })
+}
+
+/** When a subject of a request was last admitted before its answer: no node heard of that earlier. */
+const lastAdmittedMs = ({ rules, receivedMs, sentMs }: Asked, { of }: Histories): number =>
+  Math.min(
+    sentMs,
+    ...rules.map(({ subject }) => {
+      const { realMs } = of(subject)
+      return realMs[countBelow(realMs, receivedMs + 1) - 1] ?? sentMs
+    }),
+  )
+
+/**
+ * How a refusal by window or day is wrong; `null` when it is right. A node refuses by what it heard of
+ * the last admission and by its own timer: a clock of limits that jumps meanwhile changes nothing for it.
+ */
+export function faultOf(asked: Asked, histories: Histories): Fault | null {
+  const segments = segmentsOf(asked, histories)
+  const shown = shownOf(asked)
+  let isFull = false
+  for (const sinceMs of [asked.sentMs, lastAdmittedMs(asked, histories)]) {
+    for (const offset of histories.offsetsBetween(sinceMs, asked.receivedMs)) {
+      for (const segment of segments) {
+        const pair = decideIn(asked, histories, segment, offset)
+        if (hasFields(asked, shown, pair)) return null
+        isFull ||= pair.begin.kind === 'refused'
+      }
+    }
+  }
+  return isFull ? 'fields' : 'not-full'
+}
+
+const NO_SET: WrittenSet = { networks: [], realMs: [] }
+
+/** The days that a request can count for: that of the clock, or of an admission that it is behind. */
+function daysOf({ sentMs, receivedMs, rules }: Asked, { of, offsetsBetween }: Histories): number[] {
+  const days = new Set(
+    offsetsBetween(sentMs, receivedMs).flatMap(offset => [
+      dayOf(sentMs + offset),
+      dayOf(receivedMs + offset),
+    ]),
+  )
+  for (const { subject } of rules) {
+    const { at, realMs } = of(subject)
+    const last = at[countBelow(realMs, receivedMs + 1) - 1]
+    if (last !== undefined) days.add(dayOf(last))
+  }
+  return [...days]
+}
+
+/** How many networks of a set can have been there while a request was under way. */
+const boundsOf = ({ realMs }: WrittenSet, { sentMs, receivedMs }: Asked) => ({
+  least: countBelow(realMs, sentMs),
+  most: countBelow(realMs, receivedMs + 1),
+})
+
+/** Whether a refusal for networks is right: they do not fit in a set of the size that it names. */
+export function isRightForNetworks(asked: Asked, histories: Histories): boolean {
+  const used = asked.fields.used_subnets ?? -1
+  return daysOf(asked, histories).some(day =>
+    quotasOf(asked, networksOf(asked.port)).some(({ subject, quota, networks }) => {
+      const set = histories.sets.get(setName(subject, day)) ?? NO_SET
+      const { least, most } = boundsOf(set, asked)
+      if (!isBetween(used, least, most)) return false
+      return new Set([...set.networks.slice(0, used), ...networks]).size > quota
+    }),
+  )
+}
+
+/** Networks of an answer that were not in their set when it arrived. */
+export function missingNetworks(
+  asked: Asked,
+  shownNetworks: readonly string[],
+  histories: Histories,
+): number {
+  const shown = shownOf(asked)
+  return quotasOf(asked, shownNetworks).filter(({ subject, quota, networks }) => {
+    const used = quota - (shown.get(quotaName(subject))?.remaining ?? Number.NaN)
+    return !daysOf(asked, histories).some(day => {
+      const set = histories.sets.get(setName(subject, day)) ?? NO_SET
+      const { most } = boundsOf(set, asked)
+      const known = set.networks.slice(0, Math.min(used, most))
+      return networks.every(network => known.includes(network))
+    })
+  }).length
+}
