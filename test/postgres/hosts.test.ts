@@ -21,7 +21,7 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
   test('the one that is no standby is used, and another one after a failover', async () => {
     const [first, second] = await Promise.all([startPostgres(), startPostgres()])
     await first.stop('SIGINT')
-    writeFileSync(join(first.dir, 'standby.signal'), '')
+    writeFileSync(join(first.dir(), 'standby.signal'), '')
     await first.start()
     const alone = open(first.url('postgres'))
     await expect(alone.query('select 1')).rejects.toThrow(/a standby/)

@@ -47,7 +47,7 @@ async function securedServer() {
   const key = join(dir, 'server.key')
   copyFileSync(join(TLS, 'server.key'), key)
   const server = await startPostgres({ fsync: 'on', full_page_writes: 'on' })
-  const { uid, gid } = statSync(server.dir)
+  const { uid, gid } = statSync(server.dir())
   for (const path of [dir, key]) chownSync(path, uid, gid)
   chmodSync(key, 0o600)
   const admin = new SQL({ url: server.url('postgres'), max: 1 })
@@ -63,7 +63,7 @@ async function securedServer() {
   const hba =
     'host all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n' +
     'host all all 127.0.0.1/32 scram-sha-256\n'
-  writeFileSync(join(server.dir, 'pg_hba.conf'), hba)
+  writeFileSync(join(server.dir(), 'pg_hba.conf'), hba)
   await admin.unsafe('select pg_reload_conf()')
   await admin.close()
   const urlOf = (role: Role, host = '127.0.0.1'): string =>
