@@ -368,7 +368,7 @@ describe('the password of a database is shown nowhere', () => {
     await Promise.all(lines.map(line => expectSilent(line, { PROXYLIST_DATABASE: DATABASE }, cwd)))
     const stderr = await expectSilent(['keys', 'list', '--database', DATABASE])
     expect(stderr).toBe(
-      'proxylist: the database 127.0.0.1:1/proxies cannot be used: nothing listens there\n',
+      'proxylist: the database 127.0.0.1:1/proxies cannot be used: the connection was refused, or there is no such host\n',
     )
   })
 

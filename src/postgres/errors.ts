@@ -20,7 +20,7 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
-  '28000': 'it lets this user in neither from here nor like this (pg_hba.conf)',
+  '28000': 'it does not accept this user from this address (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3D000': 'there is no database of this name',
   '40001': 'it could not decide between transactions that met',
@@ -41,7 +41,7 @@ const UNKNOWN_AUTHORITY = 'its certificate is not from an authority of sslrootce
 
 /** What a code of the client means where no connection could be opened: nothing was sent. */
 const OPENING: { readonly [code: string]: string } = {
-  ERR_POSTGRES_CONNECTION_REFUSED: 'nothing listens there, or nothing has this name',
+  ERR_POSTGRES_CONNECTION_REFUSED: 'the connection was refused, or there is no such host',
   ERR_POSTGRES_CONNECTION_TIMEOUT: 'it does not answer',
   ERR_POSTGRES_TLS_NOT_AVAILABLE: 'it offers no TLS, which sslmode asks for',
   ERR_POSTGRES_TLS_UPGRADE_FAILED: 'TLS with it failed',

@@ -69,7 +69,7 @@ test('a database that cannot be reached is named, without its password; nothing 
     const { exitCode, stderr } = await proxylist(args)
     expect([exitCode, stderr]).toEqual([
       1,
-      'proxylist: the database 127.0.0.1:1/none cannot be used: nothing listens there\n',
+      'proxylist: the database 127.0.0.1:1/none cannot be used: the connection was refused, or there is no such host\n',
     ])
   }
   expect([existsSync(back), existsSync(join(back, '../a.tar'))]).toEqual([false, false])
