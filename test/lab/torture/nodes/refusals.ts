@@ -94,32 +94,35 @@ function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: 
   })
 }
 
-/** When a subject of a request was last admitted before its answer: no node heard of that earlier. */
-const lastAdmittedMs = ({ rules, receivedMs, sentMs }: Asked, { of }: Histories): number =>
-  Math.min(
-    sentMs,
-    ...rules.map(({ subject }) => {
-      const { realMs } = of(subject)
-      return realMs[countBelow(realMs, receivedMs + 1) - 1] ?? sentMs
-    }),
-  )
+/** A state, and how far the clock of limits is ahead in it. */
+type Judged = { state: State; offsetMs: number }
 
 /**
- * How a refusal by window or day is wrong; `null` when it is right. A node refuses by what it heard of
- * the last admission and by its own timer: a clock of limits that jumps meanwhile changes nothing for it.
+ * The states that a request may be judged by. A node refuses by what it heard last and by its own timer:
+ * for it the clock of limits goes on as before a step, until its subject has room by that.
  */
-export function faultOf(asked: Asked, histories: Histories): Fault | null {
+function* judgedBy(asked: Asked, histories: Histories): Generator<Judged> {
+  const { rules, sentMs, receivedMs } = asked
   const states = statesOf(asked, histories)
+  for (const offsetMs of histories.offsetsBetween(sentMs, receivedMs)) {
+    for (const state of states) yield { state, offsetMs }
+  }
+  for (const { offsetMs, endMs } of histories.clocksBefore(receivedMs)) {
+    const counts = rules.map(({ subject }) => countBelow(histories.of(subject).realMs, endMs))
+    const place = histories.placeAt(endMs - 1)
+    yield { state: { toMs: receivedMs, counts, place }, offsetMs }
+    for (const state of states) yield { state, offsetMs }
+  }
+}
+
+/** How a refusal by window or day is wrong; `null` when it is right. */
+export function faultOf(asked: Asked, histories: Histories): Fault | null {
   const shown = shownOf(asked)
   let isFull = false
-  for (const sinceMs of [asked.sentMs, lastAdmittedMs(asked, histories)]) {
-    for (const offset of histories.offsetsBetween(sinceMs, asked.receivedMs)) {
-      for (const state of states) {
-        const pair = decideIn(asked, histories, state, offset)
-        if (hasFields(asked, shown, pair)) return null
-        isFull ||= pair.begin.kind === 'refused'
-      }
-    }
+  for (const { state, offsetMs } of judgedBy(asked, histories)) {
+    const pair = decideIn(asked, histories, state, offsetMs)
+    if (hasFields(asked, shown, pair)) return null
+    isFull ||= pair.begin.kind === 'refused'
   }
   return isFull ? 'fields' : 'not-full'
 }
