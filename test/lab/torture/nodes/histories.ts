@@ -24,6 +24,8 @@ export type Histories = {
   givenBack: number
   /** How far the clock of limits can have been ahead at some time between two real instants. */
   offsetsBetween: (fromMs: number, toMs: number) => number[]
+  /** The clocks before each step until an instant: how far ahead, and when that ended. */
+  clocksBefore: (ms: number) => { offsetMs: number; endMs: number }[]
   /** The place in the journal of what was written until an instant. */
   placeAt: (ms: number) => number
 }
@@ -90,6 +92,12 @@ export function historiesOf(rows: JournalRows, steps: readonly Step[]): Historie
           return began <= toMs && fromMs <= end
         })
         .map(({ offsetMs }) => offsetMs),
+    clocksBefore: ms =>
+      steps
+        .slice(1)
+        .flatMap(({ fromMs }, i) =>
+          fromMs <= ms ? [{ offsetMs: steps[i]?.offsetMs ?? 0, endMs: fromMs }] : [],
+        ),
     placeAt: ms => (seqs[countBelow(latest, ms + 1) - 1] ?? 0) + 1,
   }
 }

@@ -18,44 +18,33 @@ export const CODES = {
 /** How a refusal is wrong: no limit was full, or a field is not what the model says. */
 export type Fault = 'not-full' | 'fields'
 
-/**
- * A time in which no subject of a request changed, by the real clock. `batchMs`: instead the instant, by
- * the clock of limits, of a batch that admitted others before.
- */
-type Segment = {
-  fromMs: number
-  toMs: number
-  batchMs: number | null
-  counts: number[]
-  place: number
-}
+/** What was counted for the subjects of a request at some time, and until when, by the real clock. */
+type State = { toMs: number; counts: number[]; place: number }
 
-/** The segments from sending a request to its answer, and the batches with others' admissions. */
-function segmentsOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): Segment[] {
+/** The states from sending a request to its answer: before and after each admission of others. */
+function statesOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): State[] {
   const written = rules.map(({ subject }) => of(subject))
   const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
   const instants = new Set([sentMs])
-  const batches: Segment[] = []
-  for (const [i, { realMs, at }] of written.entries()) {
+  const within: State[] = []
+  for (const [i, { realMs }] of written.entries()) {
     const end = countBelow(realMs, receivedMs + 1)
     for (let n = countBelow(realMs, sentMs); n < end; n += 1) {
-      const fromMs = realMs[n] ?? sentMs
-      instants.add(fromMs)
-      const counts = countsBefore(fromMs + 1).with(i, n + 1)
-      batches.push({ fromMs, toMs: fromMs, batchMs: at[n] ?? 0, counts, place: placeAt(fromMs) })
+      const toMs = realMs[n] ?? sentMs
+      instants.add(toMs)
+      within.push({ toMs, counts: countsBefore(toMs + 1).with(i, n + 1), place: placeAt(toMs) })
     }
   }
   const ordered = [...instants].sort((a, b) => a - b)
-  const segments = ordered.flatMap((fromMs, i): Segment[] => {
-    const toMs = ordered[i + 1] ?? receivedMs
-    const before = { counts: countsBefore(fromMs), place: placeAt(fromMs - 1) }
-    const after = { counts: countsBefore(fromMs + 1), place: placeAt(fromMs) }
-    return [
-      { fromMs, toMs: fromMs, batchMs: null, ...before },
-      { fromMs, toMs, batchMs: null, ...after },
-    ]
-  })
-  return [...segments, ...batches]
+  const between = ordered.flatMap((fromMs, i): State[] => [
+    { toMs: fromMs, counts: countsBefore(fromMs), place: placeAt(fromMs - 1) },
+    {
+      toMs: ordered[i + 1] ?? receivedMs,
+      counts: countsBefore(fromMs + 1),
+      place: placeAt(fromMs),
+    },
+  ])
+  return [...between, ...within]
 }
 
 const isBetween = (value: number, one: number, other: number): boolean =>
@@ -65,26 +54,25 @@ const isBetween = (value: number, one: number, other: number): boolean =>
  * A node that refuses by itself knows the clock of the database as well as the last answer from there
  * came in time: fields that count down may be behind by this.
  */
-const BEHIND_MS = 100
+const BEHIND_MS = 1_000
 
-/** What the model decides in a segment: at its begin, at its end, and for a clock that is behind. */
-function decideIn(asked: Asked, { of }: Histories, segment: Segment, offsetMs: number) {
+/**
+ * What the model decides in a state: at the earliest, at the latest, and for a clock that is behind. The
+ * database reads its clock before it waits for the subject, so any state may be judged by the time at
+ * which the request was sent.
+ */
+function decideIn(asked: Asked, { of }: Histories, state: State, offsetMs: number) {
   const histories = asked.rules.map(({ subject }) => of(subject))
-  const { fromMs, toMs, batchMs, counts, place } = segment
-  const at = (nowMs: number) => decide(asked.rules, histories, counts, nowMs, place).decision
-  if (batchMs !== null) return { begin: at(batchMs), early: at(batchMs), late: at(batchMs) }
-  return {
-    begin: at(fromMs + offsetMs),
-    early: at(fromMs + offsetMs - BEHIND_MS),
-    late: at(toMs + offsetMs),
-  }
+  const { toMs, counts, place } = state
+  const at = (ms: number) => decide(asked.rules, histories, counts, ms + offsetMs, place).decision
+  return { begin: at(asked.sentMs), early: at(asked.sentMs - BEHIND_MS), late: at(toMs) }
 }
 type Decisions = ReturnType<typeof decideIn>
 
-/** Whether the fields of a refusal are those of the model, at some instant of the segment. */
+/** Whether the fields of a refusal are those of the model, at some instant of the state. */
 function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: Decisions) {
   const { begin, early, late } = pair
-  // A window may end within the segment while the day stays full.
+  // A window may end meanwhile, and the day stay full.
   const isNamed = [begin, late].some(
     each => each.kind === 'refused' && CODES[of.caller][each.by] === code,
   )
@@ -106,32 +94,35 @@ function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: 
   })
 }
 
-/** When a subject of a request was last admitted before its answer: no node heard of that earlier. */
-const lastAdmittedMs = ({ rules, receivedMs, sentMs }: Asked, { of }: Histories): number =>
-  Math.min(
-    sentMs,
-    ...rules.map(({ subject }) => {
-      const { realMs } = of(subject)
-      return realMs[countBelow(realMs, receivedMs + 1) - 1] ?? sentMs
-    }),
-  )
+/** A state, and how far the clock of limits is ahead in it. */
+type Judged = { state: State; offsetMs: number }
 
 /**
- * How a refusal by window or day is wrong; `null` when it is right. A node refuses by what it heard of
- * the last admission and by its own timer: a clock of limits that jumps meanwhile changes nothing for it.
+ * The states that a request may be judged by. A node refuses by what it heard last and by its own timer:
+ * for it the clock of limits goes on as before a step, until its subject has room by that.
  */
+function* judgedBy(asked: Asked, histories: Histories): Generator<Judged> {
+  const { rules, sentMs, receivedMs } = asked
+  const states = statesOf(asked, histories)
+  for (const offsetMs of histories.offsetsBetween(sentMs, receivedMs)) {
+    for (const state of states) yield { state, offsetMs }
+  }
+  for (const { offsetMs, endMs } of histories.clocksBefore(receivedMs)) {
+    const counts = rules.map(({ subject }) => countBelow(histories.of(subject).realMs, endMs))
+    const place = histories.placeAt(endMs - 1)
+    yield { state: { toMs: receivedMs, counts, place }, offsetMs }
+    for (const state of states) yield { state, offsetMs }
+  }
+}
+
+/** How a refusal by window or day is wrong; `null` when it is right. */
 export function faultOf(asked: Asked, histories: Histories): Fault | null {
-  const segments = segmentsOf(asked, histories)
   const shown = shownOf(asked)
   let isFull = false
-  for (const sinceMs of [asked.sentMs, lastAdmittedMs(asked, histories)]) {
-    for (const offset of histories.offsetsBetween(sinceMs, asked.receivedMs)) {
-      for (const segment of segments) {
-        const pair = decideIn(asked, histories, segment, offset)
-        if (hasFields(asked, shown, pair)) return null
-        isFull ||= pair.begin.kind === 'refused'
-      }
-    }
+  for (const { state, offsetMs } of judgedBy(asked, histories)) {
+    const pair = decideIn(asked, histories, state, offsetMs)
+    if (hasFields(asked, shown, pair)) return null
+    isFull ||= pair.begin.kind === 'refused'
   }
   return isFull ? 'fields' : 'not-full'
 }
