@@ -35,6 +35,10 @@ const JOURNAL = `
   begin
     if tg_op = 'UPDATE' then
       if old.day = new.day then _added := new.requests - old.requests; end if;
+      -- Given back after midnight: the window lacks it, and the day that goes on never counted it.
+      if _added = 0 then
+        _added := least(0, cardinality(new.at) - cardinality(old.at));
+      end if;
       if _added < 0 then
         select coalesce(array_agg(a order by a), '{}') into _gone from
           (select unnest(old.at) except all select unnest(new.at)) gone(a);

@@ -21,30 +21,36 @@ export type Fault = 'not-full' | 'fields'
 /** What was counted for the subjects of a request at some time, and until when, by the real clock. */
 type State = { toMs: number; counts: number[]; place: number }
 
-/** The states from sending a request to its answer: before and after each admission of others. */
+/** All ways to take one of the numbers from `least[i]` to `most[i]` for each `i`. */
+const combinations = (least: readonly number[], most: readonly number[]): number[][] =>
+  least.reduce<number[][]>(
+    (all, from, i) =>
+      all.flatMap(counts =>
+        Array.from({ length: (most[i] ?? from) - from + 1 }, (_, more) => [...counts, from + more]),
+      ),
+    [[]],
+  )
+
+/**
+ * The states from sending a request to its answer: before and after each admission of others. Those of
+ * one transaction are written at once, in any order, so within a millisecond any part of them may have
+ * been counted.
+ */
 function statesOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): State[] {
   const written = rules.map(({ subject }) => of(subject))
   const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
   const instants = new Set([sentMs])
-  const within: State[] = []
-  for (const [i, { realMs }] of written.entries()) {
+  for (const { realMs } of written) {
     const end = countBelow(realMs, receivedMs + 1)
-    for (let n = countBelow(realMs, sentMs); n < end; n += 1) {
-      const toMs = realMs[n] ?? sentMs
-      instants.add(toMs)
-      within.push({ toMs, counts: countsBefore(toMs + 1).with(i, n + 1), place: placeAt(toMs) })
-    }
+    for (const ms of realMs.slice(countBelow(realMs, sentMs), end)) instants.add(ms)
   }
   const ordered = [...instants].sort((a, b) => a - b)
-  const between = ordered.flatMap((fromMs, i): State[] => [
+  return ordered.flatMap((fromMs, i): State[] => [
     { toMs: fromMs, counts: countsBefore(fromMs), place: placeAt(fromMs - 1) },
-    {
-      toMs: ordered[i + 1] ?? receivedMs,
-      counts: countsBefore(fromMs + 1),
-      place: placeAt(fromMs),
-    },
+    ...combinations(countsBefore(fromMs), countsBefore(fromMs + 1)).map(counts => ({
+      ...{ toMs: ordered[i + 1] ?? receivedMs, counts, place: placeAt(fromMs) },
+    })),
   ])
-  return [...between, ...within]
 }
 
 const isBetween = (value: number, one: number, other: number): boolean =>
