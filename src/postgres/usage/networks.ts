@@ -14,7 +14,7 @@ import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral } from '../arrays.ts'
+import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
 import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
@@ -102,7 +102,7 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
     arrayLiteral(sets.map(({ set }) => set)),
     arrayLiteral(sets.map(({ day }) => day)),
     arrayLiteral(asks.map(({ position }) => position)),
-    arrayLiteral(asks.map(({ quota }) => quota)),
+    arrayLiteral(asks.map(({ quota }) => limitOf(quota))),
     arrayLiteral(asks.map(({ networks }) => arrayLiteral([...new Set(networks)]))),
     arrayLiteral(ends),
   ]
