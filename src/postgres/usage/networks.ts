@@ -17,6 +17,7 @@ import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
+import { createJoined } from './joined.ts'
 import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
 
 const SETS: readonly NetworkSet[] = ['served', 'callers']
@@ -198,14 +199,13 @@ export function createNetworks(
       })
     },
 
-    async count(
-      batch: readonly { subject: Subject; day: number }[],
-    ): Promise<readonly NetworkCounts[]> {
-      return query<NetworkCounts>(COUNT, [
+    count: createJoined<{ subject: Subject; day: number }, NetworkCounts>((batch, waitedMs) => {
+      const parameters = [
         arrayLiteral(batch.map(({ subject }) => subject.kind)),
         arrayLiteral(batch.map(({ subject }) => subject.id)),
         arrayLiteral(batch.map(({ day }) => day)),
-      ])
-    },
+      ]
+      return query<NetworkCounts>(COUNT, parameters, waitedMs)
+    }),
   }
 }
