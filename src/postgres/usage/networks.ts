@@ -7,7 +7,6 @@ import {
   consume,
   type NetworkCounts,
   type NetworkDecision,
-  type NetworkSet,
 } from '../../access/network-quota.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { stopwatch } from '../../lib/clock.ts'
@@ -18,9 +17,7 @@ import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
 import { createJoined } from './joined.ts'
-import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
-
-const SETS: readonly NetworkSet[] = ['served', 'callers']
+import { type Ask, createKnownSets, type KnownSets, SETS, setName } from './known-sets.ts'
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4

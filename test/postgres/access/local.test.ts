@@ -10,6 +10,7 @@ import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
+import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
@@ -240,5 +241,34 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
     await other.consume([consumptionOf(regular({ subnets: 3 }), served)])
     await other.close()
     expect(await decided([3], atMs)).toEqual(['consumed', 'asked'])
+  })
+})
+
+describe('the networks that a node remembers', () => {
+  const NETWORKS = Array.from({ length: 1_000 }, (_, n) => `10.${n}`)
+  const askOf = (id: string, day = 1, networks: readonly string[] = NETWORKS): Ask => ({
+    ...{ subject: keySubject(id), set: 'served', day, quota: 5_000, networks, position: 1 },
+    ...{ used: 0, added: networks.length },
+  })
+
+  test('are bounded over all keys: those of the keys used last', () => {
+    const known = createKnownSets()
+    const ids = Array.from({ length: 1_100 }, (_, n) => `k${n}`)
+    for (const id of ids) known.learn([askOf(id)], true, 0)
+    const left = ids.filter(id => known.look([askOf(id)]) !== null)
+    expect(left.length).toBeWithin(900, 1_000)
+    expect(left.at(-1)).toBe('k1099')
+    expect(left).not.toContain('k0')
+  })
+
+  test('are those of the latest day, and of a key that is forgotten none', () => {
+    const known = createKnownSets()
+    for (const day of [1, 2, 1]) known.learn([askOf('a', day)], true, 0)
+    known.learn([askOf('ab', 2)], true, 0)
+    expect([1, 2].map(day => known.look([askOf('a', day)]) !== null)).toEqual([false, true])
+    known.forget({ kind: 'key', id: 'a' })
+    expect(['a', 'ab'].map(id => known.look([askOf(id, 2)]) !== null)).toEqual([false, true])
+    known.forget({ kind: 'key', id: null })
+    expect(known.look([askOf('ab', 2)])).toBeNull()
   })
 })
