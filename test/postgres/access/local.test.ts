@@ -10,7 +10,10 @@ import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
+import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
+import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
+import { T0 } from '../../support/fixtures.ts'
 import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
@@ -242,6 +245,19 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
     await other.close()
     expect(await decided([3], atMs)).toEqual(['consumed', 'asked'])
   })
+})
+
+test('the full windows that a node remembers are bounded by their admissions', () => {
+  const known = createKnownUsage(createDatabaseClock(() => 0))
+  const rules = Array.from({ length: 1_100 }, (_, n) =>
+    limitRulesOf(regular(burst(1_000, 60), `k${n}`), IP),
+  )
+  const admissions = Array.from({ length: 1_000 }, () => T0)
+  const usage = { ...{ admissions, latestMs: T0 }, ...{ day: 0, requests: 1_000 } }
+  for (const [rule] of rules) if (rule !== undefined) known.learn(rule, usage, T0, 0)
+  const left = rules.filter(its => known.refuse(its) !== null)
+  expect(left.length).toBeWithin(900, 1_000)
+  expect(left.at(-1)).toBe(rules.at(-1))
 })
 
 describe('the networks that a node remembers', () => {
