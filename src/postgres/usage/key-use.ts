@@ -67,36 +67,52 @@ const daysOfHours = (json: string | null): DayUse[] => {
   }))
 }
 
-/** What was noted in memory, by day and key; the one that was noted first at the start. */
+/** What was noted in memory, by day and then by key; what was noted first at the start. */
 function createNotes() {
-  let pending = new Map<string, Noted>()
-  const add = (day: number, id: string, records: number, refused: number): void => {
-    const name = `${day} ${id}`
-    const noted = pending.get(name) ?? { id, day, records: 0, refused: 0 }
-    noted.records += records
-    noted.refused += refused
-    pending.set(name, noted)
+  const byDay = new Map<number, Map<string, Noted>>()
+
+  function notesOf(day: number): Map<string, Noted> {
+    const known = byDay.get(day)
+    if (known !== undefined) return known
+    const added = new Map<string, Noted>()
+    byDay.set(day, added)
+    return added
   }
+
+  function add(day: number, id: string, records: number, refused: number): void {
+    const notes = notesOf(day)
+    const noted = notes.get(id)
+    if (noted === undefined) {
+      notes.set(id, { id, day, records, refused })
+    } else {
+      noted.records += records
+      noted.refused += refused
+    }
+  }
+
+  const all = (): Noted[] => [...byDay.values()].flatMap(notes => [...notes.values()])
+
   return {
     add,
-    count: (): number => pending.size,
+    count: (): number => [...byDay.values()].reduce((sum, { size }) => sum + size, 0),
     /** Takes the first ones out. */
     take(most: number): Noted[] {
-      const taken = [...pending.values()].slice(0, most)
-      for (const { day, id } of taken) pending.delete(`${day} ${id}`)
+      const taken = all().slice(0, most)
+      for (const { day, id } of taken) byDay.get(day)?.delete(id)
+      for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
       return taken
     },
     /** Puts back what was taken, at the start. */
     putBack(taken: readonly Noted[]): void {
-      const later = pending
-      pending = new Map()
-      for (const { day, id, records, refused } of [...taken, ...later.values()]) {
+      const later = all()
+      byDay.clear()
+      for (const { day, id, records, refused } of [...taken, ...later]) {
         add(day, id, records, refused)
       }
     },
     daysOf: (wanted: string): DayUse[] =>
-      [...pending.values()]
-        .filter(({ id }) => id === wanted)
+      [...byDay.values()]
+        .flatMap(notes => notes.get(wanted) ?? [])
         .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused })),
   }
 }
@@ -104,8 +120,8 @@ function createNotes() {
 /** The use of keys over a connection. */
 export function createKeyUse(query: Query) {
   const notes = createNotes()
-  /** What a flush is writing: it is seen in the history, but not written twice. */
-  let writing: readonly Noted[] = []
+  /** What flushes are writing: it is seen in the history, but not written twice. */
+  const writing = new Set<Noted>()
 
   /** What is stored of keys, each between two days. */
   const rowsOfKeys = createJoined<{ id: string; fromDay: number; toDay: number }, UseRow>(
@@ -120,7 +136,7 @@ export function createKeyUse(query: Query) {
   )
 
   const writingOf = (id: string): DayUse[] =>
-    writing
+    [...writing]
       .filter(noted => noted.id === id)
       .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused }))
 
@@ -135,7 +151,7 @@ export function createKeyUse(query: Query) {
       if (count === 0) return
       const most = keys === 'all' ? count : Math.max(FLUSH_MIN, Math.ceil(count / FLUSH_CALLS))
       const taken = notes.take(most)
-      writing = [...writing, ...taken]
+      for (const noted of taken) writing.add(noted)
       try {
         await query(
           `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
@@ -151,7 +167,7 @@ export function createKeyUse(query: Query) {
         if (!(failure instanceof UnknownOutcome)) notes.putBack(taken)
         throw failure
       } finally {
-        writing = writing.filter(noted => !taken.includes(noted))
+        for (const noted of taken) writing.delete(noted)
       }
     },
 
