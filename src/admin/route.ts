@@ -32,11 +32,14 @@ export type AdminRoutes = { readonly [path: string]: { readonly [method: string]
 
 /** The text of a segment of a path. @throws AdminError NOT_FOUND when it is malformed. */
 function decodeSegment(segment: string): string {
+  let text: string
   try {
-    return decodeURIComponent(segment)
+    text = decodeURIComponent(segment)
   } catch {
     throw nothingHere()
   }
+  if (text.includes('\0')) throw nothingHere() // PostgreSQL refuses it in text, so nothing has it
+  return text
 }
 
 const nothingHere = (): AdminError => new AdminError('NOT_FOUND', 'nothing is served here')

@@ -85,7 +85,7 @@ function fromJson(text: string): FileKey {
   const key = {
     id: textOf(value, 'id', matching(/^[a-z0-9]{1,40}$/)),
     hash: textOf(value, 'hash', readHash),
-    prefix: textOf(value, 'prefix', matching(/^.{0,8}$/u)),
+    prefix: textOf(value, 'prefix', matching(/^\P{Cc}{0,8}$/u)),
     label: textOf(value, 'label', readLabel),
     plan: nullableOf(value, 'plan', readPlanName),
     createdAt: textOf(value, 'created', parseInstant),

@@ -24,6 +24,13 @@ export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<vo
 /** The file as a whole cannot be used. The message says why, without the file's name. */
 export class UnusableFile extends Error {}
 
+/**
+ * A name of a file in a message: its first characters, in quotes. Control characters are replaced: they
+ * would reach the terminal, and PostgreSQL, which keeps the failures of feeds, refuses NUL.
+ */
+export const quotedName = (name: string): string =>
+  `'${name.slice(0, 40).replace(/\p{Cc}/gu, '\ufffd')}'`
+
 /** Longest line, and longest JSON record, in characters. */
 export const RECORD_LENGTH_MAX = 1024 * 1024
 

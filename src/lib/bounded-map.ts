@@ -4,15 +4,19 @@
  */
 import { LRUCache } from 'lru-cache'
 
-/** A map of at most `entriesMax` entries; `dispose` is called with each value that leaves it. */
+/**
+ * A map of at most `entriesMax` entries, or of entries whose sizes add up to that; `dispose` is called
+ * with each value that leaves it.
+ */
 export const createBoundedMap = <Key extends {}, Value extends {}>(
   entriesMax: number,
   dispose?: (value: Value) => void,
+  sizeOf: (value: Value) => number = () => 1,
 ): LRUCache<Key, Value> =>
   new LRUCache<Key, Value>({
     // A size instead of `max`, for which lru-cache allocates room for all entries at once.
     maxSize: entriesMax,
-    sizeCalculation: () => 1,
+    sizeCalculation: sizeOf,
     ...(dispose && { dispose }),
   })
 

@@ -35,59 +35,81 @@ type Waiting<Result> = {
 export type Waited = () => number
 
 /**
- * Returns a function that queues an item. All items queued in one turn of the event loop are passed
- * to `work` in one call, in order of arrival; `work` returns one result per item, or a promise of
- * them. At most one batch is in flight: what arrives meanwhile forms the next, and `work` is called with
- * how long the first of it has waited.
+ * Most items of a batch: one with many thousands, which somebody with as many connections can send,
+ * might take longer than a database may, and fail for all of them again and again.
+ */
+export const BATCH_MAX = 1_000
+
+/** What waits for its batch, in order of arrival. */
+function createQueue<Item, Result>() {
+  let items: Item[] = []
+  let waiting: Waiting<Result>[] = []
+  let waited: Waited | undefined
+  return {
+    isEmpty: (): boolean => items.length === 0,
+    /** `isLate`: another batch is in flight. */
+    add(item: Item, waiter: Waiting<Result>, isLate: boolean): void {
+      if (items.length === 0 && isLate) waited = stopwatch()
+      items.push(item)
+      waiting.push(waiter)
+    },
+    /** Takes a batch out. */
+    take() {
+      const taken = { batch: items, waiters: waiting, waited }
+      items = items.splice(BATCH_MAX)
+      waiting = waiting.splice(BATCH_MAX)
+      waited = items.length > 0 ? (waited ?? stopwatch()) : undefined
+      return taken
+    },
+  }
+}
+
+/**
+ * Returns a function that queues an item. All items queued in one turn of the event loop, up to
+ * `BATCH_MAX`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
+ * or a promise of them. At most one batch is in flight: what arrives meanwhile forms the next, and
+ * `work` is called with how long the first of it has waited.
  * When `work` fails, every item of the batch fails with that error.
  */
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Result[]>,
 ): Enqueue<Item, Result> {
-  let items: Item[] = []
-  let waiting: Waiting<Result>[] = []
-  let waited: Waited | undefined
+  const queue = createQueue<Item, Result>()
   let isInFlight = false
 
   function run(): void {
-    const [batch, waiters, waitedFor] = [items, waiting, waited]
-    items = []
-    waiting = []
-    waited = undefined
-    const fail = (error: unknown): void => {
-      for (const waiter of waiters) settleFailed(waiter, error)
-    }
+    const { batch, waiters, waited } = queue.take()
+    const isMore = !queue.isEmpty()
     try {
-      const results = work(batch, waitedFor)
-      if (results instanceof Promise) wait(results, waiters, fail)
+      const results = work(batch, waited)
+      if (results instanceof Promise) wait(results, waiters)
       else deliver(results, waiters)
     } catch (error) {
-      fail(error)
+      fail(waiters, error)
     }
+    if (isMore && !isInFlight) setImmediate(run)
   }
 
   /** Holds the next batch back until this one has ended, even if it fails. */
-  function wait(
-    results: Promise<readonly Result[]>,
-    waiters: readonly Waiting<Result>[],
-    fail: (error: unknown) => void,
-  ): void {
+  function wait(results: Promise<readonly Result[]>, waiters: readonly Waiting<Result>[]): void {
     isInFlight = true
     const next = (): void => {
       isInFlight = false
-      if (items.length > 0) setImmediate(run)
+      if (!queue.isEmpty()) setImmediate(run)
     }
-    results.then(found => deliver(found, waiters), fail).then(next)
+    results
+      .then(
+        found => deliver(found, waiters),
+        error => fail(waiters, error),
+      )
+      .then(next)
   }
 
   return (item, then = same, failed = rethrow) =>
     new Promise((resolve, reject) => {
-      if (items.length === 0) {
-        if (isInFlight) waited = stopwatch()
-        else setImmediate(run)
-      }
-      items.push(item)
-      waiting.push({ then, failed, resolve: resolve as Waiting<Result>['resolve'], reject })
+      if (queue.isEmpty() && !isInFlight) setImmediate(run)
+      const settled = resolve as Waiting<Result>['resolve']
+      queue.add(item, { then, failed, resolve: settled, reject }, isInFlight)
     })
 }
 
@@ -115,6 +137,10 @@ function deliver<Result>(results: readonly Result[], waiters: readonly Waiting<R
       settleFailed(waiter, error)
     }
   }
+}
+
+const fail = <Result>(waiters: readonly Waiting<Result>[], error: unknown): void => {
+  for (const waiter of waiters) settleFailed(waiter, error)
 }
 
 function settleFailed<Result>({ failed, resolve, reject }: Waiting<Result>, error: unknown): void {

@@ -1,5 +1,12 @@
 /** Owns the text of arrays as parameters (PostgreSQL documentation, 8.15.6). */
 
+/** The largest number of type `integer`. */
+export const INTEGER_MAX = 2 ** 31 - 1
+
+/** A limit as an `integer`: one that is larger, or `null` for none, is never reached. */
+export const limitOf = (limit: number | null | undefined): number =>
+  Math.min(limit ?? INTEGER_MAX, INTEGER_MAX)
+
 /** The literal of an array; text is quoted, `null` is the value NULL. */
 export const arrayLiteral = (items: readonly (string | number | boolean | null)[]): string =>
   `{${items.map(item => (typeof item === 'string' ? quoted(item) : String(item ?? 'null'))).join()}}`

@@ -24,6 +24,8 @@ import { ENGINES, type Server, type TestUsage } from '../support/usage.ts'
 afterAll(cleanUp)
 
 const NOON = 12
+/** The largest limit that a plan can have. */
+const LIMIT_MAX = 999_999_999_999
 const K1 = keySubject('k1')
 const FREE = regular({})
 const DEMO_SUBJECT: Subject = { kind: 'demo', id: IP }
@@ -158,6 +160,20 @@ function admissions(world: Open): void {
     await its.admit(caller, T0, its.two)
     expect(await its.outcome(caller, T0 + 4_999, its.one)).toBe('window')
     expect(await its.outcome(caller, T0 + 5_000, its.one)).toBe('ok')
+  })
+
+  test('of a plan with the largest limits counts as every other, alone and in a batch', async () => {
+    const its = await world()
+    const caller = regular({ ...burst(1_000, 86_400), daily: LIMIT_MAX })
+    expect(await its.outcome(caller, T0)).toBe('ok')
+    expect(await its.outcome(caller, T0)).toBe('ok')
+    expect(await its.left(caller, T0)).toEqual([998, LIMIT_MAX - 2])
+    const asks = [caller, temp(), caller].map(each => ({
+      rules: limitRulesOf(each, IP),
+      nowMs: T0,
+    }))
+    expect((await its.one.admit(asks)).map(outcomeOf)).toEqual(['ok', 'ok', 'ok'])
+    expect(await its.left(caller, T0)).toEqual([996, LIMIT_MAX - 4])
   })
 
   test('is decided in order of arrival within a batch, by all rules or none', async () => {
@@ -352,6 +368,14 @@ function resets(world: Open): void {
 }
 
 function networks(world: Open): void {
+  test('of a plan with the largest quotas are counted as every other', async () => {
+    const its = await world()
+    const plan = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
+    expect((await its.consume(plan, T0, [1, 2]))?.kind).toBe('consumed')
+    expect((await its.consume(plan, T0, [2, 3]))?.kind).toBe('consumed')
+    expect(await its.networks(TODAY)).toBe(3)
+  })
+
   test('are one set of the day for all servers, and a refused answer adds none', async () => {
     const its = await world()
     const plan = { subnets: 3, clients: 1 }
@@ -598,6 +622,19 @@ function notes(world: Open): void {
     await its.one.flush('all')
     expect([await its.days('k1', its.one), await its.days('k1', its.two)]).toEqual([all, all])
     expect(await its.days('k2')).toEqual([])
+  })
+
+  test('of a key that has the whole list all day are counted beyond 32 bits', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const many = 3_000_000_000
+    for (const server of [its.one, its.two]) {
+      its.note(many, many, T0, server)
+      await server.flush('all')
+    }
+    expect(await its.days()).toEqual([
+      { ...unusedDay(TODAY), records: 2 * many, refused: 2 * many },
+    ])
   })
 
   test('of many keys are written part by part when that is asked for', async () => {

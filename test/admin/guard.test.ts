@@ -273,6 +273,11 @@ describe('every answer', () => {
     expect(headers.get('set-cookie')).toBeNull()
   })
 
+  test('to a path with NUL is that nothing is there: PostgreSQL has no text with it', async () => {
+    const { text } = await service.ask('/console/keys/a%00b')
+    expect(JSON.parse(text)).toMatchObject({ code: 'NOT_FOUND', message: 'nothing is served here' })
+  })
+
   test('that refuses has the body of spec 2.3', async () => {
     const { text } = await service.ask('/nothing')
     const { timestamp, ...rest } = JSON.parse(text)

@@ -578,13 +578,15 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   [
     'JSON that is none of its own',
     '{"id":"abc"}\n{"id":"abc","hash":"00","old_secrets":[]}\n{bad\n' +
+      `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"a\\u0000","old_secrets":[]}\n` +
       `{"id":"a","hash":"${'0'.repeat(64)}","prefix":"","label":"","plan":null,"limits":"$(x)","created":"2026-01-01T00:00:00Z","expires":null,"revoked":null,"old_secrets":[]}\n`,
     [
       '-:1: old_secrets must be an array',
       '-:2: hash is missing or is not as keys export writes it',
       '-:3: it is not JSON',
-      '-:4: limits is missing or is not as keys export writes it',
-      'proxylist: -: 4 bad lines; no key was imported',
+      '-:4: prefix is missing or is not as keys export writes it',
+      '-:5: limits is missing or is not as keys export writes it',
+      'proxylist: -: 5 bad lines; no key was imported',
     ],
   ],
 ]

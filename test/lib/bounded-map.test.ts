@@ -13,6 +13,14 @@ test('a map holds as many entries as its bound, those that were used last', () =
   expect(left).toEqual(['value 2', 'value 3'])
 })
 
+test('a map may be bounded by the sizes of its entries', () => {
+  const map = createBoundedMap<string, number[]>(6, undefined, ({ length }) => 1 + length)
+  map.set('a', [1]).set('b', [1, 2])
+  expect([...map.keys()].sort()).toEqual(['a', 'b'])
+  map.set('b', [1, 2, 3, 4])
+  expect([...map.keys()]).toEqual(['b'])
+})
+
 test('a doorkeeper knows a key from its second time on', () => {
   const isRepeated = createDoorkeeper()
   const keys = ['', 'a', 'b', 'ключ', 'x'.repeat(5000)]

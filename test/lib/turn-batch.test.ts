@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
   type Awaitable,
+  BATCH_MAX,
   createTurnBatch,
   oncePerTurn,
   settle,
@@ -82,6 +83,42 @@ describe('createTurnBatch', () => {
       }),
     )
     expect(settled).toEqual([7, 5, 6])
+  })
+})
+
+describe('items over the most of a batch', () => {
+  test('are worked on in calls of so many, one after the other, each item once', async () => {
+    const { batches, square } = squares()
+    const items = Array.from({ length: 2 * BATCH_MAX + 1 }, (_, n) => n)
+    expect(await Promise.all(items.map(item => square(item)))).toEqual(items.map(n => n * n))
+    await nextTurn()
+    expect(batches.map(({ length }) => length)).toEqual([BATCH_MAX, BATCH_MAX, 1])
+    expect(batches.flat()).toEqual(items)
+    expect(await square(7)).toBe(49)
+    expect(batches.at(-1)).toEqual([7])
+  })
+
+  test('whose work waits have one call in flight, which fails for its own items', async () => {
+    const lengths: number[] = []
+    const hasWaited: boolean[] = []
+    let inFlight = 0
+    const work = createTurnBatch(async (given: readonly number[], waited?: Waited) => {
+      lengths.push(given.length)
+      hasWaited.push(waited !== undefined)
+      inFlight += 1
+      expect(inFlight).toBe(1)
+      await nextTurn()
+      inFlight -= 1
+      if (lengths.length === 1) throw new Error('the first fails')
+      return given
+    })
+    const items = Array.from({ length: BATCH_MAX + 2 }, (_, n) => n)
+    const settled = await Promise.allSettled(items.map(item => work(item)))
+    expect(lengths).toEqual([BATCH_MAX, 2])
+    expect(hasWaited).toEqual([false, true])
+    expect(settled.map(({ status }) => status === 'fulfilled')).toEqual(
+      items.map(n => n >= BATCH_MAX),
+    )
   })
 })
 

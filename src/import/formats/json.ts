@@ -9,6 +9,7 @@ import { typeWord } from '../fields/values.ts'
 import {
   isRecord,
   parseJson,
+  quotedName,
   RECORD_LENGTH_MAX,
   type Reader,
   type RowSink,
@@ -127,7 +128,7 @@ export const readJson: Reader = async (chunks, sink) => {
 function checkMember(key: string, value: unknown, line: number): void {
   if (key === 'status' && value === 'error') throw new UnusableFile('is an error answer')
   if (ENVELOPE.has(key)) return
-  throw new UnusableFile(`line ${line}: not a list of proxies, has '${key.slice(0, 40)}'`)
+  throw new UnusableFile(`line ${line}: not a list of proxies, has ${quotedName(key)}`)
 }
 
 /** Passes on a record, or an address in an array; `type` is that of all records of the array. */

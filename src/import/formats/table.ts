@@ -9,7 +9,7 @@ import { parseAddress, parsePort } from '../../proxies/proxy.ts'
 import { columnName, type Names, normalise } from '../fields/columns.ts'
 import { hasAddress } from '../fields/entry.ts'
 import { anonWord, typeWord } from '../fields/values.ts'
-import { UnusableFile } from '../sink.ts'
+import { quotedName, UnusableFile } from '../sink.ts'
 
 /** How the rows of a table are to be read. */
 export type Table = {
@@ -107,7 +107,7 @@ function refuseTwice(columns: readonly string[]): void {
   const twice = columns.find((_, at) => keys[at] !== '' && keys.indexOf(keys[at] ?? '') !== at)
   if (twice === undefined) return
   throw new UnusableFile(
-    `has the column '${twice.slice(0, 40)}' twice in its CSV header; remove or rename one`,
+    `has the column ${quotedName(twice)} twice in its CSV header; remove or rename one`,
   )
 }
 

@@ -9,8 +9,9 @@ import {
   UNUSED,
   type UsagePart,
 } from '../../access/rate-limit.ts'
-import type { UsageStore, Used } from '../../access/store.ts'
+import type { UsageStore } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
+import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
 import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
@@ -18,7 +19,7 @@ import { createGiveBack } from '../usage/give-back.ts'
 import { createKeyUse } from '../usage/key-use.ts'
 import { createKnownUsage, type Subjects } from '../usage/known.ts'
 import { createNetworks } from '../usage/networks.ts'
-import { after, countUsed, peek } from '../usage/peek.ts'
+import { after, countUsed, createPeek, peek } from '../usage/peek.ts'
 import { createPrune } from '../usage/prune.ts'
 
 export type Usages = ReturnType<typeof createUsageStore>
@@ -58,6 +59,10 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
   )
   const keyUse = createKeyUse(query)
   const prune = createPrune(query)
+  const probe = createTurnBatch<null, null>(async (calls, waited) => {
+    await query('select proxylist.probe()', [], waited?.())
+    return calls
+  })
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
   function forget(subject: Subjects): void {
@@ -71,7 +76,7 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     giveBack: createGiveBack(connections.admissions.query, known),
     consume: networks.consume,
     countNetworks: networks.count,
-    peek: (batch: readonly Subject[]): Promise<Used> => peek(query, batch),
+    peek: createPeek(query),
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
@@ -90,9 +95,9 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     countUsed: (day: number): Promise<number> => countUsed(query, day),
     after: (timeMs: number): Promise<Subject[]> => after(query, timeMs),
 
-    /** Commits a write that no limit counts. */
+    /** Commits a write that no limit counts; one for all calls of a turn. */
     async probe(): Promise<void> {
-      await query('select proxylist.probe()')
+      await probe(null)
     },
 
     async close(): Promise<void> {

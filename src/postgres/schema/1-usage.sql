@@ -28,8 +28,8 @@ create table proxylist.days (
   day integer not null,
   key_id text collate "C" not null,  -- demo: of all who use it
   requests integer not null,         -- admitted
-  records integer not null,          -- in the answers
-  refused integer not null,          -- 429
+  records bigint not null,           -- in the answers
+  refused bigint not null,           -- 429
   hours integer[] not null,          -- admitted in each hour, up to the last hour with any
   primary key (day, key_id)
 ) with (fillfactor = 50);
@@ -56,13 +56,13 @@ create function proxylist.total(hours integer[]) returns integer
 
 -- Adds to days of keys. A key that was removed is left out.
 create function proxylist.add_days(
-  _days integer[], _ids text[], _records integer[], _refused integer[], _hours text[]
+  _days integer[], _ids text[], _records bigint[], _refused bigint[], _hours text[]
 ) returns void language sql as $$
   insert into proxylist.days as d (day, key_id, requests, records, refused, hours)
   select day, id, proxylist.total(hours), records, refused, hours
   from (
-    select day, id collate "C" as id, sum(records)::integer as records,
-      sum(refused)::integer as refused, proxylist.sum_hours(hours::integer[]) as hours
+    select day, id collate "C" as id, sum(records)::bigint as records,
+      sum(refused)::bigint as refused, proxylist.sum_hours(hours::integer[]) as hours
     from unnest(_days, _ids, _records, _refused, _hours) a (day, id, records, refused, hours)
     where id = 'demo' or exists (select from proxylist.keys k where k.id = a.id collate "C")
     group by 1, 2
@@ -79,7 +79,7 @@ $$;
 create function proxylist.move_hours(_kinds text[], _ids text[]) returns void language sql as $$
   select proxylist.add_days(
     array_agg(u.hour / 24), array_agg(case when u.kind = 'demo' then 'demo' else u.id end),
-    array_agg(0), array_agg(0),
+    array_agg(0::bigint), array_agg(0::bigint),
     array_agg(proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests))::text)
   )
   from unnest(_kinds, _ids) s (kind, id)
@@ -301,7 +301,7 @@ begin
   end loop;
   perform proxylist.add_days(
     array_agg(b.at / 86400000)::integer[],
-    array_agg(case when b.kind = 'demo' then b.kind else b.id end), array_agg(0), array_agg(0),
+    array_agg(case when b.kind = 'demo' then b.kind else b.id end), array_agg(0::bigint), array_agg(0::bigint),
     array_agg(proxylist.one_hour((b.at / 3600000)::integer, -1)::text)
   )
   from unnest(_kinds, _ids, _instants) b (kind, id, at) where b.kind is not null

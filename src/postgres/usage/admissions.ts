@@ -14,7 +14,7 @@ import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { utcDay } from '../../lib/time.ts'
 import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral } from '../arrays.ts'
+import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
 import { type KnownUsage, nameOf } from './known.ts'
@@ -22,9 +22,6 @@ import { createSlots, type Slot, type Slots } from './slots.ts'
 
 /** How often requests are sent again, because a subject was removed between adding and locking it. */
 const TRIES_MAX = 4
-
-/** A limit that is never reached. */
-const UNLIMITED = 2 ** 31 - 1
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[],
   $5::int[], $6::bigint[], $7::int[]) as numbers`
@@ -36,9 +33,9 @@ const parametersOf = (slots: readonly Slot[]): string[] => [
   arrayLiteral(slots.map(({ rule }) => rule.subject.id)),
   arrayLiteral(slots.map(({ requests }) => requests)),
   arrayLiteral(slots.map(({ rule, requests }) => (rule.window === null ? 1 : requests))),
-  arrayLiteral(slots.map(({ rule }) => rule.window?.limit ?? UNLIMITED)),
+  arrayLiteral(slots.map(({ rule }) => limitOf(rule.window?.limit))),
   arrayLiteral(slots.map(({ rule }) => rule.window?.ms ?? 0)),
-  arrayLiteral(slots.map(({ rule }) => rule.daily ?? UNLIMITED)),
+  arrayLiteral(slots.map(({ rule }) => limitOf(rule.daily))),
 ]
 
 function togetherParametersOf(
@@ -61,7 +58,7 @@ function togetherParametersOf(
     arrayLiteral(sorted.map(({ rule }) => rule.subject.id)),
     arrayLiteral(sorted.map(({ rule }) => rule.window?.limit ?? null)),
     arrayLiteral(sorted.map(({ rule }) => rule.window?.ms ?? null)),
-    arrayLiteral(sorted.map(({ rule }) => rule.daily)),
+    arrayLiteral(sorted.map(({ rule }) => limitOf(rule.daily))),
     arrayLiteral(batch.flatMap(({ rules }) => rules.map(positionOf))),
     arrayLiteral(ends),
   ]

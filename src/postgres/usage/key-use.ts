@@ -14,6 +14,7 @@ import { utcDay } from '../../lib/time.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { UnknownOutcome } from '../errors.ts'
+import { createJoined } from './joined.ts'
 
 /** Keys that a flush of some writes at least, and of how many such flushes one writes its part. */
 const FLUSH_MIN = 100
@@ -38,7 +39,7 @@ const HISTORY = `
       (select max(u.latest) from ${rowsOf('u.latest')} u)), 0)::float8 as seen,
     (select json_agg(json_build_object('day', d.day, 'requests', d.requests, 'records', d.records,
         'refused', d.refused, 'hours', d.hours) order by d.day)::text
-     from proxylist.days d where d.key_id = i.id collate "C" and d.day between $2 and $3) as days,
+     from proxylist.days d where d.key_id = i.id collate "C" and d.day between i.from_day and i.to_day) as days,
     (select json_agg(json_build_array(o.hour, o.requests))::text
      from (
        select h.hour, sum(h.requests)::integer as requests
@@ -49,10 +50,11 @@ const HISTORY = `
          select u.hour / 24 * 24 + n.place::integer - 1, n.requests
          from unnest(u.hours) with ordinality n (requests, place)
        ) h
-       where u.hour / 24 between $2 and $3 and h.requests <> 0
+       where u.hour / 24 between i.from_day and i.to_day and h.requests <> 0
        group by 1
      ) o) as hours
-  from unnest($1::text[]) with ordinality i (id, place) order by i.place`
+  from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, place)
+  order by i.place`
 
 const daysOf = (json: string | null): DayUse[] => (json === null ? [] : JSON.parse(json))
 
@@ -121,6 +123,18 @@ export function createKeyUse(query: Query) {
   /** What flushes are writing: it is seen in the history, but not written twice. */
   const writing = new Set<Noted>()
 
+  /** What is stored of keys, each between two days. */
+  const rowsOfKeys = createJoined<{ id: string; fromDay: number; toDay: number }, UseRow>(
+    (asked, waitedMs) => {
+      const parameters = [
+        arrayLiteral(asked.map(({ id }) => id)),
+        arrayLiteral(asked.map(({ fromDay }) => fromDay)),
+        arrayLiteral(asked.map(({ toDay }) => toDay)),
+      ]
+      return query<UseRow>(HISTORY, parameters, waitedMs)
+    },
+  )
+
   const writingOf = (id: string): DayUse[] =>
     [...writing]
       .filter(noted => noted.id === id)
@@ -140,7 +154,7 @@ export function createKeyUse(query: Query) {
       for (const noted of taken) writing.add(noted)
       try {
         await query(
-          `select proxylist.add_days($1::int[], $2::text[], $3::int[], $4::int[],
+          `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
              array_fill('{}'::text, array[cardinality($1::int[])]))`,
           [
             arrayLiteral(taken.map(({ day }) => day)),
@@ -159,7 +173,7 @@ export function createKeyUse(query: Query) {
 
     async history(ids: readonly string[], fromDay: number, toDay: number): Promise<KeyUse[]> {
       const pending = ids.map(id => [...notes.daysOf(id), ...writingOf(id)])
-      const rows = await query<UseRow>(HISTORY, [arrayLiteral(ids), fromDay, toDay])
+      const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
       return rows.map(({ seen, days, hours }, i): KeyUse => {
         const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
         return {

@@ -7,9 +7,11 @@ import type { Subject } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { nameOf, type Subjects } from './known.ts'
 
-/** Sets that a node remembers, and the networks of each. */
-const SETS_MAX = 20_000
-const NETWORKS_MAX = 1_000
+/** Networks that a node remembers of a set, and of all sets: of these about 100 MB. */
+const NETWORKS_EACH_MAX = 1_000
+const NETWORKS_MAX = 1_000_000
+/** A set without networks takes as much memory as so many. */
+const SET_SIZE = 10
 
 /** Networks of an answer for one set, and what the database says of them. */
 export type Ask = {
@@ -25,19 +27,28 @@ export type Ask = {
 
 export const setName = ({ subject, set, day }: Ask): string => `${nameOf(subject)} ${set} ${day}`
 
+export const SETS: readonly NetworkSet[] = ['served', 'callers']
+
+/** A set of any day: a node remembers that of one day. */
+const anyDayName = (subject: Subject, set: NetworkSet): string => `${nameOf(subject)} ${set}`
+
 /** What a node knows of a set: networks that it has, and how many they were when it was last told. */
-type KnownSet = { networks: Set<string>; size: number; quota: number }
+type KnownSet = { day: number; networks: Set<string>; size: number; quota: number }
 
 export type KnownSets = ReturnType<typeof createKnownSets>
 
 export function createKnownSets() {
-  const known = createBoundedMap<string, KnownSet>(SETS_MAX)
+  const known = createBoundedMap<string, KnownSet>(
+    NETWORKS_MAX,
+    undefined,
+    ({ networks }) => SET_SIZE + networks.size,
+  )
   let generation = 0
 
   /** What an ask would find, as far as that is certain; `null`: the database has to be asked. */
   function look(ask: Ask): Ask | null {
-    const its = known.get(setName(ask))
-    if (its === undefined || its.quota !== ask.quota) return null
+    const its = known.get(anyDayName(ask.subject, ask.set))
+    if (its?.day !== ask.day || its.quota !== ask.quota) return null
     const lacking = new Set(ask.networks).difference(its.networks).size
     const isWhole = its.networks.size === its.size
     if (lacking === 0 && its.size <= ask.quota) return { ...ask, used: its.size, added: 0 }
@@ -47,12 +58,15 @@ export function createKnownSets() {
   }
 
   function learn(ask: Ask, isConsumed: boolean): void {
-    const { quota, used, added } = ask
-    const networks = known.get(setName(ask))?.networks ?? new Set<string>()
+    const { subject, set, day, quota, used, added } = ask
+    const name = anyDayName(subject, set)
+    const its = known.get(name)
+    if (its !== undefined && its.day > day) return // an answer admitted before midnight
+    const networks = its?.day === day ? its.networks : new Set<string>()
     if (isConsumed) for (const network of ask.networks) networks.add(network)
     const size = used + (isConsumed ? added : 0)
-    if (networks.size > NETWORKS_MAX) known.delete(setName(ask))
-    else known.set(setName(ask), { networks, size, quota })
+    if (networks.size > NETWORKS_EACH_MAX) known.delete(name)
+    else known.set(name, { day, networks, size, quota })
   }
 
   return {
@@ -79,8 +93,8 @@ export function createKnownSets() {
 
     forget({ kind, id }: Subjects): void {
       generation += 1
-      const start = id === null ? `${kind} ` : `${nameOf({ kind, id })} `
-      for (const name of [...known.keys()]) if (name.startsWith(start)) known.delete(name)
+      if (id !== null) for (const set of SETS) known.delete(anyDayName({ kind, id }, set))
+      else for (const name of [...known.keys()]) if (name.startsWith(`${kind} `)) known.delete(name)
     },
   }
 }

@@ -13,8 +13,10 @@ import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import type { DatabaseClock } from './clock.ts'
 
-/** Subjects with a full limit that a node remembers. */
-const SUBJECTS_MAX = 100_000
+/** Admissions of subjects with a full limit that a node remembers: of 100,000 with the built-in plans. */
+const ADMISSIONS_MAX = 1_000_000
+/** A subject without admissions takes as much memory as so many. */
+const SUBJECT_SIZE = 5
 
 /** A subject with a full limit: its usage, and the instant up to which nothing about it changes. */
 type Full = { rule: LimitRule; usage: Usage; untilMs: number }
@@ -51,7 +53,11 @@ function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): n
 export type KnownUsage = ReturnType<typeof createKnownUsage>
 
 export function createKnownUsage(clock: DatabaseClock) {
-  const full = createBoundedMap<string, Full>(SUBJECTS_MAX)
+  const full = createBoundedMap<string, Full>(
+    ADMISSIONS_MAX,
+    undefined,
+    ({ usage }) => SUBJECT_SIZE + usage.admissions.length,
+  )
   let generation = 0
 
   return {

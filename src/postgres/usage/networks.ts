@@ -7,19 +7,17 @@ import {
   consume,
   type NetworkCounts,
   type NetworkDecision,
-  type NetworkSet,
 } from '../../access/network-quota.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral } from '../arrays.ts'
+import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
-import { type Ask, createKnownSets, type KnownSets, setName } from './known-sets.ts'
-
-const SETS: readonly NetworkSet[] = ['served', 'callers']
+import { createJoined } from './joined.ts'
+import { type Ask, createKnownSets, type KnownSets, SETS, setName } from './known-sets.ts'
 
 /** How often a batch is sent again, because a set was removed between adding and locking it. */
 const TRIES_MAX = 4
@@ -102,7 +100,7 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
     arrayLiteral(sets.map(({ set }) => set)),
     arrayLiteral(sets.map(({ day }) => day)),
     arrayLiteral(asks.map(({ position }) => position)),
-    arrayLiteral(asks.map(({ quota }) => quota)),
+    arrayLiteral(asks.map(({ quota }) => limitOf(quota))),
     arrayLiteral(asks.map(({ networks }) => arrayLiteral([...new Set(networks)]))),
     arrayLiteral(ends),
   ]
@@ -198,14 +196,13 @@ export function createNetworks(
       })
     },
 
-    async count(
-      batch: readonly { subject: Subject; day: number }[],
-    ): Promise<readonly NetworkCounts[]> {
-      return query<NetworkCounts>(COUNT, [
+    count: createJoined<{ subject: Subject; day: number }, NetworkCounts>((batch, waitedMs) => {
+      const parameters = [
         arrayLiteral(batch.map(({ subject }) => subject.kind)),
         arrayLiteral(batch.map(({ subject }) => subject.id)),
         arrayLiteral(batch.map(({ day }) => day)),
-      ])
-    },
+      ]
+      return query<NetworkCounts>(COUNT, parameters, waitedMs)
+    }),
   }
 }

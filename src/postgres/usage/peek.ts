@@ -1,8 +1,10 @@
 /** Owns reading what subjects have used from PostgreSQL; counts nothing. */
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import type { Used } from '../../access/store.ts'
+import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
+import { nameOf } from './known.ts'
 
 /** Usage of subjects as JSON, by one statement. */
 type UsageRow = { now_ms: number; found: string | null }
@@ -25,13 +27,28 @@ const toUsage = (found: FoundUsage): Usage =>
       }
 
 /** What subjects have used, and the time by the database's clock. */
-export async function peek(query: Query, batch: readonly Subject[]): Promise<Used> {
-  const [row] = await query<UsageRow>(PEEK, [
+export async function peek(query: Query, batch: readonly Subject[], waitedMs = 0): Promise<Used> {
+  const parameters = [
     arrayLiteral(batch.map(({ kind }) => kind)),
     arrayLiteral(batch.map(({ id }) => id)),
-  ])
+  ]
+  const [row] = await query<UsageRow>(PEEK, parameters, waitedMs)
   const found: FoundUsage[] = JSON.parse(row?.found ?? '[]')
   return { usages: found.map(toUsage), nowMs: row?.now_ms ?? 0 }
+}
+
+/** The same for all calls of a turn together; each subject is read once. */
+export function createPeek(query: Query): (batch: readonly Subject[]) => Promise<Used> {
+  const inBatch = createTurnBatch<readonly Subject[], Used>(async (calls, waited) => {
+    const byName = new Map(calls.flat().map(subject => [nameOf(subject), subject]))
+    const { usages, nowMs } = await peek(query, [...byName.values()], waited?.())
+    const found = new Map([...byName.keys()].map((name, i) => [name, usages[i] ?? UNUSED]))
+    return calls.map(subjects => ({
+      usages: subjects.map(subject => found.get(nameOf(subject)) ?? UNUSED),
+      nowMs,
+    }))
+  })
+  return batch => inBatch(batch)
 }
 
 /** How many keys have sent requests on a UTC day or later. */

@@ -10,6 +10,10 @@ import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
+import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
+import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
+import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
+import { T0 } from '../../support/fixtures.ts'
 import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
@@ -89,6 +93,56 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     await usage.close()
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
     expect(access.admit(slow, IP, 0)).rejects.toThrow('is closed')
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('what many requests want to know at once', () => {
+  const IDS = Array.from({ length: 300 }, (_, n) => `k${n % 3}`)
+  const subjects = IDS.map(id => keySubject(id))
+
+  test('is asked with one statement, however many check that usage can be written', async () => {
+    const commits = async (): Promise<number> => {
+      const [row] = await database.query<{ n: number }>(
+        'select n::float8 as n from proxylist.probes',
+      )
+      return row?.n ?? 0
+    }
+    const before = await commits()
+    await Promise.all(IDS.map(() => usage.probe()))
+    expect((await commits()) - before).toBe(1)
+  })
+
+  test('is what each would be told alone: usage, networks and history', async () => {
+    for (const id of ['k0', 'k1', 'k1']) await admit(regular({}, id))
+    const plan = { subnets: 9, clients: 9 }
+    const { atMs } = await admit(regular(plan, 'k2'))
+    await usage.consume([
+      consumptionOf(regular(plan, 'k2'), { ip: IP, subnets: [1, 2], atMs, nowMs: 0 }),
+    ])
+    const day = Math.floor(atMs / 86_400_000)
+    const [peeked, counts, uses] = await Promise.all([
+      Promise.all(subjects.map(subject => usage.peek([subject]))),
+      Promise.all(subjects.map(subject => usage.countNetworks([{ subject, day }]))),
+      Promise.all(IDS.map((id, n) => usage.history([id], day, n < 150 ? day : day - 1))),
+    ])
+    const requests = [1, 2, 1]
+    expect(peeked.map(({ usages }) => usages.map(each => each.requests))).toEqual(
+      IDS.map((_, n) => [requests[n % 3] ?? 0]),
+    )
+    expect(counts).toEqual(
+      IDS.map((_, n) => [{ served: n % 3 === 2 ? 2 : 0, callers: n % 3 === 2 ? 1 : 0 }]),
+    )
+    expect(uses.map(([use]) => use?.days.map(each => each.requests))).toEqual(
+      IDS.map((_, n) => (n < 150 ? [requests[n % 3] ?? 0] : [])),
+    )
+  })
+
+  test('fails for all of them when the database fails, and works again', async () => {
+    await database.query('alter table proxylist.probes rename to probes_away')
+    const failed = await Promise.allSettled(IDS.map(() => usage.probe()))
+    await database.query('alter table proxylist.probes_away rename to probes')
+    expect(new Set(failed.map(({ status }) => status))).toEqual(new Set(['rejected']))
+    await usage.probe()
   })
 })
 
@@ -190,5 +244,47 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
     await other.consume([consumptionOf(regular({ subnets: 3 }), served)])
     await other.close()
     expect(await decided([3], atMs)).toEqual(['consumed', 'asked'])
+  })
+})
+
+test('the full windows that a node remembers are bounded by their admissions', () => {
+  const known = createKnownUsage(createDatabaseClock(() => 0))
+  const rules = Array.from({ length: 1_100 }, (_, n) =>
+    limitRulesOf(regular(burst(1_000, 60), `k${n}`), IP),
+  )
+  const admissions = Array.from({ length: 1_000 }, () => T0)
+  const usage = { ...{ admissions, latestMs: T0 }, ...{ day: 0, requests: 1_000 } }
+  for (const [rule] of rules) if (rule !== undefined) known.learn(rule, usage, T0, 0)
+  const left = rules.filter(its => known.refuse(its) !== null)
+  expect(left.length).toBeWithin(900, 1_000)
+  expect(left.at(-1)).toBe(rules.at(-1))
+})
+
+describe('the networks that a node remembers', () => {
+  const NETWORKS = Array.from({ length: 1_000 }, (_, n) => `10.${n}`)
+  const askOf = (id: string, day = 1, networks: readonly string[] = NETWORKS): Ask => ({
+    ...{ subject: keySubject(id), set: 'served', day, quota: 5_000, networks, position: 1 },
+    ...{ used: 0, added: networks.length },
+  })
+
+  test('are bounded over all keys: those of the keys used last', () => {
+    const known = createKnownSets()
+    const ids = Array.from({ length: 1_100 }, (_, n) => `k${n}`)
+    for (const id of ids) known.learn([askOf(id)], true, 0)
+    const left = ids.filter(id => known.look([askOf(id)]) !== null)
+    expect(left.length).toBeWithin(900, 1_000)
+    expect(left.at(-1)).toBe('k1099')
+    expect(left).not.toContain('k0')
+  })
+
+  test('are those of the latest day, and of a key that is forgotten none', () => {
+    const known = createKnownSets()
+    for (const day of [1, 2, 1]) known.learn([askOf('a', day)], true, 0)
+    known.learn([askOf('ab', 2)], true, 0)
+    expect([1, 2].map(day => known.look([askOf('a', day)]) !== null)).toEqual([false, true])
+    known.forget({ kind: 'key', id: 'a' })
+    expect(['a', 'ab'].map(id => known.look([askOf(id, 2)]) !== null)).toEqual([false, true])
+    known.forget({ kind: 'key', id: null })
+    expect(known.look([askOf('ab', 2)])).toBeNull()
   })
 })
