@@ -43,26 +43,49 @@ export type NodeOptions = {
 const PATIENT_MS = 600_000
 
 type Known = Extract<FollowReply, { kind: 'known' }>
-type Failed = { kind: 'failed'; message: string }
+type Failed = Extract<FollowReply, { kind: 'failed' }>
 type Report = ReturnType<typeof createReporter>
+
+/** Says when a failure begins, or is another one, and when it is over. */
+function createEpisode(say: (sentence: string) => void) {
+  let message = ''
+  return {
+    isOn: (): boolean => message !== '',
+    begin(found: string, sentence: string): void {
+      if (message !== found) say(sentence)
+      message = found
+    },
+    end(sentence: string): void {
+      if (message !== '') say(sentence)
+      message = ''
+    },
+  }
+}
 
 /** Says when the database fails, and when that is over. */
 function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
-  let said = ''
+  const away = createEpisode(say)
+  const uncopied = createEpisode(say)
+
+  function failed({ what, message }: Failed): void {
+    if (what === 'asking') away.begin(message, `${message}; answering 503 until that is over`)
+    else uncopied.begin(message, `the list cannot be copied, and stays as it was: ${message}`)
+  }
+
   return {
     /** Takes what the follower says. */
     followed(reply: Known | Failed): void {
-      if (reply.kind === 'failed') {
-        if (said !== reply.message) say(`${reply.message}; answering 503 until that is over`)
-        said = reply.message
-      } else if (said !== '' && reply.keysAgeMs !== null) {
-        said = ''
-        say(`the database ${shown} works again`)
-      }
+      if (reply.kind === 'failed') return failed(reply)
+      if (reply.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
+      if (reply.keysAgeMs !== null) away.end(`the database ${shown} works again`)
+    },
+    /** Much of the list begins to be copied. */
+    copying(): void {
+      if (!uncopied.isOn()) say(`copying the list of the database ${shown}`)
     },
     /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
     uncounted(failure: unknown): void {
-      if (said !== '') return // it was said
+      if (away.isOn()) return
       const sentence = `requests cannot be counted and get 503: ${messageOf(failure)}`
       sayRepeated(sentence, sentence)
     },
@@ -116,7 +139,7 @@ function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: strin
  */
 function openCopies(
   { dir, url, timeoutMs, provider, clock, log: { say } }: NodeOptions,
-  { connection, usage }: Stores,
+  { usage }: Stores,
   report: Report,
 ) {
   const freshness = createFreshness(stopwatch())
@@ -138,7 +161,7 @@ function openCopies(
         if (!wasReady && freshness.problem() === null) tick()
       },
       onUsage: subject => forgetUsage(usage, subject),
-      onCopy: () => say(`copying the list of the database ${connection.shown}`),
+      onCopy: report.copying,
     },
   )
   return {
@@ -177,7 +200,7 @@ export async function openNode(options: NodeOptions) {
       await stores.close()
       throw error
     }
-    report.followed({ kind: 'failed', message: error.message })
+    report.followed({ kind: 'failed', what: 'asking', message: error.message })
   }
   const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies
