@@ -33,7 +33,7 @@ export type NodeOptions = {
   timeoutMs: number
   provider: string
   clock: Clock
-  /** Where the operator is told of failures; those of requests may come at every request. */
+  /** Where failures are said to the operator; those of requests may come at every request. */
   log: Pick<Log, 'say' | 'sayRepeated'>
   /** The stopwatch of refusals without a round trip; tests move it by hand, as the database's clock. */
   elapsedMs?: () => number
