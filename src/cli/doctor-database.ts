@@ -161,13 +161,17 @@ export function judgeNodes(nodes: Facts<'nodes'>, nowMs: number): Result {
 
 type Check = (examination: Examination, url: string, clock: Clock) => Awaitable<Result>
 
-/** What is examined of a database that has a schema, in the order in which it is shown. */
-const CHECKS: { readonly [check: string]: Check } = {
+/** What is examined of any database, in the order in which it is shown. */
+const SERVER_CHECKS: { readonly [check: string]: Check } = {
   encryption: async (it, url) => judgeEncryption(await it.encryption(), url),
   durability: async it => judgeDurability(await it.durability()),
   standbys: async it => judgeStandbys(await it.standbys()),
   sessions: async it => judgeSession(await it.keepsSession()),
   connections: async it => judgeConnections(await it.connections()),
+}
+
+/** What is examined besides of one that has a schema. */
+const SCHEMA_CHECKS: { readonly [check: string]: Check } = {
   rights: async it => judgeRights(await it.rights()),
   async freshness(it, _, clock) {
     const nowMs = clock()
@@ -191,14 +195,19 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const examination = openExamination(url, timeoutMs, clock)
   try {
+    let isThere = false
     const first = await findingOf(
       'database',
-      async () => judgeVersions(await examination.versions()),
+      async () => {
+        const versions = await examination.versions()
+        isThere = versions.server.isUsable
+        return judgeVersions(versions)
+      },
       signal,
     )
     const findings = [first]
-    if (!first.ok) return findings
-    for (const [check, work] of Object.entries(CHECKS)) {
+    const checks = first.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : isThere ? SERVER_CHECKS : {}
+    for (const [check, work] of Object.entries(checks)) {
       findings.push(await findingOf(check, () => work(examination, url, clock), signal))
     }
     return findings

@@ -63,8 +63,7 @@ export async function withServed(
 ): Promise<void> {
   const { data: dir, database: url, databaseTimeout: timeoutMs, providerService } = settings
   if (url === undefined) return withDirectory(settings, clock, log, work)
-  const { say } = log
-  const node = await openNode({ dir, url, timeoutMs, provider: providerService, clock, say })
+  const node = await openNode({ dir, url, timeoutMs, provider: providerService, clock, log })
   try {
     await work({ node, registry: node.registry, list: node.list, observed: observeNode(dir, node) })
   } finally {

@@ -11,7 +11,12 @@ import { codeOf, messageOf, StoreError } from '../lib/errors.ts'
  */
 export class UnknownOutcome extends StoreError {}
 
+const OTHER_SCHEMA =
+  'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 const READ_ONLY = 'it is read-only: a standby, or it was set so'
+
+/** The state of a lock that was not free in time. */
+export const LOCK_NOT_FREE = '55P03'
 
 /** What a SQLSTATE, or the first characters of one, means (PostgreSQL, appendix A). */
 const STATES: { readonly [state: string]: string } = {
@@ -22,13 +27,17 @@ const STATES: { readonly [state: string]: string } = {
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
   '28000': 'it does not accept this user from this address (pg_hba.conf)',
   '28': 'it refuses this user or password',
+  '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
   '40001': 'it could not decide between transactions that met',
   '40P01': 'it ended a deadlock',
   '42704': 'it does not know a setting that the URL has',
+  '42P01': OTHER_SCHEMA,
+  '42703': OTHER_SCHEMA,
+  '42883': OTHER_SCHEMA,
   '42501': 'this role lacks a right that is needed',
   '53': 'it lacks a resource: connections, memory or disk',
-  '55P03': 'a lock was not free in time',
+  [LOCK_NOT_FREE]: 'a lock was not free in time',
   '57014': 'it took too long',
   '57P': 'it is shutting down, starting or was restarted',
 }

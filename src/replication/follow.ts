@@ -10,6 +10,12 @@ import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from 
 export const ASK_EVERY_MS = SECOND_MS
 /** How often while the database is away. */
 export const ASK_AGAIN_MS = SECOND_MS / 4
+/**
+ * The pause after a copy of the list that failed; it doubles with each failure: on a full disk, each
+ * attempt reads the whole list from the database.
+ */
+const COPY_AGAIN_MS = SECOND_MS
+const COPY_AGAIN_MS_MAX = 30 * SECOND_MS
 /** So many changed rows are copied by the follower itself, which takes 0.3 s; more, elsewhere. */
 export const FEW_ROWS_MAX = 20_000
 
@@ -24,7 +30,7 @@ export type Followed =
       /** The version of the copy of the list; `null`: there is none of this database. */
       listVersion: number | null
     }
-  | { kind: 'failed'; failure: unknown }
+  | { kind: 'failed'; what: 'asking' | 'copying'; failure: unknown }
 
 export type FollowParts = {
   source: ChangeSource
@@ -57,6 +63,9 @@ async function copyList({ source, writer, copyMuch }: FollowParts): Promise<void
 function createAsker(parts: FollowParts, onCopied: () => void) {
   const { source, writer, onFollowed, elapsedMs } = parts
   let copying: Promise<void> | null = null
+  let [pauseMs, pausedFromMs] = [0, 0]
+
+  const isPaused = (): boolean => elapsedMs() - pausedFromMs < pauseMs
 
   const listVersionIn = (database: string): number | null => {
     const own = writer.listVersion()
@@ -73,10 +82,13 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
           listAgeMs: elapsedMs() - askedMs,
           listVersion: listVersionIn(database),
         }),
-        (failure): Followed => ({ kind: 'failed', failure }),
+        (failure): Followed => ({ kind: 'failed', what: 'copying', failure }),
       )
       .then(followed => {
         copying = null
+        pauseMs =
+          followed.kind === 'known' ? 0 : Math.min(COPY_AGAIN_MS_MAX, pauseMs * 2 || COPY_AGAIN_MS)
+        pausedFromMs = elapsedMs()
         onFollowed(followed)
         if (followed.kind === 'known') onCopied()
       })
@@ -89,7 +101,7 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
       const newest = await source.versions()
       await followKeys(parts, newest.keys)
       const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
-      if (!isNewest) startCopying(newest.list, askedMs)
+      if (!isNewest && !isPaused()) startCopying(newest.list, askedMs)
       const ageMs = elapsedMs() - askedMs
       return {
         kind: 'known',
@@ -121,7 +133,9 @@ export function createFollower(parts: FollowParts) {
     isAsking = true
     isAnnounced = false
     cancel()
-    const followed = await ask().catch((failure): Followed => ({ kind: 'failed', failure }))
+    const followed = await ask().catch(
+      (failure): Followed => ({ kind: 'failed', what: 'asking', failure }),
+    )
     isAsking = false
     onFollowed(followed)
     if (isStopped) return ended.resolve()

@@ -8,6 +8,8 @@ import type { Followed } from './follow.ts'
 /** A node whose keys are not known to be the newest for so long answers nobody. */
 export const UNKNOWN_MS_MAX = 5 * SECOND_MS
 
+type Failure = Extract<Followed, { kind: 'failed' }>
+
 export type Freshness = ReturnType<typeof createFreshness>
 
 /** The state of copies; `elapsedMs` is a clock that never steps. */
@@ -22,8 +24,8 @@ export function createFreshness(elapsedMs: () => number) {
 
   return {
     /** Takes what the follower says. */
-    take(followed: Exclude<Followed, { kind: 'failed' }> | { kind: 'failed' }): void {
-      works = followed.kind === 'known'
+    take(followed: Exclude<Followed, { kind: 'failed' }> | Omit<Failure, 'failure'>): void {
+      works = followed.kind === 'known' || followed.what === 'copying'
       if (followed.kind === 'failed') {
         failures += 1
         return

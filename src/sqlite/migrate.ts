@@ -17,7 +17,7 @@ export type Holds = keyof typeof APPLICATION_IDS
 export type ServerHolds = Exclude<Holds, 'feeds'>
 
 const pragma = (db: Database, name: string): number =>
-  Number(Object.values(db.prepare<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
+  Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
 
 /** @throws CommandError when the file is of another program, or holds something else of ours. */
 export function refuseForeign(db: Database, file: string, holds: Holds): void {

@@ -1,6 +1,6 @@
 /** Several servers on one database (contract I): shared limits, revocations, imports, and failures. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { addKeys, addList } from '../support/fixtures.ts'
@@ -12,9 +12,12 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 const KEY = 'pl_canarynodescanarynodescanarynode'
+const OTHER = 'pl_canaryothercanaryothercanaryothe'
 const REVOKED = 'pl_canaryrevokedcanaryrevokedcanary'
 /** Time enough for a machine that is busy; what is waited for takes a tenth of it. */
 const WAIT_MS = 10_000
+/** The name of a list that is being copied for the first time. */
+const FRESH = /^proxies\.db\.new-\d+$/
 
 type Node = Awaited<ReturnType<typeof startNode>>
 
@@ -52,6 +55,7 @@ beforeAll(async () => {
   url = postgres.url('postgres')
   nodes = await Promise.all([startNode(url), startNode(url)])
   await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
+  await run(url, 'keys', 'add', '--key', OTHER, '--plan', 'standard')
   await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard', '--label', 'leaked')
   const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
   keyId = keys.find(({ label }: { label: string }) => label === 'leaked').id
@@ -154,6 +158,49 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     expect(node.output()).toContain('works again')
     for (const each of [...nodes, late]) expect(each.output()).not.toContain('canary')
   }, 30_000)
+})
+
+describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
+  test('what a request fails by is in the log once, also where the copies can be followed', async () => {
+    const node = nodes[0] as Node
+    const sql = new SQL({ url, max: 1 })
+    await sql`alter function proxylist.admit rename to away`
+    for (let n = 0; n < 3; n += 1) expect(await statusOf(node, OTHER)).toBe(503)
+    await sql`alter function proxylist.away rename to admit`
+    await until(async () => (await statusOf(node, OTHER)) === 200)
+    await sql.close()
+    expect(
+      node.output().match(/requests cannot be counted .*: its schema is missing/g),
+    ).toHaveLength(1)
+  })
+
+  test('killed in the middle of a copy, the first or a later one, it makes a whole one', async () => {
+    const rows = (type: string): string =>
+      Array.from(
+        { length: 24_000 },
+        (_, i) => `${type}://10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80\n`,
+      ).join('')
+    const dir = temporaryDirectory()
+    const listed = (data: string): Promise<string> =>
+      run(url, 'list', 'type_prefix=1', '--data', data)
+    for (const type of ['http', 'socks5']) {
+      const killed = type === 'http' ? null : await startNode(url, dir)
+      if (killed !== null) await until(() => isReady(killed))
+      await importList(rows(type))
+      const node = killed ?? (await startNode(url, dir))
+      await until(async () => node.output().includes('copying the list of'))
+      // The first copy is a file of its own until it is complete; a later one is a transaction.
+      await until(async () => killed !== null || readdirSync(dir).some(name => FRESH.test(name)))
+      node.kill('SIGKILL')
+      await node.exited
+      const again = await startNode(url, dir)
+      const whole = await listed(join(dir, 'none'))
+      await until(async () => (await isReady(again)) && (await listed(dir)) === whole)
+      expect(whole.split('\n')).toHaveLength(24_001)
+      await again.stop()
+      expect(readdirSync(dir).toSorted()).toEqual(['access.db', 'proxies.db'])
+    }
+  }, 60_000)
 })
 
 describe('serve --database', () => {

@@ -199,6 +199,25 @@ describe('a node that has much to copy, or cannot', () => {
     expect(doneNow()).toEqual(['ask', 'read list whole', 'copy much'])
   })
 
+  test('waits twice as long after each further copy that fails, half a minute at most', async () => {
+    size = FEW_ROWS_MAX + 1
+    start()
+    await passTurns()
+    const pauses: number[] = []
+    for (let n = 0; n < 7; n += 1) {
+      much?.reject(new StoreError('the disk is full'))
+      await passTurns()
+      doneNow()
+      let seconds = 0
+      while (!doneNow().includes('copy much')) {
+        await pass(ASK_EVERY_MS)
+        seconds += 1
+      }
+      pauses.push(seconds)
+    }
+    expect(pauses).toEqual([1, 2, 4, 8, 16, 30, 30])
+  })
+
   test('asks four times a second, not more often, while the database fails', async () => {
     failure = new StoreError('away')
     const { wake } = start()
@@ -240,7 +259,7 @@ describe('a node', () => {
 
 describe('a node answers', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'asking', failure: new StoreError('away') } as const
 
   test('nobody before it has reached the database', () => {
     const fresh = freshness()
@@ -273,7 +292,7 @@ describe('a node answers', () => {
 
 describe('a node is known', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'asking', failure: new StoreError('away') } as const
 
   test('with an old list while a newer one is copied; its lag grows', () => {
     const fresh = freshness()

@@ -53,7 +53,8 @@ async function openStores({ dir, options, providerService, clock, write }: Store
   const { url } = database
   let [atMs, elapsedMs] = [T0, 0]
   const node = await openNode({
-    ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock, say: write },
+    ...{ dir: copies, url, timeoutMs: 20_000, provider: providerService, clock },
+    log: { say: write, sayRepeated: (_, sentence) => write(sentence) },
     elapsedMs: () => elapsedMs,
   })
   while (node.problem() !== null) await Bun.sleep(5)

@@ -12,7 +12,13 @@ import {
 import type { UsageStore } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'
-import { availabilityOf, type ConnectionOptions, openConnection } from '../connection.ts'
+import {
+  availabilityOf,
+  type Connection,
+  type ConnectionOptions,
+  openConnection,
+  type Query,
+} from '../connection.ts'
 import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
 import { createGiveBack } from '../usage/give-back.ts'
@@ -39,9 +45,14 @@ const BY_PRIMARY_KEY = {
 
 /**
  * The usage in a database, whose schema exists. Connections are opened when they are first used.
- * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip.
+ * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip; `onFailure` is called
+ * with each failure of a statement.
  */
-export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwatch()) {
+export function createUsageStore(
+  options: ConnectionOptions,
+  elapsedMs = stopwatch(),
+  onFailure: (failure: unknown) => void = () => {},
+) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
   const availability = availabilityOf(options)
   const connections = {
@@ -49,12 +60,21 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
     networks: openConnection(decides, availability),
     others: openConnection(options, availability),
   }
-  const { query } = connections.others
+  const reporting =
+    ({ query }: Connection): Query =>
+    (...statement) =>
+      query<never>(...statement).catch(failure => {
+        onFailure(failure)
+        throw failure
+      })
+  const query = reporting(connections.others)
+  const decide = reporting(connections.admissions)
+  const countNetworks = reporting(connections.networks)
   const clock = createDatabaseClock(elapsedMs)
   const known = createKnownUsage(clock)
   const networks = createNetworks(
-    connections.networks.query,
-    async subject => (await peek(connections.networks.query, [subject])).usages[0] ?? UNUSED,
+    countNetworks,
+    async subject => (await peek(countNetworks, [subject])).usages[0] ?? UNUSED,
     clock,
   )
   const keyUse = createKeyUse(query)
@@ -71,9 +91,9 @@ export function createUsageStore(options: ConnectionOptions, elapsedMs = stopwat
   }
 
   return {
-    admit: createAdmissions(connections.admissions.query, known, clock),
+    admit: createAdmissions(decide, known, clock),
     refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
-    giveBack: createGiveBack(connections.admissions.query, known),
+    giveBack: createGiveBack(decide, known),
     consume: networks.consume,
     countNetworks: networks.count,
     peek: createPeek(query),

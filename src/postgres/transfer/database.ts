@@ -9,6 +9,7 @@ import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
 import { markVersion, nextVersion } from '../access/changes.ts'
 import { SNAPSHOT, versions } from '../changes.ts'
 import { type Connection, openConnection, type Query } from '../connection.ts'
+import { LOCK_NOT_FREE, stateOf } from '../errors.ts'
 import { createNodes } from '../nodes.ts'
 import { type ListState, lockList, storeVersion } from '../proxies/version.ts'
 import { migrate, schemaState } from '../schema.ts'
@@ -34,6 +35,24 @@ const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 
   .concat(['days', 'list', 'cities', 'proxies', 'removed', 'feeds'])
   .map(table => `proxylist.${table}`)
   .join(', ')
+
+/** How long is waited for what others have under way, such as an import. */
+const LOCK_WAIT = '60s'
+
+/** Keeps out everybody who writes. @throws CommandError when others have something under way for long. */
+async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<void> {
+  await query(`set local lock_timeout = '${LOCK_WAIT}'`)
+  try {
+    await query(`lock table ${TABLES} in ${mode} mode`)
+  } catch (failure) {
+    if (stateOf(failure) !== LOCK_NOT_FREE) throw failure
+    throw new CommandError(
+      `something else has been using the database for ${LOCK_WAIT.replace('s', ' s')}: an import, a ` +
+        'dump, or a commit that waits for a standby (see: proxylist doctor)',
+    )
+  }
+  await query('set local lock_timeout = 0')
+}
 
 /** `quick` gives up what hangs; `patient` waits as long as a move takes. */
 type Connections = { quick: Connection; patient: Connection }
@@ -101,7 +120,7 @@ export const readRestingDatabase = <T>(
     await requireSchema(quick)
     await requireRest(quick)
     return patient.transaction(async query => {
-      await query(`lock table ${TABLES} in share mode`) // before the moment that is read
+      await lockTables(query, 'share') // before the moment that is read
       await requireRest(quick) // a node that was started since then
       return readIn(query, quick.shown, work)
     }, 'isolation level repeatable read')
@@ -183,7 +202,7 @@ export async function writeDatabase<T>(
     signal.throwIfAborted()
     await migrate(quick)
     return patient.transaction(async query => {
-      await query(`lock table ${TABLES} in exclusive mode`)
+      await lockTables(query, 'exclusive')
       const result = await work(written(query, quick.shown, await countRows(query)))
       signal.throwIfAborted()
       signal.removeEventListener('abort', end)

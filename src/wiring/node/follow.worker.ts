@@ -51,8 +51,8 @@ function follow(data: NodeData) {
   function onFollowed(followed: Followed): void {
     freshness.take(followed)
     if (followed.kind === 'failed') {
-      listener.end() // its connection may be as dead
-      return reply({ kind: 'failed', message: messageOf(followed.failure) })
+      if (followed.what === 'asking') listener.end() // its connection may be as dead
+      return reply({ kind: 'failed', what: followed.what, message: messageOf(followed.failure) })
     }
     listener.ensure()
     reply(followed)

@@ -59,7 +59,7 @@ export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: Foll
     }
   }
   worker.onerror = ({ message }) => {
-    onReply({ kind: 'failed', message })
+    onReply({ kind: 'failed', what: 'asking', message })
     stopped.resolve()
   }
   worker.unref()

@@ -6,11 +6,12 @@ import { mkdirSync } from 'node:fs'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import type { FeedStore } from '../../import/feeds/store.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
-import { StoreError } from '../../lib/errors.ts'
+import { messageOf, StoreError } from '../../lib/errors.ts'
+import type { Log } from '../../lib/log.ts'
 import type { Observed, ReplicationState } from '../../metrics/observed.ts'
 import { createUsageStore } from '../../postgres/access/usage.ts'
 import { pruneKeyVersions } from '../../postgres/changes.ts'
-import { openConnection } from '../../postgres/connection.ts'
+import { openConnection, shownDatabase } from '../../postgres/connection.ts'
 import { createFeedStore } from '../../postgres/feeds.ts'
 import { createJobLock } from '../../postgres/job-lock.ts'
 import { createNodes } from '../../postgres/nodes.ts'
@@ -32,7 +33,8 @@ export type NodeOptions = {
   timeoutMs: number
   provider: string
   clock: Clock
-  say: (sentence: string) => void
+  /** Where failures are said to the operator; those of requests may come at every request. */
+  log: Pick<Log, 'say' | 'sayRepeated'>
   /** The stopwatch of refusals without a round trip; tests move it by hand, as the database's clock. */
   elapsedMs?: () => number
 }
@@ -41,29 +43,64 @@ export type NodeOptions = {
 const PATIENT_MS = 600_000
 
 type Known = Extract<FollowReply, { kind: 'known' }>
-type Failed = { kind: 'failed'; message: string }
+type Failed = Extract<FollowReply, { kind: 'failed' }>
 type Report = ReturnType<typeof createReporter>
 
+/** Says when a failure begins, or is another one, and when it is over. */
+function createEpisode(say: (sentence: string) => void) {
+  let message = ''
+  return {
+    isOn: (): boolean => message !== '',
+    begin(found: string, sentence: string): void {
+      if (message !== found) say(sentence)
+      message = found
+    },
+    end(sentence: string): void {
+      if (message !== '') say(sentence)
+      message = ''
+    },
+  }
+}
+
 /** Says when the database fails, and when that is over. */
-function createReporter(shown: string, say: (sentence: string) => void) {
-  let said = ''
-  return (reply: Known | Failed): void => {
-    if (reply.kind === 'failed') {
-      if (said !== reply.message) say(`${reply.message}; answering 503 until that is over`)
-      said = reply.message
-    } else if (said !== '' && reply.keysAgeMs !== null) {
-      said = ''
-      say(`the database ${shown} works again`)
-    }
+function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
+  const away = createEpisode(say)
+  const uncopied = createEpisode(say)
+
+  function failed({ what, message }: Failed): void {
+    if (what === 'asking') away.begin(message, `${message}; answering 503 until that is over`)
+    else uncopied.begin(message, `the list cannot be copied, and stays as it was: ${message}`)
+  }
+
+  return {
+    /** Takes what the follower says. */
+    followed(reply: Known | Failed): void {
+      if (reply.kind === 'failed') return failed(reply)
+      if (reply.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
+      if (reply.keysAgeMs !== null) away.end(`the database ${shown} works again`)
+    },
+    /** Much of the list begins to be copied. */
+    copying(): void {
+      if (!uncopied.isOn()) say(`copying the list of the database ${shown}`)
+    },
+    /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
+    uncounted(failure: unknown): void {
+      if (away.isOn()) return
+      const sentence = `requests cannot be counted and get 503: ${messageOf(failure)}`
+      sayRepeated(sentence, sentence)
+    },
   }
 }
 
 type Stores = ReturnType<typeof openStores>
 
 /** Connections to the database, and the stores on them. They are opened when they are first used. */
-function openStores({ url, timeoutMs, clock, elapsedMs = stopwatch() }: NodeOptions) {
+function openStores(
+  { url, timeoutMs, clock, elapsedMs = stopwatch() }: NodeOptions,
+  { uncounted }: Report,
+) {
   const options = { url, timeoutMs, name: 'proxylist' }
-  const usage = createUsageStore(options, elapsedMs)
+  const usage = createUsageStore(options, elapsedMs, uncounted)
   const connection = openConnection(options)
   const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
   const lock = createJobLock(options)
@@ -101,8 +138,8 @@ function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: strin
  * not be used; `tick` is to be called every second.
  */
 function openCopies(
-  { dir, url, timeoutMs, provider, clock, say }: NodeOptions,
-  { connection, usage }: Stores,
+  { dir, url, timeoutMs, provider, clock, log: { say } }: NodeOptions,
+  { usage }: Stores,
   report: Report,
 ) {
   const freshness = createFreshness(stopwatch())
@@ -120,11 +157,11 @@ function openCopies(
       onReply(reply) {
         const wasReady = freshness.problem() === null
         freshness.take(reply)
-        report(reply)
+        report.followed(reply)
         if (!wasReady && freshness.problem() === null) tick()
       },
       onUsage: subject => forgetUsage(usage, subject),
-      onCopy: () => say(`copying the list of the database ${connection.shown}`),
+      onCopy: report.copying,
     },
   )
   return {
@@ -153,9 +190,9 @@ export type Node = Awaited<ReturnType<typeof openNode>>
 export async function openNode(options: NodeOptions) {
   requireCopies(options.dir)
   mkdirSync(options.dir, { recursive: true, mode: 0o700 })
-  const stores = openStores(options)
+  const report = createReporter(shownDatabase(options.url), options.log)
+  const stores = openStores(options, report)
   const { connection, registry, usage, lock } = stores
-  const report = createReporter(connection.shown, options.say)
   try {
     await migrate(connection)
   } catch (error) {
@@ -163,7 +200,7 @@ export async function openNode(options: NodeOptions) {
       await stores.close()
       throw error
     }
-    report({ kind: 'failed', message: error.message })
+    report.followed({ kind: 'failed', what: 'asking', message: error.message })
   }
   const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies

@@ -30,9 +30,18 @@ const JOURNAL = `
 
   create function torture.note_admission() returns trigger language plpgsql security definer as $$
   declare
-    _added integer := new.requests;
+    _added integer;
     _gone bigint[] := '{}';
   begin
+    if tg_op = 'DELETE' then -- pruned: the limits forget it, early where the clock was ahead
+      if cardinality(old.at) > 0 then
+        insert into torture.admissions (subject, at, real_ms, added, gone, oldest, xid)
+        values (old.kind || ':' || old.id, old.latest, torture.real_ms(), -cardinality(old.at),
+          old.at, null, pg_current_xact_id());
+      end if;
+      return null;
+    end if;
+    _added := new.requests;
     if tg_op = 'UPDATE' then
       if old.day = new.day then _added := new.requests - old.requests; end if;
       -- Given back after midnight: the window lacks it, and the day that goes on never counted it.
@@ -51,7 +60,7 @@ const JOURNAL = `
     end if;
     return null;
   end $$;
-  create trigger torture_admission after insert or update on proxylist.usage
+  create trigger torture_admission after insert or update or delete on proxylist.usage
     for each row execute function torture.note_admission();
 
   create function torture.note_networks() returns trigger language plpgsql security definer as $$

@@ -47,9 +47,13 @@ function statesOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histori
   const ordered = [...instants].sort((a, b) => a - b)
   return ordered.flatMap((fromMs, i): State[] => [
     { toMs: fromMs, counts: countsBefore(fromMs), place: placeAt(fromMs - 1) },
-    ...combinations(countsBefore(fromMs), countsBefore(fromMs + 1)).map(counts => ({
-      ...{ toMs: ordered[i + 1] ?? receivedMs, counts, place: placeAt(fromMs) },
-    })),
+    ...combinations(countsBefore(fromMs), countsBefore(fromMs + 1)).flatMap(counts =>
+      [fromMs, ordered[i + 1] ?? receivedMs].map(toMs => ({
+        toMs,
+        counts,
+        place: placeAt(fromMs),
+      })),
+    ),
   ])
 }
 
