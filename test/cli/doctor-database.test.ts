@@ -1,6 +1,7 @@
 /** Holds what `doctor` says of each fact of a shared database: what is wrong, and what is only noted. */
-import { describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import {
+  examineDatabase,
   judgeClock,
   judgeConnections,
   judgeDurability,
@@ -13,6 +14,10 @@ import {
 } from '../../src/cli/doctor-database.ts'
 import type { Result } from '../../src/cli/doctor-findings.ts'
 import { T0 } from '../support/fixtures.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
 
 type State = 'ok' | 'note' | 'wrong'
 const stateOf = ({ ok, note }: Result): State => (ok ? (note ? 'note' : 'ok') : 'wrong')
@@ -196,4 +201,13 @@ describe('doctor says of a shared database with', () => {
     else expect(result.found).toMatch(found)
     expect(result.found).not.toContain('secret')
   })
+})
+
+test.skipIf(!HAS_POSTGRES)('a server is examined before there is a schema, too', async () => {
+  const url = await emptyDatabase()
+  const { signal } = new AbortController()
+  const findings = await examineDatabase({ url, timeoutMs: 20_000 }, () => T0, signal)
+  expect(findings.map(({ check }) => check)).toEqual([
+    ...['database', 'encryption', 'durability', 'standbys', 'sessions', 'connections'],
+  ])
 })
