@@ -182,6 +182,18 @@ function admissions(world: Open): void {
     expect(decisions.map(outcomeOf)).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
   })
 
+  test('has limits as large as a plan may have them', async () => {
+    const its = await world()
+    const most = 999_999_999_999_999
+    for (const limits of [{ daily: most }, { ...burst(9, 86_400), daily: most }]) {
+      expect(await its.outcome(regular(limits), T0)).toBe('ok')
+      expect(await its.outcome(regular(limits), T0)).toBe('ok')
+    }
+    expect(await its.consume({ subnets: most, clients: most }, T0, [1])).toMatchObject({
+      kind: 'consumed',
+    })
+  })
+
   test('an empty batch decides nothing', async () => {
     const its = await world()
     expect(await its.one.admit([])).toEqual([])
@@ -558,6 +570,18 @@ function keyUse(world: Open): void {
 }
 
 function notes(world: Open): void {
+  test('of a day may be more than 2,147,483,647', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    for (const _ of ['first', 'added to it']) {
+      its.note(2_000_000_000, 2_000_000_000)
+      await its.one.flush('all')
+    }
+    expect(await its.days('k1', its.two)).toEqual([
+      { ...unusedDay(TODAY), records: 4_000_000_000, refused: 4_000_000_000 },
+    ])
+  })
+
   test('are seen at once, and by all servers after a flush', async () => {
     const its = await world()
     await its.usage.addKeys('k1')

@@ -28,8 +28,8 @@ create table proxylist.days (
   day integer not null,
   key_id text collate "C" not null,  -- demo: of all who use it
   requests integer not null,         -- admitted
-  records integer not null,          -- in the answers
-  refused integer not null,          -- 429
+  records bigint not null,           -- in the answers: a list of a million rows, often
+  refused bigint not null,           -- 429
   hours integer[] not null,          -- admitted in each hour, up to the last hour with any
   primary key (day, key_id)
 ) with (fillfactor = 50);
@@ -56,13 +56,13 @@ create function proxylist.total(hours integer[]) returns integer
 
 -- Adds to days of keys. A key that was removed is left out.
 create function proxylist.add_days(
-  _days integer[], _ids text[], _records integer[], _refused integer[], _hours text[]
+  _days integer[], _ids text[], _records bigint[], _refused bigint[], _hours text[]
 ) returns void language sql as $$
   insert into proxylist.days as d (day, key_id, requests, records, refused, hours)
   select day, id, proxylist.total(hours), records, refused, hours
   from (
-    select day, id collate "C" as id, sum(records)::integer as records,
-      sum(refused)::integer as refused, proxylist.sum_hours(hours::integer[]) as hours
+    select day, id collate "C" as id, sum(records)::bigint as records,
+      sum(refused)::bigint as refused, proxylist.sum_hours(hours::integer[]) as hours
     from unnest(_days, _ids, _records, _refused, _hours) a (day, id, records, refused, hours)
     where id = 'demo' or exists (select from proxylist.keys k where k.id = a.id collate "C")
     group by 1, 2
@@ -315,14 +315,17 @@ create function proxylist.reset_usage(_kind text, _id text, _part text)
 returns void language plpgsql as $$
 declare
   _now bigint;
+  _ids text[]; -- what is added after they are locked has a fresh start already
 begin
-  perform 1 from proxylist.usage u
-    where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update;
+  select array_agg(l.id) into _ids from (
+    select u.id from proxylist.usage u
+    where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update
+  ) l;
   _now := proxylist.now_ms();
   if _part <> 'day' and _kind = 'key' then
     update proxylist.keys k set last_seen = greatest(k.last_seen, u.latest)
     from proxylist.usage u
-    where u.kind = 'key' and (_id is null or u.id = _id) and k.id = u.id and u.latest > _now;
+    where u.kind = 'key' and u.id = any (_ids) and k.id = u.id and u.latest > _now;
   end if;
   update proxylist.usage u set
     at = case when _part = 'day' then u.at else '{}' end,
@@ -331,8 +334,10 @@ begin
     requests = case
       when _part = 'window' and u.day = least(u.latest, _now) / 86400000 then u.requests
       else 0 end
-  where u.kind = _kind and (_id is null or u.id = _id);
+  where u.kind = _kind and u.id = any (_ids);
   if _part <> 'window' and _id is not null then
+    perform 1 from proxylist.networks n where n.kind = _kind and n.id = _id
+      order by n.network_set, n.day for update;
     delete from proxylist.networks n where n.kind = _kind and n.id = _id;
   end if;
   perform pg_notify('proxylist', format('usage %s %s', _kind, coalesce(_id, '')));
@@ -401,7 +406,7 @@ $$;
 -- added.
 create function proxylist.consume(
   _kinds text[], _ids text[], _sets text[], _days integer[],
-  _positions integer[], _quotas integer[], _asked text[], _ends integer[]
+  _positions integer[], _quotas bigint[], _asked text[], _ends integer[]
 ) returns text language plpgsql as $$
 declare
   _locked integer;

@@ -23,8 +23,9 @@ import { createSlots, type Slot, type Slots } from './slots.ts'
 /** How often requests are sent again, because a subject was removed between adding and locking it. */
 const TRIES_MAX = 4
 
-/** A limit that is never reached. */
+/** A limit that is never reached, and the largest that the functions of the database take. */
 const UNLIMITED = 2 ** 31 - 1
+const dailyOf = ({ daily }: LimitRule): number | null => daily && Math.min(daily, UNLIMITED)
 
 const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[],
   $5::int[], $6::bigint[], $7::int[]) as numbers`
@@ -38,7 +39,7 @@ const parametersOf = (slots: readonly Slot[]): string[] => [
   arrayLiteral(slots.map(({ rule, requests }) => (rule.window === null ? 1 : requests))),
   arrayLiteral(slots.map(({ rule }) => rule.window?.limit ?? UNLIMITED)),
   arrayLiteral(slots.map(({ rule }) => rule.window?.ms ?? 0)),
-  arrayLiteral(slots.map(({ rule }) => rule.daily ?? UNLIMITED)),
+  arrayLiteral(slots.map(({ rule }) => dailyOf(rule) ?? UNLIMITED)),
 ]
 
 function togetherParametersOf(
@@ -61,7 +62,7 @@ function togetherParametersOf(
     arrayLiteral(sorted.map(({ rule }) => rule.subject.id)),
     arrayLiteral(sorted.map(({ rule }) => rule.window?.limit ?? null)),
     arrayLiteral(sorted.map(({ rule }) => rule.window?.ms ?? null)),
-    arrayLiteral(sorted.map(({ rule }) => rule.daily)),
+    arrayLiteral(sorted.map(({ rule }) => dailyOf(rule))),
     arrayLiteral(batch.flatMap(({ rules }) => rules.map(positionOf))),
     arrayLiteral(ends),
   ]

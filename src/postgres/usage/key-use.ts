@@ -124,7 +124,7 @@ export function createKeyUse(query: Query) {
       writing = [...writing, ...taken]
       try {
         await query(
-          `select proxylist.add_days($1::int[], $2::text[], $3::int[], $4::int[],
+          `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
              array_fill('{}'::text, array[cardinality($1::int[])]))`,
           [
             arrayLiteral(taken.map(({ day }) => day)),
