@@ -4,6 +4,7 @@
  */
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
+import { KEEPALIVE } from './connection.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
@@ -41,7 +42,8 @@ export function createListener(
       }
       const opened: SQL = new SQL({
         ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: { application_name: 'proxylist', transaction_read_only: 'off' }, // no standby
+        // No standby. It is idle for hours.
+        connection: { ...KEEPALIVE, application_name: 'proxylist', transaction_read_only: 'off' },
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

@@ -24,7 +24,8 @@ export type Followed =
       /** The version of the copy of the list; `null`: there is none of this database. */
       listVersion: number | null
     }
-  | { kind: 'failed'; failure: unknown }
+  /** Either the database cannot be asked, or keys not followed, or the list alone not be copied. */
+  | { kind: 'failed'; what: 'keys' | 'list'; failure: unknown }
 
 export type FollowParts = {
   source: ChangeSource
@@ -73,7 +74,7 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
           listAgeMs: elapsedMs() - askedMs,
           listVersion: listVersionIn(database),
         }),
-        (failure): Followed => ({ kind: 'failed', failure }),
+        (failure): Followed => ({ kind: 'failed', what: 'list', failure }),
       )
       .then(followed => {
         copying = null
@@ -121,7 +122,9 @@ export function createFollower(parts: FollowParts) {
     isAsking = true
     isAnnounced = false
     cancel()
-    const followed = await ask().catch((failure): Followed => ({ kind: 'failed', failure }))
+    const followed = await ask().catch(
+      (failure): Followed => ({ kind: 'failed', what: 'keys', failure }),
+    )
     isAsking = false
     onFollowed(followed)
     if (isStopped) return ended.resolve()

@@ -10,6 +10,10 @@ export const UNKNOWN_MS_MAX = 5 * SECOND_MS
 
 export type Freshness = ReturnType<typeof createFreshness>
 
+type Taken =
+  | Extract<Followed, { kind: 'known' }>
+  | Omit<Extract<Followed, { kind: 'failed' }>, 'failure'>
+
 /** The state of copies; `elapsedMs` is a clock that never steps. */
 export function createFreshness(elapsedMs: () => number) {
   const startMs = elapsedMs()
@@ -22,12 +26,13 @@ export function createFreshness(elapsedMs: () => number) {
 
   return {
     /** Takes what the follower says. */
-    take(followed: Exclude<Followed, { kind: 'failed' }> | { kind: 'failed' }): void {
-      works = followed.kind === 'known'
+    take(followed: Taken): void {
       if (followed.kind === 'failed') {
         failures += 1
+        works &&= followed.what === 'list'
         return
       }
+      works = true
       const { keysAgeMs, listAgeMs } = followed
       const nowMs = elapsedMs()
       if (keysAgeMs !== null) keysMs = Math.max(keysMs ?? 0, nowMs - keysAgeMs)

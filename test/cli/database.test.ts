@@ -225,7 +225,11 @@ describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one s
   test('it has no such user, or no such name', async () => {
     const url = new URL(await freshDatabase())
     url.username = 'nobody'
-    await failing('keys list', url.href, /cannot be used: it (?:refuses this user or password|does not accept this user from this address \(pg_hba\.conf\))/)
+    await failing(
+      'keys list',
+      url.href,
+      /cannot be used: it (?:refuses this user or password|does not accept this user from this address \(pg_hba\.conf\))/,
+    )
     url.username = 'postgres'
     url.pathname = '/none'
     await failing('keys list', url.href, /cannot be used: there is no database of this name/)

@@ -40,21 +40,28 @@ export type NodeOptions = {
 /** Work on all keys may take so long. */
 const PATIENT_MS = 600_000
 
-type Known = Extract<FollowReply, { kind: 'known' }>
-type Failed = { kind: 'failed'; message: string }
 type Report = ReturnType<typeof createReporter>
 
-/** Says when the database fails, and when that is over. */
-function createReporter(shown: string, say: (sentence: string) => void) {
-  let said = ''
-  return (reply: Known | Failed): void => {
+/** Says once when the database fails, or copying its list, and when that is over. */
+export function createReporter(shown: string, say: (sentence: string) => void) {
+  const said = { keys: '', list: '' }
+  const sentences = {
+    keys: (message: string) => `${message}; answering 503 until that is over`,
+    list: (message: string) => `the list could not be copied: ${message}; trying again`,
+  }
+  function end(what: 'keys' | 'list', sentence: string): void {
+    if (said[what] !== '') say(sentence)
+    said[what] = ''
+  }
+  return (reply: Extract<FollowReply, { kind: 'known' | 'failed' }>): void => {
     if (reply.kind === 'failed') {
-      if (said !== reply.message) say(`${reply.message}; answering 503 until that is over`)
-      said = reply.message
-    } else if (said !== '' && reply.keysAgeMs !== null) {
-      said = ''
-      say(`the database ${shown} works again`)
+      const { what, message } = reply
+      if (said[what] !== message) say(sentences[what](message))
+      said[what] = message
+      return
     }
+    if (reply.keysAgeMs !== null) end('keys', `the database ${shown} works again`)
+    if (reply.listAgeMs !== null) end('list', `the list of the database ${shown} was copied`)
   }
 }
 
@@ -163,7 +170,7 @@ export async function openNode(options: NodeOptions) {
       await stores.close()
       throw error
     }
-    report({ kind: 'failed', message: error.message })
+    report({ kind: 'failed', what: 'keys', message: error.message })
   }
   const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies
