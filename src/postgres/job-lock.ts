@@ -9,8 +9,6 @@ import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
 const KEEPALIVE = `set_config('tcp_keepalives_idle', '5', false),
   set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false)`
 
-export type JobLock = ReturnType<typeof createJobLock>
-
 /**
  * The lock, tried for whenever `tick` is called; left to others when a newer program has migrated the
  * schema.

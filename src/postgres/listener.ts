@@ -1,6 +1,7 @@
 /**
- * Owns hearing what other machines announce: `list`, `keys` and `usage KIND ID`. Announcements only
- * save time; nothing depends on each of them arriving.
+ * Owns hearing what other machines announce: `list`, `keys` and `usage KIND ID`. Those of
+ * `list` and `keys` only save time. One of `usage` that is missed is made up for by forgetting all that is
+ * known of usage whenever listening begins.
  */
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
@@ -8,8 +9,6 @@ import { KEEPALIVE } from './connection.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
-
-export type Listener = ReturnType<typeof createListener>
 
 /**
  * Listens as soon as `ensure` is called. `onListening` is called whenever it has begun to listen: what

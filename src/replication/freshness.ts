@@ -8,8 +8,6 @@ import type { Followed } from './follow.ts'
 /** A node whose keys are not known to be the newest for so long answers nobody. */
 export const UNKNOWN_MS_MAX = 5 * SECOND_MS
 
-export type Freshness = ReturnType<typeof createFreshness>
-
 type Taken =
   | Extract<Followed, { kind: 'known' }>
   | Omit<Extract<Followed, { kind: 'failed' }>, 'failure'>

@@ -194,6 +194,21 @@ function admissions(world: Open): void {
     })
   })
 
+  test('is decided after those of its batch that were admitted by another plan', async () => {
+    const its = await world()
+    const [once, thrice] = [burst(1, 60), burst(3, 60)].map(plan => regular(plan))
+    if (once === undefined || thrice === undefined) throw new Error('two plans are two callers')
+    await its.admit(once, T0)
+    expect(await its.admit(once, T0 + 30_000)).toMatchObject({ retryAfterSeconds: 30 })
+    const batch = [thrice, once].map(caller => ({
+      ...{ rules: limitRulesOf(caller, IP), nowMs: T0 + 30_000 },
+    }))
+    expect(await its.one.admit(batch)).toMatchObject([
+      { kind: 'admitted' },
+      { kind: 'refused', retryAfterSeconds: 60 },
+    ])
+  })
+
   test('an empty batch decides nothing', async () => {
     const its = await world()
     expect(await its.one.admit([])).toEqual([])
@@ -210,6 +225,13 @@ function clocks(world: Open): void {
     const second = await its.admit(caller, T0 - HOUR_MS)
     expect(second).toMatchObject({ kind: 'admitted', atMs: T0, instants: [T0] })
     expect(await its.admit(caller, T0 - HOUR_MS)).toMatchObject({ retryAfterSeconds: 3660 })
+  })
+
+  test('is counted at the hour of the latest instant when the clock steps back over its start', async () => {
+    const its = await world()
+    await its.admit(FREE, T0)
+    await its.admit(FREE, T0 - 1_000)
+    expect(await its.days()).toEqual([dayWith(TODAY, NOON, 2)])
   })
 
   test('the first request of a window that is full is refused until the very millisecond', async () => {

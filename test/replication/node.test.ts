@@ -27,12 +27,17 @@ let database: Connection
 let said: string[] = []
 let opened: Node[] = []
 
-async function open(): Promise<Node> {
+async function start(at: string, dir: string): Promise<Node> {
   const node = await openNode({
-    ...{ dir: temporaryDirectory(), url, timeoutMs: 20_000, provider: 'the service' },
+    ...{ dir, url: at, timeoutMs: 20_000, provider: 'the service' },
     ...{ clock: () => T0, say: sentence => void said.push(sentence) },
   })
   opened.push(node)
+  return node
+}
+
+async function open(dir = temporaryDirectory()): Promise<Node> {
+  const node = await start(url, dir)
   await until(() => node.problem() === null)
   return node
 }
@@ -68,6 +73,18 @@ describe.skipIf(!HAS_POSTGRES)('a node of an earlier program', () => {
   })
 })
 
+describe.skipIf(!HAS_POSTGRES)('a node that is started again', () => {
+  test('answers nothing from its copies before it has reached the database', async () => {
+    const dir = temporaryDirectory()
+    const { close, registry } = await open(dir)
+    expect(registry.keys.find('unknown')).toBeNull()
+    await close()
+    const node = await start('postgres://nobody@127.0.0.1:1/nothing', dir)
+    expect(() => node.registry.keys.find('unknown')).toThrow('the database was not reached yet')
+    expect(() => node.list.version()).toThrow('the database was not reached yet')
+  })
+})
+
 describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
   test('forget what is full when the other one resets it', async () => {
     const [one, two] = [await open(), await open()]
@@ -81,6 +98,22 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     await two.registry.usage.reset({ kind: 'key', id: caller.id }, 'all')
     await until(() => !isRefused())
     expect(await one.registry.usage.admit([request])).toMatchObject([{ kind: 'admitted' }])
+  })
+
+  test('forget all that is full when they begin to listen: a reset may have been missed', async () => {
+    const node = await open()
+    const request = { rules: limitRulesOf(regular(burst(1, 3600)), IP), nowMs: 0 }
+    const isRefused = (): boolean => node.registry.usage.refuse(request)?.kind === 'refused'
+    await until(async () => {
+      await node.registry.usage.admit([request])
+      return isRefused()
+    })
+    await database.query(`update proxylist.usage set at = '{}'`) // nobody is told
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and query ilike 'listen %'`,
+    )
+    await until(() => !isRefused())
   })
 
   test('keep a list that cannot be copied as it is, and say so once', async () => {

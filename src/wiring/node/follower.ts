@@ -20,8 +20,6 @@ export type FollowerHooks = {
   onCopy: () => void
 }
 
-export type RunningFollower = ReturnType<typeof startFollower>
-
 /** Copies much in a worker of its own, one copy at a time. */
 function createMuchCopier(data: NodeData, onEnd: (message: string | null) => void) {
   let worker: Worker | null = null

@@ -1,6 +1,7 @@
 /**
  * In which order rows are locked (src/postgres/schema/1-usage.sql): all who lock several lock them in the
- * order of their primary key, or two could wait for each other. Rows are stored in another order here.
+ * order of their primary key, or two could wait for each other. Rows are stored, and read, in another order
+ * here.
  */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
@@ -24,6 +25,11 @@ beforeEach(async () => {
   const options = { url, timeoutMs: 20_000, name: 'test' }
   database = openConnection(options)
   await migrate(database)
+  for (const scan of ['indexscan', 'bitmapscan']) {
+    await database.query(`do $$ begin
+      execute format('alter database %I set enable_${scan} = off', current_database());
+    end $$`)
+  }
   const worker = openConnection({ ...options, name: 'worker' })
   const usage = createUsageStore({ ...options, name: 'worker' })
   registry = createRegistry(worker, usage)
