@@ -218,6 +218,27 @@ describe.skipIf(!HAS_POSTGRES)('a move back refuses', () => {
   })
 })
 
+describe.skipIf(!HAS_POSTGRES)('a move back', () => {
+  test('waits for what is being written when it begins, and moves that too', async () => {
+    const { dir, url } = await movedDatabase(ROWS.slice(0, 3))
+    const { query, transaction, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const watcher = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    let moving: Promise<unknown> = Promise.resolve()
+    await transaction(async tx => {
+      await tx(`insert into proxylist.days values (1, 'demo', 1, 0, 0, '{1}')`)
+      moving = moveFromDatabase(orderFor(dir, url))
+      const waiting = `select from pg_stat_activity
+        where application_name = 'proxylist move' and wait_event_type = 'Lock'`
+      while ((await watcher.query(waiting)).length === 0) await Bun.sleep(2)
+    })
+    await moving
+    const days = new Database(join(dir, ACCESS_FILE)).query('select key_id from days').all()
+    expect(days).toContainEqual({ key_id: 'demo' })
+    expect(await query('select from proxylist.days')).toHaveLength(days.length)
+    for (const end of [close, watcher.close]) await end()
+  })
+})
+
 /** Interrupts a move when a share of it is done. */
 const atShare = (share: number, work: () => void): Pick<MoveOptions, 'progress'> => {
   let isDone = false
