@@ -58,6 +58,23 @@ const INTO: readonly (readonly [
     },
   ],
   [
+    'a database that does not keep what is written',
+    /^what was written is not what was read \(proxies\)$/,
+    async (_, url) => {
+      const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+      await migrate(connection)
+      await connection.query(
+        `create function proxylist.slower() returns trigger language plpgsql
+         as $$ begin new.speed := new.speed + 1; return new; end $$`,
+      )
+      await connection.query(
+        `create trigger slower before insert on proxylist.proxies
+         for each row execute function proxylist.slower()`,
+      )
+      await connection.close()
+    },
+  ],
+  [
     'a directory that is not there',
     /^there is no data directory \S+; check --data/,
     dir => rmSync(dir, { recursive: true }),
