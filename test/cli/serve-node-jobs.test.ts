@@ -83,9 +83,9 @@ test.skipIf(!HAS_POSTGRES)(
     expect([imported.status, imported.text]).toEqual([200, expect.stringContaining('"added":1')])
     const key = JSON.parse(made.text).key
     await until(async () => (await node.request(`/api?key=${key}`)).text === '192.0.2.9:80\n')
-    const metrics = (await ask('/metrics')).text
-    expect(metrics).toContain('proxylist_replication_list_version 1')
-    expect(metrics).toContain('proxylist_replication_runs_jobs 1')
+    const shows = (line: string) => async () => (await ask('/metrics')).text.includes(line)
+    await until(shows('proxylist_replication_list_version 1\n'))
+    await until(shows('proxylist_replication_runs_jobs 1\n'))
     await node.stop()
   },
   60_000,

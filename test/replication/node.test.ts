@@ -108,7 +108,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
       await node.registry.usage.admit([request])
       return isRefused()
     })
-    await database.query(`update proxylist.usage set at = '{}'`) // nobody is told
+    await database.query(`update proxylist.usage set at = '{}'`) // without an announcement
     await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity
        where datname = current_database() and query ilike 'listen %'`,
