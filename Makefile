@@ -12,7 +12,7 @@ BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
 BINARY_TESTS := $(patsubst %,test/%.test.ts, \
   api/handler bootstrap cli/database cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
-  cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/serve-nodes cli/stats cli/stdout \
+  cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/serve-node-jobs cli/serve-nodes cli/stats cli/stdout \
   dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
   lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
   sqlite/faults transfer/program transfer/refusals web/docs web/page/key web/page/try web/console/token)

@@ -7,6 +7,7 @@ import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 import { readListChanges } from './proxies/read.ts'
+import { newer, SCHEMA_VERSION } from './schema.ts'
 
 /** A transaction that sees the database as of one moment. */
 export const SNAPSHOT = 'isolation level repeatable read read only'
@@ -16,16 +17,23 @@ const VERSIONS_KEPT = 100_000
 
 type Standing = {
   database: string
+  schema: number
   keysVersion: number
   keysMark: string
   listVersion: number
   listMark: string
 }
 
-/** Where list and keys stand. A list that nothing was imported into has no mark. */
-export async function versions(query: Query): Promise<{ list: Version; keys: Version }> {
+/**
+ * Where list and keys stand.
+ * @throws CommandError when a newer program has migrated the schema, perhaps while this one runs.
+ */
+export async function versions({
+  query,
+  shown,
+}: Pick<Connection, 'query' | 'shown'>): Promise<{ list: Version; keys: Version }> {
   const [row] = await query<Standing>(
-    `select i.id::text as database,
+    `select i.id::text as database, i.version as schema,
        i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",
        l.version::float8 as "listVersion", coalesce(v.mark::text, '') as "listMark"
      from proxylist.installation i cross join proxylist.list l
@@ -33,7 +41,8 @@ export async function versions(query: Query): Promise<{ list: Version; keys: Ver
        left join proxylist.list_versions v on v.version = l.version`,
   )
   if (row === undefined) throw new Error('the database has no installation')
-  const { database, keysVersion, keysMark, listVersion, listMark } = row
+  const { database, schema, keysVersion, keysMark, listVersion, listMark } = row
+  if (schema > SCHEMA_VERSION) throw newer(schema, shown)
   return {
     list: { database, version: listVersion, mark: listMark },
     keys: { database, version: keysVersion, mark: keysMark },
@@ -41,21 +50,22 @@ export async function versions(query: Query): Promise<{ list: Version; keys: Ver
 }
 
 /** Whether the changes since a version are all known: it is one of this history, and not too old. */
-async function isKnown(query: Query, { version, mark }: Version): Promise<boolean> {
+async function isKnown(query: Query, { database, version, mark }: Version): Promise<boolean> {
   const [row] = await query<{ known: boolean }>(
-    `select exists (select from proxylist.keys_versions
-       where version = $1::float8 and mark::text = $2) as known`,
-    [version, mark],
+    `select exists (select from proxylist.keys_versions, proxylist.installation
+       where keys_versions.version = $1::float8 and mark::text = $2 and id::text = $3) as known`,
+    [version, mark, database],
   )
   return row?.known ?? false
 }
 
+/** What is read in one transaction: between two, another server may have taken over. */
 async function readKeys(
-  query: Query,
+  { query, shown }: Pick<Connection, 'query' | 'shown'>,
   since: Version | null,
   isWhole: boolean,
 ): Promise<KeyChanges> {
-  const { keys: to } = await versions(query)
+  const { keys: to } = await versions({ query, shown })
   const version = isWhole || since === null ? -1 : since.version
   const removed = await query<{ id: string }>(
     'select id from proxylist.removed_keys where version > $1::float8',
@@ -75,17 +85,23 @@ async function readKeys(
  * What a node makes its copies from. `quick` asks where they stand and reads what has changed of keys,
  * which is little; `slow` reads all keys, and the list.
  */
-export const createChangeSource = (quick: Connection, slow: Connection): ChangeSource => ({
-  versions: () => versions(quick.query),
-  async readKeys(since) {
-    const { database } = (await versions(quick.query)).keys
-    if (since?.database === database && (await isKnown(quick.query, since))) {
-      return quick.transaction(tx => readKeys(tx, since, false), SNAPSHOT)
-    }
-    return slow.transaction(tx => readKeys(tx, since, true), SNAPSHOT)
-  },
-  readList: (since, apply) => readListChanges(slow, since, apply),
-})
+export const createChangeSource = (quick: Connection, slow: Connection): ChangeSource => {
+  const { shown } = quick
+  const readSince = (since: Version): Promise<KeyChanges | null> =>
+    quick.transaction(
+      async query =>
+        (await isKnown(query, since)) ? readKeys({ query, shown }, since, false) : null,
+      SNAPSHOT,
+    )
+  return {
+    versions: () => versions(quick),
+    async readKeys(since) {
+      const some = since && (await readSince(since))
+      return some ?? slow.transaction(query => readKeys({ query, shown }, since, true), SNAPSHOT)
+    },
+    readList: (since, apply) => readListChanges(slow, since, apply),
+  }
+}
 
 /** Forgets old versions of keys, and which keys were removed by then. */
 export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {

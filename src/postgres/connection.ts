@@ -54,6 +54,16 @@ export function shownDatabase(url: string): string {
 const STATEMENT_SHARE = 0.9
 
 /**
+ * The locks of a machine that lost its power end after 25 s, and a firewall in between does not forget a
+ * connection that is idle.
+ */
+export const KEEPALIVE = {
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 5,
+  tcp_keepalives_count: 3,
+}
+
+/**
  * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
  * refuses a connection that wants to write (`transaction_read_only`).
  */
@@ -63,10 +73,7 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
-  // The locks of a machine that lost its power end after 25 s.
-  tcp_keepalives_idle: 10,
-  tcp_keepalives_interval: 5,
-  tcp_keepalives_count: 3,
+  ...KEEPALIVE,
   transaction_read_only: 'off',
   ...session,
 })

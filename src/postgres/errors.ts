@@ -72,7 +72,7 @@ const CLIENT_CODES: { readonly [code: string]: string } = {
 }
 
 /** Whether a failure is one of the database or of the connection to it, not of our own code. */
-export const isDatabaseFailure = (thrown: unknown): boolean =>
+const isDatabaseFailure = (thrown: unknown): boolean =>
   thrown instanceof SQL.SQLError ||
   codeOf(thrown).startsWith('ERR_POSTGRES') ||
   codeOf(thrown) in CLIENT_CODES

@@ -3,15 +3,16 @@
  * lock. The lock ends with its session, so that of a node that is killed is free at once.
  */
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
-import { LOCK_CLASS, LOCKS } from './schema.ts'
+import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
 
 /** After so many seconds without a sign of life the server ends the session of a machine that is gone. */
 const KEEPALIVE = `set_config('tcp_keepalives_idle', '5', false),
   set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false)`
 
-export type JobLock = ReturnType<typeof createJobLock>
-
-/** The lock, tried for whenever `tick` is called. */
+/**
+ * The lock, tried for whenever `tick` is called; left to others when a newer program has migrated the
+ * schema.
+ */
 export function createJobLock(options: ConnectionOptions) {
   const connection: Connection = openConnection(options)
   /** The backend that holds the lock; 0: none of ours does. */
@@ -21,9 +22,13 @@ export function createJobLock(options: ConnectionOptions) {
   async function tryLock(): Promise<void> {
     const [row] = await connection.query<{ pid: number; held: boolean }>(
       `select pg_backend_pid() as pid,
-         case when pg_backend_pid() = $1 then true else pg_try_advisory_lock($2, $3) end as held,
-         ${KEEPALIVE}`,
-      [holder, LOCK_CLASS, LOCKS.jobs],
+         case when version > $4
+             then case when pg_backend_pid() = $1 then not pg_advisory_unlock($2, $3) else false end
+           when pg_backend_pid() = $1 then true
+           else pg_try_advisory_lock($2, $3) end as held,
+         ${KEEPALIVE}
+       from proxylist.installation`,
+      [holder, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
     )
     holder = row?.held ? row.pid : 0
   }

@@ -1,14 +1,14 @@
 /**
- * Owns hearing what other machines announce: `list`, `keys` and `usage KIND ID`. Announcements only
- * save time; nothing depends on each of them arriving.
+ * Owns hearing what other machines announce: `list`, `keys` and `usage KIND ID`. Those of
+ * `list` and `keys` only save time. One of `usage` that is missed is made up for by forgetting all that is
+ * known of usage whenever listening begins.
  */
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
+import { KEEPALIVE } from './connection.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
-
-export type Listener = ReturnType<typeof createListener>
 
 /**
  * Listens as soon as `ensure` is called. `onListening` is called whenever it has begun to listen: what
@@ -41,7 +41,8 @@ export function createListener(
       }
       const opened: SQL = new SQL({
         ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
-        connection: { application_name: 'proxylist', transaction_read_only: 'off' }, // no standby
+        // No standby. It is idle for hours.
+        connection: { ...KEEPALIVE, application_name: 'proxylist', transaction_read_only: 'off' },
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

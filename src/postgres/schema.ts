@@ -49,7 +49,7 @@ async function requireUsable(query: Query, shown: string): Promise<void> {
   }
 }
 
-const newer = (version: number, shown: string): CommandError =>
+export const newer = (version: number, shown: string): CommandError =>
   new CommandError(
     `the database ${shown} was written by a newer proxylist ` +
       `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,

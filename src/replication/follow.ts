@@ -30,7 +30,8 @@ export type Followed =
       /** The version of the copy of the list; `null`: there is none of this database. */
       listVersion: number | null
     }
-  | { kind: 'failed'; what: 'asking' | 'copying'; failure: unknown }
+  /** Either the database cannot be asked, or keys not followed, or the list alone not be copied. */
+  | { kind: 'failed'; what: 'keys' | 'list'; failure: unknown }
 
 export type FollowParts = {
   source: ChangeSource
@@ -82,7 +83,7 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
           listAgeMs: elapsedMs() - askedMs,
           listVersion: listVersionIn(database),
         }),
-        (failure): Followed => ({ kind: 'failed', what: 'copying', failure }),
+        (failure): Followed => ({ kind: 'failed', what: 'list', failure }),
       )
       .then(followed => {
         copying = null
@@ -134,7 +135,7 @@ export function createFollower(parts: FollowParts) {
     isAnnounced = false
     cancel()
     const followed = await ask().catch(
-      (failure): Followed => ({ kind: 'failed', what: 'asking', failure }),
+      (failure): Followed => ({ kind: 'failed', what: 'keys', failure }),
     )
     isAsking = false
     onFollowed(followed)

@@ -8,9 +8,11 @@ import type { Followed } from './follow.ts'
 /** A node whose keys are not known to be the newest for so long answers nobody. */
 export const UNKNOWN_MS_MAX = 5 * SECOND_MS
 
-type Failure = Extract<Followed, { kind: 'failed' }>
-
 export type Freshness = ReturnType<typeof createFreshness>
+
+type Taken =
+  | Extract<Followed, { kind: 'known' }>
+  | Omit<Extract<Followed, { kind: 'failed' }>, 'failure'>
 
 /** The state of copies; `elapsedMs` is a clock that never steps. */
 export function createFreshness(elapsedMs: () => number) {
@@ -24,12 +26,13 @@ export function createFreshness(elapsedMs: () => number) {
 
   return {
     /** Takes what the follower says. */
-    take(followed: Exclude<Followed, { kind: 'failed' }> | Omit<Failure, 'failure'>): void {
-      works = followed.kind === 'known' || followed.what === 'copying'
+    take(followed: Taken): void {
       if (followed.kind === 'failed') {
         failures += 1
+        works &&= followed.what === 'list'
         return
       }
+      works = true
       const { keysAgeMs, listAgeMs } = followed
       const nowMs = elapsedMs()
       if (keysAgeMs !== null) keysMs = Math.max(keysMs ?? 0, nowMs - keysAgeMs)

@@ -174,6 +174,8 @@ function admissions(world: Open): void {
     }))
     expect((await its.one.admit(asks)).map(outcomeOf)).toEqual(['ok', 'ok', 'ok'])
     expect(await its.left(caller, T0)).toEqual([996, LIMIT_MAX - 4])
+    const quotas = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
+    expect(await its.consume(quotas, T0, [1])).toMatchObject({ kind: 'consumed' })
   })
 
   test('is decided in order of arrival within a batch, by all rules or none', async () => {
@@ -198,6 +200,21 @@ function admissions(world: Open): void {
     expect(decisions.map(outcomeOf)).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
   })
 
+  test('is decided after those of its batch that were admitted by another plan', async () => {
+    const its = await world()
+    const [once, thrice] = [burst(1, 60), burst(3, 60)].map(plan => regular(plan))
+    if (once === undefined || thrice === undefined) throw new Error('two plans are two callers')
+    await its.admit(once, T0)
+    expect(await its.admit(once, T0 + 30_000)).toMatchObject({ retryAfterSeconds: 30 })
+    const batch = [thrice, once].map(caller => ({
+      ...{ rules: limitRulesOf(caller, IP), nowMs: T0 + 30_000 },
+    }))
+    expect(await its.one.admit(batch)).toMatchObject([
+      { kind: 'admitted' },
+      { kind: 'refused', retryAfterSeconds: 60 },
+    ])
+  })
+
   test('an empty batch decides nothing', async () => {
     const its = await world()
     expect(await its.one.admit([])).toEqual([])
@@ -214,6 +231,13 @@ function clocks(world: Open): void {
     const second = await its.admit(caller, T0 - HOUR_MS)
     expect(second).toMatchObject({ kind: 'admitted', atMs: T0, instants: [T0] })
     expect(await its.admit(caller, T0 - HOUR_MS)).toMatchObject({ retryAfterSeconds: 3660 })
+  })
+
+  test('is counted at the hour of the latest instant when the clock steps back over its start', async () => {
+    const its = await world()
+    await its.admit(FREE, T0)
+    await its.admit(FREE, T0 - 1_000)
+    expect(await its.days()).toEqual([dayWith(TODAY, NOON, 2)])
   })
 
   test('the first request of a window that is full is refused until the very millisecond', async () => {

@@ -105,11 +105,11 @@ describe.each(ENGINES)('scenarios on %s', engine => {
   })
 })
 
-describe('compression (A8)', () => {
+describe.each(ENGINES)('compression (A8) on %s', engine => {
   const MANY = Array.from({ length: 100 }, (_, i) => ({ ip: `10.9.0.${i}:3128`, type: 'http' }))
   let large: Service
   beforeAll(async () => {
-    large = await startService(seededDirectory(MANY))
+    large = await startService(seededDirectory(MANY), { engine })
   })
   const get = (encodings: string | null, query = ''): Promise<Answer> => {
     const headers = encodings === null ? {} : { 'Accept-Encoding': encodings }

@@ -6,7 +6,7 @@ import { openRegistry } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'
-import { type Service, startService } from '../support/service.ts'
+import { ENGINES, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -59,248 +59,250 @@ const bearer = (key: string, client = '198.51.100.7'): RequestInit => ({
 const hoursWith = (counts: { [hour: number]: number }): number[] =>
   Array.from({ length: 24 }, (_, hour) => counts[hour] ?? 0)
 
-let service: Service
-const ask = (path: string, key: string, client?: string): Promise<Answer> =>
-  service.request(path, bearer(key, client))
-/** The report of a key. */
-async function report(key: string, client?: string) {
-  const { status, text } = await ask('/key', key, client)
-  expect([status, status === 200 ? '' : text]).toEqual([200, ''])
-  return JSON.parse(text)
-}
+for (const engine of ENGINES) {
+  let service: Service
+  const ask = (path: string, key: string, client?: string): Promise<Answer> =>
+    service.request(path, bearer(key, client))
+  /** The report of a key. */
+  const report = async (key: string, client?: string) => {
+    const { status, text } = await ask('/key', key, client)
+    expect([status, status === 200 ? '' : text]).toEqual([200, ''])
+    return JSON.parse(text)
+  }
 
-beforeAll(async () => {
-  service = await startService(seeded())
-})
-
-describe('the report of a key', () => {
-  test('its id, label, plan, state, expiry, limits and use of today, in this order', async () => {
-    const { id, ...rest } = await report(KEY.standard)
-    expect(id).toMatch(/^[a-z\d]{8}$/)
-    expect(JSON.stringify(rest)).toBe(
-      JSON.stringify({
-        label: 'first customer',
-        plan: 'standard',
-        state: 'active',
-        expires: '2026-11-22T12:00:00.000Z',
-        limits: [
-          { name: 'burst', quota: 5, window: 5, left: 5, reset: 0 },
-          { name: 'daily', quota: 34_560, window: 86_400, left: 34_560, reset: 43_200 },
-        ],
-        today: { requests: 0, records: 0, refused: 0, hours: hoursWith({}) },
-      }),
-    )
-  })
-
-  test('a request is in it the moment after, however often it is asked for', async () => {
-    for (let n = 1; n <= 5; n += 1) {
-      expect((await ask('/api', KEY.standard)).status).toBe(200)
-      for (let times = 0; times < 4; times += 1) {
-        const { limits, today } = await report(KEY.standard)
-        expect(limits[0]).toMatchObject({ name: 'burst', left: 5 - n, reset: 5 })
-        expect(limits[1]).toMatchObject({ name: 'daily', left: 34_560 - n })
-        expect(today).toEqual({
-          requests: n,
-          records: 2 * n,
-          refused: 0,
-          hours: hoursWith({ 12: n }),
-        })
-      }
-    }
-    expect((await ask('/api', KEY.standard)).status).toBe(429)
-    expect((await report(KEY.standard)).today).toMatchObject({ requests: 5, refused: 1 })
-  })
-
-  test('use is by hour of UTC, and of this day only', async () => {
-    service.setClock(3600)
-    await ask('/api', KEY.standard)
-    expect((await report(KEY.standard)).today.hours).toEqual(hoursWith({ 12: 5, 13: 1 }))
-    service.setClock(12 * 3600)
-    const { limits, today } = await report(KEY.standard)
-    expect(limits[1]).toMatchObject({ left: 34_560, reset: 86_400 })
-    expect(today).toEqual({ requests: 0, records: 0, refused: 0, hours: hoursWith({}) })
-    service.setClock(0)
-  })
-})
-
-describe('the report of keys of other plans', () => {
-  test('networks, where its plan limits them', async () => {
-    await ask('/api', KEY.subnets)
-    expect((await report(KEY.subnets)).limits).toEqual([
-      { name: 'daily', quota: 100, window: 86_400, left: 99, reset: 43_200 },
-      { name: 'subnets', quota: 10, window: 86_400, left: 8, reset: 43_200 },
-      { name: 'clients', quota: 3, window: 86_400, left: 2, reset: 43_200 },
-    ])
-  })
-
-  test('no limits, where its plan has none', async () => {
-    expect((await report(KEY.unlimited)).limits).toEqual([])
-  })
-
-  test('demo: the window of the client that asks, and no use of others', async () => {
-    await ask('/api', 'demo', '198.51.100.20')
-    const limit = { name: 'demo', quota: 2, window: 60 }
-    expect(await report('demo', '198.51.100.20')).toEqual({
-      ...{ id: 'demo', label: '', plan: 'demo', state: 'active', expires: null, today: null },
-      limits: [{ ...limit, left: 1, reset: 60 }],
-    })
-    expect((await report('demo', '198.51.100.21')).limits).toEqual([
-      { ...limit, left: 2, reset: 0 },
-    ])
-  })
-
-  test('a temporary key: its window, and that of the client address', async () => {
-    await ask('/api', KEY.temp, '198.51.100.30')
-    const limit = { quota: 2, window: 3600 }
-    const { plan, expires, limits, today } = await report(KEY.temp, '198.51.100.31')
-    expect([plan, expires, today.requests]).toEqual(['temp', '2026-11-21T12:00:00.000Z', 1])
-    expect(limits).toEqual([
-      { name: 'key', ...limit, left: 1, reset: 3600 },
-      { name: 'address', ...limit, left: 2, reset: 0 },
-    ])
-  })
-})
-
-describe('how it is answered', () => {
-  test('the header fields of /api, with the same limits', async () => {
-    const key = await ask('/key', KEY.standard)
-    for (const [name, value] of Object.entries({
-      'content-type': 'application/json; charset=utf-8',
-      'cache-control': 'private, no-store',
-      'referrer-policy': 'no-referrer',
-      'x-content-type-options': 'nosniff',
-      'ratelimit-policy': '"burst";q=5;w=5, "daily";q=34560;w=86400',
-    })) {
-      expect([name, key.headers.get(name)]).toEqual([name, value])
-    }
-    expect(key.headers.get('x-request-id')).not.toBeEmpty()
-    const { limits } = JSON.parse(key.text)
-    const shown = limits.map(
-      ({ name, left, reset }: { name: string; left: number; reset: number }) =>
-        `"${name}";r=${left};t=${reset}`,
-    )
-    expect(key.headers.get('ratelimit')).toBe(shown.join(', '))
-  })
-
-  test('HEAD is GET without the body; other methods are 405', async () => {
-    const get = await ask('/key', KEY.subnets)
-    const head = await service.request('/key', { ...bearer(KEY.subnets), method: 'HEAD' })
-    expect([head.status, head.text]).toEqual([200, ''])
-    expect(head.headers.get('content-length')).toBe(String(get.bytes.length))
-    expect(head.headers.get('ratelimit')).toBe(get.headers.get('ratelimit'))
-    for (const method of ['POST', 'PUT', 'DELETE']) {
-      const answer = await service.request('/key', { ...bearer(KEY.subnets), method })
-      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
-    }
-  })
-})
-
-describe('a key that was rotated', () => {
-  test('shows when it ends, and the new one that it does not', async () => {
-    const dir = seeded()
-    const registry = openRegistry(dir)
-    const { id = '' } = registry.keys.list(T0).find(({ label }) => label === 'unlimited') ?? {}
-    const fresh = 'pl_canaryfreshcanaryfreshcanaryfresh'
-    registry.keys.rotate(id, fresh, T0 + HOUR_MS, T0)
-    registry.close()
-    service = await startService(dir)
-    expect(await report(KEY.unlimited)).toMatchObject({ id, expires: '2026-11-20T13:00:00.000Z' })
-    expect(await report(fresh)).toMatchObject({ id, expires: null })
-    service.setClock(3600)
-    expect((await ask('/key', KEY.unlimited)).status).toBe(403)
-  })
-})
-
-const { standard } = KEY
-
-describe('what is refused', () => {
   beforeAll(async () => {
-    service = await startService(seeded())
+    service = await startService(seeded(), { engine })
   })
 
-  const urls = [
-    `?key=${standard}`,
-    `?k%65y=${standard}`,
-    '?key=',
-    '?key',
-    `?time=600&key=${standard}`,
-    `?key=demo&key=${standard}`,
-  ]
-  test.each(urls)('a key in the URL, %s, with a key in the header or without', async query => {
-    for (const init of [{}, bearer(standard), bearer('pl_wrong')]) {
-      const { status, text, headers } = await service.request(`/key${query}`, init)
+  describe(`the report of a key, on ${engine}`, () => {
+    test('its id, label, plan, state, expiry, limits and use of today, in this order', async () => {
+      const { id, ...rest } = await report(KEY.standard)
+      expect(id).toMatch(/^[a-z\d]{8}$/)
+      expect(JSON.stringify(rest)).toBe(
+        JSON.stringify({
+          label: 'first customer',
+          plan: 'standard',
+          state: 'active',
+          expires: '2026-11-22T12:00:00.000Z',
+          limits: [
+            { name: 'burst', quota: 5, window: 5, left: 5, reset: 0 },
+            { name: 'daily', quota: 34_560, window: 86_400, left: 34_560, reset: 43_200 },
+          ],
+          today: { requests: 0, records: 0, refused: 0, hours: hoursWith({}) },
+        }),
+      )
+    })
+
+    test('a request is in it the moment after, however often it is asked for', async () => {
+      for (let n = 1; n <= 5; n += 1) {
+        expect((await ask('/api', KEY.standard)).status).toBe(200)
+        for (let times = 0; times < 4; times += 1) {
+          const { limits, today } = await report(KEY.standard)
+          expect(limits[0]).toMatchObject({ name: 'burst', left: 5 - n, reset: 5 })
+          expect(limits[1]).toMatchObject({ name: 'daily', left: 34_560 - n })
+          expect(today).toEqual({
+            requests: n,
+            records: 2 * n,
+            refused: 0,
+            hours: hoursWith({ 12: n }),
+          })
+        }
+      }
+      expect((await ask('/api', KEY.standard)).status).toBe(429)
+      expect((await report(KEY.standard)).today).toMatchObject({ requests: 5, refused: 1 })
+    })
+
+    test('use is by hour of UTC, and of this day only', async () => {
+      service.setClock(3600)
+      await ask('/api', KEY.standard)
+      expect((await report(KEY.standard)).today.hours).toEqual(hoursWith({ 12: 5, 13: 1 }))
+      service.setClock(12 * 3600)
+      const { limits, today } = await report(KEY.standard)
+      expect(limits[1]).toMatchObject({ left: 34_560, reset: 86_400 })
+      expect(today).toEqual({ requests: 0, records: 0, refused: 0, hours: hoursWith({}) })
+      service.setClock(0)
+    })
+  })
+
+  describe(`the report of keys of other plans, on ${engine}`, () => {
+    test('networks, where its plan limits them', async () => {
+      await ask('/api', KEY.subnets)
+      expect((await report(KEY.subnets)).limits).toEqual([
+        { name: 'daily', quota: 100, window: 86_400, left: 99, reset: 43_200 },
+        { name: 'subnets', quota: 10, window: 86_400, left: 8, reset: 43_200 },
+        { name: 'clients', quota: 3, window: 86_400, left: 2, reset: 43_200 },
+      ])
+    })
+
+    test('no limits, where its plan has none', async () => {
+      expect((await report(KEY.unlimited)).limits).toEqual([])
+    })
+
+    test('demo: the window of the client that asks, and no use of others', async () => {
+      await ask('/api', 'demo', '198.51.100.20')
+      const limit = { name: 'demo', quota: 2, window: 60 }
+      expect(await report('demo', '198.51.100.20')).toEqual({
+        ...{ id: 'demo', label: '', plan: 'demo', state: 'active', expires: null, today: null },
+        limits: [{ ...limit, left: 1, reset: 60 }],
+      })
+      expect((await report('demo', '198.51.100.21')).limits).toEqual([
+        { ...limit, left: 2, reset: 0 },
+      ])
+    })
+
+    test('a temporary key: its window, and that of the client address', async () => {
+      await ask('/api', KEY.temp, '198.51.100.30')
+      const limit = { quota: 2, window: 3600 }
+      const { plan, expires, limits, today } = await report(KEY.temp, '198.51.100.31')
+      expect([plan, expires, today.requests]).toEqual(['temp', '2026-11-21T12:00:00.000Z', 1])
+      expect(limits).toEqual([
+        { name: 'key', ...limit, left: 1, reset: 3600 },
+        { name: 'address', ...limit, left: 2, reset: 0 },
+      ])
+    })
+  })
+
+  describe(`how it is answered, on ${engine}`, () => {
+    test('the header fields of /api, with the same limits', async () => {
+      const key = await ask('/key', KEY.standard)
+      for (const [name, value] of Object.entries({
+        'content-type': 'application/json; charset=utf-8',
+        'cache-control': 'private, no-store',
+        'referrer-policy': 'no-referrer',
+        'x-content-type-options': 'nosniff',
+        'ratelimit-policy': '"burst";q=5;w=5, "daily";q=34560;w=86400',
+      })) {
+        expect([name, key.headers.get(name)]).toEqual([name, value])
+      }
+      expect(key.headers.get('x-request-id')).not.toBeEmpty()
+      const { limits } = JSON.parse(key.text)
+      const shown = limits.map(
+        ({ name, left, reset }: { name: string; left: number; reset: number }) =>
+          `"${name}";r=${left};t=${reset}`,
+      )
+      expect(key.headers.get('ratelimit')).toBe(shown.join(', '))
+    })
+
+    test('HEAD is GET without the body; other methods are 405', async () => {
+      const get = await ask('/key', KEY.subnets)
+      const head = await service.request('/key', { ...bearer(KEY.subnets), method: 'HEAD' })
+      expect([head.status, head.text]).toEqual([200, ''])
+      expect(head.headers.get('content-length')).toBe(String(get.bytes.length))
+      expect(head.headers.get('ratelimit')).toBe(get.headers.get('ratelimit'))
+      for (const method of ['POST', 'PUT', 'DELETE']) {
+        const answer = await service.request('/key', { ...bearer(KEY.subnets), method })
+        expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+      }
+    })
+  })
+
+  describe(`a key that was rotated, on ${engine}`, () => {
+    test('shows when it ends, and the new one that it does not', async () => {
+      const dir = seeded()
+      const registry = openRegistry(dir)
+      const { id = '' } = registry.keys.list(T0).find(({ label }) => label === 'unlimited') ?? {}
+      const fresh = 'pl_canaryfreshcanaryfreshcanaryfresh'
+      registry.keys.rotate(id, fresh, T0 + HOUR_MS, T0)
+      registry.close()
+      service = await startService(dir, { engine })
+      expect(await report(KEY.unlimited)).toMatchObject({ id, expires: '2026-11-20T13:00:00.000Z' })
+      expect(await report(fresh)).toMatchObject({ id, expires: null })
+      service.setClock(3600)
+      expect((await ask('/key', KEY.unlimited)).status).toBe(403)
+    })
+  })
+
+  const { standard } = KEY
+
+  describe(`what is refused, on ${engine}`, () => {
+    beforeAll(async () => {
+      service = await startService(seeded(), { engine })
+    })
+
+    const urls = [
+      `?key=${standard}`,
+      `?k%65y=${standard}`,
+      '?key=',
+      '?key',
+      `?time=600&key=${standard}`,
+      `?key=demo&key=${standard}`,
+    ]
+    test.each(urls)('a key in the URL, %s, with a key in the header or without', async query => {
+      for (const init of [{}, bearer(standard), bearer('pl_wrong')]) {
+        const { status, text, headers } = await service.request(`/key${query}`, init)
+        expect([status, JSON.parse(text)]).toMatchObject([
+          400,
+          {
+            code: 'INVALID_PARAMETER',
+            message:
+              'a key in the URL ends up in logs: send the key in the header Authorization: Bearer KEY',
+          },
+        ])
+        expect(headers.get('ratelimit')).toBeNull()
+      }
+    })
+
+    test.each(['?time=600', `?${standard}`, `?Key=${standard}`, '?%ff', '?&', '?x'])(
+      'a parameter, %s, of a good key',
+      async query => {
+        const { status, text, headers } = await ask(`/key${query}`, standard)
+        expect([status, JSON.parse(text)]).toMatchObject([
+          400,
+          { code: 'INVALID_PARAMETER', message: '/key has no parameters' },
+        ])
+        expect(headers.get('ratelimit')).toContain('"burst";r=5')
+        expect(text).not.toContain(standard)
+      },
+    )
+
+    test.each([
+      ['no header', {}],
+      ['another scheme', { headers: { authorization: 'Basic ZGVtbzo=' } }],
+      ['an empty key', { headers: { authorization: 'Bearer ' } }],
+    ])('no key: %s', async (_, init: RequestInit) => {
+      const { status, text } = await service.request('/key?time=600', init)
       expect([status, JSON.parse(text)]).toMatchObject([
         400,
         {
-          code: 'INVALID_PARAMETER',
-          message:
-            'a key in the URL ends up in logs: send the key in the header Authorization: Bearer KEY',
+          code: 'KEY_MISSING',
+          message: 'key is required: send the key in the header Authorization: Bearer KEY',
         },
       ])
-      expect(headers.get('ratelimit')).toBeNull()
+    })
+  })
+
+  describe(`a wrong key, on ${engine}`, () => {
+    const wrong = { unknown: 'pl_nobody', revoked: KEY.revoked, expired: KEY.expired, off: KEY.off }
+    const wrongTemporary = { unknown: 'temp_nobody', expired: KEY.tempExpired }
+    let clients = 0
+    const bytesOf = async (path: string, key: string): Promise<string> => {
+      clients += 1
+      const { status, headers, text } = await ask(path, key, `198.18.0.${clients}`)
+      for (const name of ['date', 'x-request-id']) headers.delete(name)
+      return JSON.stringify([status, [...headers], text])
     }
+    test.each([
+      ['INVALID_KEY', Object.values(wrong)],
+      ['TEMP_KEY_INVALID', Object.values(wrongTemporary)],
+    ])('gets the bytes of /api, whatever is wrong with it: %s', async (code, keys) => {
+      const answers = new Set<string>()
+      for (const key of keys) {
+        for (const path of ['/api', '/key', '/key?x=1']) answers.add(await bytesOf(path, key))
+      }
+      expect([...answers]).toHaveLength(1)
+      expect([...answers][0]).toContain(code)
+    })
   })
 
-  test.each(['?time=600', `?${standard}`, `?Key=${standard}`, '?%ff', '?&', '?x'])(
-    'a parameter, %s, of a good key',
-    async query => {
-      const { status, text, headers } = await ask(`/key${query}`, standard)
-      expect([status, JSON.parse(text)]).toMatchObject([
-        400,
-        { code: 'INVALID_PARAMETER', message: '/key has no parameters' },
-      ])
-      expect(headers.get('ratelimit')).toContain('"burst";r=5')
-      expect(text).not.toContain(standard)
-    },
-  )
-
-  test.each([
-    ['no header', {}],
-    ['another scheme', { headers: { authorization: 'Basic ZGVtbzo=' } }],
-    ['an empty key', { headers: { authorization: 'Bearer ' } }],
-  ])('no key: %s', async (_, init: RequestInit) => {
-    const { status, text } = await service.request('/key?time=600', init)
-    expect([status, JSON.parse(text)]).toMatchObject([
-      400,
-      {
-        code: 'KEY_MISSING',
-        message: 'key is required: send the key in the header Authorization: Bearer KEY',
-      },
-    ])
+  describe(`keys are secret, on ${engine}`, () => {
+    test('no key is in the log, in which its id is', async () => {
+      const { id } = await report(standard)
+      await service.request('/healthz')
+      for (const key of Object.values(KEY)) expect(service.output()).not.toContain(key)
+      expect(service.output()).toContain(`"path":"/key","status":200,"key":"${id}"`)
+    })
   })
-})
-
-describe('a wrong key', () => {
-  const wrong = { unknown: 'pl_nobody', revoked: KEY.revoked, expired: KEY.expired, off: KEY.off }
-  const wrongTemporary = { unknown: 'temp_nobody', expired: KEY.tempExpired }
-  let clients = 0
-  const bytesOf = async (path: string, key: string): Promise<string> => {
-    clients += 1
-    const { status, headers, text } = await ask(path, key, `198.18.0.${clients}`)
-    for (const name of ['date', 'x-request-id']) headers.delete(name)
-    return JSON.stringify([status, [...headers], text])
-  }
-  test.each([
-    ['INVALID_KEY', Object.values(wrong)],
-    ['TEMP_KEY_INVALID', Object.values(wrongTemporary)],
-  ])('gets the bytes of /api, whatever is wrong with it: %s', async (code, keys) => {
-    const answers = new Set<string>()
-    for (const key of keys) {
-      for (const path of ['/api', '/key', '/key?x=1']) answers.add(await bytesOf(path, key))
-    }
-    expect([...answers]).toHaveLength(1)
-    expect([...answers][0]).toContain(code)
-  })
-})
-
-describe('keys are secret', () => {
-  test('no key is in the log, in which its id is', async () => {
-    const { id } = await report(standard)
-    await service.request('/healthz')
-    for (const key of Object.values(KEY)) expect(service.output()).not.toContain(key)
-    expect(service.output()).toContain(`"path":"/key","status":200,"key":"${id}"`)
-  })
-})
+}
 
 describe('--errors text', () => {
   test('refuses in that form', async () => {

@@ -5,11 +5,15 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
+import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { createUsageStore } from '../../src/postgres/access/usage.ts'
 import { availabilityOf, type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/schema.ts'
+import { createDatabaseClock } from '../../src/postgres/usage/clock.ts'
+import { createGiveBack } from '../../src/postgres/usage/give-back.ts'
+import { createKnownUsage } from '../../src/postgres/usage/known.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -203,6 +207,20 @@ describe.skipIf(!HAS_POSTGRES)('closing', () => {
     await connection.close()
     expect((await failed).failure).toBeInstanceOf(StoreError)
     expect((await failureOf(pidOf(connection))).failure).toBeInstanceOf(StoreError)
+  })
+})
+
+describe('a give-back that fails', () => {
+  const known = createKnownUsage(createDatabaseClock(() => 0))
+  const rules = limitRulesOf(regular(burst(5, 5)), IP)
+  const giveBackWith = (failure: Error) =>
+    createGiveBack(async () => {
+      throw failure
+    }, known)([{ rules, instants: [1] }])
+
+  test('is made again, unless nobody knows whether it was made', async () => {
+    expect(giveBackWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
+    await giveBackWith(new UnknownOutcome('the connection was lost')) // done, for its caller
   })
 })
 

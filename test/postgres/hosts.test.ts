@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
+import { createListener } from '../../src/postgres/listener.ts'
 import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -18,7 +19,7 @@ test('what is shown of a URL has its hosts and no password', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
-  test('the one that is no standby is used, and another one after a failover', async () => {
+  test('the one that is no standby is used and listened to, and another one after a failover', async () => {
     const [first, second] = await Promise.all([startPostgres(), startPostgres()])
     await first.stop('SIGINT')
     writeFileSync(join(first.dir(), 'standby.signal'), '')
@@ -32,6 +33,22 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     const port = async (): Promise<unknown> =>
       (await both.query<{ port: number }>(`select inet_server_port() as port`))[0]?.port
     expect(await port()).toBe(second.port)
+
+    let heard = ''
+    let isListening = false
+    const listener = createListener(
+      `postgres://postgres@${hosts.join()}/postgres`,
+      message => (heard = message),
+      () => (isListening = true),
+    )
+    for (let tries = 0; !isListening && tries < 500; tries += 1) {
+      listener.ensure()
+      await Bun.sleep(10)
+    }
+    await both.query(`select pg_notify('proxylist', 'list')`)
+    for (let tries = 0; heard === '' && tries < 500; tries += 1) await Bun.sleep(10)
+    expect(heard).toBe('list')
+    listener.end()
 
     await second.stop('SIGQUIT')
     const admin = new SQL({ url: first.url('postgres'), max: 1 })

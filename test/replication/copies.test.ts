@@ -9,7 +9,8 @@ import { type Connection, openConnection } from '../../src/postgres/connection.t
 import { createListStore } from '../../src/postgres/proxies/store.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import type { ImportMode } from '../../src/proxies/store.ts'
-import type { ChangeSource } from '../../src/replication/store.ts'
+import type { ChangeSource, Version } from '../../src/replication/store.ts'
+import { openKeyCopy } from '../../src/sqlite/copy/keys.ts'
 import { type ListCopy, openListCopy } from '../../src/sqlite/copy/list.ts'
 import { removeStamp } from '../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
@@ -227,6 +228,31 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list is made again', () => {
       await follow(copy)
       await expectSame(dir)
     }
+  })
+})
+
+describe('the copy of keys', () => {
+  test('is not changed by a follower that has read an older version: two may follow', async () => {
+    const at = (version: number): Version => ({ database: 'db', version, mark: `m${version}` })
+    const changes = { plans: [], removed: [], keys: [] }
+    const copy = openKeyCopy(temporaryDirectory())
+    onCleanUp(copy.close)
+    await copy.apply({ ...changes, isWhole: true, since: null, to: at(5) })
+    await copy.apply({ ...changes, isWhole: false, since: at(3), to: at(4) })
+    expect(copy.version()).toEqual(at(5))
+    await copy.apply({ ...changes, isWhole: false, since: at(5), to: at(6) })
+    expect(copy.version()).toEqual(at(6))
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the copy of keys', () => {
+  test('is read as a whole when its version is not one of the database', async () => {
+    const { keys } = await source.versions()
+    const isWhole = async (since: typeof keys) => (await source.readKeys(since)).isWhole
+    expect(await isWhole(keys)).toBeFalse()
+    expect(await isWhole({ ...keys, mark: 'lost by a failover' })).toBeTrue()
+    expect(await isWhole({ ...keys, database: 'another' })).toBeTrue()
+    expect(await isWhole({ ...keys, version: -1 })).toBeTrue()
   })
 })
 

@@ -259,7 +259,7 @@ describe('a node', () => {
 
 describe('a node answers', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'asking', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'keys', failure: new StoreError('away') } as const
 
   test('nobody before it has reached the database', () => {
     const fresh = freshness()
@@ -292,7 +292,7 @@ describe('a node answers', () => {
 
 describe('a node is known', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'asking', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'keys', failure: new StoreError('away') } as const
 
   test('with an old list while a newer one is copied; its lag grows', () => {
     const fresh = freshness()

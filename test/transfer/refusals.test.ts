@@ -58,6 +58,23 @@ const INTO: readonly (readonly [
     },
   ],
   [
+    'a database that does not keep what is written',
+    /^what was written is not what was read \(proxies\)$/,
+    async (_, url) => {
+      const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+      await migrate(connection)
+      await connection.query(
+        `create function proxylist.slower() returns trigger language plpgsql
+         as $$ begin new.speed := new.speed + 1; return new; end $$`,
+      )
+      await connection.query(
+        `create trigger slower before insert on proxylist.proxies
+         for each row execute function proxylist.slower()`,
+      )
+      await connection.close()
+    },
+  ],
+  [
     'a directory that is not there',
     /^there is no data directory \S+; check --data/,
     dir => rmSync(dir, { recursive: true }),
@@ -215,6 +232,27 @@ describe.skipIf(!HAS_POSTGRES)('a move back refuses', () => {
     await moveFromDatabase(orderFor(dir, url))
     expect((await listed(dir)).rows).toHaveLength(20)
     expect(await moveToDatabase(orderFor(dir, url))).toMatchObject({ counts: { keys: 1 } })
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a move back', () => {
+  test('waits for what is being written when it begins, and moves that too', async () => {
+    const { dir, url } = await movedDatabase(ROWS.slice(0, 3))
+    const { query, transaction, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const watcher = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    let moving: Promise<unknown> = Promise.resolve()
+    await transaction(async tx => {
+      await tx(`insert into proxylist.days values (1, 'demo', 1, 0, 0, '{1}')`)
+      moving = moveFromDatabase(orderFor(dir, url))
+      const waiting = `select from pg_stat_activity
+        where application_name = 'proxylist move' and wait_event_type = 'Lock'`
+      while ((await watcher.query(waiting)).length === 0) await Bun.sleep(2)
+    })
+    await moving
+    const days = new Database(join(dir, ACCESS_FILE)).query('select key_id from days').all()
+    expect(days).toContainEqual({ key_id: 'demo' })
+    expect(await query('select from proxylist.days')).toHaveLength(days.length)
+    for (const end of [close, watcher.close]) await end()
   })
 })
 

@@ -84,7 +84,7 @@ const createRotate =
       return { result: true, isChanged: true }
     })
 
-/** What removes revoked keys with their use. Usage comes first: admissions lock it in this order. */
+/** What removes revoked keys with their use, which it locks in the order in which requests do. */
 const createRemove = (change: Change) => (id: string) =>
   change<'removed' | 'unknown' | 'not-revoked'>(async (tx, version) => {
     const [row] = await tx<{ revoked: boolean }>(
@@ -93,6 +93,11 @@ const createRemove = (change: Change) => (id: string) =>
     )
     if (!row?.revoked) return { result: row ? 'not-revoked' : 'unknown', isChanged: false }
     await tx(`delete from proxylist.usage where kind = 'key' and id = $1`, [id])
+    await tx(
+      `select from proxylist.networks where kind = 'key' and id = $1
+       order by network_set, day for update`,
+      [id],
+    )
     await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
     await tx('delete from proxylist.days where key_id = $1', [id])
     await tx('delete from proxylist.keys where id = $1', [id])

@@ -43,16 +43,8 @@ const BY_PRIMARY_KEY = {
   jit: 'off',
 }
 
-/**
- * The usage in a database, whose schema exists. Connections are opened when they are first used.
- * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip; `onFailure` is called
- * with each failure of a statement.
- */
-export function createUsageStore(
-  options: ConnectionOptions,
-  elapsedMs = stopwatch(),
-  onFailure: (failure: unknown) => void = () => {},
-) {
+/** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
+function openConnections(options: ConnectionOptions, onFailure: (failure: unknown) => void) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
   const availability = availabilityOf(options)
   const connections = {
@@ -67,9 +59,28 @@ export function createUsageStore(
         onFailure(failure)
         throw failure
       })
-  const query = reporting(connections.others)
-  const decide = reporting(connections.admissions)
-  const countNetworks = reporting(connections.networks)
+  return {
+    decide: reporting(connections.admissions),
+    countNetworks: reporting(connections.networks),
+    query: reporting(connections.others),
+    async close(): Promise<void> {
+      availability.close()
+      for (const { close } of Object.values(connections)) await close()
+    },
+  }
+}
+
+/**
+ * The usage in a database, whose schema exists. Connections are opened when they are first used.
+ * `elapsedMs` is the stopwatch of this machine, for refusals without a round trip; `onFailure` is called
+ * with each failure of a statement.
+ */
+export function createUsageStore(
+  options: ConnectionOptions,
+  elapsedMs = stopwatch(),
+  onFailure: (failure: unknown) => void = () => {},
+) {
+  const { decide, countNetworks, query, close } = openConnections(options, onFailure)
   const clock = createDatabaseClock(elapsedMs)
   const known = createKnownUsage(clock)
   const networks = createNetworks(
@@ -120,9 +131,6 @@ export function createUsageStore(
       await probe(null)
     },
 
-    async close(): Promise<void> {
-      availability.close()
-      for (const { close } of Object.values(connections)) await close()
-    },
+    close,
   } satisfies UsageStore & { [method: string]: unknown }
 }

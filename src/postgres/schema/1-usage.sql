@@ -28,7 +28,7 @@ create table proxylist.days (
   day integer not null,
   key_id text collate "C" not null,  -- demo: of all who use it
   requests integer not null,         -- admitted
-  records bigint not null,           -- in the answers
+  records bigint not null,           -- in the answers: a list of a million rows, often
   refused bigint not null,           -- 429
   hours integer[] not null,          -- admitted in each hour, up to the last hour with any
   primary key (day, key_id)
@@ -315,14 +315,17 @@ create function proxylist.reset_usage(_kind text, _id text, _part text)
 returns void language plpgsql as $$
 declare
   _now bigint;
+  _ids text[]; -- what is added after they are locked has a fresh start already
 begin
-  perform 1 from proxylist.usage u
-    where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update;
+  select array_agg(l.id) into _ids from (
+    select u.id from proxylist.usage u
+    where u.kind = _kind and (_id is null or u.id = _id) order by u.id for update
+  ) l;
   _now := proxylist.now_ms();
   if _part <> 'day' and _kind = 'key' then
     update proxylist.keys k set last_seen = greatest(k.last_seen, u.latest)
     from proxylist.usage u
-    where u.kind = 'key' and (_id is null or u.id = _id) and k.id = u.id and u.latest > _now;
+    where u.kind = 'key' and u.id = any (_ids) and k.id = u.id and u.latest > _now;
   end if;
   update proxylist.usage u set
     at = case when _part = 'day' then u.at else '{}' end,
@@ -331,8 +334,10 @@ begin
     requests = case
       when _part = 'window' and u.day = least(u.latest, _now) / 86400000 then u.requests
       else 0 end
-  where u.kind = _kind and (_id is null or u.id = _id);
+  where u.kind = _kind and u.id = any (_ids);
   if _part <> 'window' and _id is not null then
+    perform 1 from proxylist.networks n where n.kind = _kind and n.id = _id
+      order by n.network_set, n.day for update;
     delete from proxylist.networks n where n.kind = _kind and n.id = _id;
   end if;
   perform pg_notify('proxylist', format('usage %s %s', _kind, coalesce(_id, '')));
@@ -401,7 +406,7 @@ $$;
 -- added.
 create function proxylist.consume(
   _kinds text[], _ids text[], _sets text[], _days integer[],
-  _positions integer[], _quotas integer[], _asked text[], _ends integer[]
+  _positions integer[], _quotas bigint[], _asked text[], _ends integer[]
 ) returns text language plpgsql as $$
 declare
   _locked integer;

@@ -131,7 +131,7 @@ async function readIn<T>(
   shown: string,
   work: (database: ReadDatabase) => Promise<T>,
 ): Promise<T> {
-  const { list } = await versions(query)
+  const { list } = await versions({ query, shown })
   return work({
     ...{ reader: createReader(query), counts: await countRows(query) },
     ...{ id: list.database, shown },
@@ -165,7 +165,7 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
   const began = { keys: 0, list: 0 }
   return {
     ...{ reader: createReader(query), counts, shown },
-    versions: () => versions(query),
+    versions: () => versions({ query, shown }),
     async begin() {
       for (const statement of CLEAR) await query(statement)
       began.keys = await nextVersion(query)
@@ -180,7 +180,7 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
       await query('update proxylist.list set removed_before = version')
       await query('delete from proxylist.list_versions where version < $1::float8', [began.list])
       await query('delete from proxylist.keys_versions where version < $1::float8', [began.keys])
-      return versions(query)
+      return versions({ query, shown })
     },
   }
 }

@@ -23,7 +23,7 @@ import { type Ask, createKnownSets, type KnownSets, SETS, setName } from './know
 const TRIES_MAX = 4
 
 const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
-  $6::int[], $7::text[], $8::int[]) as numbers`
+  $6::bigint[], $7::text[], $8::int[]) as numbers`
 const COUNT = `
   select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
       as served,

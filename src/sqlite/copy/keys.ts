@@ -99,8 +99,6 @@ export function openKeyCopy(dir: string) {
   }
 }
 
-export type KeyCopy = ReturnType<typeof openKeyCopy>
-
 type Parts = { say: (sentence: string) => void; onDamage: () => void }
 
 export type CopiedKeys = KeyReader & { tick(): void; health(): Health; close(): void }

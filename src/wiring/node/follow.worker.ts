@@ -43,16 +43,16 @@ function follow(data: NodeData) {
 
   /** Says that the node lives; a failure is seen where the database is asked. */
   async function report(): Promise<void> {
-    if (name === null) return
     const version = freshness.listVersion() ?? 0
-    await nodes.report(name, version, freshness.lagSeconds()).catch(() => {})
+    if (name) await nodes.report(name, version, freshness.lagSeconds()).catch(() => {})
   }
 
   function onFollowed(followed: Followed): void {
     freshness.take(followed)
     if (followed.kind === 'failed') {
-      if (followed.what === 'asking') listener.end() // its connection may be as dead
-      return reply({ kind: 'failed', what: followed.what, message: messageOf(followed.failure) })
+      const { what, failure } = followed
+      if (what === 'keys') listener.end() // its connection may be as dead
+      return reply({ kind: 'failed', what, message: messageOf(failure) })
     }
     listener.ensure()
     reply(followed)

@@ -6,6 +6,9 @@ import { closeSection, createSection, startTask, startWorker } from '../../lib/w
 import type { NodeName } from '../../postgres/nodes.ts'
 import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './workers.ts'
 
+/** The pause before a worker that has ended by an error of its own is started again. */
+const RESTART_MS = 250
+
 /** How long `close` waits for the follower, and for a list that is being stamped. */
 const STOP_MS_MAX = 2_000
 
@@ -17,14 +20,14 @@ export type FollowerHooks = {
   onCopy: () => void
 }
 
-export type RunningFollower = ReturnType<typeof startFollower>
-
 /** Copies much in a worker of its own, one copy at a time. */
 function createMuchCopier(data: NodeData, onEnd: (message: string | null) => void) {
   let worker: Worker | null = null
   let section = createSection()
   return {
+    /** Copies, unless that is under way for a follower that has ended. */
     start(): void {
+      if (worker !== null) return
       section = createSection()
       worker = startTask<CopyTask, Copied>(
         'wiring/node/copy.worker.ts',
@@ -43,13 +46,20 @@ function createMuchCopier(data: NodeData, onEnd: (message: string | null) => voi
   }
 }
 
-/** Starts following a database; the worker does not keep the process alive. */
+/**
+ * Starts following a database; the worker does not keep the process alive, and is started again when it
+ * ends by an error of its own.
+ */
 export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: FollowerHooks) {
-  const worker = startWorker('wiring/node/follow.worker.ts')
-  const send = (task: FollowTask): void => worker.postMessage(task)
+  let worker: Worker | null = null
+  let named: NodeName | null = null
+  let isClosing = false
+  let restart: ReturnType<typeof setTimeout> | undefined
+  const send = (task: FollowTask): void => worker?.postMessage(task)
   const copier = createMuchCopier(data, message => send({ kind: 'copied', message }))
   const stopped = Promise.withResolvers<void>()
-  worker.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => {
+
+  function take(reply: FollowReply): void {
     if (reply.kind === 'usage') onUsage(reply.subject)
     else if (reply.kind === 'stopped') stopped.resolve()
     else if (reply.kind !== 'copy-much') onReply(reply)
@@ -58,25 +68,45 @@ export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: Foll
       copier.start()
     }
   }
-  worker.onerror = ({ message }) => {
-    onReply({ kind: 'failed', what: 'asking', message })
-    stopped.resolve()
+
+  function start(): void {
+    const started = startWorker('wiring/node/follow.worker.ts')
+    worker = started
+    started.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => take(reply)
+    started.onerror = ({ message }) => {
+      if (worker !== started) return
+      worker = null
+      started.terminate()
+      if (isClosing) return stopped.resolve()
+      onReply({ kind: 'failed', what: 'keys', message })
+      restart = setTimeout(start, RESTART_MS)
+      restart.unref()
+    }
+    started.unref()
+    send({ kind: 'follow', ...data })
+    if (named !== null) send({ kind: 'listening', ...named })
   }
-  worker.unref()
-  send({ kind: 'follow', ...data })
+
+  start()
   return {
     /** Says under which name the node listens. */
-    listening: (name: NodeName): void => send({ kind: 'listening', ...name }),
+    listening(name: NodeName): void {
+      named = name
+      send({ kind: 'listening', ...name })
+    },
     /** Has the copy of the keys made again. */
     doubtKeys: (): void => send({ kind: 'doubt-keys' }),
     /** Ends following, and says in the database that the node is gone. */
     async close(): Promise<void> {
+      isClosing = true
       copier.close()
+      clearTimeout(restart)
+      if (worker === null) return
       send({ kind: 'stop' })
       const timer = setTimeout(stopped.resolve, STOP_MS_MAX)
       await stopped.promise
       clearTimeout(timer)
-      worker.terminate()
+      worker?.terminate()
     },
   }
 }

@@ -62,13 +62,13 @@ function createEpisode(say: (sentence: string) => void) {
   }
 }
 
-/** Says when the database fails, and when that is over. */
-function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
+/** Says once when the database fails, or copying its list, and when that is over. */
+export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
   const away = createEpisode(say)
   const uncopied = createEpisode(say)
 
   function failed({ what, message }: Failed): void {
-    if (what === 'asking') away.begin(message, `${message}; answering 503 until that is over`)
+    if (what === 'keys') away.begin(message, `${message}; answering 503 until that is over`)
     else uncopied.begin(message, `the list cannot be copied, and stays as it was: ${message}`)
   }
 
@@ -200,7 +200,7 @@ export async function openNode(options: NodeOptions) {
       await stores.close()
       throw error
     }
-    report.followed({ kind: 'failed', what: 'asking', message: error.message })
+    report.followed({ kind: 'failed', what: 'keys', message: error.message })
   }
   const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies

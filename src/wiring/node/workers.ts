@@ -35,7 +35,7 @@ export type FollowReply =
       listAgeMs: number | null
       listVersion: number | null
     }
-  | { kind: 'failed'; what: 'asking' | 'copying'; message: string }
+  | { kind: 'failed'; what: 'keys' | 'list'; message: string }
   /** Much of the list is to be copied. */
   | { kind: 'copy-much' }
   /** Usage was reset: of a subject, of all of a kind, or perhaps of any (`null`). */

@@ -236,6 +236,14 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
     expect(await decided([1], atMs, { subnets: 2 })).toEqual(['consumed', 'asked'])
   })
 
+  test('what was asked before a reset is not remembered after', async () => {
+    const { atMs } = await admit(regular({}))
+    const consuming = consume([1], atMs)
+    usage.forget({ kind: 'key', id: 'k1' }) // while the answer is under way
+    await consuming
+    expect(await decided([1], atMs)).toEqual(['consumed', 'asked'])
+  })
+
   test('of another node are asked about: a node knows those that it has seen itself', async () => {
     const other = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
     const { atMs } = await admit(regular({}))

@@ -186,9 +186,12 @@ describe.skipIf(!HAS_POSTGRES)('an import that waits for its source', () => {
     expect(await backend()).toEqual(idle)
     for (let n = 1; n <= 60_000; n += 1) importTx.add({ ...BARE, port: n })
     await importTx.drained()
-    const isIdle = async () => (await backend())?.state === 'idle'
-    while (!(await isIdle())) await Bun.sleep(5) // the last chunk
-    expect(await backend()).toEqual(idle)
+    let found = await backend()
+    while (found?.state !== 'idle') {
+      await Bun.sleep(5) // the last chunk
+      found = await backend()
+    }
+    expect(found).toEqual(idle)
     expect(await importTx.commit()).toMatchObject({ added: 60_000 })
   })
 })

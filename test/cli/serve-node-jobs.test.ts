@@ -1,0 +1,92 @@
+/** What one node of several does for all (contract I1), and the console of a node. */
+import { afterAll, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { makeToken } from '../../src/app.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const KEY = 'pl_canaryjobscanaryjobscanaryjobsca'
+const WAIT_MS = 10_000
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  const began = performance.now()
+  while (!(await isSo())) {
+    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
+    await Bun.sleep(10)
+  }
+}
+
+async function run(url: string, ...args: string[]): Promise<void> {
+  const { exitCode, stderr } = await proxylist(args, { env: { PROXYLIST_DATABASE: url } })
+  expect([exitCode, exitCode === 0 ? '' : stderr]).toEqual([0, ''])
+}
+
+test.skipIf(!HAS_POSTGRES)(
+  'feeds are fetched by one node, and by another one when that is killed',
+  async () => {
+    const url = await emptyDatabase()
+    await run(url, 'plans', 'set', 'free', '--burst', 'unlimited', '--daily', 'unlimited')
+    await run(url, 'keys', 'add', '--key', KEY, '--plan', 'free')
+    const feed = join(temporaryDirectory(), 'feed.txt')
+    writeFileSync(feed, 'http://192.0.2.1:80\n')
+    const more = ['--database', url, '--log', 'off', '--feed', `${feed} every=1s`]
+    const start = () => startChild(temporaryDirectory(), {}, more)
+    const [one, two] = await Promise.all([start(), start()])
+    const listOf = async (node: typeof one) => (await node.request(`/api?key=${KEY}`)).text
+    const both = [one, two]
+    for (const node of both) await until(async () => (await listOf(node)) === '192.0.2.1:80\n')
+    const fetchers = both.filter(node => node.output().includes('feed.txt: 1 rows'))
+    expect(fetchers).toHaveLength(1)
+    const other = both.find(node => node !== fetchers[0])
+    fetchers[0]?.kill('SIGKILL')
+    writeFileSync(feed, 'http://192.0.2.2:80\nhttp://192.0.2.3:80\n')
+    await until(async () => other?.output().includes('feed.txt: 2 rows') ?? false)
+    await until(async () => other !== undefined && (await listOf(other)).includes('192.0.2.3:80'))
+    await other?.stop()
+  },
+  60_000,
+)
+
+test.skipIf(!HAS_POSTGRES)(
+  'the console of a node shows and changes what is in the database, and its imports go there',
+  async () => {
+    const url = await emptyDatabase()
+    const dir = temporaryDirectory()
+    const { token } = makeToken(dir)
+    const node = await startChild(dir, {}, [
+      ...['--database', url, '--admin-listen', '127.0.0.1:0', '--log', 'off'],
+    ])
+    await until(async () => /admin listening on \S+\n/.test(node.output()))
+    const [, admin = ''] = /admin listening on (\S+)\n/.exec(node.output()) ?? []
+    const ask = async (path: string, init: RequestInit = {}) => {
+      const type = path === '/console/import?format=txt' ? 'octet-stream' : 'json'
+      const headers = { authorization: `Bearer ${token}`, 'content-type': `application/${type}` }
+      const response = await fetch(admin + path, { ...init, headers })
+      return { status: response.status, text: await response.text() }
+    }
+    await until(async () => (await node.request('/readyz')).status === 200)
+    const body = JSON.stringify({ kind: 'regular', plan: 'standard', label: 'from the console' })
+    const made = await ask('/console/keys', { method: 'POST', body })
+    expect(made.status).toBe(201)
+    const list = await proxylist(['keys', 'list'], { env: { PROXYLIST_DATABASE: url } })
+    expect(list.stdout).toContain('from the console')
+    expect((await ask('/console/keys')).text).toContain('from the console')
+    expect((await ask('/console/overview')).status).toBe(200)
+    const imported = await ask('/console/import?format=txt', {
+      ...{ method: 'POST', body: 'http://192.0.2.9:80\n' },
+    })
+    expect([imported.status, imported.text]).toEqual([200, expect.stringContaining('"added":1')])
+    const key = JSON.parse(made.text).key
+    await until(async () => (await node.request(`/api?key=${key}`)).text === '192.0.2.9:80\n')
+    const shows = (line: string) => async () => (await ask('/metrics')).text.includes(line)
+    await until(shows('proxylist_replication_list_version 1\n'))
+    await until(shows('proxylist_replication_runs_jobs 1\n'))
+    await node.stop()
+  },
+  60_000,
+)

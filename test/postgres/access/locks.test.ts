@@ -1,0 +1,97 @@
+/**
+ * In which order rows are locked (src/postgres/schema/1-usage.sql): all who lock several lock them in the
+ * order of their primary key, or two could wait for each other. Rows are stored, and read, in another order
+ * here.
+ */
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
+import { SQL } from 'bun'
+import { createUsageStore } from '../../../src/postgres/access/usage.ts'
+import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import { createRegistry } from '../../../src/postgres/registry.ts'
+import { migrate } from '../../../src/postgres/schema.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ID = 'locked'
+let url = ''
+let database: Connection
+let registry: ReturnType<typeof createRegistry>
+
+beforeEach(async () => {
+  if (!HAS_POSTGRES) return
+  url = await emptyDatabase()
+  const options = { url, timeoutMs: 20_000, name: 'test' }
+  database = openConnection(options)
+  await migrate(database)
+  for (const scan of ['indexscan', 'bitmapscan']) {
+    await database.query(`do $$ begin
+      execute format('alter database %I set enable_${scan} = off', current_database());
+    end $$`)
+  }
+  const worker = openConnection({ ...options, name: 'worker' })
+  const usage = createUsageStore({ ...options, name: 'worker' })
+  registry = createRegistry(worker, usage)
+  for (const { close } of [database, worker, usage]) onCleanUp(close)
+  await database.query(
+    `insert into proxylist.keys values ($1, '\\x00', 'pl_', '', 'standard', 0, null, 0, null, 0)`,
+    [ID],
+  )
+  for (const id of ['z', ID]) {
+    for (const kind of ['key', 'demo']) {
+      await database.query(`insert into proxylist.usage values ($1, $2, '{}', 0, 0, 0)`, [kind, id])
+    }
+  }
+  for (const set of ['served', 'callers']) {
+    await database.query(`insert into proxylist.networks values ('key', $1, $2, 0, '{}')`, [
+      ...[ID, set],
+    ])
+  }
+})
+
+/** Locks the first row, has `work` wait for it, and then takes the second: nobody may have that. */
+async function inOrder(first: string, second: string, work: () => unknown): Promise<void> {
+  const sql = new SQL({ url, max: 1 })
+  let working: Promise<unknown> = Promise.resolve()
+  await sql.begin(async tx => {
+    await tx.unsafe(`select from proxylist.${first} for update`)
+    working = Promise.resolve(work())
+    const isWaiting = async () =>
+      (
+        await database.query(`select from pg_stat_activity
+          where application_name = 'worker' and wait_event_type = 'Lock'`)
+      ).length > 0
+    while (!(await isWaiting())) await Bun.sleep(2)
+    await tx.unsafe(`select from proxylist.${second} for update nowait`)
+  })
+  await working
+  await sql.close()
+}
+
+const SETS = [
+  `networks where id = '${ID}' and network_set = 'callers'`,
+  `networks where id = '${ID}' and network_set = 'served'`,
+] as const
+
+describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary key', () => {
+  test('by a reset of a key, in the sets of its networks', () =>
+    inOrder(...SETS, () => registry.usage.reset({ kind: 'key', id: ID }, 'all', 0)))
+
+  test('by the removal of a key, in the sets of its networks', async () => {
+    await inOrder(...SETS, () => registry.keys.remove(ID))
+    expect(await registry.keys.list(0)).toBeEmpty()
+  })
+
+  test('by the removal of a key: its usage before the key itself, as pruning does', () =>
+    inOrder(`usage where kind = 'key' and id = '${ID}'`, `keys where id = '${ID}'`, () =>
+      registry.keys.remove(ID),
+    ))
+
+  test('by a reset of all addresses', () =>
+    inOrder(
+      `usage where kind = 'demo' and id = '${ID}'`,
+      `usage where kind = 'demo' and id = 'z'`,
+      () => registry.usage.reset({ kind: 'demo', id: null }, 'all', 0),
+    ))
+})

@@ -1,0 +1,181 @@
+/** A node on its database (src/wiring/node): what it says, hears, and does when it cannot go on. */
+import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
+import { limitRulesOf } from '../../src/access/entitlements.ts'
+import { type Node, openNode } from '../../src/app.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { startFollower } from '../../src/wiring/node/follower.ts'
+import { createReporter } from '../../src/wiring/node/node.ts'
+import { T0 } from '../support/fixtures.ts'
+import { burst, IP, regular } from '../support/limits.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const WAIT_MS = 10_000
+
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const began = performance.now()
+  while (!(await isSo())) {
+    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
+    await Bun.sleep(5)
+  }
+}
+
+let url = ''
+let database: Connection
+let said: string[] = []
+let opened: Node[] = []
+
+async function start(at: string, dir: string): Promise<Node> {
+  const node = await openNode({
+    ...{ dir, url: at, timeoutMs: 20_000, provider: 'the service' },
+    ...{ clock: () => T0, log: { say: sentence => void said.push(sentence), sayRepeated() {} } },
+  })
+  opened.push(node)
+  return node
+}
+
+async function open(dir = temporaryDirectory()): Promise<Node> {
+  const node = await start(url, dir)
+  await until(() => node.problem() === null)
+  return node
+}
+
+beforeEach(async () => {
+  said = []
+  if (!HAS_POSTGRES) return
+  url = await emptyDatabase()
+  database = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+})
+afterEach(async () => {
+  await Promise.all(opened.map(({ close }) => close()))
+  opened = []
+  await database?.close()
+})
+
+describe.skipIf(!HAS_POSTGRES)('a node of an earlier program', () => {
+  test('says that the schema was migrated while it runs, knows nothing from then on, and leaves the jobs to others', async () => {
+    const node = await open()
+    await node.tick()
+    expect(node.isJobHolder()).toBeTrue()
+    await database.query('update proxylist.installation set version = 99')
+    await until(() => said.some(sentence => sentence.includes('newer proxylist (schema 99')))
+    expect(node.health().works).toBeFalse()
+    await node.tick()
+    expect(node.isJobHolder()).toBeFalse()
+    const locks = await database.query(`select from pg_locks where locktype = 'advisory'`)
+    expect(locks).toBeEmpty()
+    await database.query('update proxylist.installation set version = 1')
+    await until(() => node.health().works)
+    await node.tick()
+    expect(node.isJobHolder()).toBeTrue()
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('a node that is started again', () => {
+  test('answers nothing from its copies before it has reached the database', async () => {
+    const dir = temporaryDirectory()
+    const { close, registry } = await open(dir)
+    expect(registry.keys.find('unknown')).toBeNull()
+    await close()
+    const node = await start('postgres://nobody@127.0.0.1:1/nothing', dir)
+    expect(() => node.registry.keys.find('unknown')).toThrow('the database was not reached yet')
+    expect(() => node.list.version()).toThrow('the database was not reached yet')
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
+  test('forget what is full when the other one resets it', async () => {
+    const [one, two] = [await open(), await open()]
+    const caller = regular(burst(1, 3600))
+    const request = { rules: limitRulesOf(caller, IP), nowMs: 0 }
+    const isRefused = (): boolean => one.registry.usage.refuse(request)?.kind === 'refused'
+    await until(async () => {
+      await one.registry.usage.admit([request])
+      return isRefused()
+    })
+    await two.registry.usage.reset({ kind: 'key', id: caller.id }, 'all')
+    await until(() => !isRefused())
+    expect(await one.registry.usage.admit([request])).toMatchObject([{ kind: 'admitted' }])
+  })
+
+  test('forget all that is full when they begin to listen: a reset may have been missed', async () => {
+    const node = await open()
+    const request = { rules: limitRulesOf(regular(burst(1, 3600)), IP), nowMs: 0 }
+    const isRefused = (): boolean => node.registry.usage.refuse(request)?.kind === 'refused'
+    await until(async () => {
+      await node.registry.usage.admit([request])
+      return isRefused()
+    })
+    await database.query(`update proxylist.usage set at = '{}'`) // without an announcement
+    await database.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+       where datname = current_database() and query ilike 'listen %'`,
+    )
+    await until(() => !isRefused())
+  })
+
+  test('keep a list that cannot be copied as it is, and say so once', async () => {
+    const node = await open()
+    await database.query('alter table proxylist.proxies rename to hidden')
+    await database.query('update proxylist.list set version = 1')
+    await database.query(`insert into proxylist.list_versions values (1, gen_random_uuid(), 0)`)
+    await database.query(`select pg_notify('proxylist', 'list')`)
+    const failures = () => node.health().failures
+    await until(() => failures() >= 1)
+    expect(said.filter(text => text.startsWith('the list could not be copied'))).toHaveLength(1)
+    expect([node.problem(), node.health().works]).toEqual([null, true])
+    const before = failures()
+    await database.query(`select pg_notify('proxylist', 'list')`)
+    await until(() => failures() > before)
+    await database.query('alter table proxylist.hidden rename to proxies')
+    await until(() => node.replication().listVersion === 1)
+    expect(said).toEqual([
+      expect.stringMatching(/^the list could not be copied: .*; trying again$/),
+      expect.stringMatching(/^the list of the database .* was copied$/),
+    ])
+  })
+})
+
+describe('a follower', () => {
+  test('whose worker ends by an error of its own is started again', async () => {
+    let failures = 0
+    const follower = startFollower(
+      { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
+      {
+        onReply({ kind }) {
+          if (kind === 'failed') failures += 1
+        },
+        ...{ onUsage() {}, onCopy() {} },
+      },
+    )
+    await until(() => failures >= 2)
+    await follower.close()
+  })
+})
+
+describe('what a node says of its database', () => {
+  test('is said once, of keys and of the list each, and when it is over', () => {
+    const { followed: report } = createReporter('db/proxylist', {
+      say: sentence => void said.push(sentence),
+      sayRepeated() {},
+    })
+    const known = { kind: 'known', keysAgeMs: 0, listAgeMs: null, listVersion: 1 } as const
+    report(known)
+    for (let n = 0; n < 3; n += 1) {
+      report({ kind: 'failed', what: 'list', message: 'the disk is full' })
+      report(known)
+    }
+    report({ kind: 'failed', what: 'keys', message: 'it is away' })
+    report({ kind: 'failed', what: 'keys', message: 'it is away' })
+    report({ ...known, listAgeMs: 0 })
+    report({ ...known, listAgeMs: 0 })
+    expect(said).toEqual([
+      'the list cannot be copied, and stays as it was: the disk is full',
+      'it is away; answering 503 until that is over',
+      'the database db/proxylist works again',
+      'the list of db/proxylist is copied again',
+    ])
+  })
+})
