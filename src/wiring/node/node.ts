@@ -76,8 +76,8 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
     /** Takes what the follower says. */
     followed(reply: Known | Failed): void {
       if (reply.kind === 'failed') return failed(reply)
-      if (reply.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
       if (reply.keysAgeMs !== null) away.end(`the database ${shown} works again`)
+      if (reply.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
     },
     /** Much of the list begins to be copied. */
     copying(): void {
