@@ -13,8 +13,8 @@ import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import type { DatabaseClock } from './clock.ts'
 
-/** Admissions of subjects with a full limit that a node remembers: of 100,000 with the built-in plans. */
-const ADMISSIONS_MAX = 1_000_000
+/** Admissions of subjects of a kind with a full limit that a node remembers: of 50,000 on plan `standard`. */
+const ADMISSIONS_MAX = 500_000
 /** A subject without admissions takes as much memory as so many. */
 const SUBJECT_SIZE = 5
 
@@ -52,26 +52,30 @@ function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): n
 
 export type KnownUsage = ReturnType<typeof createKnownUsage>
 
-export function createKnownUsage(clock: DatabaseClock) {
-  const full = createBoundedMap<string, Full>(
+const createFull = () =>
+  createBoundedMap<string, Full>(
     ADMISSIONS_MAX,
     undefined,
     ({ usage }) => SUBJECT_SIZE + usage.admissions.length,
   )
+
+export function createKnownUsage(clock: DatabaseClock) {
+  const full = { key: createFull(), demo: createFull(), temp: createFull() }
   let generation = 0
 
   return {
     /** Refuses a request that the database would certainly refuse; `null`: it has to be asked. */
     refuse(rules: readonly LimitRule[]): Decision | null {
-      if (full.size === 0) return null
-      const found = new Map<Subject, Usage>()
+      const usages: Usage[] = []
       for (const rule of rules) {
-        const known = full.get(nameOf(rule.subject))
+        const { kind, id } = rule.subject
+        const known = full[kind].get(id)
         if (known === undefined || !hasSameLimits(known.rule, rule)) return null
         if (clock.latest() >= known.untilMs) return null
-        found.set(rule.subject, known.usage)
+        usages.push(known.usage)
       }
-      const read = (subject: Subject): Usage | null => found.get(subject) ?? null
+      const read = (subject: Subject): Usage | null =>
+        usages[rules.findIndex(rule => rule.subject === subject)] ?? null
       return admit({ read, record() {} }, { rules, nowMs: clock.earliest() })
     },
 
@@ -84,16 +88,16 @@ export function createKnownUsage(clock: DatabaseClock) {
      */
     learn(rule: LimitRule, usage: Usage, nowMs: number, asOf: number): void {
       if (asOf !== generation) return
-      const name = nameOf(rule.subject)
+      const { kind, id } = rule.subject
       const untilMs = fullUntil(rule, usage, nowMs)
-      if (untilMs === null) full.delete(name)
-      else full.set(name, { rule, usage, untilMs })
+      if (untilMs === null) full[kind].delete(id)
+      else full[kind].set(id, { rule, usage, untilMs })
     },
 
     forget({ kind, id }: Subjects): void {
       generation += 1
-      if (id !== null) full.delete(nameOf({ kind, id }))
-      else for (const name of [...full.keys()]) if (name.startsWith(`${kind} `)) full.delete(name)
+      if (id === null) full[kind].clear()
+      else full[kind].delete(id)
     },
   }
 }

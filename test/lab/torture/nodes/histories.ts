@@ -64,6 +64,13 @@ function addNetworks(sets: Map<string, WrittenSet>, row: NetworksRow): void {
   }
 }
 
+/** Rows as if all of a transaction had been written with its last one: nobody saw any of them before. */
+function atCommit(rows: readonly AdmissionRow[]): AdmissionRow[] {
+  const lastMs = new Map<string, number>()
+  for (const { xid, realMs } of rows) lastMs.set(xid, Math.max(realMs, lastMs.get(xid) ?? 0))
+  return rows.map(row => ({ ...row, realMs: lastMs.get(row.xid) ?? row.realMs }))
+}
+
 export function historiesOf(rows: JournalRows, steps: readonly Step[]): Histories {
   const all = new Map<string, Written>()
   const sets = new Map<string, WrittenSet>()
@@ -71,7 +78,7 @@ export function historiesOf(rows: JournalRows, steps: readonly Step[]): Historie
   const latest: number[] = []
   let admissions = 0
   let givenBack = 0
-  for (const row of rows.admissions) {
+  for (const row of atCommit(rows.admissions)) {
     const history = all.get(row.subject) ?? emptyWritten()
     all.set(row.subject, history)
     addRow(history, row)
