@@ -30,7 +30,7 @@ function createMuchCopier(data: NodeData, onEnd: (message: string | null) => voi
       if (worker !== null) return
       section = createSection()
       worker = startTask<CopyTask, Copied>(
-        'wiring/node/copy.worker.ts',
+        'wiring/node/copy-list.worker.ts',
         { ...data, section },
         copied => {
           worker = null
