@@ -180,18 +180,19 @@ function statusesOf(counted: Counted, nowMs: number, more: 0 | 1): LimitStatus[]
 }
 
 /**
- * Decides a request after the first `counts` admissions of each history, at place `seq` of the
- * journal: every rule admits it, or none counts it. A full window is named before a full day (contract A2).
+ * Decides a request after the first `counts` admissions of each history, without those given back
+ * before the place `seqs` in its journal: every rule admits it, or none counts it. A full window is named
+ * before a full day (contract A2).
  */
 export function decide(
   rules: readonly Rule[],
   histories: readonly History[],
   counts: readonly number[],
   nowMs: number,
-  seq = Infinity,
+  seqs: readonly number[] = [],
 ): Decided {
   const counted = rules.map((rule, i) =>
-    countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, seq),
+    countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, seqs[i] ?? Infinity),
   )
   const isWindowFull = counted.some(each => each.isWindowFull)
   const isDayFull = counted.some(each => each.isDayFull)

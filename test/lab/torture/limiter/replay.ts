@@ -64,7 +64,8 @@ function candidatesOf(journal: Journal, observed: Observed): number[] {
     const counts = histories.map((history, i) => countBelow(history.seq, seq + i))
     const exist = histories.every((history, i) => history.seq[counts[i] ?? 0] === seq + i)
     if (!exist || seq >= notYet) continue
-    const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs, seq)
+    const seqs = counts.map(() => seq)
+    const { decision, instants } = decide(observed.rules, histories, counts, observed.nowMs, seqs)
     const isAt = histories.every((history, i) => history.at[counts[i] ?? 0] === instants[i])
     const isShown = rateLimitOf(decision.limits) === rateLimit
     if (decision.kind === 'admitted' && isAt && isShown) candidates.push(seq)
@@ -165,7 +166,8 @@ function isRight(journal: Journal, observed: Observed, { from, to }: Bounds): bo
   const dailyLimit = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== dailyLimit || Number(retryAfter) !== fields.retry_after) return false
   return statesBetween(histories, from, to).some(({ counts, seq }) => {
-    const { decision, instants } = decide(rules, histories, counts, nowMs, seq)
+    const seqs = counts.map(() => seq)
+    const { decision, instants } = decide(rules, histories, counts, nowMs, seqs)
     return (
       decision.kind === 'refused' &&
       showsQuotas(journal, observed, Math.max(...instants), { from, to }) &&

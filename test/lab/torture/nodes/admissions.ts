@@ -18,7 +18,7 @@ type Statuses = ReturnType<typeof statusesAt>
 
 /** The limits of a rule after the `n`-th admission of its subject, at an instant. */
 const statusesAt = (rule: Rule, history: Written, n: number, nowMs: number) =>
-  decide([rule], [history], [n], nowMs, history.seq[n]).decision
+  decide([rule], [history], [n], nowMs, history.seq.slice(n, n + 1)).decision
 
 /** Whether a RateLimit field has these limits, with resets between those of two instants. */
 function isShown(shown: Shown, early: Statuses, late: Statuses): boolean {

@@ -6,12 +6,24 @@ import {
   record,
   setName,
 } from '../../../support/limiter-oracle.ts'
-import { countBelow } from '../limiter/records.ts'
 import type { Step } from './clocks.ts'
 import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
 
-/** A history, and when each admission was written by the real clock; it was committed later. */
-export type Written = History & { realMs: number[]; xid: string[] }
+/**
+ * An admission, or what one statement gave back, and what is counted after it: the first admissions,
+ * without those given back before a place of the journal.
+ */
+export type Change = { isBack: boolean; count: number; seq: number }
+/**
+ * A history, and when each admission was written by the real clock; it was committed later. Likewise
+ * all changes of the subject, in order.
+ */
+export type Written = History & {
+  realMs: number[]
+  xid: string[]
+  changes: Change[]
+  changedMs: number[]
+}
 /** The networks of a subject's set on a day, and when each was written. */
 export type WrittenSet = { networks: string[]; realMs: number[] }
 
@@ -26,21 +38,27 @@ export type Histories = {
   offsetsBetween: (fromMs: number, toMs: number) => number[]
   /** The clocks before each step until an instant: how far ahead, and when that ended. */
   clocksBefore: (ms: number) => { offsetMs: number; endMs: number }[]
-  /** The place in the journal of what was written until an instant. */
-  placeAt: (ms: number) => number
 }
 
-const emptyWritten = (): Written => ({ ...emptyHistory(), realMs: [], xid: [] })
+const emptyWritten = (): Written => ({
+  ...{ ...emptyHistory(), realMs: [], xid: [] },
+  ...{ changes: [], changedMs: [] },
+})
 
 /** Adds what one statement counted for a subject. */
 function addRow(
   history: Written,
   { seq, at, realMs, added, gone, oldest, xid }: AdmissionRow,
 ): void {
+  const change = (isBack: boolean): void => {
+    history.changes.push({ isBack, count: history.at.length, seq: seq + 1 })
+    history.changedMs.push(realMs)
+  }
   for (let n = 0; n < added; n += 1) {
     record(history, at, seq)
     history.realMs.push(realMs)
     history.xid.push(xid)
+    change(false)
   }
   for (let n = 0; n < -added; n += 1) {
     // One that no window counted any more: the subject does not have its instant.
@@ -52,6 +70,7 @@ function addRow(
       throw new Error('more went back than was counted')
     }
   }
+  if (added < 0) change(true)
 }
 
 function addNetworks(sets: Map<string, WrittenSet>, row: NetworksRow): void {
@@ -74,8 +93,6 @@ function atCommit(rows: readonly AdmissionRow[]): AdmissionRow[] {
 export function historiesOf(rows: JournalRows, steps: readonly Step[]): Histories {
   const all = new Map<string, Written>()
   const sets = new Map<string, WrittenSet>()
-  const seqs: number[] = []
-  const latest: number[] = []
   let admissions = 0
   let givenBack = 0
   for (const row of atCommit(rows.admissions)) {
@@ -84,8 +101,6 @@ export function historiesOf(rows: JournalRows, steps: readonly Step[]): Historie
     addRow(history, row)
     if (row.added > 0) admissions += row.added
     else givenBack -= row.added
-    seqs.push(row.seq)
-    latest.push(Math.max(row.realMs, latest.at(-1) ?? 0))
   }
   for (const row of rows.networks) addNetworks(sets, row)
   const none = emptyWritten()
@@ -105,6 +120,5 @@ export function historiesOf(rows: JournalRows, steps: readonly Step[]): Historie
         .flatMap(({ fromMs }, i) =>
           fromMs <= ms ? [{ offsetMs: steps[i]?.offsetMs ?? 0, endMs: fromMs }] : [],
         ),
-    placeAt: ms => (seqs[countBelow(latest, ms + 1) - 1] ?? 0) + 1,
   }
 }

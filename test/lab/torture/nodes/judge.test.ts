@@ -86,6 +86,16 @@ function createRun() {
       const [rule] = rulesOf(callerOf(of), ADDRESS)
       if (rule) addAdmission(rule, realMs, realMs, 'none')
     },
+    /** Gives back the last admission of a kind. */
+    giveBack(of: Kind, realMs: number): void {
+      const [rule] = rulesOf(callerOf(of), ADDRESS)
+      const last = rows.admissions.findLast(({ subject }) => subject === rule?.subject)
+      if (!last) throw new Error('nothing was admitted')
+      const seq = rows.admissions.length + 1
+      const back = { seq, realMs, added: -1, gone: [last.at], xid: `back ${seq}` }
+      rows.admissions.push({ ...last, ...back })
+      oracle.giveBack(callerOf(of), ADDRESS, [last.at])
+    },
     addNetworks(networks: string[], realMs: number): void {
       const subject = `key:k-${SUBNETS.name}:served`
       const row: NetworksRow = { subject, day: dayOf(realMs), realMs, added: networks }
@@ -144,6 +154,29 @@ describe('a run that is right', () => {
       for (let i = 0; i < 100; i += 1) run.ask(FIVE, begin + 100 * i, offsetMs)
     }
     expect(complaints(run.judge(steps))).toEqual({})
+  })
+})
+
+describe('a refusal by a full limit of which something was given back', () => {
+  function complaintsAfter(ms: number) {
+    const run = createRun()
+    for (let n = 0; n < 5; n += 1) run.ask(FIVE, T0 + n)
+    const given = T0 + 500
+    const refused = run.ask(FIVE, given - 100)
+    run.giveBack(FIVE, given)
+    Object.assign(refused, { sentMs: given + ms, receivedMs: given + ms + WAY_MS })
+    const wait = Math.ceil((5_000 + DECIDED_MS - (500 + ms + DECIDED_MS)) / 1_000)
+    const rateLimit = `"burst";r=0;t=${wait}`
+    Object.assign(refused, { rateLimit, retryAfter: String(wait), fields: { retry_after: wait } })
+    return complaints(run.judge())
+  }
+
+  test.each([1, 100, 900])('is right %p ms later: its node may not have heard of it', ms => {
+    expect(complaintsAfter(ms)).toEqual({})
+  })
+
+  test('is wrong after more than a second', () => {
+    expect(complaintsAfter(1_100)).toEqual({ notFull: 1 })
   })
 })
 

@@ -15,11 +15,12 @@ import { type Finding, type Part, scaled } from '../part.ts'
 import { type Asked, readAsked } from './asked.ts'
 import { createLimitsClock, createNodeClock, type Step } from './clocks.ts'
 import { FAULTS, type Scene } from './faults.ts'
-import { historiesOf } from './histories.ts'
+import { type Histories, historiesOf } from './histories.ts'
 import { addJournal, readJournal } from './journal.ts'
 import { type Judged, judge } from './judge.ts'
 import { KINDS } from './kinds.ts'
 import { type Made, type Recovery, RIGHT_AGAIN_MS, recoveryOf } from './recovery.ts'
+import { explain } from './refusals.ts'
 import { makeWorld, type NodesRun, startNodes } from './world.ts'
 
 /** What a run does; the short one of `make test` is smaller. */
@@ -150,6 +151,15 @@ function sayExamples(run: NodesRun, what: string, examples: readonly Asked[]): v
   }
 }
 
+const EXPLAINED_MAX = 40
+/** Says what the model expects of refusals that it does not find right. */
+function sayExplanations(run: NodesRun, { notFull, wrongFields }: Judged, histories: Histories) {
+  for (const asked of [...notFull, ...wrongFields].slice(0, 3)) {
+    run.say(`${asked.id}: ${asked.rateLimit}`)
+    for (const line of explain(asked, histories).slice(0, EXPLAINED_MAX)) run.say(`  ${line}`)
+  }
+}
+
 function limitFindings(judged: Judged, least: number, where: string): Finding[] {
   const { admissions, over, overSeen, notFull, wrongFields, networkRefusals, requests } = judged
   const refusals = requests.refused + networkRefusals
@@ -229,7 +239,8 @@ function recoveryFindings(judged: Judged, { late, after, slowestMs }: Recovery):
 export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]> {
   const { asked, journal, steps, made, version, seconds } = await load(run, size)
   run.say(`${count(asked.length)} answers in ${Math.round(seconds)} s`)
-  const judged = judge(asked, historiesOf(journal, steps))
+  const histories = historiesOf(journal, steps)
+  const judged = judge(asked, histories)
   const recovery = recoveryOf(asked, made)
   const unknown = Map.groupBy(asked, ({ status, code }) => code || String(status))
   run.say([...unknown].map(([what, all]) => `${what} ${count(all.length)}`).join(', '))
@@ -237,6 +248,7 @@ export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]
   for (const name of ['lost', 'notFull', 'wrongFields', 'wrong', 'late'] as const) {
     sayExamples(run, name, examples[name])
   }
+  sayExplanations(run, judged, histories)
   const { nodes, clients } = size
   const where = `${nodes} nodes, ${clients} clients each, PostgreSQL ${version}`
   return [

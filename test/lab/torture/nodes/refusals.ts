@@ -2,11 +2,11 @@
  * Owns the proof that each refusal is right: at some instant between sending the request and its
  * answer, the naive model refuses it as well, and with the same fields.
  */
-import { dayOf, decide, quotaName, setName } from '../../../support/limiter-oracle.ts'
+import { dayOf, decide, quotaName, rateLimitOf, setName } from '../../../support/limiter-oracle.ts'
 import { countBelow, quotasOf } from '../limiter/records.ts'
 import { networksOf } from '../limiter/traffic.ts'
 import { type Asked, type Shown, shownOf } from './asked.ts'
-import type { Histories, WrittenSet } from './histories.ts'
+import type { Histories, Written, WrittenSet } from './histories.ts'
 
 /** The code of a refusal, by the kind of key and what is full. */
 export const CODES = {
@@ -18,8 +18,8 @@ export const CODES = {
 /** How a refusal is wrong: no limit was full, or a field is not what the model says. */
 export type Fault = 'not-full' | 'fields'
 
-/** What was counted for the subjects of a request at some time, and until when, by the real clock. */
-type State = { toMs: number; counts: number[]; place: number }
+/** How many changes of each subject of a request were counted at some time, and until when, by the real clock. */
+type State = { toMs: number; changes: number[] }
 
 /** All ways to take one of the numbers from `least[i]` to `most[i]` for each `i`. */
 const combinations = (least: readonly number[], most: readonly number[]): number[][] =>
@@ -31,30 +31,42 @@ const combinations = (least: readonly number[], most: readonly number[]): number
     [[]],
   )
 
+/** How far from a request its explanation looks for what was counted. */
+const AROUND_MS = 1_000
+
+/** The other nodes hear of what was given back within this time, and may refuse until then. */
+const HEARD_MS = 1_000
+
+/** The first instant whose state a request may be judged by. */
+function firstMs(written: readonly Written[], sentMs: number): number {
+  const back = written.flatMap(({ changes, changedMs }) => {
+    const [from, to] = [countBelow(changedMs, sentMs - HEARD_MS), countBelow(changedMs, sentMs)]
+    const first = changes.slice(from, to).findIndex(({ isBack }) => isBack)
+    return first < 0 ? [] : [changedMs[from + first] ?? sentMs]
+  })
+  return Math.min(sentMs, ...back)
+}
+
 /**
- * The states from sending a request to its answer: before and after each admission of others. Those of
+ * The states from sending a request to its answer: before and after each change by others. Those of
  * one transaction are written at once, in any order, so within a millisecond any part of them may have
  * been counted.
  */
-function statesOf({ rules, sentMs, receivedMs }: Asked, { of, placeAt }: Histories): State[] {
+function statesOf({ rules, sentMs, receivedMs }: Asked, { of }: Histories): State[] {
   const written = rules.map(({ subject }) => of(subject))
-  const countsBefore = (ms: number) => written.map(({ realMs }) => countBelow(realMs, ms))
-  const instants = new Set([sentMs])
-  for (const { realMs } of written) {
-    const end = countBelow(realMs, receivedMs + 1)
-    for (const ms of realMs.slice(countBelow(realMs, sentMs), end)) instants.add(ms)
+  const changesBefore = (ms: number) => written.map(({ changedMs }) => countBelow(changedMs, ms))
+  const beginMs = firstMs(written, sentMs)
+  const instants = new Set([beginMs])
+  for (const { changedMs } of written) {
+    const end = countBelow(changedMs, receivedMs + 1)
+    for (const ms of changedMs.slice(countBelow(changedMs, beginMs), end)) instants.add(ms)
   }
   const ordered = [...instants].sort((a, b) => a - b)
-  return ordered.flatMap((fromMs, i): State[] => [
-    { toMs: fromMs, counts: countsBefore(fromMs), place: placeAt(fromMs - 1) },
-    ...combinations(countsBefore(fromMs), countsBefore(fromMs + 1)).flatMap(counts =>
-      [fromMs, ordered[i + 1] ?? receivedMs].map(toMs => ({
-        toMs,
-        counts,
-        place: placeAt(fromMs),
-      })),
+  return ordered.flatMap((fromMs, i) =>
+    combinations(changesBefore(fromMs), changesBefore(fromMs + 1)).flatMap(changes =>
+      [fromMs, ordered[i + 1] ?? receivedMs].map(toMs => ({ toMs, changes })),
     ),
-  ])
+  )
 }
 
 const isBetween = (value: number, one: number, other: number): boolean =>
@@ -73,9 +85,11 @@ const BEHIND_MS = 1_000
  */
 function decideIn(asked: Asked, { of }: Histories, state: State, offsetMs: number) {
   const histories = asked.rules.map(({ subject }) => of(subject))
-  const { toMs, counts, place } = state
-  const at = (ms: number) => decide(asked.rules, histories, counts, ms + offsetMs, place).decision
-  return { begin: at(asked.sentMs), early: at(asked.sentMs - BEHIND_MS), late: at(toMs) }
+  const changes = histories.map((history, i) => history.changes[(state.changes[i] ?? 0) - 1])
+  const counts = changes.map(change => change?.count ?? 0)
+  const seqs = changes.map(change => change?.seq ?? 0)
+  const at = (ms: number) => decide(asked.rules, histories, counts, ms + offsetMs, seqs).decision
+  return { begin: at(asked.sentMs), early: at(asked.sentMs - BEHIND_MS), late: at(state.toMs) }
 }
 type Decisions = ReturnType<typeof decideIn>
 
@@ -118,9 +132,8 @@ function* judgedBy(asked: Asked, histories: Histories): Generator<Judged> {
     for (const state of states) yield { state, offsetMs }
   }
   for (const { offsetMs, endMs } of histories.clocksBefore(receivedMs)) {
-    const counts = rules.map(({ subject }) => countBelow(histories.of(subject).realMs, endMs))
-    const place = histories.placeAt(endMs - 1)
-    yield { state: { toMs: receivedMs, counts, place }, offsetMs }
+    const changes = rules.map(({ subject }) => countBelow(histories.of(subject).changedMs, endMs))
+    yield { state: { toMs: receivedMs, changes }, offsetMs }
     for (const state of states) yield { state, offsetMs }
   }
 }
@@ -135,6 +148,25 @@ export function faultOf(asked: Asked, histories: Histories): Fault | null {
     isFull ||= pair.begin.kind === 'refused'
   }
   return isFull ? 'fields' : 'not-full'
+}
+
+/** What the model says of a refused request, and what was counted around it: for people who look for a fault. */
+export function explain(asked: Asked, histories: Histories): string[] {
+  const { rules, sentMs, receivedMs } = asked
+  const decisions = [...judgedBy(asked, histories)].map(({ state, offsetMs }) => {
+    const { begin } = decideIn(asked, histories, state, offsetMs)
+    return `after ${state.changes} with the clock at ${offsetMs}: ${begin.kind} ${rateLimitOf(begin.limits)}`
+  })
+  const changes = rules.flatMap(({ subject }) => {
+    const { changes: all, changedMs } = histories.of(subject)
+    const from = countBelow(changedMs, sentMs - AROUND_MS)
+    const to = countBelow(changedMs, receivedMs + AROUND_MS)
+    return all.slice(from, to).map((change, i) => {
+      const what = change.isBack ? 'gave back' : 'admitted'
+      return `change ${from + i + 1} ${what}, ${(changedMs[from + i] ?? 0) - sentMs} ms after sending`
+    })
+  })
+  return [...new Set(decisions), ...changes]
 }
 
 const NO_SET: WrittenSet = { networks: [], realMs: [] }
