@@ -57,6 +57,7 @@ export type Decision =
 
 /** Reads and records usage while admissions are decided. */
 export interface UsageTable {
+  /** Called once for each rule of a request, in their order. */
   read(subject: Subject): Usage | null
   /**
    * Records an admission at `atMs`, the subject's `requests`-th of that UTC day. Only it

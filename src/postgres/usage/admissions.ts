@@ -117,7 +117,7 @@ function readTogether(numbers: readonly number[], sorted: readonly Slot[]): numb
 /** Withdraws refusals of subjects that the database is asked for: requests with other rules may pass. */
 function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): void {
   const asked = batch.filter((_, i) => refusals[i] === null)
-  if (asked.length === batch.length) return
+  if (asked.length === 0 || asked.length === batch.length) return
   const names = new Set(asked.flatMap(({ rules }) => rules.map(({ subject }) => nameOf(subject))))
   for (const [i, { rules }] of batch.entries()) {
     if (rules.some(({ subject }) => names.has(nameOf(subject)))) refusals[i] = null
@@ -130,8 +130,8 @@ function fillIn(decisions: readonly (Decision | null)[], more: readonly Decision
   return decisions.flatMap(decision => decision ?? more[next++] ?? [])
 }
 
-/** What a call of the database told: its clock, and what `known.generation` was before. */
-type Told = { nowMs: number; generation: number }
+/** What a call of the database told. */
+type Told = Parameters<KnownUsage['learn']>[2]
 
 /** The two functions of the database. Each fills in the slots; `null`: nothing was recorded. */
 function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
@@ -145,8 +145,8 @@ function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
     const [row] = await query<{ numbers: string | null }>(text, parameters, waited())
     if (row?.numbers == null) return null
     const nowMs = read(JSON.parse(`[${row.numbers}]`))
-    clock.set(nowMs, sentMs)
-    return { nowMs, generation }
+    clock.set({ nowMs, sentMs })
+    return { nowMs, sentMs, generation }
   }
 
   return {
@@ -170,10 +170,8 @@ function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
 export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
   const calls = createCalls(query, known, clock)
 
-  function learn(sorted: readonly Slot[], { nowMs, generation }: Told): void {
-    for (const { rule, usage } of sorted) {
-      if (usage !== null) known.learn(rule, usage, nowMs, generation)
-    }
+  function learn(sorted: readonly Slot[], told: Told): void {
+    for (const { rule, usage } of sorted) if (usage !== null) known.learn(rule, usage, told)
   }
 
   /** Decides requests with one rule each; `null` for those that are to be decided together. */

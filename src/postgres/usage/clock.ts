@@ -6,6 +6,13 @@
 /** How much faster the database's clock may run than the stopwatch. */
 const DRIFT = 1.0005
 
+/** What a call told of the database's clock, and when it was sent by the stopwatch. */
+export type ClockReading = { nowMs: number; sentMs: number }
+
+/** When, by the stopwatch, the clock that was read can reach an instant at the earliest. */
+export const reachedAt = (ms: number, { nowMs, sentMs }: ClockReading): number =>
+  sentMs + (ms - nowMs - 1) / DRIFT
+
 export type DatabaseClock = ReturnType<typeof createDatabaseClock>
 
 /** `elapsedMs` is the stopwatch of this machine. */
@@ -16,17 +23,17 @@ export function createDatabaseClock(elapsedMs: () => number) {
   return {
     elapsedMs,
 
-    /** Sets the clock by an answer of the database, whose call was sent at `sent` by the stopwatch. */
-    set(databaseMs: number, sent: number): void {
-      nowMs = databaseMs
-      sentMs = sent
+    /** Sets the clock by an answer of the database, which has just arrived. */
+    set(reading: ClockReading): void {
+      nowMs = reading.nowMs
+      sentMs = reading.sentMs
       receivedMs = elapsedMs()
     },
 
-    /** Later than the database's clock can be. What it does not end, has not ended. */
-    latest: (): number => nowMs + 1 + (elapsedMs() - sentMs) * DRIFT,
+    /** Later than the database's clock can be at `atMs` of the stopwatch. What it does not end, has not ended. */
+    latest: (atMs: number): number => nowMs + 1 + (atMs - sentMs) * DRIFT,
 
-    /** What the database's clock is, or a little before: nobody is to try again too early. */
-    earliest: (): number => Math.floor(nowMs + elapsedMs() - receivedMs),
+    /** What the database's clock is then, or a little before: nobody is to try again too early. */
+    earliest: (atMs: number): number => Math.floor(nowMs + atMs - receivedMs),
   }
 }

@@ -11,15 +11,19 @@ import {
 } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import type { DatabaseClock } from './clock.ts'
+import { type ClockReading, type DatabaseClock, reachedAt } from './clock.ts'
 
 /** Admissions of subjects of a kind with a full limit that a node remembers: of 50,000 on plan `standard`. */
 const ADMISSIONS_MAX = 500_000
 /** A subject without admissions takes as much memory as so many. */
 const SUBJECT_SIZE = 5
 
-/** A subject with a full limit: its usage, and the instant up to which nothing about it changes. */
-type Full = { rule: LimitRule; usage: Usage; untilMs: number }
+/**
+ * A subject with a full limit: its usage, the instant up to which nothing about it changes, and when
+ * that may have come by the stopwatch, whatever the database's clock shows: it may have stepped back
+ * after others were admitted.
+ */
+type Full = { rule: LimitRule; usage: Usage; untilMs: number; endsAtMs: number }
 
 /** One subject, or all of a kind when `id` is null. */
 export type Subjects = { kind: Subject['kind']; id: string | null }
@@ -66,17 +70,20 @@ export function createKnownUsage(clock: DatabaseClock) {
   return {
     /** Refuses a request that the database would certainly refuse; `null`: it has to be asked. */
     refuse(rules: readonly LimitRule[]): Decision | null {
+      const atMs = clock.elapsedMs()
+      const latestMs = clock.latest(atMs)
       const usages: Usage[] = []
       for (const rule of rules) {
         const { kind, id } = rule.subject
-        const known = full[kind].get(id)
+        // What was learnt last stays longest: looking it up costs less when that changes no order.
+        const known = full[kind].peek(id)
         if (known === undefined || !hasSameLimits(known.rule, rule)) return null
-        if (clock.latest() >= known.untilMs) return null
+        if (latestMs >= known.untilMs || atMs >= known.endsAtMs) return null
         usages.push(known.usage)
       }
-      const read = (subject: Subject): Usage | null =>
-        usages[rules.findIndex(rule => rule.subject === subject)] ?? null
-      return admit({ read, record() {} }, { rules, nowMs: clock.earliest() })
+      let next = 0
+      const read = (): Usage | null => usages[next++] ?? null
+      return admit({ read, record() {} }, { rules, nowMs: clock.earliest(atMs) })
     },
 
     /** Changes whenever something is forgotten. */
@@ -84,14 +91,14 @@ export function createKnownUsage(clock: DatabaseClock) {
 
     /**
      * Remembers the usage of a subject after a call, if it is full; not when something was forgotten
-     * since `asOf`, when the call was sent: it may have been decided before that.
+     * since the generation when the call was sent: it may have been decided before that.
      */
-    learn(rule: LimitRule, usage: Usage, nowMs: number, asOf: number): void {
-      if (asOf !== generation) return
+    learn(rule: LimitRule, usage: Usage, told: ClockReading & { generation: number }): void {
+      if (told.generation !== generation) return
       const { kind, id } = rule.subject
-      const untilMs = fullUntil(rule, usage, nowMs)
+      const untilMs = fullUntil(rule, usage, told.nowMs)
       if (untilMs === null) full[kind].delete(id)
-      else full[kind].set(id, { rule, usage, untilMs })
+      else full[kind].set(id, { rule, usage, untilMs, endsAtMs: reachedAt(untilMs, told) })
     },
 
     forget({ kind, id }: Subjects): void {

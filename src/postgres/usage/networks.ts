@@ -132,7 +132,7 @@ function createAsking(
   ): Promise<NetworkDecision[]> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
     const [nowMs = 0, ...numbers] = await call(parametersOf(items), waited)
-    clock.set(nowMs, sentMs)
+    clock.set({ nowMs, sentMs })
     for (const [i, each] of items.flat().entries()) {
       each.used = numbers[2 * i] ?? 0
       each.added = numbers[2 * i + 1] ?? 0
@@ -166,8 +166,9 @@ export function createNetworks(
     const over = found.filter(({ quota, used, added }) => used + added > quota)
     // A refusal says how many are used. Others may have added some, but not to a full set.
     if (over.some(({ quota, used }) => used < quota)) return null
-    if (over.length > 0 && mayOutlastDay(consumption, clock.latest())) return null
-    return decide(consumption, found, UNUSED, clock.earliest())
+    const atMs = clock.elapsedMs()
+    if (over.length > 0 && mayOutlastDay(consumption, clock.latest(atMs))) return null
+    return decide(consumption, found, UNUSED, clock.earliest(atMs))
   }
 
   return {

@@ -255,6 +255,41 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
   })
 })
 
+describe('a window that a node knows to be full, when the clock of the database steps', () => {
+  const rules = limitRulesOf(once, IP)
+  let elapsed = 0
+  const clock = createDatabaseClock(() => elapsed)
+  const known = createKnownUsage(clock)
+
+  beforeEach(() => {
+    elapsed = 0
+    const usage = { admissions: [T0], latestMs: T0, day: Math.floor(T0 / 86_400_000), requests: 1 }
+    clock.set({ nowMs: T0, sentMs: 0 })
+    for (const rule of rules) known.learn(rule, usage, { nowMs: T0, sentMs: 0, generation: 0 })
+    elapsed = 30_000
+    expect(known.refuse(rules)).not.toBeNull()
+  })
+
+  test('is asked about once it is over by a clock that was ahead', () => {
+    clock.set({ nowMs: T0 + 60_000, sentMs: 30_000 })
+    expect(known.refuse(rules)).toBeNull()
+  })
+
+  test('stays full for no longer when the clock is set back', () => {
+    clock.set({ nowMs: T0 - 60_000, sentMs: 30_000 })
+    expect(known.refuse(rules)).toMatchObject({ retryAfterSeconds: 120 })
+    elapsed = 60_000 // others may have been admitted before the clock was set back
+    expect(known.refuse(rules)).toBeNull()
+  })
+
+  test('is not full again when the clock is set back after its end', () => {
+    elapsed = 60_000
+    expect(known.refuse(rules)).toBeNull()
+    clock.set({ nowMs: T0, sentMs: 60_000 })
+    expect(known.refuse(rules)).toBeNull()
+  })
+})
+
 test('the full windows that a node remembers are bounded by their admissions', () => {
   const known = createKnownUsage(createDatabaseClock(() => 0))
   const rules = Array.from({ length: 1_100 }, (_, n) =>
@@ -262,7 +297,8 @@ test('the full windows that a node remembers are bounded by their admissions', (
   )
   const admissions = Array.from({ length: 1_000 }, () => T0)
   const usage = { ...{ admissions, latestMs: T0 }, ...{ day: 0, requests: 1_000 } }
-  for (const [rule] of rules) if (rule !== undefined) known.learn(rule, usage, T0, 0)
+  const told = { nowMs: T0, sentMs: 0, generation: 0 }
+  for (const [rule] of rules) if (rule !== undefined) known.learn(rule, usage, told)
   const left = rules.filter(its => known.refuse(its) !== null)
   expect(left.length).toBeWithin(450, 500)
   expect(left.at(-1)).toBe(rules.at(-1))
