@@ -90,21 +90,27 @@ function createNotes() {
     }
   }
 
-  const all = (): Noted[] => [...byDay.values()].flatMap(notes => [...notes.values()])
+  function* firstOf(most: number): Generator<Noted> {
+    let rest = most
+    for (const notes of byDay.values()) {
+      yield* notes.values().take(rest)
+      rest = Math.max(0, rest - notes.size)
+    }
+  }
 
   return {
     add,
     count: (): number => [...byDay.values()].reduce((sum, { size }) => sum + size, 0),
     /** Takes the first ones out. */
     take(most: number): Noted[] {
-      const taken = all().slice(0, most)
+      const taken = [...firstOf(most)]
       for (const { day, id } of taken) byDay.get(day)?.delete(id)
       for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
       return taken
     },
     /** Puts back what was taken, at the start. */
     putBack(taken: readonly Noted[]): void {
-      const later = all()
+      const later = [...firstOf(Number.POSITIVE_INFINITY)]
       byDay.clear()
       for (const { day, id, records, refused } of [...taken, ...later]) {
         add(day, id, records, refused)
