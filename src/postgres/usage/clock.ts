@@ -6,7 +6,7 @@
 /** How much faster the database's clock may run than the stopwatch. */
 const DRIFT = 1.0005
 
-/** What a call told of the database's clock, and when it was sent by the stopwatch. */
+/** The database's clock in the answer to a call, and when that was sent by the stopwatch. */
 export type ClockReading = { nowMs: number; sentMs: number }
 
 /** When, by the stopwatch, the clock that was read can reach an instant at the earliest. */
