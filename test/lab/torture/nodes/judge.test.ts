@@ -19,6 +19,7 @@ import { type Judged, judge } from './judge.ts'
 import { CODES } from './refusals.ts'
 
 const FIVE: Kind = regular('five', 1, 1, burst(5, 5))
+const BOTH: Kind = regular('both', 1, 1, { ...burst(2, 1), daily: 9 })
 const DAILY: Kind = regular('daily', 1, 1, { daily: 3 })
 const SUBNETS: Kind = regular('subnets', 1, 1, { subnets: 3 })
 const TEMP: Kind = { ...FIVE, name: 'temp', caller: 'temp' }
@@ -142,6 +143,15 @@ describe('a run that is right', () => {
     const run = steadyRun()
     const first = run.asked.find(({ status }) => status === 200)
     if (first) Object.assign(first, { status: 0, rateLimit: '' })
+    expect(complaints(run.judge())).toEqual({})
+  })
+
+  test('may refuse by the window of a new day, which has room before the answer arrives', () => {
+    const run = createRun()
+    const midnight = (dayOf(T0) + 1) * 86_400_000
+    for (let n = 0; n < 2; n += 1) run.ask(BOTH, midnight - 995 - DECIDED_MS)
+    const refused = run.ask(BOTH, midnight - 10)
+    expect(refused.rateLimit).toBe('"burst";r=0;t=1, "daily";r=9;t=86400')
     expect(complaints(run.judge())).toEqual({})
   })
 

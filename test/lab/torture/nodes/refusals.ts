@@ -79,42 +79,29 @@ const isBetween = (value: number, one: number, other: number): boolean =>
 const BEHIND_MS = 1_000
 
 /**
- * What the model decides in a state: at the earliest, at the latest, and for a clock that is behind. The
- * database reads its clock before it waits for the subject, so any state may be judged by the time at
- * which the request was sent.
+ * What the model decides in a state at an instant. The database reads its clock before it waits for the
+ * subject, so any state may be judged by any time since the request was sent.
  */
-function decideIn(asked: Asked, { of }: Histories, state: State, offsetMs: number) {
-  const histories = asked.rules.map(({ subject }) => of(subject))
+function decider({ rules }: Asked, { of }: Histories, { state, offsetMs }: Judged) {
+  const histories = rules.map(({ subject }) => of(subject))
   const changes = histories.map((history, i) => history.changes[(state.changes[i] ?? 0) - 1])
   const counts = changes.map(change => change?.count ?? 0)
   const seqs = changes.map(change => change?.seq ?? 0)
-  const at = (ms: number) => decide(asked.rules, histories, counts, ms + offsetMs, seqs).decision
-  return { begin: at(asked.sentMs), early: at(asked.sentMs - BEHIND_MS), late: at(state.toMs) }
+  return (ms: number) => decide(rules, histories, counts, ms + offsetMs, seqs).decision
 }
-type Decisions = ReturnType<typeof decideIn>
+type Decide = ReturnType<typeof decider>
 
-/** Whether the fields of a refusal are those of the model, at some instant of the state. */
-function hasFields({ code, of, fields, retryAfter }: Asked, shown: Shown, pair: Decisions) {
-  const { begin, early, late } = pair
-  // A window may end meanwhile, and the day stay full.
-  const isNamed = [begin, late].some(
-    each => each.kind === 'refused' && CODES[of.caller][each.by] === code,
-  )
-  if (begin.kind !== 'refused' || !isNamed) return false
-  const firstWait = early.kind === 'refused' ? early.retryAfterSeconds : begin.retryAfterSeconds
-  const lastWait = late.kind === 'refused' ? late.retryAfterSeconds : 1
-  const wait = fields.retry_after ?? -1
-  if (Number(retryAfter) !== wait || !isBetween(wait, lastWait, firstWait)) return false
-  const daily = code === 'DAILY_LIMIT_REACHED' ? (of.limits.daily ?? undefined) : undefined
+/** Whether a refusal is that of the model, field by field. */
+function isOf(asked: Asked, shown: Shown, decision: ReturnType<Decide>): boolean {
+  const { code, of, fields, retryAfter } = asked
+  if (decision.kind !== 'refused' || CODES[of.caller][decision.by] !== code) return false
+  const wait = decision.retryAfterSeconds
+  if (Number(retryAfter) !== wait || fields.retry_after !== wait) return false
+  const daily = decision.by === 'daily' ? (of.limits.daily ?? undefined) : undefined
   if (fields.daily_limit !== daily) return false
-  return late.limits.every(({ name, remaining, resetSeconds }, i) => {
+  return decision.limits.every(({ name, remaining, resetSeconds }) => {
     const item = shown.get(name)
-    const first = early.limits[i]
-    if (item === undefined || first === undefined) return false
-    return (
-      isBetween(item.remaining, first.remaining, remaining) &&
-      isBetween(item.resetSeconds, first.resetSeconds, resetSeconds)
-    )
+    return item?.remaining === remaining && item.resetSeconds === resetSeconds
   })
 }
 
@@ -138,24 +125,37 @@ function* judgedBy(asked: Asked, histories: Histories): Generator<Judged> {
   }
 }
 
+/** Whether the model refuses a request with its very fields at some millisecond. */
+function isRightWithin(asked: Asked, shown: Shown, decideAt: Decide, fromMs: number, toMs: number) {
+  for (let ms = fromMs; ms <= toMs; ms += 1) if (isOf(asked, shown, decideAt(ms))) return true
+  return false
+}
+
 /** How a refusal by window or day is wrong; `null` when it is right. */
 export function faultOf(asked: Asked, histories: Histories): Fault | null {
+  const { sentMs } = asked
   const shown = shownOf(asked)
-  let isFull = false
-  for (const { state, offsetMs } of judgedBy(asked, histories)) {
-    const pair = decideIn(asked, histories, state, offsetMs)
-    if (hasFields(asked, shown, pair)) return null
-    isFull ||= pair.begin.kind === 'refused'
-  }
+  const judged = [...judgedBy(asked, histories)].map(each => ({
+    decideAt: decider(asked, histories, each),
+    toMs: each.state.toMs,
+  }))
+  const isRight =
+    judged.some(({ decideAt, toMs }) => isRightWithin(asked, shown, decideAt, sentMs, toMs)) ||
+    judged.some(({ decideAt }) =>
+      isRightWithin(asked, shown, decideAt, sentMs - BEHIND_MS, sentMs - 1),
+    )
+  if (isRight) return null
+  const isFull = judged.some(({ decideAt }) => decideAt(sentMs).kind === 'refused')
   return isFull ? 'fields' : 'not-full'
 }
 
 /** What the model says of a refused request, and what was counted around it: for people who look for a fault. */
 export function explain(asked: Asked, histories: Histories): string[] {
   const { rules, sentMs, receivedMs } = asked
-  const decisions = [...judgedBy(asked, histories)].map(({ state, offsetMs }) => {
-    const { begin } = decideIn(asked, histories, state, offsetMs)
-    return `after ${state.changes} with the clock at ${offsetMs}: ${begin.kind} ${rateLimitOf(begin.limits)}`
+  const decisions = [...judgedBy(asked, histories)].map(judged => {
+    const { state, offsetMs } = judged
+    const { kind, limits } = decider(asked, histories, judged)(sentMs)
+    return `after ${state.changes} with the clock at ${offsetMs}: ${kind} ${rateLimitOf(limits)}`
   })
   const changes = rules.flatMap(({ subject }) => {
     const { changes: all, changedMs } = histories.of(subject)
