@@ -40,7 +40,6 @@ const BY_PRIMARY_KEY = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_bitmapscan: 'off',
-  jit: 'off',
 }
 
 /** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
