@@ -3,8 +3,15 @@
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
+import { stopwatch } from '../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
-import { type Awaitable, createTurnBatch, type Settle, settle } from '../lib/turn-batch.ts'
+import {
+  type Awaitable,
+  createTurnBatch,
+  type Settle,
+  settle,
+  type Waited,
+} from '../lib/turn-batch.ts'
 import { type Later, timerLater } from './auth-throttle.ts'
 import {
   consumptionOf,
@@ -16,6 +23,7 @@ import {
 } from './entitlements.ts'
 import type { Caller, KeyRecord } from './key.ts'
 import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
+import { createPatience } from './patience.ts'
 import {
   type Admission,
   type Admitted,
@@ -31,7 +39,7 @@ export type Access = ReturnType<typeof createAccess>
 
 type Usage = Pick<
   UsageStore,
-  'admit' | 'consume' | 'countNetworks' | 'giveBack' | 'peek' | 'refuse'
+  'admit' | 'bound' | 'consume' | 'countNetworks' | 'giveBack' | 'peek' | 'refuse'
 >
 
 /**
@@ -70,13 +78,14 @@ function createGiveBack(usage: Usage, later: Later) {
   return {
     /** Resolves once it is given back; rejects when that has to be tried again. */
     giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
-    /** Does `work`, after what is owed was given back. */
-    before: <T>(work: () => Awaitable<T>): Awaitable<T> =>
-      owed.length === 0
-        ? work()
-        : settleOwed()
-            .catch(() => {}) // `work` finds out whether the store is still failing
-            .then(work),
+    /** Does `work`, after what is owed was given back; a batch waits for that, too. */
+    before<T>(work: (waited?: Waited) => Awaitable<T>, waited?: Waited): Awaitable<T> {
+      if (owed.length === 0) return work(waited)
+      const sinceNow = waited ?? stopwatch()
+      return settleOwed()
+        .catch(() => {}) // `work` finds out whether the store is still failing
+        .then(() => work(sinceNow))
+    },
   }
 }
 
@@ -84,7 +93,7 @@ function createGiveBack(usage: Usage, later: Later) {
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
   const { giveBack, before } = createGiveBack(usage, later)
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
-    before(() => usage.admit(batch, waited)),
+    before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[], waited) =>
     usage.consume(batch, waited),
@@ -108,6 +117,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   }
 
   return {
+    patience: createPatience(usage.bound),
+
     networkLimits,
 
     find,

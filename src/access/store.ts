@@ -6,6 +6,7 @@ import type { Awaitable, Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
+import type { WaitBound } from './patience.ts'
 import type { Plan } from './plan.ts'
 import type { Admission, Admitted, Decision, Subject, Usage, UsagePart } from './rate-limit.ts'
 
@@ -31,6 +32,8 @@ export type Used = { usages: readonly Usage[]; nowMs: number }
 export interface UsageStore {
   /** Decides admissions and records those admitted; durable once it returns or resolves. */
   admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Decision[]>
+  /** The longest that one request waits for it; a store that never waits has no bound. */
+  readonly bound?: WaitBound
   /**
    * Refuses a request at once, where that is certain without asking a database; `null`: `admit` decides.
    * Stores that never wait do without it.

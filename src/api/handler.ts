@@ -4,14 +4,17 @@
  */
 import type { Access } from '../access/access.ts'
 import {
+  type Entitlements,
   entitlementsOf,
   hasNetworkQuota,
   isCountedByAddress,
   shareOf,
 } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
+import type { Waits } from '../access/patience.ts'
 import type { Decision, LimitStatus } from '../access/rate-limit.ts'
 import type { Clock } from '../lib/clock.ts'
+import { StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Answer } from './answer.ts'
 import { ApiError, toApiError } from './errors.ts'
@@ -65,7 +68,7 @@ type Sent = {
 type Found = Answer | AnswerStream | null
 
 /** How far a request has come. */
-type Progress = {
+type Progress = Waits & {
   known: Known
   /** The request if it was admitted and not given back. */
   sent: Sent | null
@@ -75,6 +78,7 @@ type Progress = {
 
 /** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache, clock, admissions }: HandlerParts) {
+  const { patience } = access
   const consume = createConsumer(access)
   const limitsAfter = createLimitsAfter(access, clock, admissions)
 
@@ -87,7 +91,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     { key, queryString, ip: findIp, nowMs }: ApiRequest,
     reply: (outcome: Outcome) => Awaitable<T>,
   ): Awaitable<T> {
-    const progress: Progress = { known: UNKNOWN, sent: null, missing: null }
+    const progress: Progress = { known: UNKNOWN, sent: null, missing: null, waitedMs: 0 }
     const fail = (cause: unknown): Awaitable<T> => {
       const outcome = refused(cause, progress.known)
       const after = limitsAfter(progress, outcome.error, nowMs)
@@ -106,7 +110,8 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
           progress.known = { keyId: caller.id, limits }
           return fail(query)
         }
-        return access.limits(caller, ip, nowMs).then(failWith).catch(fail)
+        const limits = patience.within(progress, access.limits(caller, ip, nowMs))
+        return limits.catch(noneOf).then(failWith).catch(fail)
       }
 
       const end = (answer: Found): Awaitable<T> => {
@@ -118,7 +123,9 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
         const replied = reply({ kind: 'answered', keyId, limits, query, answer })
         return replied instanceof Promise ? replied.catch(fail) : replied
       }
+      const askedMs = patience.begin()
       const answer = (decision: Decision): Awaitable<T> => {
+        progress.waitedMs = patience.since(askedMs)
         progress.known = { keyId: caller.id, limits: decision.limits }
         const hasQuota = hasNetworkQuota(caller)
         if (hasQuota) progress.missing = caller
@@ -131,9 +138,27 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
       }
       return access.admit(caller, ip, nowMs, answer, fail)
     } catch (thrown) {
-      return fail(thrown)
+      const isOfKeys = thrown instanceof StoreError && progress.known.keyId === null
+      return fail(isOfKeys ? malformedOr(thrown, queryString, key) : thrown)
     }
   }
+
+  /** What is wrong with a query string, also where keys cannot be read (contract I3); else that failure. */
+  function malformedOr(failure: StoreError, queryString: string, key: string): unknown {
+    const query = attempt(() => readQuery(queryString, key, ANYBODY))
+    return query instanceof ApiError ? query : failure
+  }
+}
+
+/** The limits of a malformed request where the store fails: it is refused for what is wrong with it. */
+function noneOf(thrown: unknown): readonly LimitStatus[] {
+  if (thrown instanceof StoreError) return []
+  throw thrown
+}
+
+/** The entitlements by which a query string is read whose key is not known. */
+const ANYBODY: Entitlements = {
+  ...{ countMax: null, worksDefault: null, addressBits: 16, downloads: null },
 }
 
 /** Returns a function that consumes the network quotas of what was found, if anything was. */
@@ -147,7 +172,8 @@ function createConsumer(access: Access) {
     const found = await finding
     if (found === null) return null
     try {
-      const decision = await access.consume(caller, { ip, nowMs, atMs, subnets: subnetsOf(found) })
+      const served = { ip, nowMs, atMs, subnets: subnetsOf(found) }
+      const decision = await access.patience.within(progress, access.consume(caller, served))
       progress.known = withLimits(progress.known, decision.limits)
       progress.missing = null
       if (decision.kind === 'refused') throw networkRefusal(decision)
@@ -183,11 +209,11 @@ function createLimitsAfter(access: Access, clock: Clock, admissions: Admissions)
     progress.missing = null
     if (sent !== null && isGivenBack(error)) {
       progress.sent = null
-      return giveBack(sent).catch(() => null)
+      return access.patience.within(progress, giveBack(sent)).catch(() => null)
     }
     if (missing === null) return null
     const networks = access.networkLimits(missing, nowMs)
-    return networks.then(
+    return access.patience.within(progress, networks).then(
       more => withLimits(known, more).limits,
       () => null,
     )

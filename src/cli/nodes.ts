@@ -1,5 +1,5 @@
 /** Owns `nodes`: the machines that serve from a shared database, with the version and lag of each. */
-import { type NodeState, openExamination } from '../app.ts'
+import { type Examination, type NodeState, openExamination } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'
@@ -9,6 +9,14 @@ const shownOf = ({ node, address, version, lagSeconds, seenMs }: NodeState) => (
   lag_seconds: Math.round(lagSeconds * 10) / 10,
   seen: formatInstant(seenMs),
 })
+
+/** @throws CommandError when the database holds nothing, or a newer program made its schema. */
+async function requireSchema({ schemaState, shown }: Examination): Promise<void> {
+  if ((await schemaState()) !== 'none') return
+  throw new CommandError(
+    `the database ${shown} holds nothing of proxylist yet; serve, move, import or keys add makes its schema`,
+  )
+}
 
 export const nodesCommand = command({
   name: 'nodes',
@@ -20,8 +28,8 @@ export const nodesCommand = command({
     if (database === undefined) throw new CommandError('name the database with --database', 2)
     const examination = openExamination(database, databaseTimeout, clock)
     try {
-      const { schema } = await examination.versions()
-      const nodes = schema === null ? [] : (await examination.nodes()).map(shownOf)
+      await requireSchema(examination)
+      const nodes = (await examination.nodes()).map(shownOf)
       if (json) return await printJson(nodes)
       if (nodes.length === 0)
         return say(`no node has served from ${examination.shown} in the last day`)

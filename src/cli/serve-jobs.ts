@@ -42,7 +42,7 @@ export async function startJobs(parts: JobParts): Promise<Job[]> {
   const { clock, log, node } = parts
   const onFailure = reportTo(log)
   if (node !== null) {
-    await node.tick()
+    void node.tick() // not awaited: a database that does not answer must not delay the first 503
     return [
       repeat(() => void node.tick(), TICK_EVERY_MS),
       whileHeld(node.isJobHolder, () => startSharedJobs(parts), onFailure),

@@ -6,8 +6,13 @@ import { SECOND_MS } from '../lib/time.ts'
 import { type Job, type OnFailure, repeat } from './runner.ts'
 
 const EXAMINE_EVERY_MS = SECOND_MS / 4
+/** How many times it is examined before jobs that could not be started are started again: 5 s. */
+const AGAIN_AFTER = 20
 
-/** Starts jobs when `isHeld` becomes true, and stops them when it becomes false. */
+/**
+ * Starts jobs when `isHeld` becomes true, and stops them when it becomes false. `isHeld` only says what is
+ * known; jobs that cannot be started are started again later, while it is true.
+ */
 export function whileHeld(
   isHeld: () => boolean,
   start: () => Promise<readonly Job[]>,
@@ -17,19 +22,20 @@ export function whileHeld(
   let jobs: readonly Job[] | null = null
   let isStarting = false
   let isStopped = false
+  let toWait = 0
 
   function stopJobs(): void {
     for (const job of jobs ?? []) job.stop()
     jobs = null
   }
 
-  /** When this fails, it is tried again. */
   async function startJobs(): Promise<void> {
     isStarting = true
     try {
       jobs = await start()
       if (isStopped) stopJobs()
     } catch (failure) {
+      toWait = AGAIN_AFTER
       onFailure(failure)
     } finally {
       isStarting = false
@@ -38,7 +44,10 @@ export function whileHeld(
 
   function examine(): void {
     if (isStarting) return
-    if (!isHeld()) stopJobs()
+    if (!isHeld()) {
+      stopJobs()
+      toWait = 0
+    } else if (toWait > 0) toWait -= 1
     else if (jobs === null) void startJobs()
   }
 

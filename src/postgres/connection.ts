@@ -65,7 +65,8 @@ export const KEEPALIVE = {
 
 /**
  * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
- * refuses a connection that wants to write (`transaction_read_only`).
+ * refuses a connection that wants to write (`transaction_read_only`). Nothing is compiled (`jit`): the
+ * first time, that takes almost two seconds, which a statement on many keys does not.
  */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
@@ -73,6 +74,7 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   client_connection_check_interval: 1000,
+  jit: 'off',
   ...KEEPALIVE,
   transaction_read_only: 'off',
   ...session,

@@ -6,7 +6,7 @@ import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
 import { type Connection, openConnection, type Query, type Value } from './connection.ts'
 import { createNodes } from './nodes.ts'
-import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './schema.ts'
+import { SCHEMA_VERSION, SERVER_VERSION_MIN, schemaState, versionOf } from './schema.ts'
 
 /** The only row of a query that always has one. */
 async function only<R extends object>(query: Query, text: string, values?: Value[]): Promise<R> {
@@ -175,6 +175,7 @@ export function openExamination(url: string, timeoutMs: number, clock: () => num
   const { query, shown, close } = connection
   return {
     shown,
+    schemaState: () => schemaState(connection),
     versions: () => readVersions(query),
     durability: () => readDurability(query),
     standbys: () => readStandbys(query),

@@ -51,17 +51,20 @@ async function followKeys({ source, writer }: FollowParts, newest: Version): Pro
 }
 
 /** Copies what has changed of the list, which may have changed again meanwhile. */
-async function copyList({ source, writer, copyMuch }: FollowParts): Promise<void> {
+async function copyList(
+  { source, writer, copyMuch }: FollowParts,
+  isStopped: () => boolean,
+): Promise<void> {
   const isDone = await source.readList(writer.listVersion(), async changes => {
     if (changes.size > FEW_ROWS_MAX) return false
     await writer.applyList(changes)
     return true
   })
-  if (!isDone) await copyMuch()
+  if (!isDone && !isStopped()) await copyMuch()
 }
 
 /** What asks the database, and copies what has changed; the list is copied beside further asking. */
-function createAsker(parts: FollowParts, onCopied: () => void) {
+function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () => void) {
   const { source, writer, onFollowed, elapsedMs } = parts
   let copying: Promise<void> | null = null
   let [pauseMs, pausedFromMs] = [0, 0]
@@ -75,7 +78,7 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
 
   /** Copies the list, unless that is under way; it is then as new as it was at `askedMs`. */
   function startCopying({ database }: Version, askedMs: number): void {
-    copying ??= copyList(parts)
+    copying ??= copyList(parts, isStopped)
       .then(
         (): Followed => ({
           kind: 'known',
@@ -102,7 +105,7 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
       const newest = await source.versions()
       await followKeys(parts, newest.keys)
       const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
-      if (!isNewest && !isPaused()) startCopying(newest.list, askedMs)
+      if (!isNewest && !isPaused() && !isStopped()) startCopying(newest.list, askedMs)
       const ageMs = elapsedMs() - askedMs
       return {
         kind: 'known',
@@ -122,9 +125,9 @@ function createAsker(parts: FollowParts, onCopied: () => void) {
  */
 export function createFollower(parts: FollowParts) {
   const { onFollowed, later } = parts
-  const { ask, copied } = createAsker(parts, wake)
-  const ended = Promise.withResolvers<void>()
   let isStopped = false
+  const { ask, copied } = createAsker(parts, () => isStopped, wake)
+  const ended = Promise.withResolvers<void>()
   let isAsking = false
   /** Whether something was announced while the database was being asked. */
   let isAnnounced = false
@@ -154,7 +157,7 @@ export function createFollower(parts: FollowParts) {
   wake()
   return {
     wake,
-    /** Ends following; resolves when nothing is asked or copied any more. */
+    /** Ends following; resolves when nothing is asked or copied any more. Begins to copy nothing. */
     async stop(): Promise<void> {
       isStopped = true
       cancel()

@@ -139,7 +139,10 @@ async function moveInto(
  *   empty; StoreError when that fails. Nothing is changed then.
  */
 export async function moveToDatabase(options: MoveOptions): Promise<Moved> {
-  requireOwnData(options.dir)
+  requireOwnData(
+    options.dir,
+    'its data are there already; serve with --database goes on with it, and move --from-database goes back',
+  )
   return moveInto(options.dir, options, (directory, versions) => directory.prepareCopies(versions))
 }
 

@@ -212,18 +212,6 @@ const FAILURES: readonly Failing[] = [
     known: ['key', ''],
   },
   {
-    what: 'the usage, beside a bad query',
-    queryString: 'works=101',
-    exchange: fail => whole => ({ usage: { ...whole.usage, peek: fail } }),
-    known: ['key', ''],
-  },
-  {
-    what: 'the usage, later, beside a bad query',
-    queryString: 'works=101',
-    exchange: fail => whole => ({ usage: { ...whole.usage, peek: async () => fail() } }),
-    known: ['key', ''],
-  },
-  {
     what: 'the version of the list',
     exchange: fail => whole => ({ reader: { ...whole.reader, version: fail } }),
     known: GIVEN_BACK,
@@ -306,6 +294,95 @@ describe.each([
     const outcome = await ask(queryString)
     expect(shown(outcome, id)).toEqual([code, ...known])
     expect(outcome).toMatchObject({ kind: 'refused', cause: thrown })
+    close()
+  })
+})
+
+describe('a malformed request is refused for what is wrong with it', () => {
+  const EXCHANGES = [
+    ['keys cannot be read', (fail: () => never) => () => ({ keys: { find: fail } }), 'no key'],
+    [
+      'its limits cannot be read',
+      (fail: () => never) => (whole: Parts) => ({ usage: { ...whole.usage, peek: fail } }),
+      'key',
+    ],
+    [
+      'its limits cannot be read later',
+      (fail: () => never) => (whole: Parts) => ({
+        usage: { ...whole.usage, peek: async () => fail() },
+      }),
+      'key',
+    ],
+  ] as const
+
+  test.each(EXCHANGES)('also where %s, except by a mistake of ours', async (_, exchange, known) => {
+    for (const [thrown, code] of [
+      [FAILURE, 'INVALID_PARAMETER'],
+      [MISTAKE, 'INTERNAL_ERROR'],
+    ] as const) {
+      const fail = (): never => {
+        throw thrown
+      }
+      const { id, ask, close } = createWorld(BURST, exchange(fail))
+      expect(shown(await ask('works=101'), id)).toEqual([code, known, ''])
+      close()
+    }
+  })
+})
+
+describe('a request waits no longer than its store allows, whatever it asks of it', () => {
+  const never = (): Promise<never> => new Promise(() => {})
+  const LATE = new StoreError('the database took too long for a request')
+  /** A store whose clock is moved by hand, of which these methods hang. */
+  const hanging =
+    (waitedMs: () => number, ...methods: readonly ('consume' | 'giveBack' | 'peek')[]): Exchange =>
+    ({ usage }) => ({
+      usage: {
+        ...usage,
+        bound: { msMax: 50, elapsedMs: waitedMs, failure: () => LATE },
+        ...Object.fromEntries(methods.map(method => [method, never])),
+      },
+    })
+
+  test.each([
+    ['its networks are counted', { subnets: 5 }, '', ['consume'], 'DB_EXECUTE_FAILED', 'burst 2'],
+    [
+      'it is given back',
+      { subnets: 5 },
+      '',
+      ['consume', 'giveBack'],
+      'DB_EXECUTE_FAILED',
+      'burst 1',
+    ],
+    ['its limits are read', {}, 'works=101', ['peek'], 'INVALID_PARAMETER', ''],
+  ] as const)('while %s', async (_, limits, query, methods, code, left) => {
+    const { id, ask, close } = createWorld(
+      { burst: { requests: 2, seconds: 60 }, ...limits },
+      hanging(() => 0, ...methods),
+    )
+    const outcome = await ask(query)
+    const [found, , remaining] = shown(outcome, id)
+    expect([found, remaining?.split(',')[0]]).toEqual([code, left])
+    close()
+  })
+
+  test('its admission included', async () => {
+    let nowMs = 0
+    const { id, ask, close } = createWorld({ subnets: 5 }, whole => {
+      const { usage } = hanging(() => nowMs, 'consume')(whole)
+      return {
+        usage: {
+          ...whole.usage,
+          ...usage,
+          bound: { msMax: 3_600_000, elapsedMs: () => nowMs, failure: () => LATE },
+          async admit(batch) {
+            nowMs = 3_600_000
+            return whole.usage.admit(batch)
+          },
+        },
+      }
+    })
+    expect(shown(await ask(), id)[0]).toBe('DB_EXECUTE_FAILED')
     close()
   })
 })

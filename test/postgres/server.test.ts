@@ -301,10 +301,41 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     for (const connection of [owner, service]) await connection.close()
   })
 
+  test('refuses a database that holds nothing of proxylist', async () => {
+    const env = { PROXYLIST_DATABASE: server.url('postgres') }
+    expect(await proxylist(['nodes', '--json'], { env })).toMatchObject({
+      exitCode: 1,
+      stdout: '',
+      stderr:
+        `proxylist: the database 127.0.0.1:${server.port}/postgres holds nothing of proxylist yet; ` +
+        'serve, move, import or keys add makes its schema\n',
+    })
+  })
+
   test('needs a database', async () => {
     expect(await proxylist(['nodes'])).toMatchObject({
       exitCode: 2,
       stderr: 'proxylist: name the database with --database\n',
     })
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('imports', () => {
+  test('leave no warning in the log of the server, whether or not they change the list', async () => {
+    const env = { PROXYLIST_DATABASE: urlOf('proxylist_owner') }
+    const [rows, none] = [
+      join(temporaryDirectory(), 'rows.txt'),
+      join(temporaryDirectory(), 'none'),
+    ]
+    writeFileSync(rows, 'socks5://203.0.113.1:1080\n')
+    writeFileSync(none, '')
+    const log = join(server.dir(), 'server.log')
+    const before = readFileSync(log, 'utf8').length
+    const statuses: number[] = []
+    for (const args of [[rows], [rows, '--replace'], [none, '--replace'], [rows, '--replace']]) {
+      statuses.push((await proxylist(['import', ...args], { env })).exitCode)
+    }
+    expect(statuses).toEqual([0, 0, 1, 0])
+    expect(readFileSync(log, 'utf8').slice(before)).not.toContain('WARNING')
   })
 })

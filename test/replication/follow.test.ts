@@ -25,6 +25,8 @@ let own: { list: Version | null; keys: Version | null } = { list: null, keys: nu
 let failure: Error | null = null
 /** Rows that the next reading of the list finds changed. */
 let size = 1
+/** What asking, and reading the list, wait for. */
+let held: { ask?: Promise<void>; read?: Promise<void> } = {}
 /** Ends copying much. */
 let much: PromiseWithResolvers<void> | null = null
 
@@ -37,6 +39,7 @@ beforeEach(() => {
   own = { list: null, keys: null }
   failure = null
   size = 1
+  held = {}
   much = null
 })
 
@@ -45,11 +48,13 @@ async function* nothing(): AsyncGenerator<never> {}
 const source: ChangeSource = {
   async versions() {
     done.push('ask')
+    await held.ask
     if (failure !== null) throw failure
     return newest
   },
-  readList(since, apply) {
+  async readList(since, apply) {
     done.push(`read list ${since?.version ?? 'whole'}`)
+    await held.read
     const changes: ListChanges = {
       ...{ isWhole: since === null, since, to: newest.list, size, cities: [] },
       ...{ removed: nothing(), rows: nothing() },
@@ -235,15 +240,36 @@ describe('a node that has much to copy, or cannot', () => {
 })
 
 describe('a node', () => {
-  test('asks no more once it stops, and waits for what it is copying', async () => {
+  /** Stops a node that waits for an answer to its asking, or for the list; all that it then does. */
+  async function stopWhile(waiting: 'ask' | 'read'): Promise<string[]> {
     const { stop } = start()
-    const stopped = stop()
     await passTurns()
-    await stopped
-    expect(own).toEqual(newest)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    held = { [waiting]: promise }
+    newest = { ...newest, list: at(1) }
     doneNow()
-    await pass(10 * ASK_EVERY_MS)
-    expect(doneNow()).toBeEmpty()
+    await pass(ASK_EVERY_MS)
+    const stopped = stop()
+    resolve()
+    await stopped
+    await pass(ASK_EVERY_MS)
+    return doneNow()
+  }
+
+  test('asks no more once it stops, and waits for what it is copying', async () => {
+    expect(await stopWhile('read')).toEqual(['ask', 'read list 0', 'list 1'])
+    expect(own).toEqual(newest)
+    expect(timers).toEqual([])
+  })
+
+  test('begins to copy nothing once it stops, whatever it hears from the database then', async () => {
+    expect(await stopWhile('ask')).toEqual(['ask'])
+  })
+
+  test('does not begin to copy much when it is stopped while it reads how much there is', async () => {
+    size = FEW_ROWS_MAX + 1
+    own = { list: at(0), keys: at(0) }
+    expect(await stopWhile('read')).toEqual(['ask', 'read list 0'])
   })
 
   test('does not count the copy of another database as its list', async () => {

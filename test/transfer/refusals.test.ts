@@ -125,7 +125,7 @@ const INTO: readonly (readonly [
   ],
   [
     'a copy of another database',
-    /access\.db is a copy of a shared database/,
+    /access\.db is a copy of a shared database: its data are there already; serve with --database goes on/,
     async dir => {
       await moveToDatabase(orderFor(dir, await emptyDatabase()))
     },

@@ -3,6 +3,7 @@
  * counts for nothing.
  */
 import type { Access } from '../../access/access.ts'
+import type { Waits } from '../../access/patience.ts'
 import type { UsageStore } from '../../access/store.ts'
 import { ApiError } from '../../api/errors.ts'
 import { refused } from '../../api/handler.ts'
@@ -35,6 +36,7 @@ function keyOf(queryString: string, authorization: string | null): string {
 }
 
 export function keyRoute({ access, usage }: KeyRouteParts): Route {
+  const { within } = access.patience
   return async ({ request, ip: findIp, nowMs }, end) => {
     let known: { keyId: string | null; limits: Reply['limits'] } = { keyId: null, limits: [] }
     try {
@@ -44,10 +46,12 @@ export function keyRoute({ access, usage }: KeyRouteParts): Route {
       const record = access.find(key, nowMs)
       if (record === null) throw invalidKey(key)
       known = { keyId: record.caller.id, limits: [] }
-      const limits = await access.limits(record.caller, ip, nowMs)
+      const waits: Waits = { waitedMs: 0 }
+      const limits = await within(waits, access.limits(record.caller, ip, nowMs))
       known = { ...known, limits }
       if (queryString !== '') throw invalid('/key has no parameters')
-      const content = JSON.stringify(await ownReport(record, limits, usage, nowMs))
+      const report = await within(waits, ownReport(record, limits, usage, nowMs))
+      const content = JSON.stringify(report)
       const body = { kind: 'whole', content } as const
       return end({ ...known, kind: 'reply', status: 200, headers: HEADERS, body, records: 0 })
     } catch (thrown) {

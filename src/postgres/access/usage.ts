@@ -2,6 +2,7 @@
  * Owns usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock
  * decides; what a request says of the time counts for nothing.
  */
+import type { WaitBound } from '../../access/patience.ts'
 import {
   type Admission,
   type Decision,
@@ -11,6 +12,7 @@ import {
 } from '../../access/rate-limit.ts'
 import type { UsageStore } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
+import { StoreError } from '../../lib/errors.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'
 import {
   availabilityOf,
@@ -18,6 +20,7 @@ import {
   type ConnectionOptions,
   openConnection,
   type Query,
+  shownDatabase,
 } from '../connection.ts'
 import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
@@ -40,7 +43,6 @@ const BY_PRIMARY_KEY = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_bitmapscan: 'off',
-  jit: 'off',
 }
 
 /** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
@@ -68,6 +70,21 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
       for (const { close } of Object.values(connections)) await close()
     },
   }
+}
+
+/** How long one request waits, where a statement may not take any time. */
+function boundOf(
+  { url, timeoutMs: msMax }: ConnectionOptions,
+  elapsedMs: () => number,
+  onFailure: (failure: unknown) => void,
+): { bound?: WaitBound } {
+  if (msMax === null) return {}
+  const failure = (): Error => {
+    const late = new StoreError(`the database ${shownDatabase(url)} took too long for a request`)
+    onFailure(late)
+    return late
+  }
+  return { bound: { msMax, elapsedMs, failure } }
 }
 
 /**
@@ -102,6 +119,7 @@ export function createUsageStore(
   }
 
   return {
+    ...boundOf(options, elapsedMs, onFailure),
     admit: createAdmissions(decide, known, clock),
     refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(decide, known),

@@ -64,13 +64,15 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
     ])
     return row?.ok ?? false
   }
+  let isLocked = false
   return {
     run,
     /** Locks the list for as long as the session lasts; `onWait` is called when another import has it. */
     async lock(onWait: () => void, signal?: AbortSignal): Promise<void> {
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
         signal?.throwIfAborted()
-        if (await tryLock()) return
+        isLocked = await tryLock()
+        if (isLocked) return
         if (waitedMs === SHORT_WAIT_MS) onWait()
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
       }
@@ -84,10 +86,10 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
         await writer.close()
         await query
       }),
-    /** Ends the import, whatever its state; with a connection that was lost, its lock has ended too. */
+    /** Ends the import; with a connection that was lost, its lock has ended too. */
     async end(): Promise<void> {
-      const unlock = `select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})`
-      await run(`rollback; ${UNSTAGE}; ${unlock}`).catch(() => {})
+      const unlock = isLocked ? `; select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})` : ''
+      await run(UNSTAGE + unlock).catch(() => {})
       reserved.release()
     },
   }
@@ -96,7 +98,7 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
 type Session = ReturnType<typeof createSession>
 
 /** What became of the rows that were copied. */
-type Merged = { added: number; written: number; removed: number }
+type Merged = { added: number; written: number; removed: number; isChanged: boolean }
 
 /** What a merge has made of them, before it is written; the checks are as in `ListState`. */
 type Summary = { rows: number; written: number; newest: number | null; oldest: number | null }
@@ -123,9 +125,21 @@ type MergeParts = {
 }
 
 /** Merges the rows that were copied, in one transaction. */
-async function merge({ run }: Session, { mode, latest, names, approve }: MergeParts) {
-  const isReplace = mode === 'replace'
+async function merge({ run }: Session, parts: MergeParts): Promise<Merged> {
   await run(`begin; ${MERGE_SETTINGS}`)
+  try {
+    const merged = await mergeIn(run, parts)
+    await run(merged.isChanged ? 'commit' : 'rollback') // new names of cities are no change
+    return merged
+  } catch (error) {
+    await run('rollback').catch(() => {}) // its connection may be lost
+    throw error
+  }
+}
+
+/** The same in the transaction that is under way. */
+async function mergeIn(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
+  const isReplace = mode === 'replace'
   const before = await lockList(run)
   const version = before.version + 1
   const sql = mergeSql({ mode, latest, version })
@@ -140,14 +154,11 @@ async function merge({ run }: Session, { mode, latest, names, approve }: MergePa
   const { count: removed } = isReplace ? await run(sql.remove) : { count: 0 }
   const { count: updated } = await run(sql.update)
   const { count: added } = await run(sql.insert)
-  if (added + updated + removed === 0) {
-    await run('rollback') // new names of cities, too
-    return { added, written: 0, removed } satisfies Merged
-  }
+  if (added + updated + removed === 0) return { added, written: 0, removed, isChanged: false }
   const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
   await storeVersion(run, { ...bounds, version, rows: before.rows + added - removed })
-  await run('commit')
-  return { added, written: isReplace ? added + updated : found.written, removed } satisfies Merged
+  const written = isReplace ? added + updated : found.written
+  return { added, written, removed, isChanged: true }
 }
 
 /**

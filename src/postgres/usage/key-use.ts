@@ -33,13 +33,17 @@ const rowsOf = (columns: string): string =>
     union all
     select ${columns} from proxylist.usage u where u.kind = 'demo' and i.id = '${DEMO_KEY}')`
 
+/** Each day of each key is looked up: a range of days would have the rows of all keys read for each. */
 const HISTORY = `
   select nullif(greatest(
       (select k.last_seen from proxylist.keys k where k.id = i.id collate "C"),
       (select max(u.latest) from ${rowsOf('u.latest')} u)), 0)::float8 as seen,
     (select json_agg(json_build_object('day', d.day, 'requests', d.requests, 'records', d.records,
         'refused', d.refused, 'hours', d.hours) order by d.day)::text
-     from proxylist.days d where d.key_id = i.id collate "C" and d.day between i.from_day and i.to_day) as days,
+     from generate_series(i.from_day, i.to_day) of_day
+     cross join lateral (
+       select * from proxylist.days d where d.day = of_day and d.key_id = i.id collate "C" offset 0
+     ) d) as days,
     (select json_agg(json_build_array(o.hour, o.requests))::text
      from (
        select h.hour, sum(h.requests)::integer as requests

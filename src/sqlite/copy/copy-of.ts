@@ -67,14 +67,13 @@ export function listCopyOf(dir: string): Version | null {
 
 const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
 
+const NAME_IT = 'name that with --database, or give another --data'
+
 /** @throws CommandError when keys or the list of a directory are copies of a database. */
-export function requireOwnData(dir: string): void {
+export function requireOwnData(dir: string, remedy = NAME_IT): void {
   const copy = DATA_FILES.find(name => isCopy(readFile(dir, name)))
   if (copy === undefined) return
-  throw new CommandError(
-    `${join(dir, copy)} is a copy of a shared database: name that with --database, ` +
-      'or give another --data',
-  )
+  throw new CommandError(`${join(dir, copy)} is a copy of a shared database: ${remedy}`)
 }
 
 /** @throws CommandError when a directory has keys or a list of its own, which copies would replace. */

@@ -63,7 +63,7 @@ export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: Foll
     if (reply.kind === 'usage') onUsage(reply.subject)
     else if (reply.kind === 'stopped') stopped.resolve()
     else if (reply.kind !== 'copy-much') onReply(reply)
-    else {
+    else if (!isClosing) {
       onCopy()
       copier.start()
     }
