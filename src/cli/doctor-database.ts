@@ -26,8 +26,8 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
   ? Awaited<R>
   : never
 
-/** Connections of one node; a rolling restart has two of a machine. */
-const CONNECTIONS_OF_A_NODE = 7
+/** Connections that one node keeps at most; a rolling restart has two of a machine. */
+const CONNECTIONS_OF_A_NODE = 10
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */
@@ -36,7 +36,7 @@ const DISTANCE_WRONG_MS = MINUTE_MS
 export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
-    return wrong('it has no schema yet; proxylist move, import or keys add makes it')
+    return wrong('it has no schema yet; proxylist move, import or keys add makes it, as a role that may')
   }
   const found = `PostgreSQL ${server.text}, schema ${schema}`
   if (schema > newestSchema) return wrong(`${found}: of a newer proxylist; use that version`)
@@ -114,7 +114,7 @@ export function judgeRights({ role, missing, more }: Facts<'rights'>): Result {
 }
 
 export function judgeConnections({ most, used }: Facts<'connections'>): Result {
-  const found = `${counted(used)} of ${counted(most)} connections are used; a node takes ${CONNECTIONS_OF_A_NODE}`
+  const found = `${counted(used)} of ${counted(most)} connections are used; a node takes up to ${CONNECTIONS_OF_A_NODE}`
   if (most - used < CONNECTIONS_OF_A_NODE) return wrong(`${found}: there is no room for one more`)
   return most - used < 2 * CONNECTIONS_OF_A_NODE
     ? note(`${found}: there is room for one more`)

@@ -25,7 +25,7 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
-  '28000': 'it does not accept this user from this address (pg_hba.conf)',
+  '28000': 'it does not accept this user from this address, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
