@@ -36,7 +36,9 @@ const DISTANCE_WRONG_MS = MINUTE_MS
 export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
-    return wrong('it has no schema yet; proxylist move, import or keys add makes it, as a role that may')
+    return wrong(
+      'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
+    )
   }
   const found = `PostgreSQL ${server.text}, schema ${schema}`
   if (schema > newestSchema) return wrong(`${found}: of a newer proxylist; use that version`)
