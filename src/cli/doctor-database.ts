@@ -40,6 +40,7 @@ export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'
       'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
     )
   }
+  if (schema === 'hidden') return wrong('this role may not read its schema')
   const found = `PostgreSQL ${server.text}, schema ${schema}`
   if (schema > newestSchema) return wrong(`${found}: of a newer proxylist; use that version`)
   if (schema === newestSchema) return right(found)
@@ -172,9 +173,13 @@ const SERVER_CHECKS: { readonly [check: string]: Check } = {
   connections: async it => judgeConnections(await it.connections()),
 }
 
+const RIGHTS: { readonly [check: string]: Check } = {
+  rights: async it => judgeRights(await it.rights()),
+}
+
 /** What is examined besides of one that has a schema. */
 const SCHEMA_CHECKS: { readonly [check: string]: Check } = {
-  rights: async it => judgeRights(await it.rights()),
+  ...RIGHTS,
   async freshness(it, _, clock) {
     const nowMs = clock()
     const tally = await it.tally(nowMs - RECENT_MS, nowMs + AHEAD_OF_LIST_MS)
@@ -197,18 +202,19 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const examination = openExamination(url, timeoutMs, clock)
   try {
-    let isThere = false
+    let others: typeof SCHEMA_CHECKS = {}
     const first = await findingOf(
       'database',
       async () => {
         const versions = await examination.versions()
-        isThere = versions.server.isUsable
+        if (versions.server.isUsable) others = SERVER_CHECKS
+        if (versions.schema === 'hidden') others = { ...others, ...RIGHTS }
         return judgeVersions(versions)
       },
       signal,
     )
     const findings = [first]
-    const checks = first.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : isThere ? SERVER_CHECKS : {}
+    const checks = first.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : others
     for (const [check, work] of Object.entries(checks)) {
       findings.push(await findingOf(check, () => work(examination, url, clock), signal))
     }

@@ -207,6 +207,16 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('doctor', () => {
+  test('a role that may not even read the schema gets its missing rights named', async () => {
+    const owner = open(urlOf('proxylist_owner'))
+    await owner.query('revoke usage on schema proxylist from proxylist')
+    const { database, rights } = await doctor(urlOf('proxylist'))
+    expect(database).toEqual(wrong('this role may not read its schema'))
+    expect(rights?.found).toStartWith('the role proxylist lacks usage on schema proxylist')
+    await owner.query('grant usage on schema proxylist to proxylist')
+    await owner.close()
+  })
+
   test('rights that are missing, or more than needed, are found', async () => {
     const owner = open(urlOf('proxylist_owner'))
     await owner.query('revoke insert on proxylist.keys from proxylist')
