@@ -26,8 +26,8 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
   ? Awaited<R>
   : never
 
-/** Connections of one node; a rolling restart has two of a machine. */
-const CONNECTIONS_OF_A_NODE = 7
+/** Connections that one node keeps at most; a rolling restart has two of a machine. */
+const CONNECTIONS_OF_A_NODE = 10
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */
@@ -36,8 +36,11 @@ const DISTANCE_WRONG_MS = MINUTE_MS
 export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
-    return wrong('it has no schema yet; proxylist move, import or keys add makes it')
+    return wrong(
+      'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
+    )
   }
+  if (schema === 'hidden') return wrong('this role may not read its schema')
   const found = `PostgreSQL ${server.text}, schema ${schema}`
   if (schema > newestSchema) return wrong(`${found}: of a newer proxylist; use that version`)
   if (schema === newestSchema) return right(found)
@@ -114,7 +117,7 @@ export function judgeRights({ role, missing, more }: Facts<'rights'>): Result {
 }
 
 export function judgeConnections({ most, used }: Facts<'connections'>): Result {
-  const found = `${counted(used)} of ${counted(most)} connections are used; a node takes ${CONNECTIONS_OF_A_NODE}`
+  const found = `${counted(used)} of ${counted(most)} connections are used; a node takes up to ${CONNECTIONS_OF_A_NODE}`
   if (most - used < CONNECTIONS_OF_A_NODE) return wrong(`${found}: there is no room for one more`)
   return most - used < 2 * CONNECTIONS_OF_A_NODE
     ? note(`${found}: there is room for one more`)
@@ -139,16 +142,16 @@ export function judgeClock(distanceMs: number, ahead: readonly string[]): Result
 /** A node whose copies are older than this answers 503 (contract I3). */
 const LAG_SECONDS_MAX = 5
 
-export function judgeNodes(nodes: Facts<'nodes'>, nowMs: number): Result {
+export function judgeNodes(nodes: Facts<'nodes'>): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
   const newest = Math.max(...nodes.map(({ version }) => version))
   const problems: string[] = []
   const notes: string[] = []
-  for (const { node, address, version, lagSeconds, seenMs } of nodes) {
+  for (const { node, address, version, lagSeconds, silentSeconds } of nodes) {
     const name = `${node} (${address})`
-    const silentSeconds = Math.round((nowMs - seenMs) / SECOND_MS)
     if (silentSeconds > LAG_SECONDS_MAX) {
-      notes.push(`${name} did not stop in order and was last seen ${counted(silentSeconds)} s ago`)
+      const ago = `${counted(Math.round(silentSeconds))} s ago`
+      notes.push(`${name} did not stop in order and was last seen ${ago}`)
     } else if (lagSeconds > LAG_SECONDS_MAX) {
       problems.push(`${name} lags by ${counted(Math.round(lagSeconds))} s and answers 503`)
     } else if (version < newest) {
@@ -170,9 +173,13 @@ const SERVER_CHECKS: { readonly [check: string]: Check } = {
   connections: async it => judgeConnections(await it.connections()),
 }
 
+const RIGHTS: { readonly [check: string]: Check } = {
+  rights: async it => judgeRights(await it.rights()),
+}
+
 /** What is examined besides of one that has a schema. */
 const SCHEMA_CHECKS: { readonly [check: string]: Check } = {
-  rights: async it => judgeRights(await it.rights()),
+  ...RIGHTS,
   async freshness(it, _, clock) {
     const nowMs = clock()
     const tally = await it.tally(nowMs - RECENT_MS, nowMs + AHEAD_OF_LIST_MS)
@@ -184,7 +191,7 @@ const SCHEMA_CHECKS: { readonly [check: string]: Check } = {
     const subjects = await it.subjectsAhead(AHEAD_OF_USAGE_MS)
     return judgeClock(await it.distanceMs(), describeAhead(subjects, ahead))
   },
-  nodes: async (it, _, clock) => judgeNodes(await it.nodes(), clock()),
+  nodes: async it => judgeNodes(await it.nodes()),
 }
 
 /** Examines a shared database; one that cannot be used at all is one finding. */
@@ -195,18 +202,19 @@ export async function examineDatabase(
 ): Promise<Finding[]> {
   const examination = openExamination(url, timeoutMs, clock)
   try {
-    let isThere = false
+    let others: typeof SCHEMA_CHECKS = {}
     const first = await findingOf(
       'database',
       async () => {
         const versions = await examination.versions()
-        isThere = versions.server.isUsable
+        if (versions.server.isUsable) others = SERVER_CHECKS
+        if (versions.schema === 'hidden') others = { ...others, ...RIGHTS }
         return judgeVersions(versions)
       },
       signal,
     )
     const findings = [first]
-    const checks = first.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : isThere ? SERVER_CHECKS : {}
+    const checks = first.ok ? { ...SERVER_CHECKS, ...SCHEMA_CHECKS } : others
     for (const [check, work] of Object.entries(checks)) {
       findings.push(await findingOf(check, () => work(examination, url, clock), signal))
     }

@@ -64,15 +64,17 @@ export const KEEPALIVE = {
 }
 
 /**
- * Settings of each connection: commits are durable, and a client that is gone leaves no lock. A standby
- * refuses a connection that wants to write (`transaction_read_only`). Nothing is compiled (`jit`): the
- * first time, that takes almost two seconds, which a statement on many keys does not.
+ * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
+ * that ends idle sessions leaves this one. A standby refuses a connection that wants to write
+ * (`transaction_read_only`). Nothing is compiled (`jit`): the first time, that takes almost two seconds,
+ * which a statement on many keys does not.
  */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   application_name: name,
   synchronous_commit: 'on',
   statement_timeout: Math.ceil((timeoutMs ?? 0) * STATEMENT_SHARE),
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
+  idle_session_timeout: 0,
   client_connection_check_interval: 1000,
   jit: 'off',
   ...KEEPALIVE,

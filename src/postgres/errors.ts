@@ -14,6 +14,7 @@ export class UnknownOutcome extends StoreError {}
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 const READ_ONLY = 'it is read-only: a standby, or it was set so'
+const POOLER = 'a pooler in between does not keep the session of a connection'
 
 /** The state of a lock that was not free in time. */
 export const LOCK_NOT_FREE = '55P03'
@@ -25,7 +26,8 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
-  '28000': 'it does not accept this user from this address (pg_hba.conf)',
+  '26000': POOLER,
+  '28000': 'it does not accept this user from this address, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
@@ -33,10 +35,14 @@ const STATES: { readonly [state: string]: string } = {
   '40P01': 'it ended a deadlock',
   '42704': 'it does not know a setting that the URL has',
   '42P01': OTHER_SCHEMA,
+  '42P05': POOLER,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
   '42501': 'this role lacks a right that is needed',
-  '53': 'it lacks a resource: connections, memory or disk',
+  '53': 'it lacks a resource',
+  '53100': 'its disk is full',
+  '53200': 'it is out of memory',
+  '53300': 'it accepts no more connections',
   [LOCK_NOT_FREE]: 'a lock was not free in time',
   '57014': 'it took too long',
   '57P': 'it is shutting down, starting or was restarted',

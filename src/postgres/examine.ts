@@ -5,6 +5,7 @@
 import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
 import { type Connection, openConnection, type Query, type Value } from './connection.ts'
+import { lacksRight } from './errors.ts'
 import { createNodes } from './nodes.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, schemaState, versionOf } from './schema.ts'
 
@@ -15,7 +16,12 @@ async function only<R extends object>(query: Query, text: string, values?: Value
   return row
 }
 
-/** Which versions there are, and which are needed. */
+function hiddenOrThrow(failure: unknown): 'hidden' {
+  if (lacksRight(failure)) return 'hidden'
+  throw failure
+}
+
+/** Which versions there are, and which are needed; the schema may be hidden from this role. */
 async function readVersions(query: Query) {
   const server = await only<{ number: number; text: string }>(
     query,
@@ -24,7 +30,7 @@ async function readVersions(query: Query) {
   )
   return {
     server: { text: server.text, isUsable: server.number >= SERVER_VERSION_MIN },
-    schema: await versionOf(query),
+    schema: await versionOf(query).catch(hiddenOrThrow),
     newestSchema: SCHEMA_VERSION,
   }
 }
@@ -139,7 +145,7 @@ const readRights = (query: Query) =>
        union all select 'temporary on the database'
          where not has_database_privilege(current_database(), 'temporary'))
      select current_user::text as role,
-       array(select what from needed order by what) as missing,
+       array(select what from needed order by what like 'usage %' desc, what) as missing,
        array(select 'is a superuser' from pg_roles where rolname = current_user and rolsuper
          union all select 'owns the schema' where exists (select from pg_namespace
            where nspname = 'proxylist' and pg_has_role(nspowner, 'USAGE')

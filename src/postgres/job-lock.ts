@@ -1,20 +1,24 @@
 /**
  * Owns which node runs the jobs that one node runs for all: the one whose session holds an advisory
- * lock. The lock ends with its session, so that of a node that is killed is free at once.
+ * lock. The lock ends with its session: that of a node that is killed is free at once, and that of one
+ * that is frozen after some seconds.
  */
 import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
 import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
 
-/** After so many seconds without a sign of life the server ends the session of a machine that is gone. */
-const KEEPALIVE = `set_config('tcp_keepalives_idle', '5', false),
-  set_config('tcp_keepalives_interval', '2', false), set_config('tcp_keepalives_count', '3', false)`
+/** After 11 s without a sign of life, the server ends the session of a machine that is gone. */
+const KEEPALIVE = { tcp_keepalives_idle: 5, tcp_keepalives_interval: 2, tcp_keepalives_count: 3 }
+
+/** A process that is frozen sends nothing, while its machine still answers for it. */
+const SILENT_MS_MAX = 10_000
 
 /**
  * The lock, tried for whenever `tick` is called; left to others when a newer program has migrated the
- * schema.
+ * schema, and lost when `tick` is not called for `silentMsMax`.
  */
-export function createJobLock(options: ConnectionOptions) {
-  const connection: Connection = openConnection(options)
+export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_MS_MAX) {
+  const session = { ...options.session, ...KEEPALIVE, idle_session_timeout: silentMsMax }
+  const connection: Connection = openConnection({ ...options, session })
   /** The backend that holds the lock; 0: none of ours does. */
   let holder = 0
   let isTrying = false
@@ -25,8 +29,7 @@ export function createJobLock(options: ConnectionOptions) {
          case when version > $4
              then case when pg_backend_pid() = $1 then not pg_advisory_unlock($2, $3) else false end
            when pg_backend_pid() = $1 then true
-           else pg_try_advisory_lock($2, $3) end as held,
-         ${KEEPALIVE}
+           else pg_try_advisory_lock($2, $3) end as held
        from proxylist.installation`,
       [holder, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
     )

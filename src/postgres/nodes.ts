@@ -10,8 +10,10 @@ export type NodeState = NodeName & {
   version: number
   /** Seconds since its copies were last known to be the newest. */
   lagSeconds: number
-  /** When it last said so, in Unix milliseconds. */
+  /** When it last said so, in Unix milliseconds of the database's clock. */
   seenMs: number
+  /** How many seconds ago that was, by the same clock. */
+  silentSeconds: number
 }
 
 /** Nodes that have not been seen for so long are forgotten. */
@@ -40,11 +42,12 @@ export const createNodes = ({ query }: Connection) => ({
   },
   /** All nodes, by name; the lag of one grows while it is not seen. */
   async list(): Promise<NodeState[]> {
-    const rows = await query<Omit<NodeState, 'lagSeconds'> & { lag: number; ageMs: number }>(
-      `select node, address, list_version::float8 as version, lag_seconds as lag,
-         seen::float8 as "seenMs", greatest(0, proxylist.now_ms() - seen)::float8 as "ageMs"
+    const rows = await query<NodeState>(
+      `select node, address, list_version::float8 as version, lag_seconds as "lagSeconds",
+         seen::float8 as "seenMs",
+         greatest(0, proxylist.now_ms() - seen)::float8 / ${SECOND_MS} as "silentSeconds"
        from proxylist.nodes order by node, address`,
     )
-    return rows.map(({ lag, ageMs, ...row }) => ({ ...row, lagSeconds: lag + ageMs / SECOND_MS }))
+    return rows.map(row => ({ ...row, lagSeconds: row.lagSeconds + row.silentSeconds }))
   },
 })

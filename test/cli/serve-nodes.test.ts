@@ -222,6 +222,14 @@ describe('serve --database', () => {
     }
   })
 
+  test('says that a data directory cannot be made', async () => {
+    const { exitCode, stderr } = await proxylist(['serve', '--data', '/proc/x', '--database', AWAY])
+    expect([exitCode, stderr]).toEqual([
+      1,
+      'proxylist: cannot use the data directory /proc/x: no such file or directory\n',
+    ])
+  })
+
   test('with --sample is wrong usage', async () => {
     const { exitCode, stderr } = await proxylist(['serve', '--sample', '--database', AWAY])
     expect(exitCode).toBe(2)

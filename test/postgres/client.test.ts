@@ -14,6 +14,21 @@ afterAll(cleanUp)
 
 const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
 
+test.skipIf(!HAS_POSTGRES)(
+  'a connection is not ended by a server that ends idle sessions: an import may wait for its source',
+  async () => {
+    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+    const admin = openConnection(options)
+    const name = new URL(options.url).pathname.slice(1)
+    await admin.query(`alter database ${name} set idle_session_timeout = '60s'`)
+    const connection = openConnection(options)
+    const setting = "select current_setting('idle_session_timeout') as idle"
+    expect(await connection.query(setting)).toEqual([{ idle: '0' }])
+    await admin.close()
+    await connection.close()
+  },
+)
+
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
   test('come to the query that asked for them, also between queries that fail', async () => {
     const connection = openConnection({

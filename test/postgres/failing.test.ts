@@ -183,6 +183,17 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
     await connection.close()
   })
 
+  test.each([
+    ['53100', 'its disk is full'],
+    ['42P05', 'a pooler in between does not keep the session of a connection'],
+  ])('one that fails with %s says that %s', async (state, reason) => {
+    const connection = open()
+    const raise = `do $$ begin raise exception 'canary' using errcode = '${state}'; end $$`
+    const { failure } = await failureOf(connection.query(raise))
+    expect(String(failure)).toEndWith(`cannot be used: ${reason}`)
+    await connection.close()
+  })
+
   test('one without a free connection fails with that sentence, until there is one', async () => {
     const others: Connection[] = []
     let connection = open()
@@ -192,7 +203,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
       connection = open()
       failure = (await failureOf(pidOf(connection))).failure
     }
-    expect(String(failure)).toContain('it lacks a resource: connections')
+    expect(String(failure)).toContain('it accepts no more connections')
     for (const other of others) await other.close()
     expect(await untilBack(() => pidOf(connection))).toBeLessThan(BACK_MS_MAX)
     await connection.close()

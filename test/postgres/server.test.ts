@@ -207,6 +207,16 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('doctor', () => {
+  test('a role that may not even read the schema gets its missing rights named', async () => {
+    const owner = open(urlOf('proxylist_owner'))
+    await owner.query('revoke usage on schema proxylist from proxylist')
+    const { database, rights } = await doctor(urlOf('proxylist'))
+    expect(database).toEqual(wrong('this role may not read its schema'))
+    expect(rights?.found).toStartWith('the role proxylist lacks usage on schema proxylist')
+    await owner.query('grant usage on schema proxylist to proxylist')
+    await owner.close()
+  })
+
   test('rights that are missing, or more than needed, are found', async () => {
     const owner = open(urlOf('proxylist_owner'))
     await owner.query('revoke insert on proxylist.keys from proxylist')
@@ -297,6 +307,10 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
       'NODE  ADDRESS         VERSION  LAG    SEEN\n' +
         `n1    10.0.0.11:8080  12       2.0 s  ${seen}\n` +
         `n2    10.0.0.12:8080  11       2.5 s  ${seen}\n`,
+    )
+    // The clock of this machine, which is far from that, counts for nothing.
+    expect((await doctor(urlOf('proxylist'))).nodes).toEqual(
+      note('n2 (10.0.0.12:8080) has version 11 of the list, the newest is 12'),
     )
     for (const connection of [owner, service]) await connection.close()
   })

@@ -3,7 +3,6 @@
  * moved: as of one moment, and all or nothing.
  */
 import { CommandError, orAborted } from '../../lib/errors.ts'
-import { SECOND_MS } from '../../lib/time.ts'
 import type { Version } from '../../replication/store.ts'
 import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
 import { markVersion, nextVersion } from '../access/changes.ts'
@@ -28,7 +27,7 @@ export type DatabaseOrder = {
 export type Versions = { list: Version; keys: Version }
 
 /** A node that said so within this time runs; each says it every second. */
-const RUNNING_MS = 5 * SECOND_MS
+const RUNNING_SECONDS = 5
 
 /** All that is moved. `installation` comes first, as in every change of keys and plans. */
 const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 'usage', 'networks']
@@ -83,11 +82,8 @@ async function requireSchema(connection: Connection): Promise<void> {
 
 /** @throws CommandError when machines serve from the database. */
 async function requireRest(connection: Connection): Promise<void> {
-  const [clock] = await connection.query<{ nowMs: number }>(
-    'select proxylist.now_ms()::float8 as "nowMs"',
-  )
   const nodes = await createNodes(connection).list()
-  const running = nodes.filter(({ seenMs }) => (clock?.nowMs ?? 0) - seenMs < RUNNING_MS)
+  const running = nodes.filter(({ silentSeconds }) => silentSeconds < RUNNING_SECONDS)
   if (running.length === 0) return
   const names = running.map(({ node, address }) => `${node} (${address})`).join(', ')
   throw new CommandError(

@@ -6,7 +6,7 @@ import { mkdirSync } from 'node:fs'
 import type { KeyReader, Registry } from '../../access/store.ts'
 import type { FeedStore } from '../../import/feeds/store.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
-import { messageOf, StoreError } from '../../lib/errors.ts'
+import { CommandError, messageOf, reasonOf, StoreError } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Observed, ReplicationState } from '../../metrics/observed.ts'
 import { createUsageStore } from '../../postgres/access/usage.ts'
@@ -180,6 +180,15 @@ function openCopies(
   }
 }
 
+/** @throws CommandError when the directory is not there and cannot be made. */
+function makeDirectory(dir: string): void {
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    throw new CommandError(`cannot use the data directory ${dir}: ${reasonOf(error)}`)
+  }
+}
+
 export type Node = Awaited<ReturnType<typeof openNode>>
 
 /**
@@ -189,7 +198,7 @@ export type Node = Awaited<ReturnType<typeof openNode>>
  */
 export async function openNode(options: NodeOptions) {
   requireCopies(options.dir)
-  mkdirSync(options.dir, { recursive: true, mode: 0o700 })
+  makeDirectory(options.dir)
   const report = createReporter(shownDatabase(options.url), options.log)
   const stores = openStores(options, report)
   const { connection, registry, usage, lock } = stores

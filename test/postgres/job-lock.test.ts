@@ -1,0 +1,29 @@
+/** Which node runs the jobs of all (src/postgres/job-lock.ts). */
+import { afterAll, expect, test } from 'bun:test'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { createJobLock } from '../../src/postgres/job-lock.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+test.skipIf(!HAS_POSTGRES)(
+  'the jobs of a node that is frozen, with its connections open, are run by another one',
+  async () => {
+    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+    const connection = openConnection(options)
+    await migrate(connection)
+    const frozen = createJobLock(options, 200)
+    const other = createJobLock(options)
+    await frozen.tick()
+    await other.tick()
+    expect([frozen.isHeld(), other.isHeld()]).toEqual([true, false])
+    while (!other.isHeld()) await other.tick()
+    await frozen.tick()
+    if (frozen.isHeld()) await frozen.tick() // the first one found its connection closed
+    expect([frozen.isHeld(), other.isHeld()]).toEqual([false, true])
+    for (const { close } of [frozen, other, connection]) await close()
+  },
+  20_000,
+)
