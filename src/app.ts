@@ -35,7 +35,7 @@ export {
   withFeeds,
   withResource,
 } from './sqlite/stores.ts'
-export type { Stores } from './wiring/command-stores.ts'
+export type { ReadableList, Stores } from './wiring/command-stores.ts'
 export { type Console, createConsole, createMetrics, makeToken } from './wiring/console.ts'
 export {
   backUpDatabase,

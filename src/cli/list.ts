@@ -3,12 +3,12 @@
 import { ApiError } from '../api/errors.ts'
 import { createParamsParser } from '../api/params.ts'
 import { createWriters, encodeByteText, type Writer } from '../api/render.ts'
-import { storesOf } from '../app.ts'
+import { type ReadableList, storesOf } from '../app.ts'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import { splitQueryString } from '../lib/query-string.ts'
 import { formatInstant } from '../lib/time.ts'
 import type { EndpointRow } from '../proxies/row.ts'
-import { command, createStdoutWriter, DATA_SETTINGS } from './command.ts'
+import { command, createStdoutWriter, DATA_SETTINGS, say } from './command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */
 const CHUNK_RECORDS = 4096
@@ -24,7 +24,7 @@ export const listCommand = command({
     const { filter, output } = parse(text.replace(/^\?/, ''), providerService)
     const nowMs = clock()
     const writers = createWriters(providerService)
-    await storesOf(settings, clock).readList(async list => {
+    const print = async (list: ReadableList): Promise<void> => {
       if (output.kind === 'txt') {
         const rows = await collect(list.endpointPages(filter, nowMs), signal)
         return write(writers.txt(output), rows, nowMs, signal)
@@ -32,7 +32,8 @@ export const listCommand = command({
       const rows = await collect(list.pages(filter, nowMs), signal)
       const foundIn = { cityNames: list.cityNames, areKept: false }
       return write(writers.records(filter, output, rows.length, foundIn), rows, nowMs, signal)
-    })
+    }
+    await storesOf(settings, clock).readList(print, say)
   },
 })
 

@@ -8,7 +8,7 @@ import type { Clock } from '../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { bars, counted } from './chart.ts'
-import { command, DATA_SETTINGS, print, printJson, table } from './command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
 const HOURS = 24
@@ -64,7 +64,7 @@ async function figuresOf({ has, readBreakdown, readRegistry }: Stores, clock: Cl
   const there = has()
   const use =
     there.registry || !there.list ? await readRegistry(registry => useOf(registry, nowMs)) : NO_USE
-  const list = there.list ? listOf(await readBreakdown(nowMs), nowMs) : NO_LIST
+  const list = there.list ? listOf(await readBreakdown(nowMs, say), nowMs) : NO_LIST
   return { ...use, list }
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>

@@ -23,6 +23,7 @@ export type ReadableList = {
   cityNames: CityNames
 }
 
+type Say = (sentence: string) => void
 type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
 
 /**
@@ -40,9 +41,10 @@ export type Stores = {
     observer: ReplaceObserver,
     signal?: AbortSignal,
   ): Promise<T>
-  readList: With<ReadableList>
+  /** The list; `say` is called when it is this machine's copy because the database is away. */
+  readList<T>(work: (list: ReadableList) => Awaitable<T>, say: Say): Promise<T>
   /** The list by type, country and age. */
-  readBreakdown(nowMs: number): Promise<Breakdown>
+  readBreakdown(nowMs: number, say: Say): Promise<Breakdown>
   changeList: With<ReadableList & WritableList>
   withFeeds: With<FeedStore>
   /** The states of the feeds; none when no feed was ever fetched. */

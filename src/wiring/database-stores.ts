@@ -68,20 +68,17 @@ async function withFilled<T>(
   }
 }
 
-/** The stores in a database; `dir` may hold the copies of a node. */
-export function databaseStores(
-  { url, timeoutMs }: { url: string; timeoutMs: number },
-  dir: string,
-  clock: Clock,
-): Stores {
-  const place = shownDatabase(url)
-
-  /** Opens a connection, works and closes; `connect` opens one that waits longer. */
-  async function within<T>(
+/**
+ * Returns a function that opens a connection, requires the schema, works and closes; `connect` opens a
+ * connection that waits longer. It throws a `StoreError` when the database fails.
+ */
+const createConnected =
+  (url: string, timeoutMs: number) =>
+  async <T>(
     need: Need,
     origin: string,
     work: (quick: Connection, connect: (waitMs: number) => Connection) => Promise<T>,
-  ): Promise<T> {
+  ): Promise<T> => {
     const connections: Connection[] = []
     const connect = (waitMs: number): Connection => {
       const connection = openConnection({ url, timeoutMs: waitMs, name: NAME })
@@ -92,12 +89,25 @@ export function databaseStores(
       const quick = connect(timeoutMs)
       await requireSchema(quick, need, origin)
       return await work(quick, connect)
-    } catch (error) {
-      throw error instanceof StoreError ? new CommandError(error.message) : error
     } finally {
       await Promise.all(connections.map(({ close }) => close()))
     }
   }
+
+/** The stores in a database; `dir` may hold the copies of a node. */
+export function databaseStores(
+  { url, timeoutMs }: { url: string; timeoutMs: number },
+  dir: string,
+  clock: Clock,
+): Stores {
+  const place = shownDatabase(url)
+  const connected = createConnected(url, timeoutMs)
+
+  /** The same for what nothing but the database has. */
+  const within: typeof connected = (...how) =>
+    connected(...how).catch(error => {
+      throw error instanceof StoreError ? new CommandError(error.message) : error
+    })
 
   const withKeys = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
     within(need, NO_KEYS, async quick => {
@@ -112,10 +122,20 @@ export function databaseStores(
   const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
     within('make', NO_LIST, async (_, connect) => work(writableList(connect(LIST_MS), clock)))
 
-  /** Whether `dir` has the copy that a node of this database reads. */
-  async function hasCopy(quick: Connection): Promise<boolean> {
+  /**
+   * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
+   * tell that from one of another database, so `say` is called with what it is.
+   */
+  async function hasCopy(say: (sentence: string) => void): Promise<boolean> {
     const copy = listCopyOf(dir)
-    return copy !== null && copy.database === (await installationOf(quick))
+    if (copy === null) return false
+    try {
+      return copy.database === (await connected('read', NO_LIST, installationOf))
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      say(`${error.message}; this is version ${copy.version} of the list, from the copy in ${dir}`)
+      return true
+    }
   }
 
   return {
@@ -124,16 +144,16 @@ export function databaseStores(
     changeRegistry: work => withKeys('change', work),
     withList,
     withListToReplace: withList, // this list is never damaged
-    readList: work =>
-      within('read', NO_LIST, async (quick, connect) =>
-        (await hasCopy(quick)) ? readCopy(dir, clock, work) : withFilled(connect(LIST_MS), work),
-      ),
-    readBreakdown: nowMs =>
-      within('read', NO_LIST, async (quick, connect) =>
-        (await hasCopy(quick))
-          ? readCopy(dir, clock, list => list.breakdown(nowMs))
-          : createListStore(connect(LIST_MS), clock).breakdown(nowMs),
-      ),
+    async readList(work, say) {
+      if (await hasCopy(say)) return readCopy(dir, clock, work)
+      return within('read', NO_LIST, (_, connect) => withFilled(connect(LIST_MS), work))
+    },
+    async readBreakdown(nowMs, say) {
+      if (await hasCopy(say)) return readCopy(dir, clock, list => list.breakdown(nowMs))
+      return within('read', NO_LIST, (_, connect) =>
+        createListStore(connect(LIST_MS), clock).breakdown(nowMs),
+      )
+    },
     changeList: work =>
       within('change', NO_LIST, async (_, connect) => {
         const patient = connect(LIST_MS)

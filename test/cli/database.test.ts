@@ -334,6 +334,18 @@ describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
     }
   })
 
+  test('is what list reads while the database is away, and says so', async () => {
+    const cwd = directoryOf(FILES)
+    const args = ['list', 'time=9999999999', '--database', 'postgres://127.0.0.1:1/proxylist']
+    await take(cwd, { args, exitCode: 1, stderr: /^proxylist: [^\n]*127\.0\.0\.1:1[^\n]*\n$/ })
+    makeCopy(join(cwd, 'data'), { database: 'some', version: 7, mark: 'mark' })
+    await take(cwd, {
+      args,
+      stdout: '203.0.113.9:80\n',
+      stderr: /127\.0\.0\.1:1[^\n]*; this is version 7 of the list, from the copy in \.\/data\n$/,
+    })
+  })
+
   test('is what list and stats read, if it is one of that database', async () => {
     const { cwd, step } = await start()
     await step('import a.txt', { stderr: /./ })
