@@ -10,14 +10,12 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 READY := node_modules/.ready
 BINARY := dist/proxylist
 WORKERS := $(shell find src -name "*.worker.ts" | sort)
-BINARY_TESTS := $(patsubst %,test/%.test.ts, \
-  api/handler bootstrap cli/database cli/doctor cli/full-disk cli/geoip cli/import cli/key-life cli/operate \
-  cli/program cli/progress cli/serve cli/serve-console cli/serve-feeds cli/serve-node-jobs cli/serve-nodes cli/stats cli/stdout \
-  dependencies http/cors http/failures http/key http/reference http/stats lab/torture/fuzz/fuzz \
-  lib/systemd secrets sqlite/access/store sqlite/backup/backup sqlite/backup/restore \
-  sqlite/faults transfer/program transfer/refusals web/docs web/page/key web/page/try web/console/token)
-# Files run in two processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
-TEST_OPTIONS := --parallel=2 --timeout=60000
+# These ask a service that is in process in the first run: they run again with the binary as the service.
+SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
+  api/handler http/cors http/failures http/key http/reference http/stats secrets)
+# Files run in three processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
+TEST_OPTIONS := --parallel=3 --timeout=60000
+WITH_BINARY := PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN)
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
   package.json bun.lock tsconfig.json Makefile
 
@@ -30,9 +28,9 @@ run: $(READY) ## serve the sample list on 127.0.0.1:8080
 dev: $(READY) ## the same; restarts when a source file changes, and open pages reload
 	@$(BUN) test/lab/dev.ts
 
-test: check build ## everything: format, lint, types, tests in process, tests of the binary
-	$(BUN) test $(TEST_OPTIONS)
-	PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN) test $(TEST_OPTIONS) $(BINARY_TESTS)
+test: check build ## everything: format, lint, types, tests in process and of the binary
+	PROXYLIST_TEST_SERVICES=in-process $(WITH_BINARY) test $(TEST_OPTIONS)
+	$(WITH_BINARY) test $(TEST_OPTIONS) $(SERVICE_TESTS)
 
 bench: $(BINARY) ## compare with baselines and print a table (ROWS=1000000, ONLY=…, BEFORE=…, DATABASE=…)
 	@$(BUN) test/lab/bench/bench.ts

@@ -245,6 +245,26 @@ describe('words are the field’s', () => {
   }
 })
 
+describe('make test', () => {
+  const makefile = readFileSync(join(ROOT, 'Makefile'), 'utf8')
+  const commands = /^test:.*\n((?:\t.*\n)+)/m.exec(makefile)?.[1] ?? ''
+  const again = /^SERVICE_TESTS := \$\(patsubst %,test\/%\.test\.ts,([^)]*)\)/m.exec(makefile)?.[1]
+
+  test('runs every file, programs being the binary and services in process', () => {
+    expect(commands.split('\n')).toContain(
+      '\tPROXYLIST_TEST_SERVICES=in-process $(WITH_BINARY) test $(TEST_OPTIONS)',
+    )
+  })
+
+  test('runs again, with the binary as the service, each file that asks the service under test', () => {
+    expect(commands.split('\n')).toContain('\t$(WITH_BINARY) test $(TEST_OPTIONS) $(SERVICE_TESTS)')
+    const asking = readTexts('test')
+      .filter(({ name, text }) => name.endsWith('.test.ts') && /\bstartService\(/.test(text))
+      .map(({ name }) => name.replace(/^test\/(.*)\.test\.ts$/, '$1'))
+    expect(again?.split(/[\s\\]+/).filter(name => name !== '')).toEqual(asking.sort())
+  })
+})
+
 test('the top level holds nothing else', () => {
   const listed = Bun.spawnSync(['git', 'ls-files'], { cwd: ROOT }).stdout.toString()
   const allowed =

@@ -17,7 +17,7 @@ import {
 import { newKey } from '../../src/access/key.ts'
 import { from } from '../support/answer.ts'
 import { addKeys, T0 } from '../support/fixtures.ts'
-import { startService } from '../support/service.ts'
+import { startInProcess } from '../support/in-process.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -203,7 +203,7 @@ async function startThrottled() {
     { key: wrong.temporary, plan: null, expiresAt: T0 },
   ])
   const { later, timers, ring } = timersByHand()
-  const service = await startService(dir, { later })
+  const service = await startInProcess(dir, { later })
   const ask = async (key: string, client = CLIENT): Promise<string> => {
     const { status, text } = await service.request(`/api?key=${key}`, from(client))
     return `${status} ${/"code":"(\w+)"/.exec(text)?.[1] ?? ''}`

@@ -5,7 +5,7 @@ import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/impo
 import { startImport } from '../../src/cli/import-process.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'
-import { program, proxylist } from '../support/program.ts'
+import { proxylist, SOURCE } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -15,7 +15,7 @@ function create() {
   const dir = dataDirectory()
   const texts = { data: dir, providerService: 'the service', geoip: '' }
   const service = startConsole(dir, {
-    runImport: (options, fd) => startImport({ ...options, ...texts }, fd, program()),
+    runImport: (options, fd) => startImport({ ...options, ...texts }, fd, SOURCE),
   })
   /** The lines of the answer, without progress. */
   async function send(query: string, body: string): Promise<{ [member: string]: unknown }> {

@@ -42,6 +42,7 @@ async function importOn(disk: string, file: string): Promise<number> {
     const untilMs = performance.now() + RECOVERY_MS_MAX
     while (!(await ask(server, ASK)).startsWith('200 ')) {
       if (performance.now() > untilMs) throw new Error(`nobody is admitted any more on ${disk}`)
+      await Bun.sleep(5)
     }
   } finally {
     await server.stop()

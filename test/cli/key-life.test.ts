@@ -10,7 +10,7 @@ import { ask, from } from '../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
 import { proxylist } from '../support/program.ts'
-import { type Service, startService } from '../support/service.ts'
+import { type Service, startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -55,7 +55,7 @@ const ONE = [{ ip: '192.0.2.1:80', type: 'http', works: 100 }] as const
 describe('keys set', () => {
   test('changes plan, label and expiry, each alone; a running server follows', async () => {
     const dir = dataDirectory([...ONE])
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const run = cli(dir)
     const id = await idOf(run)
     expect(await run(`keys set ${id} --label renamed`)).toMatchObject({
@@ -105,7 +105,7 @@ describe('keys set', () => {
 describe('keys rotate', () => {
   test('gives a new secret; the old one is valid until the overlap ends, id and use stay', async () => {
     const dir = dataDirectory([...ONE], { burst: { requests: 3, seconds: 86_400 } })
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const id = await idOf(cli(dir))
     expect(await ask(service)).toBe(FOUND)
     const rotated = await cli(dir)(`keys rotate ${id} --overlap 1h`)
@@ -129,7 +129,7 @@ describe('keys rotate', () => {
 describe('keys rotate ends old secrets', () => {
   test('keeps every old secret until its end; --overlap 0s ends all at once', async () => {
     const dir = dataDirectory([...ONE])
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const id = await idOf(cli(dir))
     const second = (await stdoutOf(cli(dir)(`keys rotate ${id} --overlap 2h`))).trim()
     const third = (await stdoutOf(cli(dir)(`keys rotate ${id} --overlap 1h`))).trim()
@@ -151,7 +151,7 @@ describe('keys rotate ends old secrets', () => {
 
   test('an old secret ends with its key: by expiry, and when it is revoked', async () => {
     const dir = dataDirectory([...ONE])
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const id = await idOf(cli(dir))
     await stdoutOf(cli(dir)(`keys set ${id} --expires 10m`))
     await stdoutOf(cli(dir)(`keys rotate ${id} --overlap 1h`))
@@ -204,7 +204,7 @@ describe('keys show', () => {
       daily: 9,
       subnets: 4,
     })
-    const service = await startService(dir)
+    const service = await startChild(dir)
     for (const seconds of [-DAY_MS / 1000, 0, 0, 0, HOUR_MS / 1000]) {
       service.setClock(seconds)
       await ask(service)
@@ -259,7 +259,7 @@ describe('keys reset is the remedy for a clock that was ahead (B10)', () => {
       daily: 1,
       subnets: 1,
     })
-    const service = await startService(dir)
+    const service = await startChild(dir)
     service.setClock(YEAR)
     await ask(service, `${ASK}&time=999999999`)
     service.setClock(0)
@@ -289,14 +289,14 @@ describe('keys reset is the remedy for a clock that was ahead (B10)', () => {
     ['--window --day', [FOUND, '429 RATE_LIMIT_EXCEEDED'], 'its windows and its day are'],
   ])('%s gives back only that', async (flags, answers, words) => {
     const dir = dataDirectory([...ONE], { burst: { requests: 1, seconds: 60 }, daily: 1 })
-    const service = await startService(dir)
+    const service = await startChild(dir)
     expect(await ask(service)).toBe(FOUND)
     const id = await idOf(cli(dir))
     const { stderr } = await cli(dir)(`keys reset ${id} ${flags}`)
     expect(stderr).toBe(`${id}: ${words} unused again\n`)
     for (const answer of answers) expect(await ask(service)).toBe(answer)
     await service.stop()
-    const another = await startService(dir) // the same after a restart
+    const another = await startChild(dir) // the same after a restart
     expect(await ask(another)).toBe(answers.at(-1) ?? '')
     await another.stop()
   })
@@ -306,7 +306,7 @@ describe('keys reset demo and temp, and doctor (B10)', () => {
   test('client addresses of demo and of temporary keys, all or one', async () => {
     const dir = dataDirectory([...ONE])
     addKeys(dir, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS }], T0)
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const [one, two] = ['198.51.100.1', '198.51.100.2']
     const demo = async (address: string) =>
       (await ask(service, '/api?key=demo', from(address))).slice(0, 3)
@@ -348,7 +348,7 @@ describe('keys reset demo and temp, and doctor (B10)', () => {
 describe('plans set NAME --enabled off', () => {
   test('refuses all keys of a plan on a running server, until it is on again', async () => {
     const dir = dataDirectory([...ONE])
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const run = cli(dir)
     expect(await ask(service)).toBe(FOUND)
     await stdoutOf(run('plans set free --enabled off'))
@@ -362,7 +362,7 @@ describe('plans set NAME --enabled off', () => {
   test('switches demo and temporary keys off, each with its 403', async () => {
     const dir = dataDirectory([...ONE])
     addKeys(dir, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS }], T0)
-    const service = await startService(dir)
+    const service = await startChild(dir)
     const both = async () => [
       (await ask(service, '/api?key=demo')).slice(0, 20),
       await ask(service, '/api?key=temp_one'),
@@ -379,7 +379,7 @@ describe('plans set NAME --enabled off', () => {
 test('plans set demo changes its limits on a running server', async () => {
   const dir = temporaryDirectory()
   addList(dir, [...ONE, { ip: '198.51.100.3:443', type: 'https', works: 100 }])
-  const service = await startService(dir)
+  const service = await startChild(dir)
   expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n198.51.0.0:443\n')
   await stdoutOf(cli(dir)('plans set demo --burst 4/24h --count 1 --daily 3'))
   for (const _ of [1, 2]) expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
@@ -416,7 +416,7 @@ describe('keys export and keys import', () => {
     writeFileSync(file, exported)
     expect(await there(`keys import ${file}`)).toMatchObject({ stderr: '2 keys are imported\n' })
     expect(await stdoutOf(there('keys export'))).toBe(exported)
-    const service = await startService(other)
+    const service = await startChild(other)
     for (const key of [KEY, next, 'temp_one']) expect(await askWith(service, key)).toBe(FOUND)
     await service.stop()
     expect(await there(`keys import ${file}`)).toMatchObject({
@@ -518,7 +518,7 @@ describe('keys import of a CSV', () => {
       ['Example, Ltd', 'classic', '2027-01-31T00:00:00.000Z'],
       ['x', 'standard', '2026-12-20T12:00:00.000Z'],
     ])
-    const service = await startService(dir)
+    const service = await startChild(dir)
     for (const key of ['old-1', 'old-2', 'old-3']) expect(await askWith(service, key)).toBe(FOUND)
     await service.stop()
     expect(await cli(dir)('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({

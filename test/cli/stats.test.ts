@@ -7,7 +7,7 @@ import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'
-import { startService } from '../support/service.ts'
+import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -27,7 +27,7 @@ async function usedDirectory() {
   const plans = { once: { burst: { requests: 1, seconds: 1 } } }
   const keys = ['busy', 'idle', 'never'].map(key => ({ key, plan: 'once', label: `label ${key}` }))
   const [busy, idle] = addKeys(dir, plans, keys, T0)
-  const service = await startService(dir)
+  const service = await startChild(dir)
   for (const seconds of [-13 * HOUR, -24 * HOUR, -HOUR, 0, 1, 1]) {
     service.setClock(seconds)
     await ask(service, '/api?key=busy&time=999999')

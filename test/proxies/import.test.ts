@@ -644,6 +644,6 @@ test.skipIf(!HAS_POSTGRES)('property: every engine makes the same list of the sa
         }
       })
       .afterEach(async () => void (await Promise.all(engines.map(({ close }) => close())))),
-    { numRuns: 60 },
+    { numRuns: 30 },
   )
 })

@@ -9,6 +9,21 @@ import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
+/** A feed, and all that a store keeps of its attempts. */
+export const FEED = { id: 'a', shown: 'http://h/a' }
+export const FEED_STATE: FeedState = {
+  source: FEED.shown,
+  lastSuccessAt: T0,
+  rows: 3,
+  rejected: 1,
+  error: 'x',
+  failures: 2,
+  nextTryAt: T0 + 1,
+  attempts: 4,
+  validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
+  options: 'o',
+}
+
 /** A data directory and attempts at feeds in it. */
 export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 } = {}) {
   const store = openFeeds(dir)

@@ -115,13 +115,13 @@ export const LIST_ENGINES: readonly ListEngine[] = [
   {
     name: 'SQLite',
     isThere: true,
-    runs: 300,
+    runs: 100,
     open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
   },
   {
     name: 'PostgreSQL',
     isThere: HAS_POSTGRES,
-    runs: 40,
+    runs: 25,
     open: async () => {
       const place = free.pop() ?? (await newPlace())
       await place.connection.query(EMPTY)

@@ -10,9 +10,15 @@ export const ROOT = join(import.meta.dir, '../..')
 /** The compiled binary under test, or `undefined`: then everything runs from source. */
 export const BINARY = process.env.PROXYLIST_BINARY
 
-/** The program under test: the binary, or the source under the Bun that runs the tests. */
-export const program = (): string[] =>
-  BINARY === undefined ? [process.execPath, join(ROOT, 'src/main.ts')] : [BINARY]
+/** Whether services that scenarios ask are in process, also where there is a binary. */
+export const IS_IN_PROCESS =
+  BINARY === undefined || process.env.PROXYLIST_TEST_SERVICES === 'in-process'
+
+/** The program from source, under the Bun that runs the tests. */
+export const SOURCE = [process.execPath, join(ROOT, 'src/main.ts')]
+
+/** The program under test: the binary, or the source. */
+export const program = (): string[] => (BINARY === undefined ? SOURCE : [BINARY])
 
 /** A clock at T0 for a child; `setClock` takes Unix milliseconds. */
 export function createClock() {

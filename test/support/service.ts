@@ -5,7 +5,7 @@ import { T0 } from './fixtures.ts'
 import { startInProcess } from './in-process.ts'
 import { launchServer } from './launch.ts'
 import { HAS_POSTGRES } from './postgres.ts'
-import { BINARY, createClock, program } from './program.ts'
+import { createClock, IS_IN_PROCESS, program } from './program.ts'
 
 /** A running service. */
 export type Service = {
@@ -20,7 +20,7 @@ export type Service = {
 /** Where a service in process has its keys, usage and list; the binary has tests of its own for nodes. */
 export type Engine = 'sqlite' | 'postgresql'
 export const ENGINES: readonly Engine[] =
-  BINARY === undefined && HAS_POSTGRES ? ['sqlite', 'postgresql'] : ['sqlite']
+  IS_IN_PROCESS && HAS_POSTGRES ? ['sqlite', 'postgresql'] : ['sqlite']
 
 export type ServeOptions = {
   /** By default `sqlite`: the data directory itself. */
@@ -38,7 +38,13 @@ export type ServeOptions = {
 
 /** Both kinds of service believe X-Forwarded-For, so that tests can choose a client address. */
 export const startService = (dir: string, options: ServeOptions = {}): Promise<Service> =>
-  BINARY === undefined ? startInProcess(dir, options) : startChild(dir, options)
+  IS_IN_PROCESS ? startInProcess(dir, options) : startChild(dir, options)
+
+/** Both kinds of service, for single scenarios in files that `make test` runs only once. */
+export const SERVICES = [
+  ['in process', startInProcess],
+  ['as a child', startChild],
+] as const
 
 /** Starts `proxylist serve` as a child process on a free port of 127.0.0.1. */
 export async function startChild(

@@ -67,11 +67,10 @@ async function copyRegistry(dir: string, options: Options): Promise<void> {
   await connection.close()
 }
 
-/** A database with what a data directory has; `setClock` takes Unix milliseconds. */
-export async function sharedDatabaseOf(dir: string) {
+/** A migrated database whose clock is a table; `setClock` takes Unix milliseconds. */
+export async function databaseWithClock() {
   const url = await emptyDatabase()
-  const options = { url, timeoutMs: 20_000, name: 'test' }
-  const connection = openConnection(options)
+  const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
   onCleanUp(connection.close)
   await migrate(connection)
   await connection.query('create table clock (now_ms bigint not null)')
@@ -80,11 +79,17 @@ export async function sharedDatabaseOf(dir: string) {
     `create or replace function proxylist.now_ms() returns bigint language sql volatile
      return (select now_ms from public.clock)`,
   )
-  await copyList(dir, connection)
-  await copyRegistry(dir, options)
   return {
     url,
     connection,
     setClock: (ms: number) => connection.query(`update clock set now_ms = ${ms}`),
   }
+}
+
+/** Such a database with what a data directory has. */
+export async function sharedDatabaseOf(dir: string) {
+  const database = await databaseWithClock()
+  await copyList(dir, database.connection)
+  await copyRegistry(dir, { url: database.url, timeoutMs: 20_000, name: 'test' })
+  return database
 }

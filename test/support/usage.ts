@@ -6,12 +6,11 @@ import { hashKey } from '../../src/access/key.ts'
 import type { Subject } from '../../src/access/rate-limit.ts'
 import type { UsageStore } from '../../src/access/store.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/access/usage.ts'
-import { openConnection } from '../../src/postgres/connection.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'
-import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
+import { HAS_POSTGRES } from './postgres.ts'
+import { databaseWithClock } from './shared.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** A server's store. */
@@ -74,30 +73,20 @@ async function openSqlite(snapshot: Partial<SnapshotOptions> = {}): Promise<Test
 
 const TABLES = ['usage', 'networks', 'days', 'keys', 'plans']
 
-/** A database whose clock is a table, shared by the tests of a process. */
-async function openDatabase() {
-  const url = await emptyDatabase()
-  const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
-  await migrate(connection)
-  await connection.query('create table clock (now_ms bigint not null)')
-  await connection.query(`insert into clock values (${T0})`)
-  await connection.query(
-    `create or replace function proxylist.now_ms() returns bigint language sql volatile
-     return (select now_ms from public.clock)`,
-  )
-  onCleanUp(async () => {
-    shared = null // the next file of the same process makes another one
-    await connection.close()
-  })
-  return { url, ...connection }
-}
-let shared: ReturnType<typeof openDatabase> | null = null
+/** The database that the tests of a process share. */
+let shared: ReturnType<typeof databaseWithClock> | null = null
 
 async function openPostgres(): Promise<TestUsage> {
-  shared ??= openDatabase()
-  const { url, query } = await shared
+  if (shared === null) {
+    shared = databaseWithClock()
+    onCleanUp(() => {
+      shared = null // the next file of the same process makes another one
+    })
+  }
+  const { url, connection, setClock } = await shared
+  const { query } = connection
   await query(`truncate ${TABLES.map(table => `proxylist.${table}`).join(', ')} cascade`)
-  await query(`update clock set now_ms = ${T0}`)
+  await setClock(T0)
   const opened: ReturnType<typeof createSharedUsage>[] = []
   let elapsedMs = 0
   let nowMs = T0
@@ -123,7 +112,7 @@ async function openPostgres(): Promise<TestUsage> {
       if (ms < nowMs) forgetAll() // a stopwatch does not step back
       elapsedMs += Math.max(0, ms - nowMs)
       nowMs = ms
-      await query(`update clock set now_ms = ${ms}`)
+      await setClock(ms)
     },
     async addKeys(...ids) {
       for (const id of ids) {

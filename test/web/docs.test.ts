@@ -10,7 +10,7 @@ import { docsPage } from '../../src/web/docs/page.ts'
 import { jsonCode } from '../../src/web/docs/parts.ts'
 import { wordsOf } from '../../src/web/docs/words.ts'
 import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../support/browser.ts'
-import { startChild, startService } from '../support/service.ts'
+import { SERVICES, startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -141,9 +141,9 @@ describe('the words of the page', () => {
   })
 })
 
-describe('/docs over HTTP', () => {
+describe.each(SERVICES)('/docs over HTTP, %s', (_, start) => {
   test('has a Content-Security-Policy without scripts, an entity tag, and both languages', async () => {
-    const service = await startService(temporaryDirectory())
+    const service = await start(temporaryDirectory(), {})
     const page = await service.request('/docs', { headers: { 'accept-encoding': 'identity' } })
     expect([page.status, page.headers.get('content-type')]).toEqual([
       ...[200, 'text/html; charset=utf-8'],
@@ -178,10 +178,10 @@ describe('/docs over HTTP', () => {
   })
 
   test('--page off serves neither it nor its style', async () => {
-    const on = await startService(temporaryDirectory())
+    const on = await start(temporaryDirectory(), {})
     const { text } = await on.request('/docs')
     const [, style = ''] = /<link rel="stylesheet" href="([^"]*)">/.exec(text) ?? []
-    const off = await startService(temporaryDirectory(), { page: 'off' })
+    const off = await start(temporaryDirectory(), { page: 'off' })
     for (const path of ['/docs', '/docs?lang=ru', style]) {
       expect([path, (await off.request(path)).status]).toEqual([path, 404])
     }
@@ -191,7 +191,7 @@ describe('/docs over HTTP', () => {
   })
 
   test('takes a name of the provider’s service in other letters', async () => {
-    const service = await startService(temporaryDirectory(), { providerService: 'моя почта' })
+    const service = await start(temporaryDirectory(), { providerService: 'моя почта' })
     expect((await service.request('/docs')).text).toContain('id="member-моя-почта"')
     await service.stop()
   })

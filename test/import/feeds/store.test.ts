@@ -3,32 +3,19 @@
  * process at a time fetches a feed, until it has saved the state or has ended.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
-import type { FeedState, FeedStore } from '../../../src/import/feeds/store.ts'
+import type { FeedStore } from '../../../src/import/feeds/store.ts'
 import { openConnection } from '../../../src/postgres/connection.ts'
 import { createFeedStore } from '../../../src/postgres/feeds.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { openFeeds } from '../../../src/sqlite/feeds/store.ts'
+import { FEED as A, FEED_STATE } from '../../support/feeds.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const A = { id: 'a', shown: 'http://h/a' }
 const B = { id: 'b', shown: '/b' }
-
-const STATE: FeedState = {
-  source: A.shown,
-  lastSuccessAt: T0,
-  rows: 3,
-  rejected: 1,
-  error: 'x',
-  failures: 2,
-  nextTryAt: T0 + 1,
-  attempts: 4,
-  validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
-  options: 'o',
-}
 
 /** Opens the same empty states, each time as another connection. */
 type Place = { open(): Promise<FeedStore> }
@@ -90,17 +77,17 @@ for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
     test('is read as it was saved, by other connections too', async () => {
       const { open } = await place()
       const store = await open()
-      await store.save(A.id, STATE)
-      expect(await store.find(A.id)).toEqual(STATE)
-      expect(await (await open()).list()).toEqual([STATE])
+      await store.save(A.id, FEED_STATE)
+      expect(await store.find(A.id)).toEqual(FEED_STATE)
+      expect(await (await open()).list()).toEqual([FEED_STATE])
       expect(await store.find(B.id)).toBeNull()
-      const never = { ...STATE, lastSuccessAt: null, rows: null }
+      const never = { ...FEED_STATE, lastSuccessAt: null, rows: null }
       await store.save(A.id, never)
       expect(await store.find(A.id)).toEqual(never)
     })
     test('is made for what is new, due now, and removed with what is not named', async () => {
       const store = await (await place()).open()
-      await store.save(A.id, STATE)
+      await store.save(A.id, FEED_STATE)
       await store.keepOnly([A, B], T0)
       expect(await dueOf(store)).toEqual([
         [B.shown, T0],
@@ -135,7 +122,7 @@ describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a claim', () => {
     for (let n = 0; n < 3; n += 1) expect(await one.claim(A, T0)).toBeTrue()
     expect(await two.claim(A, T0)).toBeFalse()
     expect(await two.claim(B, T0)).toBeTrue()
-    await one.save(A.id, STATE)
+    await one.save(A.id, FEED_STATE)
     expect(await two.claim(A, T0)).toBeTrue()
     expect(await one.claim(A, T0)).toBeFalse()
   })

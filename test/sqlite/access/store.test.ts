@@ -13,7 +13,7 @@ import { schemaVersion } from '../../../src/sqlite/migrate.ts'
 import { ACCESS_FILE, openRegistry } from '../../../src/sqlite/stores.ts'
 import { from } from '../../support/answer.ts'
 import { addList } from '../../support/fixtures.ts'
-import { startService } from '../../support/service.ts'
+import { SERVICES } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -181,33 +181,36 @@ describe('a plan named demo or temp of an earlier schema', () => {
   })
 })
 
-test.each(OLD)('every limit of a database with schema %d counts on', async version => {
-  const { dir, db } = oldDirectory(version)
-  db.close()
-  addList(dir, [
-    { ip: '192.0.2.1:80', type: 'http', works: 100 },
-    { ip: '198.51.100.3:443', type: 'https', works: 100 },
-    { ip: '203.0.113.4:4145', type: 'socks4', works: 100 },
-  ])
-  const service = await startService(dir)
-  const actual: string[] = []
-  for (const line of TRANSCRIPT) {
-    const [request = ''] = line.split(': ', 1)
-    const [seconds, key, type, client = ''] = request.split(' ')
-    service.setClock(Number(seconds))
-    const path = `/api?key=${key}&type=${type}&time=100000`
-    const { status, text, headers } = await service.request(path, from(client))
-    // Earlier versions said nothing of networks.
-    const known = headers.get('ratelimit')?.split(', ') ?? []
-    const told = known.filter(item => !/^"(subnets|clients)"/.test(item)).join(', ')
-    const limits = told === '' ? 'no limits' : told
-    const wait = headers.get('retry-after') ?? 'none'
-    actual.push(`${request}: ${status} ${limits}; retry-after ${wait}; ${text.trim()}`)
-  }
-  await service.stop()
-  expect(actual).toEqual(TRANSCRIPT)
-  expect(actual.length).toBeGreaterThan(30)
-})
+test.each(OLD.flatMap(version => SERVICES.map(([kind, start]) => [version, kind, start] as const)))(
+  'every limit of a database with schema %d counts on, %s',
+  async (version, _, start) => {
+    const { dir, db } = oldDirectory(version)
+    db.close()
+    addList(dir, [
+      { ip: '192.0.2.1:80', type: 'http', works: 100 },
+      { ip: '198.51.100.3:443', type: 'https', works: 100 },
+      { ip: '203.0.113.4:4145', type: 'socks4', works: 100 },
+    ])
+    const service = await start(dir, {})
+    const actual: string[] = []
+    for (const line of TRANSCRIPT) {
+      const [request = ''] = line.split(': ', 1)
+      const [seconds, key, type, client = ''] = request.split(' ')
+      service.setClock(Number(seconds))
+      const path = `/api?key=${key}&type=${type}&time=100000`
+      const { status, text, headers } = await service.request(path, from(client))
+      // Earlier versions said nothing of networks.
+      const known = headers.get('ratelimit')?.split(', ') ?? []
+      const told = known.filter(item => !/^"(subnets|clients)"/.test(item)).join(', ')
+      const limits = told === '' ? 'no limits' : told
+      const wait = headers.get('retry-after') ?? 'none'
+      actual.push(`${request}: ${status} ${limits}; retry-after ${wait}; ${text.trim()}`)
+    }
+    await service.stop()
+    expect(actual).toEqual(TRANSCRIPT)
+    expect(actual.length).toBeGreaterThan(30)
+  },
+)
 
 describe('a file that this program must not open', () => {
   const newer = ACCESS_SCHEMA.length + 1

@@ -11,7 +11,7 @@ import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
 import { ROOT, RUNNER_FREE } from '../../support/program.ts'
-import { startService } from '../../support/service.ts'
+import { SERVICES, type Service } from '../../support/service.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
 
@@ -92,29 +92,32 @@ describe('what is restored', () => {
   const limits = { burst: { requests: 4, seconds: 3600 }, daily: 100, subnets: 50 }
   const queries = ['', '&get=json', '&type=socks5', '&get=json&wrap=1&city=омск']
   /** What a client sees of a response, without what differs between any two. */
-  const seen = async (service: Awaited<ReturnType<typeof startService>>, path: string) => {
+  const seen = async (service: Service, path: string) => {
     const { status, headers, text } = await service.request(path)
     headers.delete('x-request-id')
     headers.delete('date')
     return [status, text, Object.fromEntries([...headers])]
   }
 
-  test('gives the same responses to the same keys, with the same quota left', async () => {
-    const dir = dataDirectory(ROWS, limits)
-    const service = await startService(dir)
-    await service.request(ASK)
-    await service.request(ASK)
-    const copy = await startService(restored(await backupOf(dir)))
-    // A list that the server has not seen before is checked before it is served.
-    while ((await copy.request('/readyz')).status !== 200) await Bun.sleep(10)
-    for (const query of queries) {
-      expect(await seen(copy, ASK + query)).toEqual(await seen(service, ASK + query))
-    }
-    expect((await seen(copy, ASK))[0]).toBe(429) // two before the backup, two after
-    expect(await seen(copy, '/api?key=nobody')).toEqual(await seen(service, '/api?key=nobody'))
-    await service.stop()
-    await copy.stop()
-  })
+  test.each(SERVICES)(
+    'gives the same responses to the same keys, with the same quota left, %s',
+    async (_, start) => {
+      const dir = dataDirectory(ROWS, limits)
+      const service = await start(dir, {})
+      await service.request(ASK)
+      await service.request(ASK)
+      const copy = await start(restored(await backupOf(dir)), {})
+      // A list that the server has not seen before is checked before it is served.
+      while ((await copy.request('/readyz')).status !== 200) await Bun.sleep(10)
+      for (const query of queries) {
+        expect(await seen(copy, ASK + query)).toEqual(await seen(service, ASK + query))
+      }
+      expect((await seen(copy, ASK))[0]).toBe(429) // two before the backup, two after
+      expect(await seen(copy, '/api?key=nobody')).toEqual(await seen(service, '/api?key=nobody'))
+      await service.stop()
+      await copy.stop()
+    },
+  )
 
   test('is as it was at the backup, whatever is in the directory', async () => {
     const cwd = temporaryDirectory()

@@ -2,34 +2,20 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { FeedState } from '../../../src/import/feeds/store.ts'
 import { HOUR_MS } from '../../../src/lib/time.ts'
 import { FEEDS_FILE, openFeeds } from '../../../src/sqlite/feeds/store.ts'
+import { FEED as A, FEED_STATE } from '../../support/feeds.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const A = { id: 'a', shown: 'http://h/a' }
 const B = { id: 'b', shown: '/b' }
 
 function open(dir = temporaryDirectory()) {
   const store = openFeeds(dir)
   onCleanUp(store.close)
   return { ...store, dir }
-}
-
-const STATE: FeedState = {
-  source: A.shown,
-  lastSuccessAt: T0,
-  rows: 3,
-  rejected: 1,
-  error: 'x',
-  failures: 2,
-  nextTryAt: T0 + 1,
-  attempts: 4,
-  validators: { etag: '"e"', lastModified: 'l', digest: 'd' },
-  options: 'o',
 }
 
 describe('a claim', () => {
@@ -53,7 +39,7 @@ describe('a claim', () => {
     expect(store.claim(B, T0)).toBeTrue()
     expect(store.claim(A, T0 + HOUR_MS)).toBeTrue()
     const other = await claimedBy(ALIVE)
-    other.save(A.id, STATE)
+    other.save(A.id, FEED_STATE)
     expect(other.claim(A, T0)).toBeTrue()
   })
   test('of a process that was killed is not', async () => {
@@ -75,6 +61,6 @@ test('a file that is damaged is named where it is only read, and else made again
   )
   const store = open(dir)
   expect(store.list()).toEqual([])
-  store.save(A.id, STATE)
-  expect(openFeeds(dir, { mustExist: true }).list()).toEqual([STATE])
+  store.save(A.id, FEED_STATE)
+  expect(openFeeds(dir, { mustExist: true }).list()).toEqual([FEED_STATE])
 })

@@ -29,20 +29,25 @@ import {
 
 import { type NodesRun, startNodes } from './world.ts'
 
-export type ImportsSize = { nodes: number; rows: number; imports: number }
+export type ImportsSize = {
+  nodes: number
+  rows: number
+  imports: number
+  /** Between two small imports. */
+  fewEveryMs: number
+  /** Small imports after the last whole list, when nodes copy nothing else. */
+  fewAlone: number
+}
 
 /** A full run: each second import has fewer rows and removes the others. */
-const FULL: ImportsSize = { nodes: 3, rows: 1_000_000, imports: 4 }
+const FULL: ImportsSize = { nodes: 3, rows: 1_000_000, imports: 4, fewEveryMs: 1_500, fewAlone: 8 }
 const SHRUNK = 0.6
 /** The tags of small imports are above this. */
 const FEW_TAGS = 1_000_000
 
 const KEY = `pl_${'I'.repeat(32)}`
-/** Between two requests to a node, and between two small imports. */
+/** Between two requests to a node. */
 const ASK_EVERY_MS = 15
-const FEW_EVERY_MS = 1_500
-/** Small imports after the last whole list, when nodes copy nothing else. */
-const FEW_ALONE = 8
 /** Longest wait until every node has an import. */
 const COPIED_MS_MAX = 300_000
 /** How long nodes may take for few rows (contract I3). */
@@ -113,14 +118,14 @@ async function importMany(
 }
 
 /** Changes the few rows again and again; `tag` is that of the last import. */
-function importFew(run: NodesRun, shared: Shared) {
+function importFew(run: NodesRun, shared: Shared, everyMs: number) {
   const file = join(run.directory('few'), 'few.ndjson')
   let tag = FEW_TAGS
   const importing = repeat(async () => {
     tag += 1
     await writeTagged(file, 0, tag)
     await command(shared, ['import', file])
-    await Bun.sleep(FEW_EVERY_MS)
+    await Bun.sleep(everyMs)
   })
   return { stop: importing.stop, tag: () => tag }
 }
@@ -212,10 +217,10 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   const nodes = await startNodes(shared, directories)
   const watches = nodes.map(watch)
   const watched = watches.map(one => one.watched)
-  const few = importFew(run, shared)
+  const few = importFew(run, shared, size.fewEveryMs)
   await importMany(run, shared, size, watched)
-  const alone = few.tag() + FEW_ALONE
-  while (few.tag() <= alone) await Bun.sleep(FEW_EVERY_MS)
+  const alone = few.tag() + size.fewAlone
+  while (few.tag() <= alone) await Bun.sleep(ASK_EVERY_MS)
   await few.stop()
   const versions = await readVersions(shared)
   const last = versions.at(-1)

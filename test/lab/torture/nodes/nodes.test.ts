@@ -27,7 +27,8 @@ describe.skipIf(!HAS_POSTGRES)('two nodes over one PostgreSQL', () => {
   })
 
   test('show one import at a time, in the order of commits', async () => {
-    const findings = await tortureImports(run(), { nodes: 2, rows: 5_000, imports: 2 })
+    const size = { nodes: 2, rows: 5_000, imports: 2, fewEveryMs: 250, fewAlone: 3 }
+    const findings = await tortureImports(run(), size)
     expect(findings.filter(({ holds }) => !holds)).toEqual([])
   })
 })
