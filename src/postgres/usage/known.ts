@@ -19,11 +19,11 @@ const ADMISSIONS_MAX = 500_000
 const SUBJECT_SIZE = 5
 
 /**
- * A subject with a full limit: its usage, the instant up to which nothing about it changes, and when
- * that may have come by the stopwatch, whatever the database's clock shows: it may have stepped back
- * after others were admitted.
+ * A subject with a full limit: its usage, and from which instant to which nothing about it changes. When
+ * the database's clock steps back to before that, the window counts what it did not count any more. When
+ * it steps back from after that, others may have been admitted: so the stopwatch ends it, too.
  */
-type Full = { rule: LimitRule; usage: Usage; untilMs: number; endsAtMs: number }
+type Full = { rule: LimitRule; usage: Usage; sinceMs: number; untilMs: number; endsAtMs: number }
 
 /** One subject, or all of a kind when `id` is null. */
 export type Subjects = { kind: Subject['kind']; id: string | null }
@@ -78,7 +78,8 @@ export function createKnownUsage(clock: DatabaseClock) {
         // What was learnt last stays longest: looking it up costs less when that changes no order.
         const known = full[kind].peek(id)
         if (known === undefined || !hasSameLimits(known.rule, rule)) return null
-        if (latestMs >= known.untilMs || atMs >= known.endsAtMs) return null
+        if (latestMs < known.sinceMs || latestMs >= known.untilMs) return null
+        if (atMs >= known.endsAtMs) return null
         usages.push(known.usage)
       }
       let next = 0
@@ -96,9 +97,11 @@ export function createKnownUsage(clock: DatabaseClock) {
     learn(rule: LimitRule, usage: Usage, told: ClockReading & { generation: number }): void {
       if (told.generation !== generation) return
       const { kind, id } = rule.subject
-      const untilMs = fullUntil(rule, usage, told.nowMs)
-      if (untilMs === null) full[kind].delete(id)
-      else full[kind].set(id, { rule, usage, untilMs, endsAtMs: reachedAt(untilMs, told) })
+      const sinceMs = told.nowMs
+      const untilMs = fullUntil(rule, usage, sinceMs)
+      if (untilMs === null) return void full[kind].delete(id)
+      const endsAtMs = reachedAt(untilMs, told)
+      full[kind].set(id, { rule, usage, sinceMs, untilMs, endsAtMs })
     },
 
     forget({ kind, id }: Subjects): void {
