@@ -17,23 +17,32 @@ export type DatabaseClock = ReturnType<typeof createDatabaseClock>
 
 /** `elapsedMs` is the stopwatch of this machine. */
 export function createDatabaseClock(elapsedMs: () => number) {
-  let nowMs = 0
-  let sentMs = 0
-  let receivedMs = 0
+  let reading: ClockReading = { nowMs: 0, sentMs: 0 }
+  /** What the clock showed at least when the last answer arrived. */
+  let arrived = { leastMs: 0, atMs: 0 }
+
+  /** Later than the database's clock can be at `atMs` of the stopwatch. What it does not end, has not ended. */
+  const latest = (atMs: number): number => reading.nowMs + 1 + (atMs - reading.sentMs) * DRIFT
+
+  const leastAt = (atMs: number): number => arrived.leastMs + atMs - arrived.atMs
+
   return {
     elapsedMs,
-
-    /** Sets the clock by an answer of the database, which has just arrived. */
-    set(reading: ClockReading): void {
-      nowMs = reading.nowMs
-      sentMs = reading.sentMs
-      receivedMs = elapsedMs()
-    },
-
-    /** Later than the database's clock can be at `atMs` of the stopwatch. What it does not end, has not ended. */
-    latest: (atMs: number): number => nowMs + 1 + (atMs - sentMs) * DRIFT,
+    latest,
 
     /** What the database's clock is then, or a little before: nobody is to try again too early. */
-    earliest: (atMs: number): number => Math.floor(nowMs + atMs - receivedMs),
+    earliest: (atMs: number): number => Math.floor(leastAt(atMs)),
+
+    /**
+     * Sets the clock by an answer of the database, which has just arrived. One that was long under way says
+     * less than those before it, unless the clock was set back.
+     */
+    set(read: ClockReading): void {
+      const atMs = elapsedMs()
+      const knownMs = leastAt(atMs)
+      reading = read
+      const isSetBack = knownMs > latest(atMs)
+      arrived = { leastMs: isSetBack ? read.nowMs : Math.max(knownMs, read.nowMs), atMs }
+    },
   }
 }

@@ -255,6 +255,35 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
   })
 })
 
+describe('the clock of the database, as a node knows it', () => {
+  let elapsed = 0
+  let clock = createDatabaseClock(() => elapsed)
+  beforeEach(() => {
+    elapsed = 0
+    clock = createDatabaseClock(() => elapsed)
+    clock.set({ nowMs: T0, sentMs: 0 })
+  })
+
+  test('goes on as the stopwatch does', () => {
+    elapsed = 2_000
+    expect(clock.earliest(elapsed)).toBe(T0 + 2_000)
+    expect(clock.latest(elapsed)).toBeWithin(T0 + 2_000, T0 + 2_003)
+  })
+
+  test('is not behind because an answer was long under way', () => {
+    elapsed = 3_000
+    clock.set({ nowMs: T0 + 1_000, sentMs: 1_000 })
+    expect(clock.earliest(elapsed)).toBe(T0 + 3_000)
+  })
+
+  test.each([-60_000, 60_000])('is what an answer says when it was set %p ms away', byMs => {
+    elapsed = 3_000
+    clock.set({ nowMs: T0 + byMs, sentMs: 2_990 })
+    expect(clock.earliest(elapsed)).toBe(T0 + byMs)
+    expect(clock.latest(elapsed)).toBeWithin(T0 + byMs + 10, T0 + byMs + 12)
+  })
+})
+
 describe('a window that a node knows to be full, when the clock of the database steps', () => {
   const rules = limitRulesOf(once, IP)
   let elapsed = 0
