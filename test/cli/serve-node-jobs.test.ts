@@ -40,7 +40,10 @@ test.skipIf(!HAS_POSTGRES)(
     const listOf = async (node: typeof one) => (await node.request(`/api?key=${KEY}`)).text
     const both = [one, two]
     for (const node of both) await until(async () => (await listOf(node)) === '192.0.2.1:80\n')
-    const fetchers = both.filter(node => node.output().includes('feed.txt: 1 rows'))
+    // A node says what it fetched after the commit, which the copies may show earlier.
+    const saying = () => both.filter(node => node.output().includes('feed.txt: 1 rows'))
+    await until(async () => saying().length > 0)
+    const fetchers = saying()
     expect(fetchers).toHaveLength(1)
     const other = both.find(node => node !== fetchers[0])
     fetchers[0]?.kill('SIGKILL')

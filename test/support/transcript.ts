@@ -2,7 +2,7 @@
  * Owns transcripts of the command line: commands in order, and their expected output. Each runs in
  * a new working directory, where the data directory is the default `./data`.
  */
-import { expect } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { Outcome } from './launch.ts'
@@ -61,4 +61,17 @@ export function directoryOf(files: Transcript['files'] = {}): string {
     writeFileSync(join(cwd, name), text)
   }
   return cwd
+}
+
+/** Tests of transcripts, each in a directory with its files. */
+export function testTranscripts(title: string, transcripts: readonly Transcript[]): void {
+  describe(title, () => {
+    test.each(transcripts.map(({ name, files, steps }) => [name, files, steps] as const))(
+      '%s',
+      async (_, files, steps) => {
+        const cwd = directoryOf(files)
+        for (const step of steps) await take(cwd, step)
+      },
+    )
+  })
 }

@@ -313,15 +313,13 @@ async function stateOf(reader: Connection) {
   return { list: await changesSince(reader, null), locks: locks?.n }
 }
 
-/** Resolves when the backends of a name have ended. */
-async function untilEnded(reader: Connection, name: string): Promise<void> {
-  for (;;) {
-    const found = await reader.query('select from pg_stat_activity where application_name = $1', [
-      name,
-    ])
-    if (found.length === 0) return
-    await Bun.sleep(10)
-  }
+/** The backends of an import that is to be killed: all, or those that wait for a lock. */
+const KILLED = "select pid from pg_stat_activity where application_name = 'killed'"
+const WAITING = `${KILLED} and wait_event_type = 'Lock'`
+
+/** Resolves when a query finds so many rows. */
+async function untilFound(reader: Connection, text: string, rows: number): Promise<void> {
+  while ((await reader.query(text)).length !== rows) await Bun.sleep(10)
 }
 
 const STAGES = ['locked', 'rows', 'merging'] as const
@@ -357,7 +355,7 @@ describe.skipIf(!HAS_POSTGRES)('an import that is killed leaves list, version an
     expect((await stateOf(reader)).locks).toBe(1)
     child.kill('SIGKILL')
     await child.exited
-    await untilEnded(reader, 'killed')
+    await untilFound(reader, KILLED, 0)
     expect(await stateOf(reader)).toEqual(before)
     expect(await load(store, [at(3)])).toMatchObject({ added: 1 })
   })
@@ -369,19 +367,24 @@ describe.skipIf(!HAS_POSTGRES)('an import that is killed leaves list, version an
     const connection = openConnection({ url, timeoutMs: null, name: 'killed' })
     onCleanUp(connection.close)
     const killed = createListStore(connection, () => T0)
-    const kill = () =>
-      reader.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'killed'",
-      )
+    const kill = () => reader.query(`select pg_terminate_backend(pid) from (${KILLED}) as killed`)
     const importTx = killed.begin('replace')
     await importTx.lock()
     if (stage !== 'locked') importTx.add(at(9))
-    if (stage !== 'merging') await kill()
-    // The last step of a merge is sent after its backend has been told to end.
-    const commit = importTx.commit(() => void kill())
-    await expect(commit).rejects.toThrow('the database 127.0.0.1')
+    await connect(url).transaction(async tx => {
+      // A merge writes its version last: it waits for this lock when all its rows are written.
+      await tx('lock table proxylist.list_versions in share mode')
+      if (stage !== 'merging') await kill()
+      const commit = importTx.commit()
+      commit.catch(() => {}) // it may fail before it is awaited
+      if (stage === 'merging') {
+        await untilFound(reader, WAITING, 1)
+        await kill()
+      }
+      await expect(commit).rejects.toThrow('the database 127.0.0.1')
+    })
     await importTx.rollback()
-    await untilEnded(reader, 'killed')
+    await untilFound(reader, KILLED, 0)
     expect(await stateOf(reader)).toEqual(before)
     expect(await load(killed, [at(3)])).toMatchObject({ added: 1 }) // on a new connection
   })
