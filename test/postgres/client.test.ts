@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection } from '../../src/postgres/connection.ts'
+import { createListener } from '../../src/postgres/listener.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -28,6 +29,22 @@ test.skipIf(!HAS_POSTGRES)(
     await connection.close()
   },
 )
+
+test.skipIf(!HAS_POSTGRES)('nor is the one that listens, which is idle for hours', async () => {
+  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+  const admin = openConnection(options)
+  const name = new URL(options.url).pathname.slice(1)
+  await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
+  const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
+  const listener = createListener(options.url, heard.resolve, listening.resolve)
+  listener.ensure()
+  await listening.promise
+  await admin.query('select pg_sleep(0.2)') // ten times as long
+  await admin.query("select pg_notify('proxylist', 'still there')")
+  expect(await heard.promise).toBe('still there')
+  listener.end()
+  await admin.close()
+})
 
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
   test('come to the query that asked for them, also between queries that fail', async () => {
