@@ -23,7 +23,7 @@ import {
 } from './entitlements.ts'
 import type { Caller, KeyRecord } from './key.ts'
 import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
-import { createPatience } from './patience.ts'
+import { createPatience, type Patience } from './patience.ts'
 import {
   type Admission,
   type Admitted,
@@ -46,7 +46,7 @@ type Usage = Pick<
  * Gives requests back in batches. Those that the store fails to take are kept, and given back before
  * the next admission or after a second, whichever is first.
  */
-function createGiveBack(usage: Usage, later: Later) {
+function createGiveBack(usage: Usage, { within }: Patience, later: Later) {
   let owed: Admitted[] = []
   let isRetrying = false
 
@@ -78,20 +78,20 @@ function createGiveBack(usage: Usage, later: Later) {
   return {
     /** Resolves once it is given back; rejects when that has to be tried again. */
     giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
-    /** Does `work`, after what is owed was given back; a batch waits for that, too. */
+    /** Does `work`, after what is owed was given back; a batch waits for that, too, but no longer than it may. */
     before<T>(work: (waited?: Waited) => Awaitable<T>, waited?: Waited): Awaitable<T> {
       if (owed.length === 0) return work(waited)
       const sinceNow = waited ?? stopwatch()
-      return settleOwed()
-        .catch(() => {}) // `work` finds out whether the store is still failing
-        .then(() => work(sinceNow))
+      const settling = settleOwed().catch(() => {}) // `work` finds out whether the store is still failing
+      return within({ waitedMs: sinceNow() }, settling).then(() => work(sinceNow))
     },
   }
 }
 
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
-  const { giveBack, before } = createGiveBack(usage, later)
+  const patience = createPatience(usage.bound)
+  const { giveBack, before } = createGiveBack(usage, patience, later)
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
@@ -117,8 +117,7 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   }
 
   return {
-    patience: createPatience(usage.bound),
-
+    patience,
     networkLimits,
 
     find,

@@ -9,6 +9,8 @@ export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () =>
 /** How long a request has waited for the store so far, in milliseconds. */
 export type Waits = { waitedMs: number }
 
+export type Patience = ReturnType<typeof createPatience>
+
 /** The longest a request waits for a store; without a bound nothing is measured. */
 export function createPatience(bound: WaitBound | undefined) {
   if (bound === undefined) {

@@ -65,8 +65,9 @@ export const KEEPALIVE = {
 
 /**
  * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
- * that ends idle sessions leaves this one. A standby refuses a connection that wants to write
- * (`transaction_read_only`). Nothing is compiled (`jit`): the first time, that takes almost two seconds,
+ * that ends idle sessions leaves this one. Transactions wait for each other's locks and then see what was
+ * committed, which those of another isolation do not: they fail. A standby refuses a connection that wants
+ * to write (`transaction_read_only`). Nothing is compiled (`jit`): the first time, that takes almost two seconds,
  * which a statement on many keys does not.
  */
 const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
@@ -76,6 +77,7 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   idle_in_transaction_session_timeout: timeoutMs ?? 0,
   idle_session_timeout: 0,
   client_connection_check_interval: 1000,
+  default_transaction_isolation: 'read committed',
   jit: 'off',
   ...KEEPALIVE,
   transaction_read_only: 'off',

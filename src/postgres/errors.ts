@@ -23,6 +23,7 @@ export const LOCK_NOT_FREE = '55P03'
 const STATES: { readonly [state: string]: string } = {
   '08': 'the connection was lost',
   '0A000': 'it is a standby, or does not support what PostgreSQL does',
+  '22P05': 'its encoding lacks a character; make it with encoding UTF8',
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',

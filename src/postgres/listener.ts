@@ -41,8 +41,11 @@ export function createListener(
       }
       const opened: SQL = new SQL({
         ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
-        // No standby. It is idle for hours.
-        connection: { ...KEEPALIVE, application_name: 'proxylist', transaction_read_only: 'off' },
+        // No standby. It is idle for hours, also where a server ends idle sessions.
+        connection: {
+          ...{ ...KEEPALIVE, application_name: 'proxylist' },
+          ...{ transaction_read_only: 'off', idle_session_timeout: 0 },
+        },
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })
       sql = opened

@@ -7,6 +7,7 @@ import { createAccess } from '../../src/access/access.ts'
 import { type Caller, newKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
 import { type Decision, UNUSED } from '../../src/access/rate-limit.ts'
+import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -281,6 +282,28 @@ describe('a request that is given back', () => {
     expect(read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
     close()
   })
+})
+
+test('what is owed keeps the next admission waiting no longer than its store allows', async () => {
+  const { usage, close } = openUsage()
+  const late = new StoreError('the database took too long for a request')
+  let calls = 0
+  const access = createAccess(
+    { find: () => null },
+    {
+      ...usage,
+      bound: { msMax: 20, elapsedMs: () => 0, failure: () => late },
+      giveBack() {
+        calls += 1
+        if (calls === 1) throw new StoreError('locked')
+        return new Promise(() => {})
+      },
+    },
+  )
+  await access.giveBack(FIVE, IP, [T0]).catch(() => {})
+  expect(await access.admit(FIVE, IP, T0).catch(String)).toBe(String(late))
+  expect(await access.admit(FIVE, IP, T0)).toMatchObject({ kind: 'admitted' })
+  close()
 })
 
 test('the status of limits before any request shows everything unused, and uses nothing', async () => {

@@ -345,4 +345,16 @@ describe('in process', () => {
     expect([status, JSON.parse(text).code]).toEqual([503, 'DB_EXECUTE_FAILED'])
     expect(headers.get('retry-after')).toBe('1')
   })
+
+  test('400 for a parameter, also while keys or limits cannot be read', async () => {
+    const stores: Parameters<typeof startInProcess>[2][] = [
+      () => ({ keys: { find: failing } }),
+      ({ usage }) => ({ usage: { ...usage, peek: failing } }),
+    ]
+    for (const exchange of stores) {
+      const one = await startInProcess(seeded(), {}, exchange)
+      const { status, text } = await one.request('/key?time=600', bearer(KEY.standard))
+      expect([status, JSON.parse(text).message]).toEqual([400, '/key has no parameters'])
+    }
+  })
 })

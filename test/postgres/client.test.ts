@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection } from '../../src/postgres/connection.ts'
+import { createListener } from '../../src/postgres/listener.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -14,18 +15,47 @@ afterAll(cleanUp)
 
 const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
 
+describe.skipIf(!HAS_POSTGRES)('a connection of a database with settings of its own', () => {
+  test.each([
+    [
+      'is not ended where idle sessions are: an import may wait',
+      'idle_session_timeout',
+      '60s',
+      '0',
+    ],
+    [
+      'waits for others, where transactions are to be serializable',
+      ...['default_transaction_isolation', 'serializable', 'read committed'],
+    ],
+  ])('%s', async (_, setting = '', given = '', expected = '') => {
+    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+    const admin = openConnection(options)
+    const name = new URL(options.url).pathname.slice(1)
+    await admin.query(`alter database ${name} set ${setting} = '${given}'`)
+    const connection = openConnection(options)
+    const found = await connection.query('select current_setting($1) as found', [setting])
+    expect(found).toEqual([{ found: expected }])
+    await admin.close()
+    await connection.close()
+  })
+})
+
 test.skipIf(!HAS_POSTGRES)(
-  'a connection is not ended by a server that ends idle sessions: an import may wait for its source',
+  'the connection that listens is not ended where idle sessions are',
   async () => {
     const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
     const admin = openConnection(options)
     const name = new URL(options.url).pathname.slice(1)
-    await admin.query(`alter database ${name} set idle_session_timeout = '60s'`)
-    const connection = openConnection(options)
-    const setting = "select current_setting('idle_session_timeout') as idle"
-    expect(await connection.query(setting)).toEqual([{ idle: '0' }])
+    await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
+    const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
+    const listener = createListener(options.url, heard.resolve, listening.resolve)
+    listener.ensure()
+    await listening.promise
+    await admin.query('select pg_sleep(0.2)') // ten times as long
+    await admin.query("select pg_notify('proxylist', 'still there')")
+    expect(await heard.promise).toBe('still there')
+    listener.end()
     await admin.close()
-    await connection.close()
   },
 )
 

@@ -184,6 +184,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
   })
 
   test.each([
+    ['22P05', 'its encoding lacks a character; make it with encoding UTF8'],
     ['53100', 'its disk is full'],
     ['42P05', 'a pooler in between does not keep the session of a connection'],
   ])('one that fails with %s says that %s', async (state, reason) => {

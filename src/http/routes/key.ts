@@ -10,6 +10,7 @@ import { refused } from '../../api/handler.ts'
 import { ownReport } from '../../api/key-report.ts'
 import { invalid } from '../../api/params.ts'
 import { invalidKey } from '../../api/refusals.ts'
+import { StoreError } from '../../lib/errors.ts'
 import { queryStringOf, splitQueryString } from '../../lib/query-string.ts'
 import { bearerOf } from '../credentials.ts'
 import { COMMON_HEADERS, CONTENT_TYPES } from '../headers.ts'
@@ -35,13 +36,15 @@ function keyOf(queryString: string, authorization: string | null): string {
   return key
 }
 
+const noParameters = (): ApiError => invalid('/key has no parameters')
+
 export function keyRoute({ access, usage }: KeyRouteParts): Route {
   const { within } = access.patience
   return async ({ request, ip: findIp, nowMs }, end) => {
     let known: { keyId: string | null; limits: Reply['limits'] } = { keyId: null, limits: [] }
+    const queryString = queryStringOf(request.url)
     try {
       const ip = findIp()
-      const queryString = queryStringOf(request.url)
       const key = keyOf(queryString, request.headers.get('authorization'))
       const record = access.find(key, nowMs)
       if (record === null) throw invalidKey(key)
@@ -49,13 +52,15 @@ export function keyRoute({ access, usage }: KeyRouteParts): Route {
       const waits: Waits = { waitedMs: 0 }
       const limits = await within(waits, access.limits(record.caller, ip, nowMs))
       known = { ...known, limits }
-      if (queryString !== '') throw invalid('/key has no parameters')
+      if (queryString !== '') throw noParameters()
       const report = await within(waits, ownReport(record, limits, usage, nowMs))
       const content = JSON.stringify(report)
       const body = { kind: 'whole', content } as const
       return end({ ...known, kind: 'reply', status: 200, headers: HEADERS, body, records: 0 })
     } catch (thrown) {
-      return end(refused(thrown, known))
+      // It is refused for what is wrong with it also where keys cannot be read (contract I3).
+      const isMalformed = thrown instanceof StoreError && queryString !== ''
+      return end(refused(isMalformed ? noParameters() : thrown, known))
     }
   }
 }
