@@ -11,7 +11,7 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 afterAll(cleanUp)
 
 const KEY = 'pl_canaryjobscanaryjobscanaryjobsca'
-const WAIT_MS = 10_000
+const WAIT_MS = 30_000
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
   const began = performance.now()

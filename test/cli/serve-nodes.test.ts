@@ -14,8 +14,8 @@ afterAll(cleanUp)
 const KEY = 'pl_canarynodescanarynodescanarynode'
 const OTHER = 'pl_canaryothercanaryothercanaryothe'
 const REVOKED = 'pl_canaryrevokedcanaryrevokedcanary'
-/** Time enough for a machine that is busy; what is waited for takes a tenth of it. */
-const WAIT_MS = 10_000
+/** Time enough for a machine that is busy; what is waited for takes a fraction of it. */
+const WAIT_MS = 30_000
 /** The name of a list that is being copied for the first time. */
 const FRESH = /^proxies\.db\.new-\d+$/
 /** The files of complete copies. */
