@@ -126,8 +126,8 @@ type MergeParts = {
 
 /** Merges the rows that were copied, in one transaction. */
 async function merge({ run }: Session, parts: MergeParts): Promise<Merged> {
-  await run(`begin; ${MERGE_SETTINGS}`)
   try {
+    await run(`begin; ${MERGE_SETTINGS}`)
     const merged = await mergeIn(run, parts)
     await run(merged.isChanged ? 'commit' : 'rollback') // new names of cities are no change
     return merged
