@@ -5,13 +5,7 @@
  */
 import { stopwatch } from '../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
-import {
-  type Awaitable,
-  createTurnBatch,
-  type Settle,
-  settle,
-  type Waited,
-} from '../lib/turn-batch.ts'
+import { type Awaitable, createTurnBatch, type Settle, type Waited } from '../lib/turn-batch.ts'
 import { type Later, timerLater } from './auth-throttle.ts'
 import {
   consumptionOf,
@@ -95,6 +89,8 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
+  /** Refusals that need no store are answered together, too: that takes less time for each. */
+  const settleInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[], waited) =>
     usage.consume(batch, waited),
   )
@@ -137,7 +133,9 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
     ): Promise<T> => {
       const admission = { rules: limitRulesOf(caller, ip), nowMs }
       const refusal = usage.refuse?.(admission) ?? null
-      return refusal === null ? admitInBatch(admission, ...settling) : settle(refusal, ...settling)
+      return refusal === null
+        ? admitInBatch(admission, ...settling)
+        : settleInBatch(refusal, ...settling)
     },
 
     /**

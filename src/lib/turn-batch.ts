@@ -113,15 +113,6 @@ export function createTurnBatch<Item, Result>(
     })
 }
 
-/** Settles an item whose result is known at once, as its batch would. */
-export const settle = <Result, T = Result>(
-  result: Result,
-  ...[then = same, failed = rethrow]: Settle<Result, T>
-): Promise<T> =>
-  new Promise((resolve, reject) =>
-    deliver([result], [{ then, failed, resolve: resolve as Waiting<Result>['resolve'], reject }]),
-  )
-
 const same = (result: unknown): never => result as never // without `then`, T is Result
 const rethrow = (error: unknown): never => {
   throw error

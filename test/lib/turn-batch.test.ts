@@ -6,7 +6,6 @@ import {
   BATCH_MAX,
   createTurnBatch,
   oncePerTurn,
-  settle,
   type Waited,
 } from '../../src/lib/turn-batch.ts'
 
@@ -231,23 +230,6 @@ describe('with `then` and `failed`, on failures', () => {
       { status: 'rejected', reason: worse },
       { status: 'fulfilled', value: 'told' },
     ])
-  })
-})
-
-describe('a result that is known at once', () => {
-  const boom = new Error('boom')
-  const fail = (): never => {
-    throw boom
-  }
-  test('is settled as a batch settles it', async () => {
-    expect(await settle(3)).toBe(3)
-    expect(await settle(3, n => n * 2, fail)).toBe(6)
-    expect(
-      await settle(3, fail, error => {
-        return error === boom ? 'failed' : ''
-      }),
-    ).toBe('failed')
-    expect(settle(3, fail, fail)).rejects.toBe(boom)
   })
 })
 

@@ -23,7 +23,7 @@ import { type Load, load } from '../load.ts'
 import type { Workspace } from '../workspace.ts'
 
 const NODES_MAX = 3
-const WARM_UP_SECONDS = 2
+const WARM_UP_SECONDS = 6
 /** Least share of the answers of SQLite, of one node with the database on the same machine. */
 const ADMITTED_MIN = 0.45
 const REFUSED_MIN = 0.9
