@@ -171,6 +171,7 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
     await sql`alter function proxylist.away rename to admit`
     await until(async () => (await statusOf(node, OTHER)) === 200)
     await sql.close()
+    await until(async () => node.output().includes('requests cannot be counted'))
     expect(
       node.output().match(/requests cannot be counted .*: its schema is missing/g),
     ).toHaveLength(1)
