@@ -131,18 +131,6 @@ describe.if(HAS_BROWSER)('an import', () => {
     await close()
   })
 
-  test('by drop goes on while another view is shown', async () => {
-    const { page, item, close } = await openImport()
-    await page.evaluate(
-      `(() => { const data = new DataTransfer(); data.items.add(new File([${JSON.stringify(lines(9))}], 'dropped.txt'))
-        document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })) })()`,
-    )
-    await openView(page, 'Plans')
-    await openView(page, 'Import')
-    await item('dropped.txt').getByText('added').waitFor()
-    await close()
-  })
-
   test('that replaces the list is confirmed, takes one file, and is refused when it would shrink the list', async () => {
     const { page, choose, item, close } = await openImport()
     await choose(file('all.txt', lines(200)))
@@ -177,6 +165,42 @@ describe.if(HAS_BROWSER)('an import', () => {
     await page.getByRole('button', { name: 'Cancel slow.txt' }).click()
     expect(await item('slow.txt').textContent()).toContain('cancelled, nothing was imported')
     expect(await item('next.txt').textContent()).toContain('cancelled, nothing was imported')
+    await close()
+  })
+})
+
+describe.if(HAS_BROWSER)('an import in the background', () => {
+  test('by drop goes on while another view is shown', async () => {
+    const { page, item, close } = await openImport()
+    await page.evaluate(
+      `(() => { const data = new DataTransfer(); data.items.add(new File([${JSON.stringify(lines(9))}], 'dropped.txt'))
+        document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })) })()`,
+    )
+    await openView(page, 'Plans')
+    await openView(page, 'Import')
+    await item('dropped.txt').getByText('added').waitFor()
+    await close()
+  })
+
+  test('that ends while its view is being drawn is shown as done', async () => {
+    const { page, choose, item, close } = await openImport()
+    // The end of a request is held back until the list of imports has been drawn, and comes at once then.
+    await page.evaluate(
+      `(() => {
+        window.held = new Promise(resolve => {
+          window.XMLHttpRequest = class extends XMLHttpRequest {
+            set onload(end) { super.onload = () => { window.end = end; resolve() } }
+          }
+        })
+        new MutationObserver(() => document.querySelector('.imports') && window.end?.())
+          .observe(document, { subtree: true, childList: true })
+      })()`,
+    )
+    await choose(file('a.txt', lines(9)))
+    await openView(page, 'Plans')
+    await page.evaluate('window.held')
+    await openView(page, 'Import')
+    await item('a.txt').getByText('added').waitFor()
     await close()
   })
 })

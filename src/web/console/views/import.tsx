@@ -93,7 +93,11 @@ function Drop({ onFiles }: { onFiles(files: readonly File[]): void }) {
 function useImports(): readonly ImportItem[] {
   const { imports } = useConsole()
   const [items, setItems] = useState(imports.items())
-  useEffect(() => imports.subscribe(() => setItems(imports.items())), [imports])
+  useEffect(() => {
+    const update = (): void => setItems(imports.items())
+    update() // what has changed since this was drawn
+    return imports.subscribe(update)
+  }, [imports])
   return items
 }
 
