@@ -3,10 +3,9 @@
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
  */
-import { stopwatch } from '../lib/clock.ts'
+import { type Later, stopwatch, timerLater } from '../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'
 import { type Awaitable, createTurnBatch, type Settle, type Waited } from '../lib/turn-batch.ts'
-import { type Later, timerLater } from './auth-throttle.ts'
 import {
   consumptionOf,
   hasNetworkQuota,

@@ -3,6 +3,7 @@
  * wrong keys are delayed. Requests with valid keys never are. Knows nothing of keys or HTTP.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'
+import { type Later, timerLater } from '../lib/clock.ts'
 import { MINUTE_MS } from '../lib/time.ts'
 
 /** Failures of one client within the window that are refused without delay. */
@@ -18,14 +19,6 @@ const CLIENTS_MAX = 10_000
  * that a flood of requests takes.
  */
 export const DELAYED_MAX = 1_000
-
-/** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
-export type Later = (run: () => void, ms: number) => () => void
-
-export const timerLater: Later = (run, ms) => {
-  const timer = setTimeout(run, ms)
-  return () => clearTimeout(timer)
-}
 
 export type AuthThrottle = ReturnType<typeof createAuthThrottle>
 

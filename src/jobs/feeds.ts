@@ -2,11 +2,10 @@
  * Owns when a server fetches its feeds, and what it says of them. Each attempt runs elsewhere
  * (`run`), so that requests do not notice; its result is read from the store of feeds.
  */
-import { type Later, timerLater } from '../access/auth-throttle.ts'
 import { type Feed, feedLine } from '../import/feeds/feed.ts'
 import { delayMs, isDue } from '../import/feeds/schedule.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, type Later, timerLater } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { HOUR_MS, SECOND_MS } from '../lib/time.ts'
 import type { Job } from './runner.ts'

@@ -1,6 +1,6 @@
 /**
- * Owns reading clocks. The only file that does: everything else receives a `Clock`, so that tests
- * move time by hand. SQL's clock functions are not used either, except by the released migration
+ * Owns clocks and timers. The only file that reads a clock: everything else receives a `Clock`, so that
+ * tests move time by hand. SQL's clock functions are not used either, except by the released migration
  * `2-digest.sql`, whose triggers the third one replaces.
  */
 import { readFileSync } from 'node:fs'
@@ -23,4 +23,12 @@ export const PROCESS_START_MS = performance.timeOrigin
 export function stopwatch(): () => number {
   const start = performance.now()
   return () => performance.now() - start
+}
+
+/** Calls `run` after `ms` milliseconds, never at once. Returns a function that cancels the call. */
+export type Later = (run: () => void, ms: number) => () => void
+
+export const timerLater: Later = (run, ms) => {
+  const timer = setTimeout(run, ms)
+  return () => clearTimeout(timer)
 }

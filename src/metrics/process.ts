@@ -1,7 +1,6 @@
 /** Owns what the process itself uses, and how late its event loop is. */
 import { readdirSync, readFileSync } from 'node:fs'
-import type { Later } from '../access/auth-throttle.ts'
-import { PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
+import { type Later, PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 

@@ -5,11 +5,10 @@
  */
 import type { Gauge } from 'prom-client'
 import Registry from 'prom-client/lib/registry.js'
-import type { Later } from '../access/auth-throttle.ts'
 import type { CacheCounts } from '../api/cache/entries.ts'
 import type { Admissions } from '../api/handler.ts'
 import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
-import type { Clock } from '../lib/clock.ts'
+import type { Clock, Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 import { FAMILIES } from './families.ts'

@@ -2,7 +2,7 @@
  * Owns how a node follows the database: when it asks, what it copies first, and what it knows of the
  * age of its copies. Knows neither PostgreSQL nor SQLite.
  */
-import type { Later } from '../access/auth-throttle.ts'
+import type { Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from './store.ts'
 

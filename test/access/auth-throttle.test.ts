@@ -11,10 +11,9 @@ import {
   FAILURE_DELAY_MS,
   FAILURES_FREE,
   FAILURES_WINDOW_MS,
-  type Later,
-  timerLater,
 } from '../../src/access/auth-throttle.ts'
 import { newKey } from '../../src/access/key.ts'
+import { type Later, timerLater } from '../../src/lib/clock.ts'
 import { from } from '../support/answer.ts'
 import { addKeys, T0 } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'

@@ -1,5 +1,5 @@
 /** Owns the admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
-import type { Later } from '../../src/access/auth-throttle.ts'
+
 import type { ImportParts } from '../../src/admin/import.ts'
 import {
   type Console,
@@ -12,6 +12,7 @@ import {
   openServerRegistry,
 } from '../../src/app.ts'
 import { readRanges } from '../../src/config/parsers.ts'
+import type { Later } from '../../src/lib/clock.ts'
 import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp } from './temporary.ts'

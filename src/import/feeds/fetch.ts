@@ -2,8 +2,7 @@
  * Owns one attempt at a feed, from its claim to its new state: fetch, import, and what became of
  * both. A failure keeps the list as it was (contract G1).
  */
-import type { Later } from '../../access/auth-throttle.ts'
-import type { Clock } from '../../lib/clock.ts'
+import type { Clock, Later } from '../../lib/clock.ts'
 import { CommandError, messageOf } from '../../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { Source } from '../import.ts'

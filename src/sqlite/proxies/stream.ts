@@ -4,12 +4,11 @@
  * is rendered in advance, so a stream uses the memory of two or three chunks.
  */
 import { dirname } from 'node:path'
-import { type Later, timerLater } from '../../access/auth-throttle.ts'
 import type { Share } from '../../access/entitlements.ts'
 import type { Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
-import { stopwatch } from '../../lib/clock.ts'
+import { type Later, stopwatch, timerLater } from '../../lib/clock.ts'
 import { toStoreError } from '../errors.ts'
 import { type Claim, createClaims } from '../streaming/claims.ts'
 import {

@@ -4,9 +4,9 @@
  * answers are found or sent.
  */
 
-import type { Later } from '../../access/auth-throttle.ts'
 import type { Share } from '../../access/entitlements.ts'
 import { ApiError } from '../../api/errors.ts'
+import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { Claim } from './claims.ts'
 import {

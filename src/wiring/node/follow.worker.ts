@@ -2,8 +2,7 @@
  * The worker that keeps the copies of a node up to date: it listens to the database, asks it every
  * second, says there that the node lives, and writes what has changed into the data directory.
  */
-import { timerLater } from '../../access/auth-throttle.ts'
-import { stopwatch, systemClock } from '../../lib/clock.ts'
+import { stopwatch, systemClock, timerLater } from '../../lib/clock.ts'
 import { messageOf } from '../../lib/errors.ts'
 import { createListener } from '../../postgres/listener.ts'
 import { createNodes, type NodeName } from '../../postgres/nodes.ts'
