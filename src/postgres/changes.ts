@@ -2,7 +2,7 @@
  * Owns what a node reads of the database to make its copies: where list and keys stand, and the keys
  * and plans that have changed. The changes of the list are read in `proxies/`.
  */
-import type { ChangeSource, KeyChanges, Version } from '../replication/store.ts'
+import type { ChangeSource, KeyChanges, Version, Versions } from '../replication/store.ts'
 import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
@@ -31,7 +31,7 @@ type Standing = {
 export async function versions({
   query,
   shown,
-}: Pick<Connection, 'query' | 'shown'>): Promise<{ list: Version; keys: Version }> {
+}: Pick<Connection, 'query' | 'shown'>): Promise<Versions> {
   const [row] = await query<Standing>(
     `select i.id::text as database, i.version as schema,
        i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",

@@ -80,6 +80,8 @@ export const AT = {
 
 /** Default and English name of a city. */
 export type CityName = { name: string; nameEn: string }
+/** The names of a city under the id that rows hold. */
+export type City = CityName & { id: number }
 /** The names of the cities of one list by their ids in its rows; those of an id never change. */
 export type CityNames = (id: number) => CityName
 

@@ -5,7 +5,7 @@
 import type { StoredKey } from '../access/key.ts'
 import type { Plan } from '../access/plan.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Row } from '../proxies/row.ts'
+import type { City, Row } from '../proxies/row.ts'
 
 /**
  * Where a list, or keys and plans, stand in a database: changes are numbered in the order of their
@@ -13,12 +13,12 @@ import type { Row } from '../proxies/row.ts'
  */
 export type Version = { database: string; version: number; mark: string }
 
+/** Where the list and the keys of a database stand. */
+export type Versions = { list: Version; keys: Version }
+
 /** Whether two versions are of the same content; `null` is no copy. */
 export const isSameVersion = (a: Version | null, b: Version | null): boolean =>
   a?.database === b?.database && a?.version === b?.version && a?.mark === b?.mark
-
-/** The names of a city, under the id that rows hold. */
-export type City = { id: number; name: string; nameEn: string }
 
 /** What changed in a list up to a version: since an earlier one, or all of it. */
 export type ListChanges = {
@@ -47,8 +47,7 @@ export type KeyChanges = {
 
 /** What copies are made from. */
 export interface ChangeSource {
-  /** Where the list and the keys stand now. */
-  versions(): Promise<{ list: Version; keys: Version }>
+  versions(): Promise<Versions>
   /**
    * Calls `apply` with what changed since a version, as of one moment; with all of it when that
    * version is `null`, too old, or not known.

@@ -9,7 +9,7 @@ import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import type { FeedState } from '../import/feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { CityName, Row } from '../proxies/row.ts'
+import type { City, Row } from '../proxies/row.ts'
 
 /** A row of each part. */
 export type Contents = {
@@ -23,7 +23,7 @@ export type Contents = {
   networks: { subject: Subject; set: NetworkSet; day: number; networks: readonly string[] }
   /** The use of a key on a UTC day, today included. */
   days: DayUse & { keyId: string }
-  cities: CityName & { id: number }
+  cities: City
   proxies: Row
   /** The states of feeds, without claims. */
   feeds: FeedState & { id: string }

@@ -12,10 +12,10 @@ import {
   type ReadDatabase,
   readDatabase,
   readRestingDatabase,
-  type Versions,
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/transfer/database.ts'
+import type { Versions } from '../replication/store.ts'
 import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/backup/backup.ts'
 import { replaceData } from '../sqlite/backup/place.ts'
 import { extractAndVerify } from '../sqlite/backup/restore.ts'

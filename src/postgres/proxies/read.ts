@@ -3,8 +3,8 @@
  * as of one moment.
  */
 import type { TransactionSQL } from 'bun'
-import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
-import type { City, ListChanges, Version } from '../../replication/store.ts'
+import { AT, type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import type { ListChanges, Version } from '../../replication/store.ts'
 import type { Connection, Query } from '../connection.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
 

@@ -3,7 +3,7 @@
  * moved: as of one moment, and all or nothing.
  */
 import { CommandError, orAborted } from '../../lib/errors.ts'
-import type { Version } from '../../replication/store.ts'
+import type { Versions } from '../../replication/store.ts'
 import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
 import { markVersion, nextVersion } from '../access/changes.ts'
 import { SNAPSHOT, versions } from '../changes.ts'
@@ -22,9 +22,6 @@ export type DatabaseOrder = {
   /** Ends it early, with its reason; the database stays as it was. */
   signal: AbortSignal
 }
-
-/** Where list, keys and plans of a database stand. */
-export type Versions = { list: Version; keys: Version }
 
 /** A node that said so within this time runs; each says it every second. */
 const RUNNING_SECONDS = 5

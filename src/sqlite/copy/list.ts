@@ -7,13 +7,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
-import {
-  type City,
-  isSameVersion,
-  type ListChanges,
-  type Version,
-} from '../../replication/store.ts'
+import { type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import { isSameVersion, type ListChanges, type Version } from '../../replication/store.ts'
 import { PROXY_FILE } from '../data-directory.ts'
 import { shrink } from '../database.ts'
 import { isDamage, isStoreFailure, toStoreError } from '../errors.ts'

@@ -7,7 +7,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
-import type { Version } from '../../replication/store.ts'
+import type { Versions } from '../../replication/store.ts'
 import {
   type Contents,
   type Counts,
@@ -107,7 +107,7 @@ export type ReadDirectory = {
    * Makes both databases copies of a database. Nobody sees it before the function that it returns is
    * called, which commits what has been written already.
    */
-  prepareCopies: (versions: { list: Version; keys: Version }) => () => void
+  prepareCopies: (versions: Versions) => () => void
 }
 
 function alone(dir: string, both: Alone, clock: Clock): ReadDirectory {
