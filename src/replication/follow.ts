@@ -3,6 +3,7 @@
  * age of its copies. Knows neither PostgreSQL nor SQLite.
  */
 import type { Later } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from './store.ts'
 
@@ -31,7 +32,13 @@ export type Followed =
       listVersion: number | null
     }
   /** Either the database cannot be asked, or keys not followed, or the list alone not be copied. */
-  | { kind: 'failed'; what: 'keys' | 'list'; failure: unknown }
+  | { kind: 'failed'; what: 'keys' | 'list'; message: string }
+
+const failed = (what: 'keys' | 'list', error: unknown): Followed => ({
+  kind: 'failed',
+  what,
+  message: messageOf(error),
+})
 
 export type FollowParts = {
   source: ChangeSource
@@ -86,7 +93,7 @@ function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () 
           listAgeMs: elapsedMs() - askedMs,
           listVersion: listVersionIn(database),
         }),
-        (failure): Followed => ({ kind: 'failed', what: 'list', failure }),
+        error => failed('list', error),
       )
       .then(followed => {
         copying = null
@@ -137,9 +144,7 @@ export function createFollower(parts: FollowParts) {
     isAsking = true
     isAnnounced = false
     cancel()
-    const followed = await ask().catch(
-      (failure): Followed => ({ kind: 'failed', what: 'keys', failure }),
-    )
+    const followed = await ask().catch(error => failed('keys', error))
     isAsking = false
     onFollowed(followed)
     if (isStopped) return ended.resolve()

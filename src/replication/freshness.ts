@@ -8,12 +8,6 @@ import type { Followed } from './follow.ts'
 /** A node whose keys are not known to be the newest for so long answers nobody. */
 export const UNKNOWN_MS_MAX = 5 * SECOND_MS
 
-export type Freshness = ReturnType<typeof createFreshness>
-
-type Taken =
-  | Extract<Followed, { kind: 'known' }>
-  | Omit<Extract<Followed, { kind: 'failed' }>, 'failure'>
-
 /** The state of copies; `elapsedMs` is a clock that never steps. */
 export function createFreshness(elapsedMs: () => number) {
   const startMs = elapsedMs()
@@ -26,7 +20,7 @@ export function createFreshness(elapsedMs: () => number) {
 
   return {
     /** Takes what the follower says. */
-    take(followed: Taken): void {
+    take(followed: Followed): void {
       if (followed.kind === 'failed') {
         failures += 1
         works &&= followed.what === 'list'

@@ -198,7 +198,7 @@ describe('a node that has much to copy, or cannot', () => {
     await passTurns()
     much?.reject(new StoreError('the disk is full'))
     await passTurns()
-    expect(said.at(-1)).toMatchObject({ kind: 'failed', failure: { message: 'the disk is full' } })
+    expect(said.at(-1)).toMatchObject({ kind: 'failed', message: 'the disk is full' })
     doneNow()
     await pass(ASK_EVERY_MS)
     expect(doneNow()).toEqual(['ask', 'read list whole', 'copy much'])
@@ -285,7 +285,7 @@ describe('a node', () => {
 
 describe('a node answers', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'keys', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'keys', message: 'away' } as const
 
   test('nobody before it has reached the database', () => {
     const fresh = freshness()
@@ -318,7 +318,7 @@ describe('a node answers', () => {
 
 describe('a node is known', () => {
   const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'keys', failure: new StoreError('away') } as const
+  const failed = { kind: 'failed', what: 'keys', message: 'away' } as const
 
   test('with an old list while a newer one is copied; its lag grows', () => {
     const fresh = freshness()

@@ -144,7 +144,7 @@ describe('a follower', () => {
     const follower = startFollower(
       { dir: temporaryDirectory(), url: 'no URL', timeoutMs: 1 },
       {
-        onReply({ kind }) {
+        onFollowed({ kind }) {
           if (kind === 'failed') failures += 1
         },
         ...{ onUsage() {}, onCopy() {} },
@@ -157,7 +157,7 @@ describe('a follower', () => {
 
 describe('what a node says of its database', () => {
   test('is said once, of keys and of the list each, and when it is over', () => {
-    const { followed: report } = createReporter('db/proxylist', {
+    const { take: report } = createReporter('db/proxylist', {
       say: sentence => void said.push(sentence),
       sayRepeated() {},
     })

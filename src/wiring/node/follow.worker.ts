@@ -3,7 +3,6 @@
  * second, says there that the node lives, and writes what has changed into the data directory.
  */
 import { stopwatch, systemClock, timerLater } from '../../lib/clock.ts'
-import { messageOf } from '../../lib/errors.ts'
 import { createListener } from '../../postgres/listener.ts'
 import { createNodes, type NodeName } from '../../postgres/nodes.ts'
 import { createFollower, type Followed } from '../../replication/follow.ts'
@@ -48,14 +47,11 @@ function follow(data: NodeData) {
 
   function onFollowed(followed: Followed): void {
     freshness.take(followed)
-    if (followed.kind === 'failed') {
-      const { what, failure } = followed
-      if (what === 'keys') listener.end() // its connection may be as dead
-      return reply({ kind: 'failed', what, message: messageOf(failure) })
-    }
-    listener.ensure()
     reply(followed)
-    void report()
+    if (followed.kind === 'known') {
+      listener.ensure()
+      void report()
+    } else if (followed.what === 'keys') listener.end() // its connection may be as dead
   }
 
   const follower = createFollower({

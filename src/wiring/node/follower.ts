@@ -4,6 +4,7 @@
  */
 import { closeSection, createSection, startTask, startWorker } from '../../lib/worker.ts'
 import type { NodeName } from '../../postgres/nodes.ts'
+import type { Followed } from '../../replication/follow.ts'
 import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './workers.ts'
 
 /** The pause before a worker that has ended by an error of its own is started again. */
@@ -13,7 +14,7 @@ const RESTART_MS = 250
 const STOP_MS_MAX = 2_000
 
 export type FollowerHooks = {
-  onReply: (reply: Extract<FollowReply, { kind: 'known' | 'failed' }>) => void
+  onFollowed: (followed: Followed) => void
   /** Usage was reset, see `FollowReply`. */
   onUsage: (subject: string | null) => void
   /** Much of the list begins to be copied. */
@@ -50,7 +51,7 @@ function createMuchCopier(data: NodeData, onEnd: (message: string | null) => voi
  * Starts following a database; the worker does not keep the process alive, and is started again when it
  * ends by an error of its own.
  */
-export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: FollowerHooks) {
+export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: FollowerHooks) {
   let worker: Worker | null = null
   let named: NodeName | null = null
   let isClosing = false
@@ -62,7 +63,7 @@ export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: Foll
   function take(reply: FollowReply): void {
     if (reply.kind === 'usage') onUsage(reply.subject)
     else if (reply.kind === 'stopped') stopped.resolve()
-    else if (reply.kind !== 'copy-much') onReply(reply)
+    else if (reply.kind !== 'copy-much') onFollowed(reply)
     else if (!isClosing) {
       onCopy()
       copier.start()
@@ -78,7 +79,7 @@ export function startFollower(data: NodeData, { onReply, onUsage, onCopy }: Foll
       worker = null
       started.terminate()
       if (isClosing) return stopped.resolve()
-      onReply({ kind: 'failed', what: 'keys', message })
+      onFollowed({ kind: 'failed', what: 'keys', message })
       restart = setTimeout(start, RESTART_MS)
       restart.unref()
     }

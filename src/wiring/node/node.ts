@@ -19,13 +19,13 @@ import { createListStore } from '../../postgres/proxies/store.ts'
 import { createRegistry } from '../../postgres/registry.ts'
 import { migrate } from '../../postgres/schema.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
+import type { Followed } from '../../replication/follow.ts'
 import { createFreshness } from '../../replication/freshness.ts'
 import { requireCopies } from '../../sqlite/copy/copy-of.ts'
 import { openCopiedKeys } from '../../sqlite/copy/keys.ts'
 import { observeData } from '../../sqlite/observe.ts'
 import { openServerList } from '../../sqlite/server-list.ts'
 import { startFollower } from './follower.ts'
-import type { FollowReply } from './workers.ts'
 
 export type NodeOptions = {
   dir: string
@@ -42,8 +42,6 @@ export type NodeOptions = {
 /** Work on all keys may take so long. */
 const PATIENT_MS = 600_000
 
-type Known = Extract<FollowReply, { kind: 'known' }>
-type Failed = Extract<FollowReply, { kind: 'failed' }>
 type Report = ReturnType<typeof createReporter>
 
 /** Says when a failure begins, or is another one, and when it is over. */
@@ -67,17 +65,17 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
   const away = createEpisode(say)
   const uncopied = createEpisode(say)
 
-  function failed({ what, message }: Failed): void {
+  function failed({ what, message }: Extract<Followed, { kind: 'failed' }>): void {
     if (what === 'keys') away.begin(message, `${message}; answering 503 until that is over`)
     else uncopied.begin(message, `the list cannot be copied, and stays as it was: ${message}`)
   }
 
   return {
     /** Takes what the follower says. */
-    followed(reply: Known | Failed): void {
-      if (reply.kind === 'failed') return failed(reply)
-      if (reply.keysAgeMs !== null) away.end(`the database ${shown} works again`)
-      if (reply.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
+    take(followed: Followed): void {
+      if (followed.kind === 'failed') return failed(followed)
+      if (followed.keysAgeMs !== null) away.end(`the database ${shown} works again`)
+      if (followed.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
     },
     /** Much of the list begins to be copied. */
     copying(): void {
@@ -154,10 +152,10 @@ function openCopies(
   const follower = startFollower(
     { dir, url, timeoutMs },
     {
-      onReply(reply) {
+      onFollowed(followed) {
         const wasReady = freshness.problem() === null
-        freshness.take(reply)
-        report.followed(reply)
+        freshness.take(followed)
+        report.take(followed)
         if (!wasReady && freshness.problem() === null) tick()
       },
       onUsage: subject => forgetUsage(usage, subject),
@@ -209,7 +207,7 @@ export async function openNode(options: NodeOptions) {
       await stores.close()
       throw error
     }
-    report.followed({ kind: 'failed', what: 'keys', message: error.message })
+    report.take({ kind: 'failed', what: 'keys', message: error.message })
   }
   const copies = openCopies(options, stores, report)
   const { freshness, requireFresh } = copies

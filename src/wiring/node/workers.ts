@@ -5,7 +5,9 @@
 import type { Section } from '../../lib/worker.ts'
 import { createChangeSource } from '../../postgres/changes.ts'
 import { type Connection, openConnection } from '../../postgres/connection.ts'
+import type { NodeName } from '../../postgres/nodes.ts'
 import { migrate } from '../../postgres/schema.ts'
+import type { Followed } from '../../replication/follow.ts'
 import type { ChangeSource } from '../../replication/store.ts'
 
 /** The database and the data directory of a node. */
@@ -20,7 +22,7 @@ export type NodeData = {
 export type FollowTask =
   | ({ kind: 'follow' } & NodeData)
   /** The node listens, under this name. */
-  | { kind: 'listening'; node: string; address: string }
+  | ({ kind: 'listening' } & NodeName)
   /** Copying much has ended; `message`: why it failed. */
   | { kind: 'copied'; message: string | null }
   /** Keys could not be read: their copy is to be made again. */
@@ -29,13 +31,7 @@ export type FollowTask =
 
 /** What it replies. `failed` may be said again and again. */
 export type FollowReply =
-  | {
-      kind: 'known'
-      keysAgeMs: number | null
-      listAgeMs: number | null
-      listVersion: number | null
-    }
-  | { kind: 'failed'; what: 'keys' | 'list'; message: string }
+  | Followed
   /** Much of the list is to be copied. */
   | { kind: 'copy-much' }
   /** Usage was reset: of a subject, of all of a kind, or perhaps of any (`null`). */
