@@ -31,6 +31,22 @@ export async function markVersion(query: Query, version: number): Promise<void> 
   )
 }
 
+/** Versions that are remembered; a copy that is further back is made again as a whole. */
+const VERSIONS_KEPT = 100_000
+
+/** Forgets old versions of keys, and which keys were removed by then. */
+export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
+  await transaction(async tx => {
+    const [row] = await tx<{ kept: number }>(
+      'select (keys_version - $1)::float8 as kept from proxylist.installation',
+      [VERSIONS_KEPT],
+    )
+    // A copy at a version that is not known is made again as a whole.
+    await tx('delete from proxylist.keys_versions where version < $1::float8', [row?.kept ?? 0])
+    await tx('delete from proxylist.removed_keys where version <= $1::float8', [row?.kept ?? 0])
+  })
+}
+
 /** Ends a transaction that has changed nothing, with its result. */
 class Unchanged extends Error {
   readonly result: unknown

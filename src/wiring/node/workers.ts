@@ -3,7 +3,7 @@
  * the database as the source of copies.
  */
 import type { Section } from '../../lib/worker.ts'
-import { createChangeSource } from '../../postgres/changes.ts'
+import { createChangeSource } from '../../postgres/change-source.ts'
 import { type Connection, openConnection } from '../../postgres/connection.ts'
 import type { NodeName } from '../../postgres/nodes.ts'
 import { migrate } from '../../postgres/schema.ts'

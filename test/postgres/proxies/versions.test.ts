@@ -5,7 +5,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import fc from 'fast-check'
-import { createChangeSource } from '../../../src/postgres/changes.ts'
+import { createChangeSource } from '../../../src/postgres/change-source.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { readListChanges } from '../../../src/postgres/proxies/read.ts'
 import { createListStore } from '../../../src/postgres/proxies/store.ts'

@@ -12,9 +12,6 @@ import { newer, SCHEMA_VERSION } from './schema.ts'
 /** A transaction that sees the database as of one moment. */
 export const SNAPSHOT = 'isolation level repeatable read read only'
 
-/** Versions that are remembered; a copy that is further back is made again as a whole. */
-const VERSIONS_KEPT = 100_000
-
 type Standing = {
   database: string
   schema: number
@@ -101,17 +98,4 @@ export const createChangeSource = (quick: Connection, slow: Connection): ChangeS
     },
     readList: (since, apply) => readListChanges(slow, since, apply),
   }
-}
-
-/** Forgets old versions of keys, and which keys were removed by then. */
-export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
-  await transaction(async tx => {
-    const [row] = await tx<{ kept: number }>(
-      'select (keys_version - $1)::float8 as kept from proxylist.installation',
-      [VERSIONS_KEPT],
-    )
-    // A copy at a version that is not known is made again as a whole.
-    await tx('delete from proxylist.keys_versions where version < $1::float8', [row?.kept ?? 0])
-    await tx('delete from proxylist.removed_keys where version <= $1::float8', [row?.kept ?? 0])
-  })
 }
