@@ -4,12 +4,12 @@
  */
 import type { Registry } from '../../src/access/store.ts'
 import { seedPlans } from '../../src/postgres/access/plans.ts'
+import { openRegistry as openShared } from '../../src/postgres/access/registry.ts'
 import {
   type Connection,
   type ConnectionOptions,
   openConnection,
 } from '../../src/postgres/connection.ts'
-import { openRegistry as openShared } from '../../src/postgres/registry.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'

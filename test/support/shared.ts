@@ -2,9 +2,10 @@
  * Owns a database for tests of the service: it has what a data directory has, and its clock is moved
  * by hand.
  */
+
+import { createRegistry } from '../../src/postgres/access/registry.ts'
 import { createUsageStore } from '../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { createRegistry } from '../../src/postgres/registry.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'

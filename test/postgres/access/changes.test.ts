@@ -1,9 +1,9 @@
 /** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../../src/access/key.ts'
+import { openRegistry } from '../../../src/postgres/access/registry.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { createListener } from '../../../src/postgres/listener.ts'
-import { openRegistry } from '../../../src/postgres/registry.ts'
 import { migrate, schemaState } from '../../../src/postgres/schema.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { builtIn } from '../../support/limits.ts'

@@ -5,9 +5,9 @@
  */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
+import { createRegistry } from '../../../src/postgres/access/registry.ts'
 import { createUsageStore } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
-import { createRegistry } from '../../../src/postgres/registry.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'

@@ -1,11 +1,11 @@
 /** Owns keys, plans and usage in PostgreSQL, as commands and servers use them: the port joined. */
-import type { Registry, UsageStore } from '../access/store.ts'
-import { createChange } from './access/changes.ts'
-import { createKeyDump } from './access/key-dump.ts'
-import { createKeyStore } from './access/keys.ts'
-import { createPlanStore } from './access/plans.ts'
-import { createUsageStore } from './access/usage.ts'
-import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
+import type { Registry, UsageStore } from '../../access/store.ts'
+import { type Connection, type ConnectionOptions, openConnection } from '../connection.ts'
+import { createChange } from './changes.ts'
+import { createKeyDump } from './key-dump.ts'
+import { createKeyStore } from './keys.ts'
+import { createPlanStore } from './plans.ts'
+import { createUsageStore } from './usage.ts'
 
 /** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
 export function createRegistry<U extends UsageStore>(
