@@ -7,6 +7,7 @@ import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 import { readListChanges } from './proxies/read.ts'
+import { onlyRow } from './rows.ts'
 import { newer, SCHEMA_VERSION } from './schema.ts'
 
 /** A transaction that sees the database as of one moment. */
@@ -29,7 +30,8 @@ export async function versions({
   query,
   shown,
 }: Pick<Connection, 'query' | 'shown'>): Promise<Versions> {
-  const [row] = await query<Standing>(
+  const row = await onlyRow<Standing>(
+    query,
     `select i.id::text as database, i.version as schema,
        i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",
        l.version::float8 as "listVersion", coalesce(v.mark::text, '') as "listMark"
@@ -37,7 +39,6 @@ export async function versions({
        left join proxylist.keys_versions k on k.version = i.keys_version
        left join proxylist.list_versions v on v.version = l.version`,
   )
-  if (row === undefined) throw new Error('the database has no installation')
   const { database, schema, keysVersion, keysMark, listVersion, listMark } = row
   if (schema > SCHEMA_VERSION) throw newer(schema, shown)
   return {
@@ -48,12 +49,13 @@ export async function versions({
 
 /** Whether the changes since a version are all known: it is one of this history, and not too old. */
 async function isKnown(query: Query, { database, version, mark }: Version): Promise<boolean> {
-  const [row] = await query<{ known: boolean }>(
+  const { known } = await onlyRow<{ known: boolean }>(
+    query,
     `select exists (select from proxylist.keys_versions, proxylist.installation
        where keys_versions.version = $1::float8 and mark::text = $2 and id::text = $3) as known`,
     [version, mark, database],
   )
-  return row?.known ?? false
+  return known
 }
 
 /** What is read in one transaction: between two, another server may have taken over. */

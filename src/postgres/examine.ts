@@ -4,17 +4,11 @@
  */
 import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
-import { type Connection, openConnection, type Query, type Value } from './connection.ts'
+import { type Connection, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { createNodes } from './nodes.ts'
+import { onlyRow } from './rows.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, schemaState, versionOf } from './schema.ts'
-
-/** The only row of a query that always has one. */
-async function only<R extends object>(query: Query, text: string, values?: Value[]): Promise<R> {
-  const [row] = await query<R>(text, values)
-  if (row === undefined) throw new Error('a query that always has a row returned none')
-  return row
-}
 
 function hiddenOrThrow(failure: unknown): 'hidden' {
   if (lacksRight(failure)) return 'hidden'
@@ -23,7 +17,7 @@ function hiddenOrThrow(failure: unknown): 'hidden' {
 
 /** Which versions there are, and which are needed; the schema may be hidden from this role. */
 async function readVersions(query: Query) {
-  const server = await only<{ number: number; text: string }>(
+  const server = await onlyRow<{ number: number; text: string }>(
     query,
     `select current_setting('server_version_num')::int as number,
        split_part(current_setting('server_version'), ' ', 1) as text`,
@@ -37,7 +31,13 @@ async function readVersions(query: Query) {
 
 /** Whether what is committed survives: the settings of this session, of the role, of the server. */
 const readDurability = (query: Query) =>
-  only<{ session: string; defaults: string; fsync: string; pages: string; is_read_only: boolean }>(
+  onlyRow<{
+    session: string
+    defaults: string
+    fsync: string
+    pages: string
+    is_read_only: boolean
+  }>(
     query,
     `select current_setting('synchronous_commit') as session,
        current_setting('fsync') as fsync,
@@ -54,7 +54,7 @@ const readDurability = (query: Query) =>
  * are synchronous; that is `null` for a role that may not see it.
  */
 const readStandbys = (query: Query) =>
-  only<{ names: string; connected: number; synchronous: number | null }>(
+  onlyRow<{ names: string; connected: number; synchronous: number | null }>(
     query,
     `select current_setting('synchronous_standby_names') as names, count(pid)::int as connected,
        case when count(pid) > count(sync_state) then null
@@ -64,7 +64,7 @@ const readStandbys = (query: Query) =>
 
 /** Whether this connection is encrypted; of one over a unix socket or loopback, `null`. */
 async function readEncryption(query: Query): Promise<boolean | null> {
-  const { is_near, is_encrypted } = await only<{ is_near: boolean; is_encrypted: boolean }>(
+  const { is_near, is_encrypted } = await onlyRow<{ is_near: boolean; is_encrypted: boolean }>(
     query,
     `select coalesce(inet_client_addr() <<= '127.0.0.0/8' or inet_client_addr() <<= '::1', true) as is_near,
        coalesce((select ssl from pg_stat_ssl where pid = pg_backend_pid()), false) as is_encrypted`,
@@ -73,7 +73,7 @@ async function readEncryption(query: Query): Promise<boolean | null> {
 }
 
 const backendOf = async (query: Query): Promise<number> =>
-  (await only<{ pid: number }>(query, 'select pg_backend_pid() as pid')).pid
+  (await onlyRow<{ pid: number }>(query, 'select pg_backend_pid() as pid')).pid
 
 /**
  * Whether a connection keeps its session. A pooler in transaction mode gives a free session to
@@ -99,7 +99,7 @@ async function readDistance(query: Query, clock: () => number): Promise<number> 
   let best = { tookMs: Number.POSITIVE_INFINITY, aheadMs: 0 }
   for (let tries = 0; tries < 5; tries += 1) {
     const before = clock()
-    const { at } = await only<{ at: number }>(
+    const { at } = await onlyRow<{ at: number }>(
       query,
       'select floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at',
     )
@@ -112,7 +112,7 @@ async function readDistance(query: Query, clock: () => number): Promise<number> 
 
 /** How many connections there may be, and are besides this one: of the server, the database, the role. */
 const readConnections = (query: Query) =>
-  only<{ most: number; used: number }>(
+  onlyRow<{ most: number; used: number }>(
     query,
     `with others as (select datid, usesysid from pg_stat_activity
          where datid is not null and usesysid is not null and pid <> pg_backend_pid()),
@@ -130,7 +130,7 @@ const readConnections = (query: Query) =>
 
 /** What the role may not do and must, and what it may do and need not. */
 const readRights = (query: Query) =>
-  only<{ role: string; missing: string[]; more: string[] }>(
+  onlyRow<{ role: string; missing: string[]; more: string[] }>(
     query,
     `with needed as (
        select format('%s on %s', word, c.relname) as what
@@ -154,7 +154,7 @@ const readRights = (query: Query) =>
 
 /** How many proxies there are, and by when they were checked, as of a data directory. */
 const readTally = (query: Query, sinceMs: number, untilMs: number) =>
-  only<{ rows: number; newest: number | null; recent: number; ahead: number }>(
+  onlyRow<{ rows: number; newest: number | null; recent: number; ahead: number }>(
     query,
     `select count(*)::float8 as rows,
        (max(checked_at) filter (where checked_at <= $2::bigint))::float8 as newest,

@@ -5,6 +5,7 @@
 import type { FeedKey, FeedState, FeedStore } from '../import/feeds/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import type { Connection } from './connection.ts'
+import { onlyRow } from './rows.ts'
 import { FEED_LOCK_CLASS } from './schema.ts'
 
 type StateRow = Omit<FeedState, 'validators'> & FeedState['validators']
@@ -60,9 +61,9 @@ export function createFeedStore({ query, transaction, close }: Connection) {
       return (await query<StateRow>(`select ${COLUMNS} from proxylist.feeds ${order}`)).map(toState)
     },
     async claim({ id, shown }, nowMs): Promise<boolean> {
-      const [lock] = await query<{ ok: boolean }>(CLAIM, [id])
-      if (lock?.ok) await query(INSERT, [arrayLiteral([id]), arrayLiteral([shown]), nowMs])
-      return lock?.ok ?? false
+      const { ok } = await onlyRow<{ ok: boolean }>(query, CLAIM, [id])
+      if (ok) await query(INSERT, [arrayLiteral([id]), arrayLiteral([shown]), nowMs])
+      return ok
     },
     async save(id, { validators: { etag, lastModified, digest }, ...state }): Promise<void> {
       await query(SAVE, [

@@ -6,6 +6,7 @@ import { CommandError } from '../lib/errors.ts'
 import { seedPlans } from './access/plans.ts'
 import type { Connection, Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
+import { onlyRow } from './rows.ts'
 import keys1 from './schema/1-keys.sql' with { type: 'text' }
 import list1 from './schema/1-list.sql' with { type: 'text' }
 import nodes1 from './schema/1-nodes.sql' with { type: 'text' }
@@ -29,23 +30,25 @@ export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 /** Where the schema stands: `null` when there is none. */
 export async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
-  const [found] = await query<{ there: boolean }>(
+  const { there } = await onlyRow<{ there: boolean }>(
+    query,
     `select exists (select from pg_catalog.pg_tables
        where schemaname = 'proxylist' and tablename = 'installation') as there`,
   )
-  if (!found?.there) return null
+  if (!there) return null
   const [row] = await query<{ version: number }>('select version from proxylist.installation')
   return row?.version ?? null
 }
 
 /** @throws CommandError for a server or a schema that this program cannot use. */
 async function requireUsable(query: Query, shown: string): Promise<void> {
-  const [server] = await query<{ version: number; text: string }>(
+  const server = await onlyRow<{ version: number; text: string }>(
+    query,
     `select current_setting('server_version_num')::int as version,
        current_setting('server_version') as text`,
   )
-  if ((server?.version ?? 0) < SERVER_VERSION_MIN) {
-    throw new CommandError(`${shown} runs PostgreSQL ${server?.text}; 14 or newer is needed`)
+  if (server.version < SERVER_VERSION_MIN) {
+    throw new CommandError(`${shown} runs PostgreSQL ${server.text}; 14 or newer is needed`)
   }
 }
 
@@ -71,8 +74,8 @@ export type SchemaState = 'none' | 'older' | 'newest'
 
 /** Which database this is: a copy of it knows. */
 export async function installationOf({ query }: Connection): Promise<string> {
-  const [row] = await query<{ id: string }>('select id::text as id from proxylist.installation')
-  return row?.id ?? ''
+  const text = 'select id::text as id from proxylist.installation'
+  return (await onlyRow<{ id: string }>(query, text)).id
 }
 
 /**

@@ -3,6 +3,7 @@
  * copies follow. What is changed is in `keys.ts`, `plans.ts` and `key-dump.ts`.
  */
 import type { Connection, Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 
 /** What a change made of it; one that changed nothing leaves no number behind. */
 export type Outcome<T> = { result: T; isChanged: boolean }
@@ -15,11 +16,12 @@ export type Change = <T>(work: (query: Query, version: number) => Promise<Outcom
 
 /** Takes the next number, and with it the lock that makes changes one after the other. */
 export async function nextVersion(query: Query): Promise<number> {
-  const [row] = await query<{ version: number }>(
+  const { version } = await onlyRow<{ version: number }>(
+    query,
     `update proxylist.installation set keys_version = keys_version + 1
      returning keys_version::float8 as version`,
   )
-  return row?.version ?? 0
+  return version
 }
 
 /** Marks a version, and announces it. */
@@ -37,13 +39,14 @@ const VERSIONS_KEPT = 100_000
 /** Forgets old versions of keys, and which keys were removed by then. */
 export async function pruneKeyVersions({ transaction }: Connection): Promise<void> {
   await transaction(async tx => {
-    const [row] = await tx<{ kept: number }>(
+    const { kept } = await onlyRow<{ kept: number }>(
+      tx,
       'select (keys_version - $1)::float8 as kept from proxylist.installation',
       [VERSIONS_KEPT],
     )
     // A copy at a version that is not known is made again as a whole.
-    await tx('delete from proxylist.keys_versions where version < $1::float8', [row?.kept ?? 0])
-    await tx('delete from proxylist.removed_keys where version <= $1::float8', [row?.kept ?? 0])
+    await tx('delete from proxylist.keys_versions where version < $1::float8', [kept])
+    await tx('delete from proxylist.removed_keys where version <= $1::float8', [kept])
   })
 }
 

@@ -13,6 +13,7 @@ import {
 import { TEMP_PLAN } from '../../access/plan.ts'
 import type { Registry } from '../../access/store.ts'
 import type { Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 import type { Change } from './changes.ts'
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
@@ -149,11 +150,11 @@ export const createKeyStore = (query: Query, change: Change) =>
 
     /** Today is that of the clock that decides limits. */
     async count(_nowMs: number): Promise<{ total: number; usedToday: number }> {
-      const [row] = await query<{ total: number; usedToday: number }>(
+      return onlyRow(
+        query,
         `select (select count(*)::float8 from proxylist.keys where revoked_at is null) as total,
            (select count(*)::float8 from proxylist.usage where kind = 'key' and requests > 0
               and day >= proxylist.now_ms() / 86400000) as "usedToday"`,
       )
-      return row ?? { total: 0, usedToday: 0 }
     },
   }) satisfies Omit<Registry['keys'], 'dump' | 'load'>

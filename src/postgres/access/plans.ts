@@ -2,6 +2,7 @@
 import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
 import type { PlanRemoval, Registry } from '../../access/store.ts'
 import type { Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 import type { Change } from './changes.ts'
 
 type PlanRow = Omit<Plan, 'burst'> & {
@@ -56,11 +57,11 @@ export const createPlanStore = (query: Query, change: Change) =>
 
     remove: (name: string): Promise<PlanRemoval> =>
       change<PlanRemoval>(async tx => {
-        const [used] = await tx<{ keys: number }>(
+        const { keys } = await onlyRow<{ keys: number }>(
+          tx,
           'select count(*)::float8 as keys from proxylist.keys where plan = $1',
           [name],
         )
-        const keys = used?.keys ?? 0
         if (keys > 0) return { result: { kind: 'in-use', keys }, isChanged: false }
         const removed = await tx('delete from proxylist.plans where name = $1 returning name', [
           name,

@@ -14,6 +14,7 @@ import { toRow } from '../../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Connection, Value } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 import { LOCK_CLASS, LOCKS } from '../schema.ts'
 import { FILL, mergeSql, NEWEST, STAGE, UNSTAGE } from './merge.ts'
 import { type ListState, lockList, storeVersion } from './version.ts'
@@ -58,11 +59,8 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
   const run = <R extends object>(text: string, values: readonly Value[] = []) =>
     connection.using<R[] & { count: number }>(() => reserved.unsafe(text, [...values]))
   const tryLock = async (): Promise<boolean> => {
-    const [row] = await run<{ ok: boolean }>('select pg_try_advisory_lock($1, $2) as ok', [
-      LOCK_CLASS,
-      LOCKS.list,
-    ])
-    return row?.ok ?? false
+    const text = 'select pg_try_advisory_lock($1, $2) as ok'
+    return (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
   }
   let isLocked = false
   return {
@@ -102,7 +100,6 @@ type Merged = { added: number; written: number; removed: number; isChanged: bool
 
 /** What a merge has made of them, before it is written; the checks are as in `ListState`. */
 type Summary = { rows: number; written: number; newest: number | null; oldest: number | null }
-const NOTHING: Summary = { rows: 0, written: 0, newest: null, oldest: null }
 
 /** The checks of a list into which rows were merged; only one ahead of the clock can get earlier. */
 async function boundsAfter(
@@ -110,7 +107,7 @@ async function boundsAfter(
   { before, found, latest }: { before: ListState; found: Summary; latest: number },
 ) {
   const isAhead = before.newest !== null && before.newest > latest
-  const [{ newest } = before] = isAhead ? await run<Pick<Summary, 'newest'>>(NEWEST) : []
+  const { newest } = isAhead ? await onlyRow<Pick<Summary, 'newest'>>(run, NEWEST) : before
   return {
     newest: Math.max(newest ?? 0, found.newest ?? 0),
     oldest: Math.min(before.oldest ?? Number.POSITIVE_INFINITY, found.oldest ?? 0),
@@ -149,7 +146,7 @@ async function mergeIn(run: Session['run'], { mode, latest, names, approve }: Me
   await run(sql.single)
   if (repeated > 0) await run(sql.each)
   await run(sql.analyzeMerged)
-  const [found = NOTHING] = await run<Summary>(sql.summary)
+  const found = await onlyRow<Summary>(run, sql.summary)
   if (isReplace) approve({ before: before.rows, after: found.rows })
   const { count: removed } = isReplace ? await run(sql.remove) : { count: 0 }
   const { count: updated } = await run(sql.update)

@@ -6,6 +6,7 @@ import type { TransactionSQL } from 'bun'
 import { AT, type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { ListChanges, Version } from '../../replication/store.ts'
 import type { Connection, Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
 
 /** Where the list stands, and what is known of the version of a copy. */
@@ -57,18 +58,18 @@ const isNewer = (since: Version | null): string =>
 
 /** The number of rows that were changed or removed since a version. */
 async function countChanges(query: Query, since: Version): Promise<number> {
-  const [found] = await query<{ changed: number }>(
+  const { changed } = await onlyRow<{ changed: number }>(
+    query,
     `select ((select count(*) from proxylist.proxies where ${isNewer(since)}) +
        (select count(*) from proxylist.removed where ${isNewer(since)}))::float8 as changed`,
   )
-  return found?.changed ?? 0
+  return changed
 }
 
 async function readChanges(tx: TransactionSQL, since: Version | null): Promise<ListChanges> {
   const query: Query = async (text, values = []) => tx.unsafe(text, [...values])
-  const [found] = await query<Position>(POSITION, [since?.version ?? null])
-  if (found === undefined) throw new Error('the database has no list')
-  const { database, version, mark, rows, sinceMark, removedBefore } = found
+  const position = await onlyRow<Position>(query, POSITION, [since?.version ?? null])
+  const { database, version, mark, rows, sinceMark, removedBefore } = position
   const isWhole =
     since === null ||
     since.database !== database ||

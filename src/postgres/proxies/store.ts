@@ -6,6 +6,7 @@ import { type Breakdown, breakdownOf } from '../../proxies/stats/breakdown.ts'
 import { createCounter } from '../../proxies/stats/counts.ts'
 import type { ProxyWriter, Removal } from '../../proxies/store.ts'
 import type { Connection, Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 import { LOCK_CLASS, LOCKS } from '../schema.ts'
 import { beginImport } from './import.ts'
 import { readListChanges } from './read.ts'
@@ -36,12 +37,10 @@ async function removeSlice(
   const newestMs = newest === null ? nowMs : newest * SECOND_MS
   const cutoff = toSeconds(Math.min(nowMs, newestMs) - retainMs)
   if (oldest === null || oldest >= cutoff) return 0
-  const [{ removed } = { removed: 0 }] = await tx<{ removed: number }>(REMOVE, [
-    cutoff,
-    version + 1,
-  ])
-  const [left] = removed < REMOVE_SLICE ? await tx<{ oldest: number | null }>(OLDEST) : []
-  const state = { rows: rows - removed, newest, oldest: left ? left.oldest : oldest }
+  const { removed } = await onlyRow<{ removed: number }>(tx, REMOVE, [cutoff, version + 1])
+  const isLast = removed < REMOVE_SLICE
+  const left = isLast ? await onlyRow<Pick<ListState, 'oldest'>>(tx, OLDEST) : { oldest }
+  const state = { rows: rows - removed, newest, oldest: left.oldest }
   if (removed > 0) await storeVersion(tx, { version: version + 1, ...state })
   else await tx('update proxylist.list set oldest = $1', [state.oldest])
   return removed
@@ -56,10 +55,9 @@ export function createListStore(connection: Connection, clock: Clock) {
 
   const removeStale = (retainMs: number, nowMs: number): Promise<Removal> =>
     transaction(async tx => {
-      const [lock] = await tx<{ ok: boolean }>('select pg_try_advisory_xact_lock($1, $2) as ok', [
-        ...[LOCK_CLASS, LOCKS.list],
-      ])
-      if (!lock?.ok) return { removed: 0, rowsBefore: 0, mayRemain: false } // an import is under way
+      const text = 'select pg_try_advisory_xact_lock($1, $2) as ok'
+      const { ok } = await onlyRow<{ ok: boolean }>(tx, text, [LOCK_CLASS, LOCKS.list])
+      if (!ok) return { removed: 0, rowsBefore: 0, mayRemain: false } // an import is under way
       const state = await lockList(tx)
       const removed = await removeSlice(tx, state, { retainMs, nowMs })
       const mayRemain = removed === REMOVE_SLICE

@@ -3,6 +3,7 @@
  * because after a failover another commit may have the same number.
  */
 import type { Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 
 /** Wakes the machines that follow the list. */
 const NOTIFY = "select pg_notify('proxylist', 'list')"
@@ -17,18 +18,11 @@ export type ListState = {
 
 const STATE = `select version::float8 as version, rows::float8 as rows, newest::float8 as newest,
   oldest::float8 as oldest from proxylist.list`
-const EMPTY: ListState = { version: 0, rows: 0, newest: null, oldest: null }
 
-export async function readState(query: Query): Promise<ListState> {
-  const [state] = await query<ListState>(STATE)
-  return state ?? EMPTY
-}
+export const readState = (query: Query): Promise<ListState> => onlyRow(query, STATE)
 
 /** Locks the list until the end of the transaction. */
-export async function lockList(query: Query): Promise<ListState> {
-  const [state] = await query<ListState>(`${STATE} for update`)
-  return state ?? EMPTY
-}
+export const lockList = (query: Query): Promise<ListState> => onlyRow(query, `${STATE} for update`)
 
 /** Stores a new version of the locked list; the commit shows it to others and notifies them. */
 export async function storeVersion(query: Query, state: ListState): Promise<void> {

@@ -11,6 +11,7 @@ import { type Connection, openConnection, type Query } from '../connection.ts'
 import { LOCK_NOT_FREE, stateOf } from '../errors.ts'
 import { createNodes } from '../nodes.ts'
 import { type ListState, lockList, storeVersion } from '../proxies/version.ts'
+import { onlyRow } from '../rows.ts'
 import { migrate, schemaState } from '../schema.ts'
 import { countRows, createReader } from './reader.ts'
 import { createWriter } from './writer.ts'
@@ -152,7 +153,6 @@ const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'cities', 'removed'].map(
 
 const EXTENT = `select count(*)::float8 as rows, max(checked_at)::float8 as newest,
   min(checked_at)::float8 as oldest from proxylist.proxies`
-const NO_ROWS = { rows: 0, newest: null, oldest: null }
 
 const written = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
   const began = { keys: 0, list: 0 }
@@ -167,8 +167,8 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
     },
     async finish() {
       await markVersion(query, began.keys)
-      const [extent] = await query<Omit<ListState, 'version'>>(EXTENT)
-      await storeVersion(query, { ...NO_ROWS, ...extent, version: began.list })
+      const extent = await onlyRow<Omit<ListState, 'version'>>(query, EXTENT)
+      await storeVersion(query, { ...extent, version: began.list })
       // Copies of what was there before are made again as a whole.
       await query('update proxylist.list set removed_before = version')
       await query('delete from proxylist.list_versions where version < $1::float8', [began.list])

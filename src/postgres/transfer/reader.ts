@@ -9,6 +9,7 @@ import { type Contents, type Counts, isBuiltIn, type Reader } from '../../transf
 import { readStored } from '../access/key-dump.ts'
 import { select as selectPlans } from '../access/plans.ts'
 import type { Query } from '../connection.ts'
+import { onlyRow } from '../rows.ts'
 
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
@@ -116,7 +117,8 @@ export const createReader = (query: Query): Reader => ({
 
 /** How many rows there are of each part; of plans, those that are not as at the start. */
 export async function countRows(query: Query): Promise<Counts> {
-  const [counts] = await query<Counts>(
+  const counts = await onlyRow<Counts>(
+    query,
     `select (select count(*) from proxylist.keys)::float8 as keys, 0 as seen,
        (select count(*) from proxylist.usage)::float8 as usage,
        (select count(*) from proxylist.networks)::float8 as networks,
@@ -125,7 +127,6 @@ export async function countRows(query: Query): Promise<Counts> {
        (select count(*) from proxylist.proxies)::float8 as proxies,
        (select count(*) from proxylist.feeds)::float8 as feeds`,
   )
-  if (counts === undefined) throw new Error('a select without rows')
   const plans = (await selectPlans(query, null)).filter(plan => !isBuiltIn(plan)).length
   return { ...counts, plans }
 }
