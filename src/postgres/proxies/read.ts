@@ -28,24 +28,21 @@ const KINDS: readonly Kind[] = ROW_COLUMNS.map(column =>
   column === 'ip_out' ? 'ascii' : 'integer',
 )
 
-/** The row of values as they are stored: an IPv4 address is a number in a row. */
-function toRow(values: Value[]): Row {
+/** The row of values as they are stored: an IPv4 address is a number in a row, and its digits here. */
+export function toRow(values: Value[]): Row {
   const out = values[AT.ipOut]
   if (out !== '' && !Number.isNaN(Number(out))) values[AT.ipOut] = Number(out)
   return values as Row // the columns are those of a row
 }
 
-/** What a COPY gives, in portions of a bounded size. */
-const copyOut = (
+/** What a COPY gives, in portions of a bounded size; it begins when the first is asked for. */
+async function* copyOut(
   tx: TransactionSQL,
   select: string,
   kinds: readonly Kind[],
-): AsyncIterable<Value[][]> => ({
-  [Symbol.asyncIterator]: () =>
-    rowsOf(tx.unsafe(`copy (${select}) to stdout (format binary)`).readable(), kinds)[
-      Symbol.asyncIterator
-    ](),
-})
+): AsyncGenerator<Value[][]> {
+  yield* rowsOf(tx.unsafe(`copy (${select}) to stdout (format binary)`).readable(), kinds)
+}
 
 async function* mapped<T, U>(source: AsyncIterable<T>, map: (item: T) => U): AsyncGenerator<U> {
   for await (const item of source) yield map(item)

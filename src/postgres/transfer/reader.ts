@@ -4,11 +4,12 @@
  */
 import type { NetworkSet } from '../../access/network-quota.ts'
 import type { Subject } from '../../access/rate-limit.ts'
-import { AT, type Row } from '../../proxies/row.ts'
 import { type Contents, type Counts, isBuiltIn, type Reader } from '../../transfer/contents.ts'
 import { readStored } from '../access/key-dump.ts'
 import { select as selectPlans } from '../access/plans.ts'
 import type { Query } from '../connection.ts'
+import type { Value } from '../proxies/binary-copy.ts'
+import { toRow } from '../proxies/read.ts'
 import { onlyRow } from '../rows.ts'
 
 /** Rows of a page. */
@@ -72,13 +73,6 @@ const FEEDS = `
 
 type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number; all: string[] }
 
-/** An IPv4 address is a number in SQLite, and its digits here. */
-function toRow(row: Row): Row {
-  const out = row[AT.ipOut]
-  if (/^\d+$/.test(String(out))) row[AT.ipOut] = Number(out)
-  return row
-}
-
 export const createReader = (query: Query): Reader => ({
   plans: () => onePage(() => selectPlans(query, null)),
   keys: () => onePage(() => readStored(query, -1)),
@@ -105,7 +99,7 @@ export const createReader = (query: Query): Reader => ({
     ),
   proxies: () =>
     mapped(
-      rowsOf<Row>(
+      rowsOf<Value[]>(
         query,
         `select json_build_array(id, checked_at, ping_ms, type, anon, works, speed, services,
            country, city, ip_out)::text as json from proxylist.proxies`,
