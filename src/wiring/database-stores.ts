@@ -7,9 +7,9 @@ import { tmpdir } from 'node:os'
 import type { Registry } from '../access/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { MINUTE_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import { openRegistry } from '../postgres/access/registry.ts'
+import { createRegistry, PATIENT_MS } from '../postgres/access/registry.ts'
+import { createUsageStore } from '../postgres/access/usage.ts'
 import { type Connection, openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
 import { readListChanges } from '../postgres/proxies/read.ts'
@@ -23,9 +23,6 @@ import type { ReadableList, Stores, WritableList } from './command-stores.ts'
 
 const NO_KEYS = ORIGINS[ACCESS_FILE]
 const NO_LIST = ORIGINS[PROXY_FILE]
-
-/** The most that a statement about a whole list may take: one of a million rows takes seconds. */
-const LIST_MS = 10 * MINUTE_MS
 
 /** What the server shows of connections of commands. */
 const NAME = 'proxylist command'
@@ -69,28 +66,23 @@ async function withFilled<T>(
 }
 
 /**
- * Returns a function that opens a connection, requires the schema, works and closes; `connect` opens a
- * connection that waits longer. It throws a `StoreError` when the database fails.
+ * Returns a function that requires the schema, works and closes; its connections are opened when they are
+ * first used, and `patient` waits longer. It throws a `StoreError` when the database fails.
  */
 const createConnected =
   (url: string, timeoutMs: number) =>
   async <T>(
     need: Need,
     origin: string,
-    work: (quick: Connection, connect: (waitMs: number) => Connection) => Promise<T>,
+    work: (quick: Connection, patient: Connection) => Promise<T>,
   ): Promise<T> => {
-    const connections: Connection[] = []
-    const connect = (waitMs: number): Connection => {
-      const connection = openConnection({ url, timeoutMs: waitMs, name: NAME })
-      connections.push(connection)
-      return connection
-    }
+    const quick = openConnection({ url, timeoutMs, name: NAME })
+    const patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
     try {
-      const quick = connect(timeoutMs)
       await requireSchema(quick, need, origin)
-      return await work(quick, connect)
+      return await work(quick, patient)
     } finally {
-      await Promise.all(connections.map(({ close }) => close()))
+      await Promise.all([quick.close(), patient.close()])
     }
   }
 
@@ -110,17 +102,17 @@ export function databaseStores(
     })
 
   const withKeys = <T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T> =>
-    within(need, NO_KEYS, async quick => {
-      const registry = openRegistry({ url, timeoutMs, name: NAME }, quick)
+    within(need, NO_KEYS, async (quick, patient) => {
+      const usage = createUsageStore({ url, timeoutMs, name: NAME })
       try {
-        return await work(registry)
+        return await work(createRegistry(quick, usage, patient))
       } finally {
-        await registry.close()
+        await usage.close()
       }
     })
 
   const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
-    within('make', NO_LIST, async (_, connect) => work(writableList(connect(LIST_MS), clock)))
+    within('make', NO_LIST, async (_, patient) => work(writableList(patient, clock)))
 
   /**
    * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
@@ -146,19 +138,18 @@ export function databaseStores(
     withListToReplace: withList, // this list is never damaged
     async readList(work, say) {
       if (await hasCopy(say)) return readCopy(dir, clock, work)
-      return within('read', NO_LIST, (_, connect) => withFilled(connect(LIST_MS), work))
+      return within('read', NO_LIST, (_, patient) => withFilled(patient, work))
     },
     async readBreakdown(nowMs, say) {
       if (await hasCopy(say)) return readCopy(dir, clock, list => list.breakdown(nowMs))
-      return within('read', NO_LIST, (_, connect) =>
-        createListStore(connect(LIST_MS), clock).breakdown(nowMs),
+      return within('read', NO_LIST, (_, patient) =>
+        createListStore(patient, clock).breakdown(nowMs),
       )
     },
     changeList: work =>
-      within('change', NO_LIST, async (_, connect) => {
-        const patient = connect(LIST_MS)
-        return withFilled(patient, list => work({ ...list, ...writableList(patient, clock) }))
-      }),
+      within('change', NO_LIST, (_, patient) =>
+        withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
+      ),
     withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
     has: () => ({ registry: true, list: true }),

@@ -4,16 +4,11 @@
  */
 import type { Registry } from '../../src/access/store.ts'
 import { seedPlans } from '../../src/postgres/access/plans.ts'
-import { openRegistry as openShared } from '../../src/postgres/access/registry.ts'
-import {
-  type Connection,
-  type ConnectionOptions,
-  openConnection,
-} from '../../src/postgres/connection.ts'
-import { migrate } from '../../src/postgres/schema.ts'
+import type { Connection } from '../../src/postgres/connection.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
+import { HAS_POSTGRES } from './postgres.ts'
+import { databaseWithClock, openSharedRegistry } from './shared.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** An installation that is new. */
@@ -49,28 +44,16 @@ async function installSqlite(): Promise<TestInstallation> {
   }
 }
 
-/** Makes the clock of a database one that is a row of a table. */
-const CLOCK = `
-  create table clock (now_ms bigint not null);
-  insert into clock values (0);
-  create or replace function proxylist.now_ms() returns bigint language sql volatile
-    return (select now_ms from public.clock)`
-
-type Place = { options: ConnectionOptions; connection: Connection }
+type Place = Awaited<ReturnType<typeof databaseWithClock>>
 
 /** Databases that no installation uses. */
 const free: Place[] = []
 
 async function newPlace(): Promise<Place> {
-  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
-  const connection = openConnection(options)
-  onCleanUp(async () => {
+  onCleanUp(() => {
     free.length = 0
-    await connection.close()
   })
-  await migrate(connection)
-  await connection.query(CLOCK)
-  return { options, connection }
+  return databaseWithClock()
 }
 
 /** Makes a database what it was at first. */
@@ -79,22 +62,22 @@ async function empty({ query }: Connection): Promise<void> {
     `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets, proxylist.removed_keys,
        proxylist.usage, proxylist.networks, proxylist.days`,
   )
-  await query(`update clock set now_ms = ${T0}`)
   await seedPlans(query)
 }
 
 async function installPostgres(): Promise<TestInstallation> {
   const place = free.pop() ?? (await newPlace())
-  const { options, connection } = place
+  const { url, connection, setClock } = place
   await empty(connection)
+  await setClock(T0)
   const opened: Closable[] = []
   return {
     open() {
-      const registry = openShared(options)
+      const registry = openSharedRegistry(url)
       opened.push(registry)
       return registry
     },
-    at: async nowMs => void (await connection.query(`update clock set now_ms = ${nowMs}`)),
+    at: async nowMs => void (await setClock(nowMs)),
     async close() {
       for (const registry of opened) await registry.close()
       free.push(place)

@@ -12,8 +12,6 @@ import { T0 } from './fixtures.ts'
 import { emptyDatabase } from './postgres.ts'
 import { onCleanUp } from './temporary.ts'
 
-type Options = { url: string; timeoutMs: number; name: string }
-
 const COLUMNS =
   'id bigint, checked_at bigint, ping_ms bigint, type smallint, anon smallint, works smallint, ' +
   'speed bigint, services integer, country integer, city integer, ip_out text'
@@ -55,17 +53,28 @@ export async function copyList(dir: string, { transaction }: Connection): Promis
   })
 }
 
-/** Copies plans and keys of a data directory. */
-async function copyRegistry(dir: string, options: Options): Promise<void> {
+/** The registry of a database, as one more machine has it; `elapsedMs` is the stopwatch there. */
+export function openSharedRegistry(url: string, elapsedMs?: () => number) {
+  const options = { url, timeoutMs: 20_000, name: 'test' }
   const connection = openConnection(options)
-  const usage = createUsageStore(options)
-  const { keys, plans } = createRegistry(connection, usage)
+  const usage = createUsageStore(options, elapsedMs)
+  return {
+    ...createRegistry(connection, usage),
+    async close(): Promise<void> {
+      await usage.close()
+      await connection.close()
+    },
+  }
+}
+
+/** Copies plans and keys of a data directory. */
+async function copyRegistry(dir: string, url: string): Promise<void> {
+  const { keys, plans, close } = openSharedRegistry(url)
   const own = openRegistry(dir)
   for (const plan of own.plans.list()) await plans.set(plan)
   await keys.load(own.keys.dump(), false)
   own.close()
-  await usage.close()
-  await connection.close()
+  await close()
 }
 
 /** A migrated database whose clock is a table; `setClock` takes Unix milliseconds. */
@@ -91,6 +100,6 @@ export async function databaseWithClock() {
 export async function sharedDatabaseOf(dir: string) {
   const database = await databaseWithClock()
   await copyList(dir, database.connection)
-  await copyRegistry(dir, { url: database.url, timeoutMs: 20_000, name: 'test' })
+  await copyRegistry(dir, database.url)
   return database
 }

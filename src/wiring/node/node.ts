@@ -10,7 +10,7 @@ import { CommandError, messageOf, reasonOf, StoreError } from '../../lib/errors.
 import type { Log } from '../../lib/log.ts'
 import type { Observed, ReplicationState } from '../../metrics/observed.ts'
 import { pruneKeyVersions } from '../../postgres/access/changes.ts'
-import { createRegistry } from '../../postgres/access/registry.ts'
+import { createRegistry, PATIENT_MS } from '../../postgres/access/registry.ts'
 import { createUsageStore } from '../../postgres/access/usage.ts'
 import { openConnection, shownDatabase } from '../../postgres/connection.ts'
 import { createFeedStore } from '../../postgres/feeds.ts'
@@ -38,9 +38,6 @@ export type NodeOptions = {
   /** The stopwatch of refusals without a round trip; tests move it by hand, as the database's clock. */
   elapsedMs?: () => number
 }
-
-/** Work on all keys may take so long. */
-const PATIENT_MS = 600_000
 
 type Report = ReturnType<typeof createReporter>
 

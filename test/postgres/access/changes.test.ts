@@ -1,13 +1,13 @@
 /** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../../src/access/key.ts'
-import { openRegistry } from '../../../src/postgres/access/registry.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { createListener } from '../../../src/postgres/listener.ts'
 import { migrate, schemaState } from '../../../src/postgres/schema.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { builtIn } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { openSharedRegistry } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -48,7 +48,7 @@ async function open() {
   const connection = openConnection(options)
   onCleanUp(connection.close)
   await migrate(connection)
-  const [registry, other] = [openRegistry(options), openRegistry(options)]
+  const [registry, other] = [openSharedRegistry(options.url), openSharedRegistry(options.url)]
   for (const { close } of [registry, other]) onCleanUp(close)
   const { query } = connection
   return {
