@@ -4,13 +4,11 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Registry } from '../../src/access/store.ts'
-import { createRegistry } from '../../src/postgres/access/registry.ts'
-import { createUsageStore } from '../../src/postgres/access/usage.ts'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { openFeeds, openList } from '../../src/sqlite/stores.ts'
 import type { MoveOptions } from '../../src/wiring/move.ts'
 import { T0 } from './fixtures.ts'
+import { clockByHand, openSharedRegistry } from './shared.ts'
 import { onCleanUp } from './temporary.ts'
 
 /** The options of a move that nothing interrupts. */
@@ -19,33 +17,13 @@ export const orderFor = (dir: string, url: string): MoveOptions => ({
   signal: new AbortController().signal,
 })
 
-/** The registry of a database whose clock is moved by hand. */
-export function openShared(url: string) {
-  const options = { url, timeoutMs: 20_000, name: 'proxylist' }
-  const connection = openConnection(options)
+/** The registry of a database that was moved, and its clock, which is set by hand. */
+export async function openShared(url: string) {
   let elapsedMs = 0
   // Long after everything: so each request asks the database, whose clock this is not.
-  const usage = createUsageStore(options, () => (elapsedMs += 1e9))
-  const registry: Registry = createRegistry(connection, usage)
-  const close = async () => {
-    await usage.close()
-    await connection.close()
-  }
-  onCleanUp(close)
-  return {
-    registry,
-    connection,
-    async setClock(nowMs: number): Promise<void> {
-      await connection.query('create table if not exists public.clock (ms bigint)')
-      await connection.query('delete from public.clock')
-      await connection.query('insert into public.clock values ($1::float8)', [nowMs])
-      await connection.query(
-        `create or replace function proxylist.now_ms() returns bigint language sql volatile
-         as 'select ms from public.clock'`,
-      )
-    },
-    close,
-  }
+  const shared = openSharedRegistry(url, () => (elapsedMs += 1e9))
+  onCleanUp(shared.close)
+  return { ...shared, setClock: await clockByHand(shared.connection) }
 }
 
 /** The rows of a list with its cities, and the states of its feeds. */

@@ -73,9 +73,9 @@ async function installPostgres(): Promise<TestInstallation> {
   const opened: Closable[] = []
   return {
     open() {
-      const registry = openSharedRegistry(url)
-      opened.push(registry)
-      return registry
+      const shared = openSharedRegistry(url)
+      opened.push(shared)
+      return shared.registry
     },
     at: async nowMs => void (await setClock(nowMs)),
     async close() {

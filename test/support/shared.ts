@@ -59,7 +59,8 @@ export function openSharedRegistry(url: string, elapsedMs?: () => number) {
   const connection = openConnection(options)
   const usage = createUsageStore(options, elapsedMs)
   return {
-    ...createRegistry(connection, usage),
+    connection,
+    registry: createRegistry(connection, usage),
     async close(): Promise<void> {
       await usage.close()
       await connection.close()
@@ -69,31 +70,32 @@ export function openSharedRegistry(url: string, elapsedMs?: () => number) {
 
 /** Copies plans and keys of a data directory. */
 async function copyRegistry(dir: string, url: string): Promise<void> {
-  const { keys, plans, close } = openSharedRegistry(url)
+  const { registry, close } = openSharedRegistry(url)
   const own = openRegistry(dir)
-  for (const plan of own.plans.list()) await plans.set(plan)
-  await keys.load(own.keys.dump(), false)
+  for (const plan of own.plans.list()) await registry.plans.set(plan)
+  await registry.keys.load(own.keys.dump(), false)
   own.close()
   await close()
 }
 
-/** A migrated database whose clock is a table; `setClock` takes Unix milliseconds. */
+/** Makes the clock of a database one that is set by the function that is returned, to Unix milliseconds. */
+export async function clockByHand({ query }: Connection) {
+  await query('create table clock (now_ms bigint not null)')
+  await query(`insert into clock values (${T0})`)
+  await query(
+    `create or replace function proxylist.now_ms() returns bigint language sql volatile
+     return (select now_ms from public.clock)`,
+  )
+  return (ms: number) => query(`update clock set now_ms = ${ms}`)
+}
+
+/** A migrated database whose clock is set by `setClock`. */
 export async function databaseWithClock() {
   const url = await emptyDatabase()
   const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
   onCleanUp(connection.close)
   await migrate(connection)
-  await connection.query('create table clock (now_ms bigint not null)')
-  await connection.query(`insert into clock values (${T0})`)
-  await connection.query(
-    `create or replace function proxylist.now_ms() returns bigint language sql volatile
-     return (select now_ms from public.clock)`,
-  )
-  return {
-    url,
-    connection,
-    setClock: (ms: number) => connection.query(`update clock set now_ms = ${ms}`),
-  }
+  return { url, connection, setClock: await clockByHand(connection) }
 }
 
 /** Such a database with what a data directory has. */

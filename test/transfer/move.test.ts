@@ -66,7 +66,7 @@ describe.skipIf(!HAS_POSTGRES)('a move into a database and back', () => {
       const url = await emptyDatabase()
       await moveToDatabase(orderFor(dir, url))
 
-      const shared = openShared(url)
+      const shared = await openShared(url)
       await shared.setClock(nowMs)
       expect(await readKnown(shared.registry, callers, nowMs)).toEqual(
         await readKnown(own, callers, nowMs),

@@ -48,11 +48,12 @@ async function open() {
   const connection = openConnection(options)
   onCleanUp(connection.close)
   await migrate(connection)
-  const [registry, other] = [openSharedRegistry(options.url), openSharedRegistry(options.url)]
-  for (const { close } of [registry, other]) onCleanUp(close)
+  const [one, two] = [openSharedRegistry(options.url), openSharedRegistry(options.url)]
+  for (const { close } of [one, two]) onCleanUp(close)
+  const { registry } = one
   const { query } = connection
   return {
-    ...{ query, registry, other, keys: registry.keys, plans: registry.plans },
+    ...{ query, registry, other: two.registry, keys: registry.keys, plans: registry.plans },
     announced: await listen(options.url, connection),
     async version(): Promise<number> {
       const [row] = await query<{ version: number }>(
