@@ -4,7 +4,6 @@
  */
 import { mkdirSync } from 'node:fs'
 import type { KeyReader, Registry } from '../../access/store.ts'
-import type { FeedStore } from '../../import/feeds/store.ts'
 import { type Clock, stopwatch } from '../../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../../lib/errors.ts'
 import type { Log } from '../../lib/log.ts'
@@ -18,7 +17,6 @@ import { createJobLock } from '../../postgres/job-lock.ts'
 import { createNodes } from '../../postgres/nodes.ts'
 import { createListStore } from '../../postgres/proxies/store.ts'
 import { migrate } from '../../postgres/schema.ts'
-import type { ProxyWriter } from '../../proxies/store.ts'
 import type { Followed } from '../../replication/follow.ts'
 import { createFreshness } from '../../replication/freshness.ts'
 import { requireCopies } from '../../sqlite/copy/copy-of.ts'
@@ -99,14 +97,13 @@ function openStores(
   const connection = openConnection(options)
   const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
   const lock = createJobLock(options)
-  const list = createListStore(patient, clock)
   return {
     connection,
     registry: createRegistry(connection, usage, patient),
     usage,
     lock,
-    list: list satisfies Pick<ProxyWriter, 'removeStale'>,
-    feeds: createFeedStore(connection) satisfies FeedStore,
+    list: createListStore(patient, clock),
+    feeds: createFeedStore(connection),
     async prune(): Promise<void> {
       await createNodes(connection).prune()
       await pruneKeyVersions(connection)

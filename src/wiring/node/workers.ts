@@ -4,7 +4,7 @@
  */
 import type { Section } from '../../lib/worker.ts'
 import { createChangeSource } from '../../postgres/change-source.ts'
-import { type Connection, openConnection } from '../../postgres/connection.ts'
+import { openConnection } from '../../postgres/connection.ts'
 import type { NodeName } from '../../postgres/nodes.ts'
 import { migrate } from '../../postgres/schema.ts'
 import type { Followed } from '../../replication/follow.ts'
@@ -61,7 +61,7 @@ export function openSource({ url, timeoutMs }: NodeData, readMsMax: number | nul
   }
   return {
     source,
-    connection: quick satisfies Connection,
+    connection: quick,
     close: async (): Promise<void> => {
       await Promise.allSettled([quick.close(), slow.close()])
     },
