@@ -36,19 +36,18 @@ import {
 
 const ARCHIVED = FILES.map(({ name }) => name)
 
-export type MoveOptions = DatabaseOrder & {
-  /** The data directory. */
-  dir: string
+/** What all of it reads and writes by. */
+type Order = DatabaseOrder & {
   clock: Clock
   /** Called with the share that is done, from 0 to 1. */
   progress: (share: number) => void
 }
 
+/** `dir` is the data directory. */
+export type MoveOptions = Order & { dir: string }
+
 /** What was moved: rows of each part, of plans all. */
 export type Moved = { counts: Counts; shown: string }
-
-/** What any of it reads and writes by. */
-type Order = DatabaseOrder & Pick<MoveOptions, 'clock' | 'progress'>
 
 /** Work that counts each row twice: when it is copied, and when it is compared. */
 function createWork({ signal, progress }: Order, counts: Counts): Work {
@@ -162,12 +161,11 @@ async function makeFrom(
   order: Order,
 ): Promise<{ files: string[]; result: Moved }> {
   const work = createWork(order, counts)
-  let sums: Sums | null = null
-  const files = await makeDirectory(scratch, order.clock, async writer => {
-    sums = await copyContents(reader, writer, work)
-  })
+  const { files, result: sums } = await makeDirectory(scratch, order.clock, writer =>
+    copyContents(reader, writer, work),
+  )
   const found = await readDirectory(scratch, order, made => sumContents(made.reader, work))
-  requireSame(sums ?? found, found)
+  requireSame(sums, found)
   return { files, result: { counts: countsOf(found), shown } }
 }
 

@@ -34,17 +34,17 @@ const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 
   .join(', ')
 
 /** How long is waited for what others have under way, such as an import. */
-const LOCK_WAIT = '60s'
+const LOCK_WAIT_SECONDS = 60
 
 /** Keeps out everybody who writes. @throws CommandError when others have something under way for long. */
 async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<void> {
-  await query(`set local lock_timeout = '${LOCK_WAIT}'`)
+  await query(`set local lock_timeout = '${LOCK_WAIT_SECONDS}s'`)
   try {
     await query(`lock table ${TABLES} in ${mode} mode`)
   } catch (failure) {
     if (stateOf(failure) !== LOCK_NOT_FREE) throw failure
     throw new CommandError(
-      `something else has been using the database for ${LOCK_WAIT.replace('s', ' s')}: an import, a ` +
+      `something else has been using the database for ${LOCK_WAIT_SECONDS} s: an import, a ` +
         'dump, or a commit that waits for a standby (see: proxylist doctor)',
     )
   }

@@ -71,10 +71,8 @@ const keyWriter = (query: Query, version: number): Pick<Writer, 'plans' | 'keys'
   },
 })
 
-/** The numbers of the changes that write keys and plans, and the list. */
-export type WriteVersions = { keys: number; list: number }
-
-export const createWriter = (query: Query, versions: WriteVersions): Writer => ({
+/** `versions` are the numbers of the changes that write keys and plans, and the list. */
+export const createWriter = (query: Query, versions: { keys: number; list: number }): Writer => ({
   ...keyWriter(query, versions.keys),
   usage: page =>
     insert(

@@ -178,22 +178,23 @@ function createFeedWriter(dir: string): { write: Writer['feeds']; close: () => v
 
 /**
  * Makes the databases of a data directory in an empty folder; `fill` writes all that they hold.
- * Returns the names of the files.
+ * Returns the names of the files, and what `fill` has returned.
  */
-export async function makeDirectory(
+export async function makeDirectory<T>(
   dir: string,
   clock: Clock,
-  fill: (writer: Writer) => Promise<void>,
-): Promise<string[]> {
+  fill: (writer: Writer) => Promise<T>,
+): Promise<{ files: string[]; result: T }> {
   const listFile = join(dir, PROXY_FILE)
   const access = openAccessFile(join(dir, ACCESS_FILE))
   const list = openListFile(listFile, clock)
   const feeds = createFeedWriter(dir)
+  let result: T
   try {
     for (const db of [access, list]) db.run('begin immediate')
     const { finish: finishAccess, ...accessParts } = createAccessWriter(access)
     const { finish: finishList, ...listParts } = createListWriter(list)
-    await fill({ ...accessParts, ...listParts, feeds: feeds.write })
+    result = await fill({ ...accessParts, ...listParts, feeds: feeds.write })
     finishAccess()
     finishList()
     for (const db of [access, list]) db.run('commit')
@@ -203,5 +204,6 @@ export async function makeDirectory(
     access.close(true)
     list.close(true)
   }
-  return readdirSync(dir).filter(name => !WAL_ENDS.some(end => name.endsWith(end)))
+  const files = readdirSync(dir).filter(name => !WAL_ENDS.some(end => name.endsWith(end)))
+  return { files, result }
 }
