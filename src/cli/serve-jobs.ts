@@ -13,6 +13,7 @@ import type { Clock } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
 import { linesOf, startFetch, storeTexts } from './feed-process.ts'
 import { feedsOf } from './feeds.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
@@ -45,7 +46,7 @@ export async function startJobs(parts: JobParts): Promise<Job[]> {
     void node.tick() // not awaited: a database that does not answer must not delay the first 503
     return [
       repeat(() => void node.tick(), TICK_EVERY_MS),
-      whileHeld(node.isJobHolder, () => startSharedJobs(parts), onFailure),
+      whileHeld(node.isJobHolder, () => startSharedJobs(parts, node.list), onFailure),
     ]
   }
   const { registry, list } = parts
@@ -60,17 +61,19 @@ export async function startJobs(parts: JobParts): Promise<Job[]> {
     return true
   }, onFailure)
   const jobs = [repeat(tick, TICK_EVERY_MS)]
-  if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(parts))]
+  if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(parts, list))]
   const fresh = await keepSampleFresh(list.list, decompress(compressed()), clock)
   return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
 }
 
 /** Starts what one server does for all that share its data. */
-async function startSharedJobs(parts: JobParts): Promise<Job[]> {
-  const { settings, clock, log, registry, list, node } = parts
+async function startSharedJobs(
+  parts: JobParts,
+  list: Pick<ProxyWriter, 'removeStale'>,
+): Promise<Job[]> {
+  const { settings, clock, log, registry, node } = parts
   const onFailure = reportTo(log)
   const feeds = await startFeeds(parts)
-  if (!('removeStale' in list)) return feeds
   const shared = [
     pruneUsage(registry.usage, clock, onFailure),
     retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
