@@ -23,10 +23,11 @@ import {
 } from '../app.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentProblems } from '../config/settings.ts'
+import type { FeedState } from '../import/feeds/store.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { AHEAD_OF_LIST_MS, futureProblems } from './doctor-clock.ts'
-import { examineDatabase } from './doctor-database.ts'
+import { examineDatabase, type SharedDatabase } from './doctor-database.ts'
 import {
   counted,
   type Finding,
@@ -40,9 +41,6 @@ import {
 } from './doctor-findings.ts'
 import { sourceProblems } from './doctor-sources.ts'
 
-/** A database and the longest that is waited for it. */
-type Shared = { url: string; timeoutMs: number }
-
 /** What is examined; `signal` ends the examination early. */
 export type Installation = {
   dir: string
@@ -50,7 +48,7 @@ export type Installation = {
   clock: Clock
   signal: AbortSignal
   /** The database that this machine shares with others; its data directory then holds copies. */
-  database?: Shared | undefined
+  database?: SharedDatabase | undefined
 }
 type Check = (installation: Installation) => Awaitable<Result>
 type Checks = { readonly [check: string]: Check }
@@ -152,18 +150,21 @@ const onNode =
       ? check(installation)
       : right(`there is no ${installation.dir}; serve makes it`)
 
-/** What is examined of this machine, besides a database that can be used or not. */
-const besides = (database: Shared | null): Checks => ({
+/** The states of the feeds of a shared database; none without one that can be used. */
+function sharedFeeds({ dir, clock, database }: Installation): Promise<FeedState[]> {
+  if (database === undefined) return Promise.resolve([])
+  const { url, timeoutMs } = database
+  return storesOf({ data: dir, database: url, databaseTimeout: timeoutMs }, clock).listFeeds()
+}
+
+/** What is examined of the machine of a node, besides its database. */
+const NODE_CHECKS: Checks = {
   permissions: onNode(CHECKS.permissions),
   copies: onNode(examineCopies),
-  async feeds({ dir, env, clock }) {
-    if (database === null) return finding(sourceProblems(env, []), FEEDS_IN_ORDER)
-    const { url, timeoutMs } = database
-    const stores = storesOf({ data: dir, database: url, databaseTimeout: timeoutMs }, clock)
-    return finding(sourceProblems(env, await stores.listFeeds()), FEEDS_IN_ORDER)
-  },
+  feeds: async installation =>
+    finding(sourceProblems(installation.env, await sharedFeeds(installation)), FEEDS_IN_ORDER),
   disk: onNode(CHECKS.disk),
-})
+}
 
 const examineAll = async (checks: Checks, installation: Installation): Promise<Finding[]> => {
   const findings: Finding[] = []
@@ -183,6 +184,6 @@ export async function examine(installation: Installation): Promise<Finding[]> {
   const configuration = await examineAll({ configuration: CHECKS.configuration }, installation)
   const shared = await examineDatabase(database, clock, signal)
   const isUsable = shared[0]?.ok === true
-  const machine = await examineAll(besides(isUsable ? database : null), installation)
-  return [...configuration, ...shared, ...machine]
+  const known = isUsable ? installation : { ...installation, database: undefined }
+  return [...configuration, ...shared, ...(await examineAll(NODE_CHECKS, known))]
 }

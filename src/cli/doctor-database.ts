@@ -194,9 +194,12 @@ const SCHEMA_CHECKS: { readonly [check: string]: Check } = {
   nodes: async it => judgeNodes(await it.nodes()),
 }
 
+/** A database and the longest that is waited for it. */
+export type SharedDatabase = { url: string; timeoutMs: number }
+
 /** Examines a shared database; one that cannot be used at all is one finding. */
 export async function examineDatabase(
-  { url, timeoutMs }: { url: string; timeoutMs: number },
+  { url, timeoutMs }: SharedDatabase,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Finding[]> {
