@@ -7,19 +7,11 @@ import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
 const KEY = 'pl_canaryjobscanaryjobscanaryjobsca'
-const WAIT_MS = 30_000
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  const began = performance.now()
-  while (!(await isSo())) {
-    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
-    await Bun.sleep(10)
-  }
-}
 
 async function run(url: string, ...args: string[]): Promise<void> {
   const { exitCode, stderr } = await proxylist(args, { env: { PROXYLIST_DATABASE: url } })

@@ -8,14 +8,13 @@ import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
 const KEY = 'pl_canarynodescanarynodescanarynode'
 const OTHER = 'pl_canaryothercanaryothercanaryothe'
 const REVOKED = 'pl_canaryrevokedcanaryrevokedcanary'
-/** Time enough for a machine that is busy; what is waited for takes a fraction of it. */
-const WAIT_MS = 30_000
 /** The name of a list that is being copied for the first time. */
 const FRESH = /^proxies\.db\.new-\d+$/
 /** The files of complete copies. */
@@ -26,15 +25,6 @@ type Node = Awaited<ReturnType<typeof startNode>>
 const startNode = (url: string, dir = temporaryDirectory(), more: readonly string[] = []) =>
   startChild(dir, {}, ['--database', url, ...more])
 
-/** Waits until `ask` returns true; returns after how many milliseconds. */
-async function until(ask: () => Promise<boolean>): Promise<number> {
-  const began = performance.now()
-  while (!(await ask())) {
-    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
-    await Bun.sleep(10)
-  }
-  return performance.now() - began
-}
 const statusOf = async (node: Node, key: string): Promise<number> =>
   (await node.request(`/api?key=${key}`)).status
 const isReady = async (node: Node): Promise<boolean> =>

@@ -16,26 +16,18 @@ import { removeStamp } from '../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import { T0, type TestRow } from '../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { createRandom } from '../support/random.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
 const clock = (): number => T0
 
-/** The same sequence of numbers below 1 each time. */
-function numbersFrom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state * 1_103_515_245 + 12_345) % 2 ** 31
-    return state / 2 ** 31
-  }
-}
-
 let connection: Connection
 let source: ChangeSource
 let openSource: () => ChangeSource
 let list: ReturnType<typeof createListStore>
-const random = numbersFrom(7)
+const random = createRandom(7)
 const below = (n: number): number => Math.floor(random() * n)
 
 beforeAll(async () => {

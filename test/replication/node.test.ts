@@ -9,18 +9,9 @@ import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
-
-const WAIT_MS = 10_000
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const began = performance.now()
-  while (!(await isSo())) {
-    if (performance.now() - began > WAIT_MS) throw new Error('it takes too long')
-    await Bun.sleep(5)
-  }
-}
 
 let url = ''
 let database: Connection

@@ -14,6 +14,7 @@ import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { take } from '../support/transcript.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 setDefaultTimeout(60_000)
@@ -153,7 +154,7 @@ describe.skipIf(!HAS_POSTGRES)('after a move', () => {
     const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
     const served = async (requests: number, ...args: string[]): Promise<string[]> => {
       const server = await startChild(dir, {}, args)
-      await untilReady(server.url)
+      await until(async () => (await fetch(`${server.url}/readyz`)).ok)
       const answers: string[] = []
       for (let n = 0; n < requests; n += 1) answers.push((await ask(server)).slice(0, 3))
       await server.stop()
@@ -178,12 +179,3 @@ describe.skipIf(!HAS_POSTGRES)('after a move', () => {
     await close()
   })
 })
-
-/** Waits until a server answers requests. */
-async function untilReady(url: string): Promise<void> {
-  for (let n = 0; n < 600; n += 1) {
-    if ((await fetch(`${url}/readyz`)).ok) return
-    await Bun.sleep(50)
-  }
-  throw new Error('the server does not get ready')
-}

@@ -18,6 +18,7 @@ import { T0 } from '../../support/fixtures.ts'
 import { at, BARE, FULL, LATER, NOW, someIncoming } from '../../support/incoming.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -318,9 +319,8 @@ const KILLED = "select pid from pg_stat_activity where application_name = 'kille
 const WAITING = `${KILLED} and wait_event_type = 'Lock'`
 
 /** Resolves when a query finds so many rows. */
-async function untilFound(reader: Connection, text: string, rows: number): Promise<void> {
-  while ((await reader.query(text)).length !== rows) await Bun.sleep(10)
-}
+const untilFound = (reader: Connection, text: string, rows: number): Promise<number> =>
+  until(async () => (await reader.query(text)).length === rows)
 
 const STAGES = ['locked', 'rows', 'merging'] as const
 
