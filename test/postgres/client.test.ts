@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { createListener } from '../../src/postgres/listener.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -28,11 +28,11 @@ describe.skipIf(!HAS_POSTGRES)('a connection of a database with settings of its 
       ...['default_transaction_isolation', 'serializable', 'read committed'],
     ],
   ])('%s', async (_, setting = '', given = '', expected = '') => {
-    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
-    const admin = openConnection(options)
-    const name = new URL(options.url).pathname.slice(1)
+    const url = await emptyDatabase()
+    const admin = connectTo(url)
+    const name = new URL(url).pathname.slice(1)
     await admin.query(`alter database ${name} set ${setting} = '${given}'`)
-    const connection = openConnection(options)
+    const connection = connectTo(url)
     const found = await connection.query('select current_setting($1) as found', [setting])
     expect(found).toEqual([{ found: expected }])
     await admin.close()
@@ -43,12 +43,12 @@ describe.skipIf(!HAS_POSTGRES)('a connection of a database with settings of its 
 test.skipIf(!HAS_POSTGRES)(
   'the connection that listens is not ended where idle sessions are',
   async () => {
-    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
-    const admin = openConnection(options)
-    const name = new URL(options.url).pathname.slice(1)
+    const url = await emptyDatabase()
+    const admin = connectTo(url)
+    const name = new URL(url).pathname.slice(1)
     await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
     const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
-    const listener = createListener(options.url, heard.resolve, listening.resolve)
+    const listener = createListener(url, heard.resolve, listening.resolve)
     listener.ensure()
     await listening.promise
     await admin.query('select pg_sleep(0.2)') // ten times as long
@@ -61,9 +61,7 @@ test.skipIf(!HAS_POSTGRES)(
 
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
   test('come to the query that asked for them, also between queries that fail', async () => {
-    const connection = openConnection({
-      ...{ url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' },
-    })
+    const connection = connectTo(await emptyDatabase())
     const ask = async (n: number): Promise<string> => {
       if (n % 7 === 0) return connection.query(`select ${n} / 0`).then(String, () => 'failed')
       if (n % 11 === 0)
@@ -85,7 +83,7 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
 
   test('come to the query that asked for them when others were given up', async () => {
     const url = await emptyDatabase()
-    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const connection = connectTo(url)
     for (let n = 1; n < 30; n += 1) {
       const short = openConnection({ url, timeoutMs: 20, name: 'test' })
       const slow = short.query('select pg_sleep(0.05), 1 as n').catch(() => 'given up')
@@ -98,9 +96,7 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
   })
 
   test('of a changed statement have its columns', async () => {
-    const connection = openConnection({
-      ...{ url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' },
-    })
+    const connection = connectTo(await emptyDatabase())
     await connection.query('create table t (a integer)')
     await connection.query('insert into t values (1)')
     expect([...(await connection.query('select a from t where a = $1', [1]))]).toEqual([{ a: 1 }])

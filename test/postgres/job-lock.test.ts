@@ -3,7 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { createJobLock } from '../../src/postgres/job-lock.ts'
 import { migrate } from '../../src/postgres/schema.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -11,7 +11,7 @@ afterAll(cleanUp)
 test.skipIf(!HAS_POSTGRES)(
   'the jobs of a node that is frozen, with its connections open, are run by another one',
   async () => {
-    const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
+    const options = optionsFor(await emptyDatabase())
     const connection = openConnection(options)
     await migrate(connection)
     const frozen = createJobLock(options, 200)

@@ -1,8 +1,7 @@
 /** The schema in PostgreSQL is made once, by whichever process is first. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/schema.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -10,9 +9,7 @@ afterAll(cleanUp)
 describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   test('is made by many processes at once, and only once', async () => {
     const url = await emptyDatabase()
-    const connections = Array.from({ length: 8 }, () =>
-      openConnection({ url, timeoutMs: 20_000, name: 'proxylist' }),
-    )
+    const connections = Array.from({ length: 8 }, () => connectTo(url))
     await Promise.all(connections.map(migrate))
     const [row] = await (connections[0]?.query<{ version: number }>(
       'select version from proxylist.installation',
@@ -23,7 +20,7 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
 
   test('of a newer program is refused', async () => {
     const url = await emptyDatabase()
-    const connection = openConnection({ url, timeoutMs: 20_000, name: 'proxylist' })
+    const connection = connectTo(url)
     await migrate(connection)
     await connection.query('update proxylist.installation set version = 99')
     expect(migrate(connection)).rejects.toThrow('newer proxylist (schema 99')

@@ -10,12 +10,11 @@ import { examine } from '../../src/cli/doctor-checks.ts'
 import type { Result } from '../../src/cli/doctor-findings.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import { formatInstant } from '../../src/lib/time.ts'
-import { openConnection } from '../../src/postgres/connection.ts'
 import { openExamination } from '../../src/postgres/examine.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { T0 } from '../support/fixtures.ts'
-import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
+import { connectTo, HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
 import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -27,8 +26,6 @@ const TLS = join(ROOT, 'test/fixtures/tls')
 const AUTHORITY = join(TLS, 'authority.pem')
 const PASSWORDS = { proxylist_owner: 'owner-canary', proxylist: 'service-canary' } as const
 type Role = keyof typeof PASSWORDS
-
-const open = (url: string) => openConnection({ url, timeoutMs: 20_000, name: 'proxylist' })
 
 /** Sends a script as psql would: one statement after the other. */
 async function runScript(url: string, name: string): Promise<void> {
@@ -68,7 +65,7 @@ async function securedServer() {
   await admin.close()
   const urlOf = (role: Role, host = '127.0.0.1'): string =>
     `postgres://${role}:${PASSWORDS[role]}@${host}:${server.port}/proxylist`
-  const owner = open(urlOf('proxylist_owner'))
+  const owner = connectTo(urlOf('proxylist_owner'))
   await migrate(owner)
   await owner.close()
   return { server, urlOf }
@@ -133,7 +130,7 @@ describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
   })
 
   test('is refused while it offers no TLS', async () => {
-    const admin = open(server.url('proxylist'))
+    const admin = connectTo(server.url('proxylist'))
     const setTls = async (state: 'on' | 'off'): Promise<void> => {
       await admin.query(`alter system set ssl = ${state}`)
       await admin.query('select pg_reload_conf()')
@@ -185,7 +182,7 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
   })
 
   test('changes no table, and makes no schema', async () => {
-    const service = open(urlOf('proxylist'))
+    const service = connectTo(urlOf('proxylist'))
     for (const statement of [
       'drop table proxylist.keys',
       'alter table proxylist.keys add x integer',
@@ -208,7 +205,7 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
 
 describe.skipIf(!HAS_POSTGRES)('doctor', () => {
   test('a role that may not even read the schema gets its missing rights named', async () => {
-    const owner = open(urlOf('proxylist_owner'))
+    const owner = connectTo(urlOf('proxylist_owner'))
     await owner.query('revoke usage on schema proxylist from proxylist')
     const { database, rights } = await doctor(urlOf('proxylist'))
     expect(database).toEqual(wrong('this role may not read its schema'))
@@ -218,7 +215,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
   })
 
   test('rights that are missing, or more than needed, are found', async () => {
-    const owner = open(urlOf('proxylist_owner'))
+    const owner = connectTo(urlOf('proxylist_owner'))
     await owner.query('revoke insert on proxylist.keys from proxylist')
     expect((await doctor(urlOf('proxylist'))).rights).toEqual(
       wrong('the role proxylist lacks insert on keys'),
@@ -231,7 +228,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
   })
 
   test('a role whose commits are not durable commits durably all the same', async () => {
-    const admin = open(server.url('proxylist'))
+    const admin = connectTo(server.url('proxylist'))
     await admin.query('alter role proxylist set synchronous_commit = off')
     const found = (await doctor(urlOf('proxylist'))).durability
     await admin.query('alter role proxylist reset synchronous_commit')
@@ -259,7 +256,7 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
   })
 
   test('requests and checks in the future are found, and a database without a list', async () => {
-    const owner = open(urlOf('proxylist_owner'))
+    const owner = connectTo(urlOf('proxylist_owner'))
     await owner.query(
       `insert into proxylist.usage (kind, id, at, latest, day, requests)
          values ('key', 'ahead', '{}', proxylist.now_ms() + 3600000, 0, 0)`,
@@ -278,14 +275,14 @@ describe.skipIf(!HAS_POSTGRES)('doctor', () => {
 describe.skipIf(!HAS_POSTGRES)('nodes', () => {
   test('shows what each node says of itself', async () => {
     const env = { PROXYLIST_DATABASE: urlOf('proxylist') }
-    const service = open(env.PROXYLIST_DATABASE)
+    const service = connectTo(env.PROXYLIST_DATABASE)
     const nodes = createNodes(service)
     expect(await proxylist(['nodes', '--json'], { env })).toMatchObject({ stdout: '[]\n' })
     expect(await proxylist(['nodes'], { env })).toMatchObject({
       exitCode: 0,
       stderr: `no node has served from 127.0.0.1:${server.port}/proxylist in the last day\n`,
     })
-    const owner = open(urlOf('proxylist_owner'))
+    const owner = connectTo(urlOf('proxylist_owner'))
     const now = 'create or replace function proxylist.now_ms() returns bigint language sql as'
     await owner.query(`${now} 'select ${T0}::bigint'`)
     await nodes.report({ node: 'n2', address: '10.0.0.12:8080' }, 11, 0.46)

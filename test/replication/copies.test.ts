@@ -15,7 +15,7 @@ import { type ListCopy, openListCopy } from '../../src/sqlite/copy/list.ts'
 import { removeStamp } from '../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import { T0, type TestRow } from '../support/fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../support/postgres.ts'
 import { createRandom } from '../support/random.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -32,7 +32,7 @@ const below = (n: number): number => Math.floor(random() * n)
 
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
-  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'proxylist' }
+  const options = optionsFor(await emptyDatabase())
   connection = openConnection(options)
   list = createListStore(openConnection(options), clock)
   openSource = () => {

@@ -2,12 +2,12 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { type Node, openNode } from '../../src/app.ts'
-import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import type { Connection } from '../../src/postgres/connection.ts'
 import { startFollower } from '../../src/wiring/node/follower.ts'
 import { createReporter } from '../../src/wiring/node/node.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
@@ -37,7 +37,7 @@ beforeEach(async () => {
   said = []
   if (!HAS_POSTGRES) return
   url = await emptyDatabase()
-  database = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  database = connectTo(url)
 })
 afterEach(async () => {
   await Promise.all(opened.map(({ close }) => close()))

@@ -4,10 +4,10 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { openConnection } from '../../src/postgres/connection.ts'
 import { openFeeds, openList } from '../../src/sqlite/stores.ts'
 import type { MoveOptions } from '../../src/wiring/move.ts'
 import { T0 } from './fixtures.ts'
+import { connectTo } from './postgres.ts'
 import { clockByHand, openSharedRegistry } from './shared.ts'
 import { onCleanUp } from './temporary.ts'
 
@@ -55,7 +55,7 @@ export const contentOf = (dir: string): { [file: string]: string } =>
 
 /** The rows of each table of a database that holds data; none where there is no schema. */
 export async function holdings(url: string): Promise<{ [table: string]: number }> {
-  const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  const { query, close } = connectTo(url)
   try {
     const tables = await query<{ table: string }>(
       `select tablename as "table" from pg_tables where schemaname = 'proxylist' and tablename in

@@ -7,6 +7,7 @@ import { chownSync, cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 const PACKAGE = join(
@@ -179,6 +180,10 @@ const urlOf =
   }
 
 let made = 0
+
+/** How tests connect to a database. */
+export const optionsFor = (url: string) => ({ url, timeoutMs: 20_000, name: 'test' })
+export const connectTo = (url: string): Connection => openConnection(optionsFor(url))
 
 /** The URL of an empty database, which ends with the test. */
 export async function emptyDatabase(): Promise<string> {

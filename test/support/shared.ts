@@ -9,7 +9,7 @@ import { type Connection, openConnection } from '../../src/postgres/connection.t
 import { migrate } from '../../src/postgres/schema.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { emptyDatabase } from './postgres.ts'
+import { connectTo, emptyDatabase, optionsFor } from './postgres.ts'
 import { onCleanUp } from './temporary.ts'
 
 const COLUMNS =
@@ -55,7 +55,7 @@ export async function copyList(dir: string, { transaction }: Connection): Promis
 
 /** The registry of a database, as one more machine has it; `elapsedMs` is the stopwatch there. */
 export function openSharedRegistry(url: string, elapsedMs?: () => number) {
-  const options = { url, timeoutMs: 20_000, name: 'test' }
+  const options = optionsFor(url)
   const connection = openConnection(options)
   const usage = createUsageStore(options, elapsedMs)
   return {
@@ -92,7 +92,7 @@ export async function clockByHand({ query }: Connection) {
 /** A migrated database whose clock is set by `setClock`. */
 export async function databaseWithClock() {
   const url = await emptyDatabase()
-  const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  const connection = connectTo(url)
   onCleanUp(connection.close)
   await migrate(connection)
   return { url, connection, setClock: await clockByHand(connection) }

@@ -9,7 +9,7 @@ import { createUsageStore as createSharedUsage } from '../../src/postgres/access
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'
-import { HAS_POSTGRES } from './postgres.ts'
+import { HAS_POSTGRES, optionsFor } from './postgres.ts'
 import { databaseWithClock } from './shared.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
@@ -98,7 +98,7 @@ async function openPostgres(): Promise<TestUsage> {
   }
   return {
     open() {
-      const usage = createSharedUsage({ url, timeoutMs: 20_000, name: 'test' }, () => elapsedMs)
+      const usage = createSharedUsage(optionsFor(url), () => elapsedMs)
       opened.push(usage)
       return {
         ...usage,

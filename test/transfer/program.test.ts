@@ -5,11 +5,10 @@
 import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { openConnection } from '../../src/postgres/connection.ts'
 import { ask } from '../support/answer.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { holdings, listed } from '../support/moves.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -151,7 +150,7 @@ describe.skipIf(!HAS_POSTGRES)('after a move', () => {
   test('serve goes on with the directory that was moved, at once, there and back; no quota is given back', async () => {
     const limits = { burst: { requests: 3, seconds: 3600 } }
     const [dir, url] = [dataDirectory(ROWS, limits), await emptyDatabase()]
-    const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const { query, close } = connectTo(url)
     const served = async (requests: number, ...args: string[]): Promise<string[]> => {
       const server = await startChild(dir, {}, args)
       await until(async () => (await fetch(`${server.url}/readyz`)).ok)

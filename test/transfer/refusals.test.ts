@@ -7,14 +7,13 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '../../src/lib/errors.ts'
-import { openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { type MoveOptions, moveFromDatabase, moveToDatabase } from '../../src/wiring/move.ts'
 import { smallDisk } from '../support/disk.ts'
 import { addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { contentOf, holdings, listed, orderFor } from '../support/moves.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { program, proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -39,7 +38,7 @@ async function movedDatabase(rows = ROWS): Promise<{ dir: string; url: string }>
 }
 
 async function run(url: string, ...statements: string[]): Promise<void> {
-  const { query, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  const { query, close } = connectTo(url)
   for (const statement of statements) await query(statement)
   await close()
 }
@@ -61,7 +60,7 @@ const INTO: readonly (readonly [
     'a database that does not keep what is written',
     /^what was written is not what was read \(proxies\)$/,
     async (_, url) => {
-      const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+      const connection = connectTo(url)
       await migrate(connection)
       await connection.query(
         `create function proxylist.slower() returns trigger language plpgsql
@@ -117,7 +116,7 @@ const INTO: readonly (readonly [
     'a database of a newer program',
     /was written by a newer proxylist \(schema 99/,
     async (_, url) => {
-      const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+      const connection = connectTo(url)
       await migrate(connection)
       await connection.query('update proxylist.installation set version = 99')
       await connection.close()
@@ -238,8 +237,8 @@ describe.skipIf(!HAS_POSTGRES)('a move back refuses', () => {
 describe.skipIf(!HAS_POSTGRES)('a move back', () => {
   test('waits for what is being written when it begins, and moves that too', async () => {
     const { dir, url } = await movedDatabase(ROWS.slice(0, 3))
-    const { query, transaction, close } = openConnection({ url, timeoutMs: 20_000, name: 'test' })
-    const watcher = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const { query, transaction, close } = connectTo(url)
+    const watcher = connectTo(url)
     let moving: Promise<unknown> = Promise.resolve()
     await transaction(async tx => {
       await tx(`insert into proxylist.days values (1, 'demo', 1, 0, 0, '{1}')`)
@@ -375,7 +374,7 @@ describe.skipIf(!HAS_POSTGRES)('a move that is ended', () => {
 
   test('during its commit says that nobody knows whether it was made, and goes on from what it finds', async () => {
     const [dir, url] = [dataDirectory(ROWS.slice(0, 50)), await emptyDatabase()]
-    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const connection = connectTo(url)
     await migrate(connection)
     await connection.close()
     await run(

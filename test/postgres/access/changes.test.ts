@@ -1,12 +1,12 @@
 /** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../../src/access/key.ts'
-import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import type { Connection } from '../../../src/postgres/connection.ts'
 import { createListener } from '../../../src/postgres/listener.ts'
 import { migrate, schemaState } from '../../../src/postgres/schema.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { builtIn } from '../../support/limits.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { openSharedRegistry } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
@@ -44,17 +44,17 @@ async function listen(url: string, { query }: Connection) {
 }
 
 async function open() {
-  const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
-  const connection = openConnection(options)
+  const url = await emptyDatabase()
+  const connection = connectTo(url)
   onCleanUp(connection.close)
   await migrate(connection)
-  const [one, two] = [openSharedRegistry(options.url), openSharedRegistry(options.url)]
+  const [one, two] = [openSharedRegistry(url), openSharedRegistry(url)]
   for (const { close } of [one, two]) onCleanUp(close)
   const { registry } = one
   const { query } = connection
   return {
     ...{ query, registry, other: two.registry, keys: registry.keys, plans: registry.plans },
-    announced: await listen(options.url, connection),
+    announced: await listen(url, connection),
     async version(): Promise<number> {
       const [row] = await query<{ version: number }>(
         'select keys_version::float8 as version from proxylist.installation',
@@ -170,7 +170,7 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
 describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   test('is none, newest, older, or refused because a newer program made it', async () => {
     const url = await emptyDatabase()
-    const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+    const connection = connectTo(url)
     onCleanUp(connection.close)
     expect(await schemaState(connection)).toBe('none')
     await migrate(connection)

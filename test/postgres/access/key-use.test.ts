@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -22,7 +22,7 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 
 /** A connection to a database in which each key was used on each of ten days. */
 async function openFilled(): Promise<Connection> {
-  const database = openConnection({ url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' })
+  const database = connectTo(await emptyDatabase())
   onCleanUp(database.close)
   await migrate(database)
   await database.query(

@@ -8,14 +8,14 @@ import { createAccess } from '../../../src/access/access.ts'
 import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
-import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import type { Connection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -30,7 +30,7 @@ let elapsedMs = 0
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
   url = await emptyDatabase()
-  database = openConnection({ url, timeoutMs: 20_000, name: 'test' })
+  database = connectTo(url)
   await migrate(database)
 })
 afterAll(() => database?.close())
@@ -38,7 +38,7 @@ beforeEach(async () => {
   if (!HAS_POSTGRES) return
   await database.query('truncate proxylist.usage, proxylist.networks, proxylist.days')
   elapsedMs = 0
-  usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' }, () => elapsedMs)
+  usage = createUsageStore(optionsFor(url), () => elapsedMs)
 })
 afterEach(() => usage?.close())
 
@@ -245,7 +245,7 @@ describe.skipIf(!HAS_POSTGRES)('networks', () => {
   })
 
   test('of another node are asked about: a node knows those that it has seen itself', async () => {
-    const other = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
+    const other = createUsageStore(optionsFor(url))
     const { atMs } = await admit(regular({}))
     await consume([1, 2], atMs)
     const served = { ip: IP, subnets: [2, 3], atMs, nowMs: 0 }

@@ -9,7 +9,7 @@ import { createRegistry } from '../../../src/postgres/access/registry.ts'
 import { createUsageStore } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -22,7 +22,7 @@ let registry: ReturnType<typeof createRegistry>
 beforeEach(async () => {
   if (!HAS_POSTGRES) return
   url = await emptyDatabase()
-  const options = { url, timeoutMs: 20_000, name: 'test' }
+  const options = optionsFor(url)
   database = openConnection(options)
   await migrate(database)
   for (const scan of ['indexscan', 'bitmapscan']) {
