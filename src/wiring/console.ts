@@ -107,9 +107,8 @@ export function createConsole(parts: ConsoleParts) {
         server: null,
         fetch: request => handle(request, where, service.server?.requestIP(request)?.address ?? ''),
       }
-      const { server, at, shown } = await listen(
-        ...([service, { listen: address, socketMode: 0o600 }, UPLOAD_BYTES_MAX] as const),
-      )
+      const place = { listen: address, socketMode: 0o600 }
+      const { server, at, shown } = await listen(service, place, UPLOAD_BYTES_MAX)
       where = at
       return { server, shown }
     },

@@ -42,6 +42,10 @@ async function idOf(query: Query, hash: Uint8Array): Promise<string | null> {
   return row?.id ?? null
 }
 
+/** What is `null` stays; `$5` is whether the end is changed, which may be to none. */
+const SET = `label = coalesce($3, label), plan = coalesce($4, plan),
+  expires_at = case when $5 then $6::float8 else expires_at end`
+
 /** Changes a key and returns whether there is one. `set` may use `$1`, its id, and `$2`, the version. */
 const update = (
   change: Change,
@@ -126,13 +130,10 @@ export const createKeyStore = (query: Query, change: Change) =>
         return { result: { id, isNew: true }, isChanged: true }
       }),
 
-    set: (id: string, { label, plan, expiresAt }: KeyChanges): Promise<boolean> =>
-      update(
-        ...([change, id] as const),
-        `label = coalesce($3, label), plan = coalesce($4, plan),
-         expires_at = case when $5 then $6::float8 else expires_at end`,
-        [label ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null],
-      ),
+    set(id: string, { label, plan, expiresAt }: KeyChanges): Promise<boolean> {
+      const values = [label ?? null, plan ?? null, expiresAt !== undefined, expiresAt ?? null]
+      return update(change, id, SET, values)
+    },
 
     rotate: createRotate(change),
 
