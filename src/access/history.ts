@@ -34,7 +34,7 @@ export const unusedDay = (day: number): DayUse => ({
 export const utcHour = (ms: number): number => Math.floor((ms - utcDay(ms) * DAY_MS) / HOUR_MS)
 
 /** The sum of two lists of hours. */
-export const addHours = (one: readonly number[], two: readonly number[]): number[] =>
+const addHours = (one: readonly number[], two: readonly number[]): number[] =>
   Array.from(
     { length: Math.max(one.length, two.length) },
     (_, hour) => (one[hour] ?? 0) + (two[hour] ?? 0),

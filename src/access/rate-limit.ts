@@ -67,7 +67,7 @@ export interface UsageTable {
 }
 
 /** Removes an admission at an instant from what a subject has used. */
-export type GiveBack = (subject: Subject, atMs: number) => void
+type GiveBack = (subject: Subject, atMs: number) => void
 
 /** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))

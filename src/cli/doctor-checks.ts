@@ -42,7 +42,7 @@ import {
 import { sourceProblems } from './doctor-sources.ts'
 
 /** What is examined; `signal` ends the examination early. */
-export type Installation = {
+type Installation = {
   dir: string
   env: Environment
   clock: Clock

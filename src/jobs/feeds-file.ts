@@ -9,7 +9,7 @@ import type { Awaitable } from '../lib/turn-batch.ts'
 import type { FeedChanges } from './feeds.ts'
 import type { OnFailure } from './runner.ts'
 
-export type FeedsFileOptions = {
+type FeedsFileOptions = {
   file: string
   /** Reads the feeds. @throws CommandError saying what is wrong with the file. */
   read: () => readonly Feed[]

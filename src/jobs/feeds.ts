@@ -16,7 +16,7 @@ const RUNNING_MAX = 8
 /** An attempt that is running. `ended` resolves to why it ended without a result, or to `''`. */
 export type Attempt = { ended: Promise<string>; kill(): void }
 
-export type FeedsOptions = {
+type FeedsOptions = {
   feeds: readonly Feed[]
   store: Pick<FeedStore, 'find'>
   /** Starts an attempt at a feed; one that is not the first may be skipped if it is not due. */

@@ -55,8 +55,10 @@ async function requireUsable(query: Query, shown: string): Promise<void> {
 export const newer = (version: number, shown: string): CommandError =>
   new CommandError(
     `the database ${shown} was written by a newer proxylist ` +
-      `(schema ${version}, this one knows ${SCHEMA.length}); use that version`,
+      `(schema ${version}, this one knows ${SCHEMA_VERSION}); use that version`,
   )
+
+type SchemaState = 'none' | 'older' | 'newest'
 
 /**
  * Where the schema of a database stands. A command that only reads makes and migrates nothing, because
@@ -67,10 +69,9 @@ export async function schemaState({ query, shown }: Connection): Promise<SchemaS
   await requireUsable(query, shown)
   const version = await versionOf(query)
   if (version === null) return 'none'
-  if (version > SCHEMA.length) throw newer(version, shown)
-  return version === SCHEMA.length ? 'newest' : 'older'
+  if (version > SCHEMA_VERSION) throw newer(version, shown)
+  return version === SCHEMA_VERSION ? 'newest' : 'older'
 }
-export type SchemaState = 'none' | 'older' | 'newest'
 
 /** Which database this is: a copy of it knows. */
 export async function installationOf({ query }: Connection): Promise<string> {
@@ -84,14 +85,14 @@ export async function installationOf({ query }: Connection): Promise<string> {
  */
 export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
   await requireUsable(query, shown)
-  if ((await versionOf(query)) === SCHEMA.length) return
+  if ((await versionOf(query)) === SCHEMA_VERSION) return
   const changed = transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
-    if (version > SCHEMA.length) throw newer(version, shown)
+    if (version > SCHEMA_VERSION) throw newer(version, shown)
     for (const script of SCHEMA.slice(version).flat()) await tx(script)
     if (version === 0) await seedPlans(tx)
-    await tx('update proxylist.installation set version = $1', [SCHEMA.length])
+    await tx('update proxylist.installation set version = $1', [SCHEMA_VERSION])
   })
   await changed.catch((failure: unknown) => {
     if (!lacksRight(failure)) throw failure

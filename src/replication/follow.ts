@@ -40,7 +40,7 @@ const failed = (what: 'keys' | 'list', error: unknown): Followed => ({
   message: messageOf(error),
 })
 
-export type FollowParts = {
+type FollowParts = {
   source: ChangeSource
   writer: CopyWriter
   /** Copies the list elsewhere, which takes long; rejects when that failed. */

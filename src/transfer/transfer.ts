@@ -21,7 +21,7 @@ export type Work = {
 }
 
 /** The rows of a part, and the sum of their hashes, which does not depend on their order. */
-export type Sum = { rows: number; hashes: bigint }
+type Sum = { rows: number; hashes: bigint }
 export type Sums = { readonly [part in Part]: Sum }
 
 const NOTHING: Sum = { rows: 0, hashes: 0n }

@@ -48,7 +48,7 @@ export function createMetrics(
 }
 
 /** What the console shows and changes, besides the service. */
-export type ConsoleParts = {
+type ConsoleParts = {
   app: App
   registry: Registry
   observed: Observed

@@ -54,7 +54,7 @@ export const FILL = `copy pg_temp.incoming from stdin`
 export const NEWEST = 'select max(checked_at)::float8 as newest from proxylist.proxies'
 export const UNSTAGE = 'drop table if exists pg_temp.incoming'
 
-export type MergeOrder = {
+type MergeOrder = {
   mode: ImportMode
   /** A stored check after this (Unix seconds) is no check: it was written while a clock was ahead. */
   latest: number

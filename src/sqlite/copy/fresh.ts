@@ -9,7 +9,7 @@ import { StoreError } from '../../lib/errors.ts'
 import { freshFile, moveDatabase, removeDatabase } from '../database-files.ts'
 import { lockPlace } from '../file-lock.ts'
 
-export type FreshParts = {
+type FreshParts = {
   open: (file: string) => Database
   fill: (db: Database, file: string) => Promise<void> | void
   /** Called before the copy is moved into the place of `file`. */

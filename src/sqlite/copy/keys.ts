@@ -101,7 +101,7 @@ export function openKeyCopy(dir: string) {
 
 type Parts = { say: (sentence: string) => void; onDamage: () => void }
 
-export type CopiedKeys = KeyReader & { tick(): void; health(): Health; close(): void }
+type CopiedKeys = KeyReader & { tick(): void; health(): Health; close(): void }
 
 /**
  * Finds keys in the copy in `dir`, which a follower writes; `tick` is to be called every second once

@@ -13,7 +13,7 @@ const RESTART_MS = 250
 /** How long `close` waits for the follower, and for a list that is being stamped. */
 const STOP_MS_MAX = 2_000
 
-export type FollowerHooks = {
+type FollowerHooks = {
   onFollowed: (followed: Followed) => void
   /** Usage was reset, see `FollowReply`. */
   onUsage: (subject: string | null) => void

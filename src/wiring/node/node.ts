@@ -25,7 +25,7 @@ import { observeData } from '../../sqlite/observe.ts'
 import { openServerList } from '../../sqlite/server-list.ts'
 import { startFollower } from './follower.ts'
 
-export type NodeOptions = {
+type NodeOptions = {
   dir: string
   url: string
   timeoutMs: number
