@@ -5,7 +5,7 @@
 import type { Later } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { type ChangeSource, type CopyWriter, isSameVersion, type Version } from './store.ts'
+import { type ChangeSource, type Copies, isSameVersion, type Version } from './store.ts'
 
 /** How often a node asks, whether or not something was announced. */
 export const ASK_EVERY_MS = SECOND_MS
@@ -42,7 +42,7 @@ const failed = (what: 'keys' | 'list', error: unknown): Followed => ({
 
 type FollowParts = {
   source: ChangeSource
-  writer: CopyWriter
+  copies: Copies
   /** Copies the list elsewhere, which takes long; rejects when that failed. */
   copyMuch: () => Promise<void>
   /** Called with what each asking, and each copying, has brought. */
@@ -52,19 +52,22 @@ type FollowParts = {
 }
 
 /** Copies the keys if they have changed. */
-async function followKeys({ source, writer }: FollowParts, newest: Version): Promise<void> {
-  const own = writer.keysVersion()
-  if (!isSameVersion(own, newest)) await writer.applyKeys(await source.readKeys(own))
+async function followKeys(
+  { source, copies: { keys } }: FollowParts,
+  newest: Version,
+): Promise<void> {
+  const own = keys.version()
+  if (!isSameVersion(own, newest)) await keys.apply(await source.readKeys(own))
 }
 
 /** Copies what has changed of the list, which may have changed again meanwhile. */
 async function copyList(
-  { source, writer, copyMuch }: FollowParts,
+  { source, copies: { list }, copyMuch }: FollowParts,
   isStopped: () => boolean,
 ): Promise<void> {
-  const isDone = await source.readList(writer.listVersion(), async changes => {
+  const isDone = await source.readList(list.version(), async changes => {
     if (changes.size > FEW_ROWS_MAX) return false
-    await writer.applyList(changes)
+    await list.apply(changes)
     return true
   })
   if (!isDone && !isStopped()) await copyMuch()
@@ -72,14 +75,14 @@ async function copyList(
 
 /** What asks the database, and copies what has changed; the list is copied beside further asking. */
 function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () => void) {
-  const { source, writer, onFollowed, elapsedMs } = parts
+  const { source, copies, onFollowed, elapsedMs } = parts
   let copying: Promise<void> | null = null
   let [pauseMs, pausedFromMs] = [0, 0]
 
   const isPaused = (): boolean => elapsedMs() - pausedFromMs < pauseMs
 
   const listVersionIn = (database: string): number | null => {
-    const own = writer.listVersion()
+    const own = copies.list.version()
     return own?.database === database ? own.version : null
   }
 
@@ -111,7 +114,7 @@ function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () 
       const askedMs = elapsedMs()
       const newest = await source.versions()
       await followKeys(parts, newest.keys)
-      const isNewest = copying === null && isSameVersion(writer.listVersion(), newest.list)
+      const isNewest = copying === null && isSameVersion(copies.list.version(), newest.list)
       if (!isNewest && !isPaused() && !isStopped()) startCopying(newest.list, askedMs)
       const ageMs = elapsedMs() - askedMs
       return {

@@ -57,11 +57,13 @@ export interface ChangeSource {
   readKeys(since: Version | null): Promise<KeyChanges>
 }
 
-/** Where copies are written. Each change of one is a transaction. */
-export interface CopyWriter {
-  /** The version of the copy; `null` when there is none that is intact. */
-  listVersion(): Version | null
-  keysVersion(): Version | null
-  applyList(changes: ListChanges): Promise<void>
-  applyKeys(changes: KeyChanges): Awaitable<void>
+/** A copy that is written. Each change of it is a transaction. */
+export interface Copy<Changes> {
+  /** Its version; `null` when there is none that is intact. */
+  version(): Version | null
+  /** Applies changes, unless the copy is not at their beginning any more. */
+  apply(changes: Changes): Awaitable<void>
 }
+
+/** The copies of a node. */
+export type Copies = { list: Copy<ListChanges>; keys: Copy<KeyChanges> }

@@ -9,7 +9,7 @@ import {
   type Followed,
 } from '../../src/replication/follow.ts'
 import { createFreshness, UNKNOWN_MS_MAX } from '../../src/replication/freshness.ts'
-import type { ChangeSource, CopyWriter, ListChanges, Version } from '../../src/replication/store.ts'
+import type { ChangeSource, Copies, ListChanges, Version } from '../../src/replication/store.ts'
 
 const at = (version: number, mark = `m${version}`, database = 'db'): Version => ({
   ...{ database, version, mark },
@@ -67,16 +67,20 @@ const source: ChangeSource = {
   },
 }
 
-const writer: CopyWriter = {
-  listVersion: () => own.list,
-  keysVersion: () => own.keys,
-  async applyList({ to }) {
-    done.push(`list ${to.version}`)
-    own.list = to
+const copies: Copies = {
+  list: {
+    version: () => own.list,
+    async apply({ to }) {
+      done.push(`list ${to.version}`)
+      own.list = to
+    },
   },
-  applyKeys({ to }) {
-    done.push(`keys ${to.version}`)
-    own.keys = to
+  keys: {
+    version: () => own.keys,
+    apply({ to }) {
+      done.push(`keys ${to.version}`)
+      own.keys = to
+    },
   },
 }
 
@@ -84,7 +88,7 @@ const freshness = (): ReturnType<typeof createFreshness> => createFreshness(() =
 
 function start(fresh = freshness()) {
   return createFollower({
-    ...{ source, writer, elapsedMs: () => nowMs },
+    ...{ source, copies, elapsedMs: () => nowMs },
     copyMuch() {
       done.push('copy much')
       much = Promise.withResolvers<void>()

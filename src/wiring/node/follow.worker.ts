@@ -7,7 +7,8 @@ import { createListener } from '../../postgres/listener.ts'
 import { createNodes, type NodeName } from '../../postgres/nodes.ts'
 import { createFollower, type Followed } from '../../replication/follow.ts'
 import { createFreshness } from '../../replication/freshness.ts'
-import { openCopies } from '../../sqlite/copy/writer.ts'
+import { openKeyCopy } from '../../sqlite/copy/keys.ts'
+import { openListCopy } from '../../sqlite/copy/list.ts'
 import { type FollowReply, type FollowTask, type NodeData, openSource } from './workers.ts'
 
 declare const self: Worker
@@ -21,7 +22,8 @@ function follow(data: NodeData) {
   const freshness = createFreshness(elapsedMs)
   const { source, connection, close } = openSource(data)
   const nodes = createNodes(connection)
-  const writer = openCopies(data.dir, { clock: systemClock, mayCheck: false })
+  const list = openListCopy(data.dir, { clock: systemClock, mayCheck: false })
+  const keys = openKeyCopy(data.dir)
   let copying: PromiseWithResolvers<void> | null = null
   let name: NodeName | null = null
 
@@ -55,7 +57,7 @@ function follow(data: NodeData) {
   }
 
   const follower = createFollower({
-    ...{ source, writer, elapsedMs, onFollowed, later: timerLater },
+    ...{ source, copies: { list, keys }, elapsedMs, onFollowed, later: timerLater },
     copyMuch() {
       copying = Promise.withResolvers<void>()
       reply({ kind: 'copy-much' })
@@ -73,14 +75,15 @@ function follow(data: NodeData) {
       else copying?.reject(new Error(message))
     },
     doubtKeys(): void {
-      writer.doubtKeys()
+      keys.doubt()
       follower.wake()
     },
     async stop(): Promise<void> {
       copying?.resolve()
       await follower.stop()
       listener.end()
-      writer.close()
+      list.close()
+      keys.close()
       if (name !== null) await nodes.remove(name).catch(() => {})
       await close()
       reply({ kind: 'stopped' })
