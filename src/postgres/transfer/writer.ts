@@ -37,17 +37,19 @@ async function insertProxies(query: Query, page: readonly Row[], version: number
   await query(INSERT_PROXIES, [...columns, String(version)])
 }
 
+/** Returns a function that makes what inserts pages into a table; `columnsOf` are those of a row. */
+const inserter =
+  (query: Query) =>
+  <R>(table: Table, columnsOf: (row: R) => Columns) =>
+  (page: readonly R[]): Promise<void> =>
+    insert(query, table, page.map(columnsOf))
+
 /** What writes keys and plans, under the number of their change. */
 const keyWriter = (query: Query, version: number): Pick<Writer, 'plans' | 'keys' | 'seen'> => ({
-  plans: page =>
-    insert(
-      query,
-      'plans',
-      page.map(({ burst, ...plan }) => ({
-        ...{ ...plan, burst_requests: burst?.requests ?? null },
-        burst_seconds: burst?.seconds ?? null,
-      })),
-    ),
+  plans: inserter(query)('plans', ({ burst, ...plan }) => ({
+    ...{ ...plan, burst_requests: burst?.requests ?? null },
+    burst_seconds: burst?.seconds ?? null,
+  })),
   async keys(page) {
     const keys = page.map(({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt }) => ({
       ...{ id, hash: bytea(hash), prefix, label, plan, created_at: createdAt, version },
@@ -72,47 +74,27 @@ const keyWriter = (query: Query, version: number): Pick<Writer, 'plans' | 'keys'
 })
 
 /** `versions` are the numbers of the changes that write keys and plans, and the list. */
-export const createWriter = (query: Query, versions: { keys: number; list: number }): Writer => ({
-  ...keyWriter(query, versions.keys),
-  usage: page =>
-    insert(
-      query,
-      'usage',
-      page.map(({ kind, id, admissions: at, latestMs: latest, day, requests }) => ({
-        ...{ kind, id, at, latest, day, requests },
-      })),
-    ),
-  networks: page =>
-    insert(
-      query,
-      'networks',
-      page.map(({ subject: { kind, id }, set, day, networks }) => ({
-        ...{ kind, id, network_set: set, day, networks },
-      })),
-    ),
-  days: page =>
-    insert(
-      query,
-      'days',
-      page.map(({ keyId, day, requests, records, refused, hours }) => ({
-        ...{ key_id: keyId, day, requests, records, refused, hours },
-      })),
-    ),
-  cities: page =>
-    insert(
-      query,
-      'cities',
-      page.map(({ id, name, nameEn }) => ({ id, name, name_en: nameEn, version: versions.list })),
-    ),
-  proxies: page => insertProxies(query, page, versions.list),
-  feeds: page =>
-    insert(
-      query,
-      'feeds',
-      page.map(({ validators, lastSuccessAt, nextTryAt, ...feed }) => ({
-        ...{ ...feed, last_success_at: lastSuccessAt, next_try_at: nextTryAt },
-        ...{ etag: validators.etag, last_modified: validators.lastModified },
-        digest: validators.digest,
-      })),
-    ),
-})
+export function createWriter(query: Query, versions: { keys: number; list: number }): Writer {
+  const into = inserter(query)
+  return {
+    ...keyWriter(query, versions.keys),
+    usage: into('usage', ({ kind, id, admissions: at, latestMs: latest, day, requests }) => ({
+      ...{ kind, id, at, latest, day, requests },
+    })),
+    networks: into('networks', ({ subject: { kind, id }, set, day, networks }) => ({
+      ...{ kind, id, network_set: set, day, networks },
+    })),
+    days: into('days', ({ keyId, day, requests, records, refused, hours }) => ({
+      ...{ key_id: keyId, day, requests, records, refused, hours },
+    })),
+    cities: into('cities', ({ id, name, nameEn }) => ({
+      ...{ id, name, name_en: nameEn, version: versions.list },
+    })),
+    proxies: page => insertProxies(query, page, versions.list),
+    feeds: into('feeds', ({ validators, lastSuccessAt, nextTryAt, ...feed }) => ({
+      ...{ ...feed, last_success_at: lastSuccessAt, next_try_at: nextTryAt },
+      ...{ etag: validators.etag, last_modified: validators.lastModified },
+      digest: validators.digest,
+    })),
+  }
+}
