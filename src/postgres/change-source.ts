@@ -24,7 +24,7 @@ type Standing = {
 
 /**
  * Where list and keys stand.
- * @throws CommandError when a newer program has migrated the schema, perhaps while this one runs.
+ * @throws CommandError when a newer program has migrated the schema, which it may do while this one runs.
  */
 export async function versions({
   query,

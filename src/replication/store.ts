@@ -23,7 +23,7 @@ export const isSameVersion = (a: Version | null, b: Version | null): boolean =>
 /** What changed in a list up to a version: since an earlier one, or all of it. */
 export type ListChanges = {
   isWhole: boolean
-  /** The version that was asked from: a copy that is not there any more stays as it is. */
+  /** The version that the changes start from: a copy at another one stays as it is. */
   since: Version | null
   to: Version
   /** Rows that are added, changed or removed. */
@@ -61,7 +61,7 @@ export interface ChangeSource {
 export interface Copy<Changes> {
   /** Its version; `null` when there is none that is intact. */
   version(): Version | null
-  /** Applies changes, unless the copy is not at their beginning any more. */
+  /** Applies changes; does nothing when the copy is at another version than they start from. */
   apply(changes: Changes): Awaitable<void>
 }
 

@@ -36,7 +36,7 @@ const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 
 /** How long is waited for what others have under way, such as an import. */
 const LOCK_WAIT_SECONDS = 60
 
-/** Keeps out everybody who writes. @throws CommandError when others have something under way for long. */
+/** Keeps out all who write. @throws CommandError when what others have under way takes too long. */
 async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<void> {
   await query(`set local lock_timeout = '${LOCK_WAIT_SECONDS}s'`)
   try {
@@ -105,7 +105,7 @@ export const readDatabase = <T>(
     return patient.transaction(query => readIn(query, quick.shown, work), SNAPSHOT)
   })
 
-/** The same for a database that is to be left: no node may run, and nobody can write meanwhile. */
+/** The same for a database that is moved away from: no node may run, and nobody can write meanwhile. */
 export const readRestingDatabase = <T>(
   order: DatabaseOrder,
   work: (database: ReadDatabase) => Promise<T>,
@@ -180,7 +180,7 @@ const written = (query: Query, shown: string, counts: Counts): WrittenDatabase =
 
 /**
  * Writes a database in one transaction; its schema is made when there is none. Others wait until its
- * end. A signal that comes during the commit is not heeded: nobody could say what it ended.
+ * end. A signal that comes during the commit is ignored: nobody would know whether that was made.
  * @throws CommandError when a newer program made the schema, StoreError when the database fails.
  */
 export async function writeDatabase<T>(

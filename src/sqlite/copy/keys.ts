@@ -73,7 +73,10 @@ export function openKeyCopy(dir: string) {
 
   return {
     version: (): Version | null => found()?.version ?? null,
-    /** Applies changes, unless the copy is not at their beginning any more. @throws StoreError; nothing has changed then. */
+    /**
+     * Applies changes; does nothing when the copy is at another version than they start from.
+     * @throws StoreError; nothing has changed then.
+     */
     async apply(changes: KeyChanges): Promise<void> {
       try {
         const copy = found()

@@ -76,7 +76,7 @@ export async function writeList(db: Database, changes: ListChanges): Promise<voi
 
 /**
  * Brings a list to the version of `changes`, in one transaction or not at all; does nothing when the
- * list is not at their beginning any more, because another process follows too.
+ * list is at another version than they start from, because another process follows too.
  */
 async function change(db: Database, file: string, changes: ListChanges, from = changes.since) {
   trimWal(db, file) // what was killed may have filled the disk
@@ -185,7 +185,7 @@ export function openListCopy(dir: string, options: ListCopyOptions) {
   return {
     version: (): Version | null => found()?.version ?? null,
     /**
-     * Applies changes, unless the copy is not at their beginning any more.
+     * Applies changes; does nothing when the copy is at another version than they start from.
      * @throws StoreError; nothing has changed then.
      */
     async apply(changes: ListChanges): Promise<void> {

@@ -53,7 +53,7 @@ function follow(data: NodeData) {
     if (followed.kind === 'known') {
       listener.ensure()
       void report()
-    } else if (followed.what === 'keys') listener.end() // its connection may be as dead
+    } else if (followed.what === 'keys') listener.end() // its connection may be lost, too
   }
 
   const follower = createFollower({

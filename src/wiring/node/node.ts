@@ -117,7 +117,7 @@ function openStores(
 
 const KINDS = ['key', 'demo', 'temp'] as const
 
-/** Forgets what a node knows of usage that was reset elsewhere; `null`: of perhaps any. */
+/** Forgets what a node knows of usage that was reset elsewhere; `null`: of any. */
 function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: string | null): void {
   const [kind, id = ''] = subject?.split(' ') ?? []
   for (const each of KINDS) {

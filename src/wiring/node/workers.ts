@@ -34,7 +34,7 @@ export type FollowReply =
   | Followed
   /** Much of the list is to be copied. */
   | { kind: 'copy-much' }
-  /** Usage was reset: of a subject, of all of a kind, or perhaps of any (`null`). */
+  /** Usage was reset: of a subject, of all of a kind, or of any that is known (`null`). */
   | { kind: 'usage'; subject: string | null }
   | { kind: 'stopped' }
 
