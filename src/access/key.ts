@@ -25,8 +25,8 @@ export type KeyRecord = {
   revokedAt: number | null
 }
 
-/** A key as an operator sees it. Times are Unix milliseconds. */
-export type ListedKey = {
+/** What lists show of a key and moves keep. Times are Unix milliseconds. */
+type KeyProperties = {
   id: string
   prefix: string
   label: string
@@ -35,6 +35,10 @@ export type ListedKey = {
   createdAt: number
   expiresAt: number | null
   revokedAt: number | null
+}
+
+/** A key as an operator sees it. */
+export type ListedKey = KeyProperties & {
   /** Whether its plan is on. */
   isEnabled: boolean
   requestsToday: number
@@ -58,18 +62,10 @@ export function keyState(key: ListedKey, nowMs: number): KeyState {
 /** What is changed of a key; what is left out stays. */
 export type KeyChanges = { label?: string; plan?: string; expiresAt?: number | null }
 
-/** A key as it is stored, to be moved to another installation. Times are Unix milliseconds. */
-export type StoredKey = {
-  id: string
+/** A key as it is stored, to be moved to another installation. */
+export type StoredKey = KeyProperties & {
   /** SHA-256 of the secret. */
   hash: Uint8Array
-  prefix: string
-  label: string
-  /** `null`: a temporary key. */
-  plan: string | null
-  createdAt: number
-  expiresAt: number | null
-  revokedAt: number | null
   oldSecrets: readonly { hash: Uint8Array; expiresAt: number }[]
 }
 
