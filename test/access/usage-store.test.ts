@@ -17,7 +17,17 @@ import {
 } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
-import { burst, DEMO, IP, MIDNIGHT, outcomeOf, regular, TODAY, temp } from '../support/limits.ts'
+import {
+  burst,
+  DEMO,
+  dayWith,
+  IP,
+  MIDNIGHT,
+  outcomeOf,
+  regular,
+  TODAY,
+  temp,
+} from '../support/limits.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { ENGINES, type Server, type TestUsage } from '../support/usage.ts'
 
@@ -30,18 +40,6 @@ const K1 = keySubject('k1')
 const FREE = regular({})
 const DEMO_SUBJECT: Subject = { kind: 'demo', id: IP }
 const both = regular({ ...burst(3, 60), daily: 9 })
-
-/** A day with so many requests in one hour. */
-const dayWith = (
-  day: number,
-  hour: number,
-  requests: number,
-  more: Partial<DayUse> = {},
-): DayUse => ({
-  ...{ ...unusedDay(day), requests },
-  hours: [...Array<number>(hour).fill(0), requests],
-  ...more,
-})
 
 /** Usage in use by two servers, with shorthand for what tests do to it. */
 class World {

@@ -14,6 +14,7 @@ import {
   BY_CITY,
   FULL,
   LATER,
+  load,
   NOW,
   OTHER,
   older,
@@ -71,16 +72,6 @@ const COUNTED: readonly Counted[] = [
   ['an old one twice, alike', [at(1), at(1)], [0, 0, 2, 0], [0, 0, 2, 2]],
   ['a new one twice, the older last', [at(4), at(4, older)], [1, 0, 1, 0], [1, 0, 1, 3]],
 ]
-
-async function load(
-  list: TestList,
-  rows: Iterable<IncomingProxy>,
-  mode: ImportMode = 'merge',
-): Promise<ImportCounts> {
-  const importTx = list.begin(mode)
-  for (const row of rows) importTx.add(row)
-  return importTx.commit()
-}
 
 /** A signal, and the function that aborts it. */
 function stopping() {

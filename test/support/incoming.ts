@@ -8,6 +8,7 @@ import {
   type Service,
   TYPES,
 } from '../../src/proxies/proxy.ts'
+import type { ImportCounts, ImportMode, ProxyWriter } from '../../src/proxies/store.ts'
 import { T0 } from './fixtures.ts'
 
 export const NOW = T0 / 1000
@@ -200,3 +201,14 @@ export const anyIncoming = (): fc.Arbitrary<IncomingProxy> =>
     services: someSet,
     servicesStated: fc.constant(new Set(SERVICES)),
   })
+
+/** Imports rows into a list, in one step. */
+export async function load(
+  list: Pick<ProxyWriter, 'begin'>,
+  rows: Iterable<IncomingProxy>,
+  mode: ImportMode = 'merge',
+): Promise<ImportCounts> {
+  const importTx = list.begin(mode)
+  for (const row of rows) importTx.add(row)
+  return importTx.commit()
+}

@@ -11,6 +11,7 @@ import {
   type Served,
   type Share,
 } from '../../src/access/entitlements.ts'
+import { type DayUse, unusedDay } from '../../src/access/history.ts'
 import type { Caller } from '../../src/access/key.ts'
 import {
   consume,
@@ -149,3 +150,15 @@ export function withUsage<T>(work: (usage: OpenUsage) => T): T {
     opened.close()
   }
 }
+
+/** A day with so many requests in one hour. */
+export const dayWith = (
+  day: number,
+  hour: number,
+  requests: number,
+  more: Partial<DayUse> = {},
+): DayUse => ({
+  ...{ ...unusedDay(day), requests },
+  hours: [...Array<number>(hour).fill(0), requests],
+  ...more,
+})

@@ -10,12 +10,10 @@ import { type Connection, openConnection } from '../../../src/postgres/connectio
 import { readListChanges } from '../../../src/postgres/proxies/read.ts'
 import { createListStore } from '../../../src/postgres/proxies/store.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import type { IncomingProxy } from '../../../src/proxies/proxy.ts'
 import type { Row } from '../../../src/proxies/row.ts'
-import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
 import type { Version } from '../../../src/replication/store.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { at, BARE, FULL, LATER, NOW, someIncoming } from '../../support/incoming.ts'
+import { at, BARE, FULL, LATER, load, NOW, someIncoming } from '../../support/incoming.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
@@ -30,7 +28,6 @@ function connect(url: string): Connection {
   return connection
 }
 const storeOf = (url: string) => createListStore(connect(url), () => T0)
-type Store = ReturnType<typeof storeOf>
 
 /** A database with an empty list, a store of it, and a connection that reads it. */
 async function openStore() {
@@ -38,16 +35,6 @@ async function openStore() {
   const reader = connect(url)
   await migrate(reader)
   return { url, reader, store: storeOf(url) }
-}
-
-async function load(
-  store: Store,
-  rows: readonly IncomingProxy[],
-  mode: ImportMode = 'merge',
-): Promise<ImportCounts> {
-  const importTx = store.begin(mode)
-  for (const row of rows) importTx.add(row)
-  return importTx.commit()
 }
 
 /** Where the list stands. */

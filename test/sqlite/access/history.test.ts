@@ -8,7 +8,15 @@ import { type DayUse, HISTORY_DAYS, unusedDay } from '../../../src/access/histor
 import { hashKey } from '../../../src/access/key.ts'
 import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { DEMO, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
+import {
+  DEMO,
+  dayWith,
+  IP,
+  type OpenUsage,
+  openUsage,
+  regular,
+  TODAY,
+} from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -29,18 +37,6 @@ const daysOf = ({ usage }: OpenUsage, id = 'k1', before = HISTORY_DAYS): readonl
   usage.history([id], TODAY - before, TODAY + before)[0]?.days ?? []
 const seenOf = ({ usage }: OpenUsage, id = 'k1'): number | null =>
   usage.history([id], TODAY, TODAY)[0]?.lastSeenMs ?? null
-
-/** A day with so many requests in one hour. */
-const dayWith = (
-  day: number,
-  hour: number,
-  requests: number,
-  more: Partial<DayUse> = {},
-): DayUse => ({
-  ...{ ...unusedDay(day), requests },
-  hours: [...Array<number>(hour).fill(0), requests],
-  ...more,
-})
 
 const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0): void =>
   usage.note({ keyId: 'k1', records, refused, nowMs })
