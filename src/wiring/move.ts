@@ -195,7 +195,6 @@ export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
 
 /** Backs up a database, as of one moment, while machines use it. The archive is that of a data directory. */
 export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Backup> {
-  let hasFeeds = false
   const { counts, bytes } = await archive(
     async (scratch, progress) => {
       const dir = join(scratch, 'data')
@@ -203,14 +202,13 @@ export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Ba
       const { result } = await readDatabase(order, database =>
         makeFrom(database, dir, { ...order, progress }),
       )
-      hasFeeds = result.counts.feeds > 0
       const files = ARCHIVED.map(name => join(dir, name))
       return { counts: result.counts, copies: files.map(file => ({ file, to: file })) }
     },
     { to, nowMs: order.clock(), signal: order.signal, progress: order.progress },
   )
-  const { keys = 0, plans = 0, proxies = 0 } = counts
-  const leavesOut = hasFeeds ? ['what is known of feeds'] : []
+  const { keys, plans, proxies } = counts
+  const leavesOut = counts.feeds > 0 ? ['what is known of feeds'] : []
   return { files: ARCHIVED, leavesOut, bytes, keys, plans, proxies }
 }
 

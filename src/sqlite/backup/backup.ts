@@ -84,18 +84,19 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
 }
 
 /** Makes copies of all databases in a folder; `progress` is called with the share that is done. */
-export type MakeCopies = (
+type MakeCopies<C> = (
   scratch: string,
   progress: (share: number) => void,
-) => Promise<{ counts: Partial<Counts>; copies: readonly Pick<Copy, 'file' | 'to'>[] }>
+) => Promise<{ counts: C; copies: readonly Pick<Copy, 'file' | 'to'>[] }>
 
-type Archive = { counts: Partial<Counts>; bytes: number }
+/** What the copies hold, and the size of their archive. */
+type Archive<C> = { counts: C; bytes: number }
 
 /**
  * Writes an archive of copies that are made for it.
  * @throws CommandError when it exists or cannot be written.
  */
-export const archive = (make: MakeCopies, options: ArchiveOptions): Promise<Archive> => {
+export const archive = <C>(make: MakeCopies<C>, options: ArchiveOptions): Promise<Archive<C>> => {
   const { to } = options
   return to.kind === 'file'
     ? writeFile(to.file, make, options)
@@ -105,11 +106,11 @@ export const archive = (make: MakeCopies, options: ArchiveOptions): Promise<Arch
 }
 
 /** Writes the archive next to `file`, and renames it when it is complete. */
-async function writeFile(
+async function writeFile<C>(
   file: string,
-  make: MakeCopies,
+  make: MakeCopies<C>,
   options: ArchiveOptions,
-): Promise<Archive> {
+): Promise<Archive<C>> {
   refuseExisting(file)
   try {
     return await inScratch(file, async scratch => {
@@ -134,7 +135,7 @@ async function writeFile(
 
 /** Copies the databases of a directory, each as of one moment. */
 const copyDirectory =
-  ({ dir, signal }: BackupOptions): MakeCopies =>
+  ({ dir, signal }: BackupOptions): MakeCopies<Partial<Counts>> =>
   async (scratch, progress) => {
     const copies = PARTS.map(({ name, holds }) => ({
       holds,
@@ -145,12 +146,12 @@ const copyDirectory =
   }
 
 /** Has the copies made in `scratch`, then packs them: each is half of the progress. */
-async function writeArchive(
+async function writeArchive<C>(
   scratch: string,
-  make: MakeCopies,
+  make: MakeCopies<C>,
   write: WriteChunk,
   { nowMs, signal, progress }: ArchiveOptions,
-): Promise<Archive> {
+): Promise<Archive<C>> {
   const { counts, copies } = await make(scratch, share => progress(share / 2)).catch(error => {
     if (!(error instanceof CommandError)) throw error
     // The path of a copy says nothing to the operator.
