@@ -3,7 +3,7 @@
  * lock. The lock ends with its session: that of a node that is killed is free at once, and that of one
  * that is frozen after some seconds.
  */
-import { type Connection, type ConnectionOptions, openConnection } from './connection.ts'
+import { type ConnectionOptions, openConnection } from './connection.ts'
 import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
 
 /** After 11 s without a sign of life, the server ends the session of a machine that is gone. */
@@ -18,12 +18,13 @@ const SILENT_MS_MAX = 10_000
  */
 export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_MS_MAX) {
   const session = { ...options.session, ...KEEPALIVE, idle_session_timeout: silentMsMax }
-  const connection: Connection = openConnection({ ...options, session })
+  const connection = openConnection({ ...options, session })
   /** The backend that holds the lock; 0: none of ours does. */
   let holder = 0
   let isTrying = false
 
   async function tryLock(): Promise<void> {
+    // `case` decides what is evaluated; the operands of `and` and `or` may all be.
     const [row] = await connection.query<{ pid: number; held: boolean }>(
       `select pg_backend_pid() as pid,
          case when version > $4
