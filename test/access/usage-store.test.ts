@@ -145,6 +145,7 @@ for (const { open, name } of ENGINES.filter(({ isHere }) => isHere)) {
   describe(`${name}: the use of a key`, () => keyUse(world))
   describe(`${name}: records and refusals`, () => notes(world))
   describe(`${name}: days that are over`, () => daysOver(world))
+  describe(`${name}: days that were moved`, () => daysMoved(world))
   describe(`${name}: days long over`, () => daysLongOver(world))
 }
 
@@ -371,11 +372,14 @@ function resets(world: Open): void {
 
   test('forgets an instant that lies ahead, but not when the key was last seen', async () => {
     const its = await world()
-    await its.usage.addKeys('k1')
+    await its.usage.addKeys('k1', 'k2')
+    await its.admitted(regular({}, 'k2'), T0)
     await its.admitted(both, T0 + 9 * DAY_MS)
     await its.usage.at(T0)
     await its.one.reset(K1, 'window', T0)
     expect(await its.read(K1)).toMatchObject({ day: TODAY, requests: 0, latestMs: T0 })
+    const [one, other] = [await its.use('k1'), await its.use('k2')]
+    expect([one.lastSeenMs, other.lastSeenMs]).toEqual([T0 + 9 * DAY_MS, T0])
     expect(await its.admit(both, T0 + 1)).toMatchObject({ kind: 'admitted', atMs: T0 + 1 })
     expect((await its.days()).map(({ day }) => day)).toEqual([TODAY, TODAY + 9])
   })
@@ -725,6 +729,32 @@ function daysOver(world: Open): void {
     await its.admit(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.prune(T0 + 3 * DAY_MS)
     expect([await its.usage.count('days'), await its.days('gone')]).toEqual([0, []])
+  })
+}
+
+function daysMoved(world: Open): void {
+  test('are those of a key that is used on another day, and of no other key', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1', 'k2')
+    const callers = ['k1', 'k2'].map(id => regular({}, id))
+    for (const atMs of [T0, T0 + DAY_MS]) for (const each of callers) await its.admit(each, atMs)
+    const expected = [dayWith(TODAY, NOON, 1), dayWith(TODAY + 1, NOON, 1)]
+    expect([await its.days('k1'), await its.days('k2')]).toEqual([expected, expected])
+  })
+
+  test('lose what is given back later', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const lost = await its.admitted(FREE, T0)
+    await its.admit(regular({}, 'other'), T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    await its.one.giveBack([lost])
+    await its.admit(FREE, T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    const [first, ...more] = await its.days()
+    expect([first?.day, first?.requests, more]).toEqual([
+      ...[TODAY, 0, [dayWith(TODAY + 1, NOON, 1)]],
+    ])
   })
 }
 
