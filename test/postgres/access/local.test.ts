@@ -14,7 +14,7 @@ import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
+import { burst, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
@@ -321,6 +321,22 @@ describe('a window that a node knows to be full, when the clock of the database 
     expect(known.refuse(rules)).toBeNull()
     clock.set({ nowMs: T0, sentMs: 60_000 })
     expect(known.refuse(rules)).toBeNull()
+  })
+})
+
+test('a request with two full windows is told what is left of each', () => {
+  const clock = createDatabaseClock(() => 0)
+  const known = createKnownUsage(clock)
+  clock.set({ nowMs: T0, sentMs: 0 })
+  const rules = limitRulesOf(temp(), IP)
+  for (const [n, rule] of rules.entries()) {
+    const atMs = T0 - (n + 1) * 60_000
+    const usage = { admissions: [atMs, atMs], latestMs: atMs, day: 0, requests: 2 }
+    known.learn(rule, usage, { nowMs: T0, sentMs: 0, generation: 0 })
+  }
+  expect(known.refuse(rules)).toMatchObject({
+    ...{ kind: 'refused', retryAfterSeconds: 3_540 },
+    limits: [{ resetSeconds: 3_540 }, { resetSeconds: 3_480 }],
   })
 })
 
