@@ -571,6 +571,7 @@ function keyUse(world: Open): void {
 
   test('does not count a request that was given back; last seen stays', async () => {
     const its = await world()
+    await its.usage.addKeys('k1')
     const lost = await its.admitted(FREE, T0)
     await its.admit(FREE, T0 + 1)
     await its.one.giveBack([lost])
@@ -761,7 +762,7 @@ function daysMoved(world: Open): void {
 function daysLongOver(world: Open): void {
   test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async () => {
     const its = await world()
-    await its.usage.addKeys('k1', 'k2')
+    await its.usage.addKeys('k1', 'k2', 'k3')
     await its.admit(regular({}, 'k2'), T0)
     for (let day = 0; day < HISTORY_DAYS + 3; day += 1) {
       await its.admit(FREE, T0 + day * DAY_MS)
@@ -770,6 +771,7 @@ function daysLongOver(world: Open): void {
     const kept = (await its.days('k1', its.one, 200)).map(({ day }) => day - TODAY)
     expect([kept.length, kept.at(0), kept.at(-1)]).toEqual([HISTORY_DAYS, 3, HISTORY_DAYS + 2])
     expect(await its.use('k2', its.one, 200)).toEqual({ lastSeenMs: T0, days: [] })
+    expect(await its.use('k3', its.one, 200)).toEqual({ lastSeenMs: null, days: [] })
   })
 
   test('are not removed because the clock runs ahead of every admission', async () => {

@@ -7,6 +7,10 @@ import { SQL } from 'bun'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
+import type { Query } from '../../../src/postgres/connection.ts'
+import { createAdmissions } from '../../../src/postgres/usage/admissions.ts'
+import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
+import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { burst, IP, outcomeOf, regular, TODAY, temp } from '../../support/limits.ts'
 import { HAS_POSTGRES } from '../../support/postgres.ts'
@@ -140,5 +144,36 @@ describe.skipIf(!HAS_POSTGRES)('two requests that are given back', () => {
       'select at::text as at, requests from proxylist.usage',
     )
     expect(rows).toEqual([{ at: '{}', requests: 0 }])
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('the requests of one turn', () => {
+  const callers = ['k1', 'k2', 'k3'].map(id => regular({ ...burst(4, 60), daily: 4 }, id))
+  const batch = [...callers, ...callers].flatMap(admission)
+
+  /** Admits the batch; returns the outcomes, and how often the database was called. */
+  async function admitted() {
+    let calls = 0
+    const counting: Query = (...statement) => {
+      calls += 1
+      return database.connection.query(...statement)
+    }
+    const clock = createDatabaseClock(() => 0)
+    const admitAll = createAdmissions(counting, createKnownUsage(clock), clock)
+    return { outcomes: (await admitAll(batch)).map(outcomeOf), calls }
+  }
+
+  test('are one call, up to the last ones that there is room for', async () => {
+    for (const caller of callers)
+      await nodes[0]?.admit([...admission(caller), ...admission(caller)])
+    expect(await admitted()).toEqual({ outcomes: batch.map(() => 'ok'), calls: 1 })
+    expect(await admitted()).toEqual({ outcomes: batch.map(() => 'window'), calls: 1 })
+  })
+
+  test('are two calls where rows are missing, or there is room for some', async () => {
+    expect(await admitted()).toEqual({ outcomes: batch.map(() => 'ok'), calls: 2 })
+    for (const caller of callers) await nodes[0]?.admit(admission(caller))
+    const outcomes = batch.map((_, n) => (n < callers.length ? 'ok' : 'window'))
+    expect(await admitted()).toEqual({ outcomes, calls: 2 })
   })
 })

@@ -3,10 +3,16 @@
  * console and `stats` ask for it within `--database-timeout`.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { limitRulesOf } from '../../../src/access/entitlements.ts'
+import { DAY_MS } from '../../../src/lib/time.ts'
+import { createUsageStore } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { IP, regular } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -58,6 +64,24 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
     // Before PostgreSQL 18, a range of days has all entries of the index on these days read.
     const byKey = /^\(\(day = \S+\) AND \(key_id = /
     expect(reads.map(node => node['Index Cond'])).toEqual([expect.stringMatching(byKey)])
+  })
+
+  test('of days that are over is moved by pruning: the first requests of a day are not to wait for it', async () => {
+    const { connection, url, setClock } = await databaseWithClock()
+    const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
+    onCleanUp(usage.close)
+    await connection.query(
+      `insert into proxylist.keys values ('k1', '\\x00', '', '', null, 0, null, null, null, 1)`,
+    )
+    const admit = (id: string) =>
+      usage.admit([{ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }])
+    await admit('k1')
+    await setClock(T0 + DAY_MS)
+    await admit('other')
+    while (await usage.prune());
+    expect(await connection.query('select key_id, requests from proxylist.days')).toEqual([
+      { key_id: 'k1', requests: 1 },
+    ])
   })
 
   test('is not compiled first, whatever the server is set to', async () => {

@@ -10,7 +10,7 @@ import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
+import { createDatabaseClock, reachedAt } from '../../../src/postgres/usage/clock.ts'
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { T0 } from '../../support/fixtures.ts'
@@ -267,7 +267,8 @@ describe('the clock of the database, as a node knows it', () => {
   test('goes on as the stopwatch does', () => {
     elapsed = 2_000
     expect(clock.earliest(elapsed)).toBe(T0 + 2_000)
-    expect(clock.latest(elapsed)).toBeWithin(T0 + 2_000, T0 + 2_003)
+    expect(clock.latest(elapsed)).toBeCloseTo(T0 + 2_002) // one for what is rounded, one for its drift
+    expect(reachedAt(T0 + 2_002, { nowMs: T0, sentMs: 500 })).toBeCloseTo(2_500)
   })
 
   test('is not behind because an answer was long under way', () => {
