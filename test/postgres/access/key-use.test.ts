@@ -4,9 +4,11 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../../src/access/entitlements.ts'
+import { StoreError } from '../../../src/lib/errors.ts'
 import { DAY_MS } from '../../../src/lib/time.ts'
 import { createUsageStore } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
+import { UnknownOutcome } from '../../../src/postgres/errors.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
 import { T0 } from '../../support/fixtures.ts'
@@ -87,5 +89,43 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
   test('is not compiled first, whatever the server is set to', async () => {
     const { query } = openConnection({ url: await emptyDatabase(), timeoutMs: 2_000, name: 'test' })
     expect(await query<{ jit: string }>('show jit')).toEqual([{ jit: 'off' }])
+  })
+})
+
+describe('records and refusals that cannot be written', () => {
+  const written: string[][] = []
+  let failure: Error | null = null
+  const query: Query = async (_, values = []) => {
+    if (failure !== null) throw failure
+    written.push(values.map(String))
+    return []
+  }
+  const use = createKeyUse(query)
+  const note = (keyId: string, records: number): void =>
+    use.note({ keyId, records, refused: 0, nowMs: T0 })
+  const flushed = async (): Promise<string[]> => {
+    await use.flush('all')
+    return written.splice(0).flatMap(([, ids = '', records = '']) => [ids, records])
+  }
+
+  test('are written later, with those that came meanwhile', async () => {
+    note('k1', 3)
+    failure = new StoreError('away')
+    const failing = use.flush('all')
+    note('k1', 4)
+    note('k2', 5)
+    expect(failing).rejects.toThrow('away')
+    await failing.catch(() => {})
+    failure = null
+    expect(await flushed()).toEqual(['{"k1","k2"}', '{7,5}'])
+    expect(await flushed()).toEqual([])
+  })
+
+  test('are not written again where nobody knows whether they were', async () => {
+    note('k1', 3)
+    failure = new UnknownOutcome('the connection was lost')
+    await use.flush('all').catch(() => {})
+    failure = null
+    expect(await flushed()).toEqual([])
   })
 })

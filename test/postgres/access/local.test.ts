@@ -198,6 +198,17 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
     expect(refusalOf(once)).toBeNull()
   })
 
+  test('and the node that gives back, or resets, forgets by itself', async () => {
+    const given = await admit(once)
+    expect(refusalOf(once)).not.toBeNull()
+    await usage.giveBack([given])
+    expect(refusalOf(once)).toBeNull()
+    await admit(once)
+    expect(refusalOf(once)).not.toBeNull()
+    await usage.reset(keySubject('k1'), 'all')
+    expect(refusalOf(once)).toBeNull()
+  })
+
   test('what was decided before is not remembered after', async () => {
     await admit(regular({})) // it has a row: one call decides
     const admitting = usage.admit([ask(once)])

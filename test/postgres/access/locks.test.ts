@@ -84,6 +84,10 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
   test('by the removal of a key, in the sets of its networks', async () => {
     await inOrder(...SETS, () => registry.keys.remove(ID))
     expect(await registry.keys.list(0)).toBeEmpty()
+    const left = await database.query(
+      `select kind from proxylist.usage where id = '${ID}' order by kind`,
+    )
+    expect(left).toEqual([{ kind: 'demo' }, { kind: 'temp' }])
   })
 
   test('by the removal of a key: its usage before the key itself, as pruning does', () =>
@@ -110,6 +114,13 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
       `usage where kind = 'key' and id = '${ID}'`,
       `usage where kind = 'temp' and id = '${ID}'`,
       () => usage.admit([{ rules: limitRulesOf(temp(ID), ID).toReversed(), nowMs: 0 }]),
+    ))
+
+  test('by what is given back', () =>
+    inOrder(
+      `usage where kind = 'key' and id = '${ID}'`,
+      `usage where kind = 'temp' and id = '${ID}'`,
+      () => usage.giveBack([{ rules: limitRulesOf(temp(ID), ID).toReversed(), instants: [0, 0] }]),
     ))
 
   test('and pruning waits for none of them', async () => {
