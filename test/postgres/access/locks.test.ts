@@ -100,7 +100,9 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
     const served = { ip: IP, subnets: [1], atMs: 0, nowMs: 0 }
     return inOrder(...SETS, () => usage.consume([consumptionOf(plan, served)]))
   })
+})
 
+describe.skipIf(!HAS_POSTGRES)('rows of usage are locked in the order of their primary key', () => {
   test('by requests of several keys', () =>
     inOrder(
       `usage where kind = 'key' and id = '${ID}'`,
