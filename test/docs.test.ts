@@ -339,6 +339,12 @@ test('nginx passes requests to where the server listens', () => {
   expect(README).toContain(`proxy_pass http://${SETTINGS.listen.fallback};`)
 })
 
+test('the rights of the database role are those of rights.sql', () => {
+  const script = readFileSync(join(ROOT, 'data/many-machines/rights.sql'), 'utf8')
+  const statements = script.replace(/^--.*\n/gm, '').replace(/^\n/gm, '')
+  expect(README).toContain(`\`\`\`sql\n${statements}\`\`\``)
+})
+
 test('the five figures are those of test/README.md', () => {
   const rows = tableOf('what', 'figure', 'how it was measured')
   expect(rows).toHaveLength(5)

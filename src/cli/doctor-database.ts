@@ -139,8 +139,11 @@ export function judgeClock(distanceMs: number, ahead: readonly string[]): Result
   )
 }
 
-/** A node whose copies are older than this answers 503 (contract I3). */
-const LAG_SECONDS_MAX = 5
+/** A node that has said nothing for so long has ended, or answers 503 (contract I3). */
+const SILENT_SECONDS_MAX = 5
+/** Copying a large import takes longer, and one of a million rows not a minute. */
+const LAG_SECONDS_NOTED = 5
+const LAG_SECONDS_WRONG = 60
 
 export function judgeNodes(nodes: Facts<'nodes'>): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
@@ -149,11 +152,14 @@ export function judgeNodes(nodes: Facts<'nodes'>): Result {
   const notes: string[] = []
   for (const { node, address, version, lagSeconds, silentSeconds } of nodes) {
     const name = `${node} (${address})`
-    if (silentSeconds > LAG_SECONDS_MAX) {
+    if (silentSeconds > SILENT_SECONDS_MAX) {
       const ago = `${counted(Math.round(silentSeconds))} s ago`
       notes.push(`${name} did not stop in order and was last seen ${ago}`)
-    } else if (lagSeconds > LAG_SECONDS_MAX) {
-      problems.push(`${name} lags by ${counted(Math.round(lagSeconds))} s and answers 503`)
+    } else if (lagSeconds > LAG_SECONDS_NOTED) {
+      // A node says so after it has followed the keys, so these are new: it does answer.
+      const lag = `${name} lags by ${counted(Math.round(lagSeconds))} s`
+      if (lagSeconds > LAG_SECONDS_WRONG) problems.push(`${lag}: its stderr says why`)
+      else notes.push(`${lag}: it is copying the list`)
     } else if (version < newest) {
       notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
     }

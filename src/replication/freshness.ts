@@ -29,8 +29,8 @@ export function createFreshness(elapsedMs: () => number) {
       works = true
       const { keysAgeMs, listAgeMs } = followed
       const nowMs = elapsedMs()
-      if (keysAgeMs !== null) keysMs = Math.max(keysMs ?? 0, nowMs - keysAgeMs)
-      if (listAgeMs !== null) listMs = Math.max(listMs ?? 0, nowMs - listAgeMs)
+      if (keysAgeMs !== null) keysMs = nowMs - keysAgeMs
+      if (listAgeMs !== null) listMs = nowMs - listAgeMs
       listVersion = followed.listVersion ?? listVersion
     },
     /** Why requests cannot be answered; `null`: they can. */

@@ -316,6 +316,7 @@ onEachEngine('keys of an export', on => {
         { kind: 'known-secret', index: 7, id: 'dd' },
         { kind: 'known-secret', index: 8, id: 'dd' },
       ])
+      expect(await on.keys.load([stored(id)], isTrial)).toEqual([{ kind: 'known-id', index: 0 }])
       expect(await on.keys.dump()).toEqual(before)
     }
   })

@@ -143,6 +143,7 @@ for (const { open, name } of ENGINES.filter(({ isHere }) => isHere)) {
   describe(`${name}: the use of a key`, () => keyUse(world))
   describe(`${name}: records and refusals`, () => notes(world))
   describe(`${name}: days that are over`, () => daysOver(world))
+  describe(`${name}: days that were moved`, () => daysMoved(world))
   describe(`${name}: days long over`, () => daysLongOver(world))
 }
 
@@ -369,11 +370,14 @@ function resets(world: Open): void {
 
   test('forgets an instant that lies ahead, but not when the key was last seen', async () => {
     const its = await world()
-    await its.usage.addKeys('k1')
+    await its.usage.addKeys('k1', 'k2')
+    await its.admitted(regular({}, 'k2'), T0)
     await its.admitted(both, T0 + 9 * DAY_MS)
     await its.usage.at(T0)
     await its.one.reset(K1, 'window', T0)
     expect(await its.read(K1)).toMatchObject({ day: TODAY, requests: 0, latestMs: T0 })
+    const [one, other] = [await its.use('k1'), await its.use('k2')]
+    expect([one.lastSeenMs, other.lastSeenMs]).toEqual([T0 + 9 * DAY_MS, T0])
     expect(await its.admit(both, T0 + 1)).toMatchObject({ kind: 'admitted', atMs: T0 + 1 })
     expect((await its.days()).map(({ day }) => day)).toEqual([TODAY, TODAY + 9])
   })
@@ -565,6 +569,7 @@ function keyUse(world: Open): void {
 
   test('does not count a request that was given back; last seen stays', async () => {
     const its = await world()
+    await its.usage.addKeys('k1')
     const lost = await its.admitted(FREE, T0)
     await its.admit(FREE, T0 + 1)
     await its.one.giveBack([lost])
@@ -726,10 +731,36 @@ function daysOver(world: Open): void {
   })
 }
 
+function daysMoved(world: Open): void {
+  test('are those of a key that is used on another day, and of no other key', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1', 'k2')
+    const callers = ['k1', 'k2'].map(id => regular({}, id))
+    for (const atMs of [T0, T0 + DAY_MS]) for (const each of callers) await its.admit(each, atMs)
+    const expected = [dayWith(TODAY, NOON, 1), dayWith(TODAY + 1, NOON, 1)]
+    expect([await its.days('k1'), await its.days('k2')]).toEqual([expected, expected])
+  })
+
+  test('lose what is given back later', async () => {
+    const its = await world()
+    await its.usage.addKeys('k1')
+    const lost = await its.admitted(FREE, T0)
+    await its.admit(regular({}, 'other'), T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    await its.one.giveBack([lost])
+    await its.admit(FREE, T0 + DAY_MS)
+    await its.prune(T0 + DAY_MS)
+    const [first, ...more] = await its.days()
+    expect([first?.day, first?.requests, more]).toEqual([
+      ...[TODAY, 0, [dayWith(TODAY + 1, NOON, 1)]],
+    ])
+  })
+}
+
 function daysLongOver(world: Open): void {
   test(`are kept for ${HISTORY_DAYS} days, and no longer; last seen is kept`, async () => {
     const its = await world()
-    await its.usage.addKeys('k1', 'k2')
+    await its.usage.addKeys('k1', 'k2', 'k3')
     await its.admit(regular({}, 'k2'), T0)
     for (let day = 0; day < HISTORY_DAYS + 3; day += 1) {
       await its.admit(FREE, T0 + day * DAY_MS)
@@ -738,6 +769,7 @@ function daysLongOver(world: Open): void {
     const kept = (await its.days('k1', its.one, 200)).map(({ day }) => day - TODAY)
     expect([kept.length, kept.at(0), kept.at(-1)]).toEqual([HISTORY_DAYS, 3, HISTORY_DAYS + 2])
     expect(await its.use('k2', its.one, 200)).toEqual({ lastSeenMs: T0, days: [] })
+    expect(await its.use('k3', its.one, 200)).toEqual({ lastSeenMs: null, days: [] })
   })
 
   test('are not removed because the clock runs ahead of every admission', async () => {

@@ -178,10 +178,16 @@ const CASES: readonly Case[] = [
     '2 nodes with version 12 of the list',
   ],
   [
-    'a node that lags',
+    'a node that copies a large import, and answers meanwhile',
     judgeNodes([node, { ...node, node: 'n2', version: 11, lagSeconds: 7 }]),
+    'note',
+    'n2 (10.0.0.11:8080) lags by 7 s: it is copying the list',
+  ],
+  [
+    'a node that cannot copy the list',
+    judgeNodes([node, { ...node, node: 'n2', version: 11, lagSeconds: 1_200 }]),
     'wrong',
-    'n2 (10.0.0.11:8080) lags by 7 s and answers 503',
+    'n2 (10.0.0.11:8080) lags by 1,200 s: its stderr says why',
   ],
   [
     'a node that copies an import',

@@ -2,7 +2,9 @@
 import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { SQL } from 'bun'
 import { makeToken } from '../../src/app.ts'
+import { T0 } from '../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -43,6 +45,35 @@ test.skipIf(!HAS_POSTGRES)(
     await until(async () => other?.output().includes('feed.txt: 2 rows') ?? false)
     await until(async () => other !== undefined && (await listOf(other)).includes('192.0.2.3:80'))
     await other?.stop()
+  },
+  60_000,
+)
+
+test.skipIf(!HAS_POSTGRES)(
+  'old proxies, and machines that are long gone, are removed by a node',
+  async () => {
+    const url = await emptyDatabase()
+    const file = join(temporaryDirectory(), 'list.csv')
+    const at = (agoMs: number): string => new Date(T0 - agoMs).toISOString()
+    writeFileSync(
+      file,
+      `ip,type,checked_at\n192.0.2.1:80,http,${at(0)}\n192.0.2.2:80,http,${at(7_200_000)}\n`,
+    )
+    await run(url, 'import', file)
+    const sql = new SQL({ url, max: 1 })
+    await sql`insert into proxylist.nodes values ('gone', 'x:1', 1, 0, 0)`
+    const counts = async () =>
+      sql`select (select count(*)::int from proxylist.proxies) as proxies,
+        (select count(*)::int from proxylist.nodes where node = 'gone') as gone`
+    expect([...(await counts())]).toEqual([{ proxies: 2, gone: 1 }])
+    const more = ['--database', url, '--log', 'off', '--retain', '1h']
+    const node = await startChild(temporaryDirectory(), {}, more)
+    await until(async () => {
+      const [{ proxies, gone }] = await counts()
+      return proxies === 1 && gone === 0
+    })
+    await sql.close()
+    await node.stop()
   },
   60_000,
 )

@@ -174,6 +174,32 @@ describe('a node', () => {
   })
 })
 
+describe('the copy of a list', () => {
+  test('is known to be the newest by asking', async () => {
+    const fresh = freshness()
+    start(fresh)
+    await passTurns()
+    await pass(ASK_EVERY_MS)
+    expect(fresh.lagSeconds()).toBe(0)
+  })
+
+  test('is as old as when its copying began, though imports follow each other', async () => {
+    const fresh = freshness()
+    start(fresh)
+    await passTurns()
+    newest = { list: at(1), keys: at(0) }
+    const reading = Promise.withResolvers<void>()
+    held.read = reading.promise
+    await pass(ASK_EVERY_MS) // it begins to copy
+    await pass(3 * ASK_EVERY_MS)
+    expect(fresh.lagSeconds()).toBe(4)
+    held.ask = new Promise(() => {})
+    reading.resolve()
+    await passTurns()
+    expect([fresh.listVersion(), fresh.lagSeconds()]).toEqual([1, 3])
+  })
+})
+
 describe('a node that has much to copy, or cannot', () => {
   test('follows keys while much of the list is copied, and copies it once', async () => {
     size = FEW_ROWS_MAX + 1
@@ -253,7 +279,12 @@ describe('a node', () => {
     newest = { ...newest, list: at(1) }
     doneNow()
     await pass(ASK_EVERY_MS)
-    const stopped = stop()
+    let hasStopped = false
+    const stopped = stop().then(() => {
+      hasStopped = true
+    })
+    await passTurns()
+    expect(hasStopped).toBeFalse()
     resolve()
     await stopped
     await pass(ASK_EVERY_MS)
@@ -335,6 +366,13 @@ describe('a node is known', () => {
     expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([10, 4])
     fresh.take({ kind: 'known', keysAgeMs: null, listAgeMs: 400, listVersion: 5 })
     expect([fresh.lagSeconds(), fresh.listVersion()]).toEqual([0.4, 5])
+  })
+
+  test('with its list while the copy cannot be opened for a moment: a worker is writing it', () => {
+    const fresh = freshness()
+    fresh.take(knows)
+    fresh.take({ ...knows, listAgeMs: null, listVersion: null })
+    expect([fresh.problem(), fresh.listVersion()]).toEqual([null, 4])
   })
 
   test('with a lag that counts from the start while nothing is known', () => {

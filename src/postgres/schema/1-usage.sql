@@ -85,7 +85,6 @@ create function proxylist.move_hours(_kinds text[], _ids text[]) returns void la
   from unnest(_kinds, _ids) s (kind, id)
   join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
   where u.kind <> 'temp' and (u.hour_requests <> 0 or cardinality(u.hours) > 0)
-  having count(*) > 0
 $$;
 
 -- Admits requests that have one rule each, of subjects in the order of the primary key with so many
@@ -256,8 +255,7 @@ $$;
 create function proxylist.end_days(_kinds text[], _ids text[], _ats bigint[], _took integer[])
 returns void language plpgsql as $$
 begin
-  select array_agg(s.kind order by s.kind, s.id), array_agg(s.id order by s.kind, s.id)
-  into _kinds, _ids
+  select array_agg(s.kind), array_agg(s.id) into _kinds, _ids
   from unnest(_kinds, _ids, _ats, _took) s (kind, id, at, took)
   join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
   where s.took > 0 and u.hour / 24 <> s.at / 86400000;
@@ -304,8 +302,7 @@ begin
     array_agg(case when b.kind = 'demo' then b.kind else b.id end), array_agg(0::bigint), array_agg(0::bigint),
     array_agg(proxylist.one_hour((b.at / 3600000)::integer, -1)::text)
   )
-  from unnest(_kinds, _ids, _instants) b (kind, id, at) where b.kind is not null
-  having count(*) > 0;
+  from unnest(_kinds, _ids, _instants) b (kind, id, at) where b.kind is not null;
 end
 $$;
 
@@ -348,7 +345,7 @@ $$;
 -- than any window, and shorter for addresses, which are many, unless their plan counts longer.
 create function proxylist.keep_ms(_kind text) returns bigint language sql stable
 return case when _kind = 'key' then 172800000 else coalesce(
-  (select case when p.daily is null then greatest(7200000, 2000 * coalesce(p.burst_seconds, 0)::bigint)
+  (select case when p.daily is null then greatest(7200000, 2000 * p.burst_seconds::bigint)
       else 172800000 end
    from proxylist.plans p where p.name = _kind), 7200000) end;
 
@@ -390,12 +387,9 @@ begin
       and u.latest < case u.kind when 'key' then _keep_key when 'demo' then _keep_demo
         else _keep_temp end
     returning u.kind, u.id, u.latest
-  ), seen as (
-    select k.id, r.latest from removed r join proxylist.keys k on r.kind = 'key' and k.id = r.id
-    order by k.id for no key update of k
   )
-  update proxylist.keys k set last_seen = greatest(k.last_seen, s.latest)
-  from seen s where k.id = s.id;
+  update proxylist.keys k set last_seen = greatest(k.last_seen, r.latest)
+  from removed r where r.kind = 'key' and k.id = r.id;
 end
 $$;
 

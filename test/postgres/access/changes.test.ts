@@ -1,6 +1,8 @@
 /** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../../src/access/key.ts'
+import { pruneKeyVersions } from '../../../src/postgres/access/changes.ts'
+import { createChangeSource } from '../../../src/postgres/change-source.ts'
 import type { Connection } from '../../../src/postgres/connection.ts'
 import { createListener } from '../../../src/postgres/listener.ts'
 import { migrate, schemaState } from '../../../src/postgres/schema.ts'
@@ -141,6 +143,29 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
     await keys.load(stored, false)
     expect(await removed()).toEqual([])
     expect(await on.versionOf(id)).toBe(await on.version())
+  })
+
+  test('of long ago is forgotten: a copy that is older is read as a whole', async () => {
+    const url = await emptyDatabase()
+    const connection = connectTo(url)
+    onCleanUp(connection.close)
+    await migrate(connection)
+    const source = createChangeSource(connection, connection)
+    const { keys: old } = await source.versions()
+    await connection.query('update proxylist.installation set keys_version = 100000')
+    await connection.query(
+      'insert into proxylist.keys_versions values (1, gen_random_uuid()), (100000, gen_random_uuid())',
+    )
+    await connection.query(`insert into proxylist.removed_keys values ('a', 0), ('b', 1)`)
+    const left = async () => [
+      (await source.readKeys(old)).isWhole,
+      (await source.readKeys(null)).removed,
+    ]
+    await pruneKeyVersions(connection)
+    expect(await left()).toEqual([false, ['b']])
+    await connection.query('update proxylist.installation set keys_version = 100001')
+    await pruneKeyVersions(connection)
+    expect(await left()).toEqual([true, []])
   })
 
   test('and each version has a mark of its own', async () => {

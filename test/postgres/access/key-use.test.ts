@@ -3,10 +3,18 @@
  * console and `stats` ask for it within `--database-timeout`.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { limitRulesOf } from '../../../src/access/entitlements.ts'
+import { StoreError } from '../../../src/lib/errors.ts'
+import { DAY_MS } from '../../../src/lib/time.ts'
+import { createUsageStore } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
+import { UnknownOutcome } from '../../../src/postgres/errors.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
+import { T0 } from '../../support/fixtures.ts'
+import { IP, regular } from '../../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -60,8 +68,64 @@ describe.skipIf(!HAS_POSTGRES)('the use of keys', () => {
     expect(reads.map(node => node['Index Cond'])).toEqual([expect.stringMatching(byKey)])
   })
 
+  test('of days that are over is moved by pruning: the first requests of a day are not to wait for it', async () => {
+    const { connection, url, setClock } = await databaseWithClock()
+    const usage = createUsageStore({ url, timeoutMs: 20_000, name: 'test' })
+    onCleanUp(usage.close)
+    await connection.query(
+      `insert into proxylist.keys values ('k1', '\\x00', '', '', null, 0, null, null, null, 1)`,
+    )
+    const admit = (id: string) =>
+      usage.admit([{ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }])
+    await admit('k1')
+    await setClock(T0 + DAY_MS)
+    await admit('other')
+    while (await usage.prune());
+    expect(await connection.query('select key_id, requests from proxylist.days')).toEqual([
+      { key_id: 'k1', requests: 1 },
+    ])
+  })
+
   test('is not compiled first, whatever the server is set to', async () => {
     const { query } = openConnection({ url: await emptyDatabase(), timeoutMs: 2_000, name: 'test' })
     expect(await query<{ jit: string }>('show jit')).toEqual([{ jit: 'off' }])
+  })
+})
+
+describe('records and refusals that cannot be written', () => {
+  const written: string[][] = []
+  let failure: Error | null = null
+  const query: Query = async (_, values = []) => {
+    if (failure !== null) throw failure
+    written.push(values.map(String))
+    return []
+  }
+  const use = createKeyUse(query)
+  const note = (keyId: string, records: number): void =>
+    use.note({ keyId, records, refused: 0, nowMs: T0 })
+  const flushed = async (): Promise<string[]> => {
+    await use.flush('all')
+    return written.splice(0).flatMap(([, ids = '', records = '']) => [ids, records])
+  }
+
+  test('are written later, with those that came meanwhile', async () => {
+    note('k1', 3)
+    failure = new StoreError('away')
+    const failing = use.flush('all')
+    note('k1', 4)
+    note('k2', 5)
+    expect(failing).rejects.toThrow('away')
+    await failing.catch(() => {})
+    failure = null
+    expect(await flushed()).toEqual(['{"k1","k2"}', '{7,5}'])
+    expect(await flushed()).toEqual([])
+  })
+
+  test('are not written again where nobody knows whether they were', async () => {
+    note('k1', 3)
+    failure = new UnknownOutcome('the connection was lost')
+    await use.flush('all').catch(() => {})
+    failure = null
+    expect(await flushed()).toEqual([])
   })
 })

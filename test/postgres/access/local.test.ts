@@ -10,11 +10,11 @@ import type { Caller } from '../../../src/access/key.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import type { Connection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
+import { createDatabaseClock, reachedAt } from '../../../src/postgres/usage/clock.ts'
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, IP, outcomeOf, regular } from '../../support/limits.ts'
+import { burst, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
@@ -198,6 +198,17 @@ describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
     expect(refusalOf(once)).toBeNull()
   })
 
+  test('and the node that gives back, or resets, forgets by itself', async () => {
+    const given = await admit(once)
+    expect(refusalOf(once)).not.toBeNull()
+    await usage.giveBack([given])
+    expect(refusalOf(once)).toBeNull()
+    await admit(once)
+    expect(refusalOf(once)).not.toBeNull()
+    await usage.reset(keySubject('k1'), 'all')
+    expect(refusalOf(once)).toBeNull()
+  })
+
   test('what was decided before is not remembered after', async () => {
     await admit(regular({})) // it has a row: one call decides
     const admitting = usage.admit([ask(once)])
@@ -267,7 +278,8 @@ describe('the clock of the database, as a node knows it', () => {
   test('goes on as the stopwatch does', () => {
     elapsed = 2_000
     expect(clock.earliest(elapsed)).toBe(T0 + 2_000)
-    expect(clock.latest(elapsed)).toBeWithin(T0 + 2_000, T0 + 2_003)
+    expect(clock.latest(elapsed)).toBeCloseTo(T0 + 2_002) // one for what is rounded, one for its drift
+    expect(reachedAt(T0 + 2_002, { nowMs: T0, sentMs: 500 })).toBeCloseTo(2_500)
   })
 
   test('is not behind because an answer was long under way', () => {
@@ -321,6 +333,22 @@ describe('a window that a node knows to be full, when the clock of the database 
     expect(known.refuse(rules)).toBeNull()
     clock.set({ nowMs: T0, sentMs: 60_000 })
     expect(known.refuse(rules)).toBeNull()
+  })
+})
+
+test('a request with two full windows says what is left of each', () => {
+  const clock = createDatabaseClock(() => 0)
+  const known = createKnownUsage(clock)
+  clock.set({ nowMs: T0, sentMs: 0 })
+  const rules = limitRulesOf(temp(), IP)
+  for (const [n, rule] of rules.entries()) {
+    const atMs = T0 - (n + 1) * 60_000
+    const usage = { admissions: [atMs, atMs], latestMs: atMs, day: 0, requests: 2 }
+    known.learn(rule, usage, { nowMs: T0, sentMs: 0, generation: 0 })
+  }
+  expect(known.refuse(rules)).toMatchObject({
+    ...{ kind: 'refused', retryAfterSeconds: 3_540 },
+    limits: [{ resetSeconds: 3_540 }, { resetSeconds: 3_480 }],
   })
 })
 

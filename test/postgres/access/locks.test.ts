@@ -5,10 +5,12 @@
  */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
+import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import { createRegistry } from '../../../src/postgres/access/registry.ts'
-import { createUsageStore } from '../../../src/postgres/access/usage.ts'
+import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
+import { IP, regular, temp } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
@@ -18,6 +20,7 @@ const ID = 'locked'
 let url = ''
 let database: Connection
 let registry: ReturnType<typeof createRegistry>
+let usage: Usages
 
 beforeEach(async () => {
   if (!HAS_POSTGRES) return
@@ -31,7 +34,7 @@ beforeEach(async () => {
     end $$`)
   }
   const worker = openConnection({ ...options, name: 'worker' })
-  const usage = createUsageStore({ ...options, name: 'worker' })
+  usage = createUsageStore({ ...options, name: 'worker' })
   registry = createRegistry(worker, usage)
   for (const { close } of [database, worker, usage]) onCleanUp(close)
   await database.query(
@@ -39,7 +42,7 @@ beforeEach(async () => {
     [ID],
   )
   for (const id of ['z', ID]) {
-    for (const kind of ['key', 'demo']) {
+    for (const kind of ['temp', 'key', 'demo']) {
       await database.query(`insert into proxylist.usage values ($1, $2, '{}', 0, 0, 0)`, [kind, id])
     }
   }
@@ -81,12 +84,60 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
   test('by the removal of a key, in the sets of its networks', async () => {
     await inOrder(...SETS, () => registry.keys.remove(ID))
     expect(await registry.keys.list(0)).toBeEmpty()
+    const left = await database.query(
+      `select kind from proxylist.usage where id = '${ID}' order by kind`,
+    )
+    expect(left).toEqual([{ kind: 'demo' }, { kind: 'temp' }])
   })
 
   test('by the removal of a key: its usage before the key itself, as pruning does', () =>
     inOrder(`usage where kind = 'key' and id = '${ID}'`, `keys where id = '${ID}'`, () =>
       registry.keys.remove(ID),
     ))
+
+  test('by answers, in the sets of the networks of a key', () => {
+    const plan = regular({ subnets: 9, clients: 9 }, ID)
+    const served = { ip: IP, subnets: [1], atMs: 0, nowMs: 0 }
+    return inOrder(...SETS, () => usage.consume([consumptionOf(plan, served)]))
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('rows of usage are locked in the order of their primary key', () => {
+  test('by requests of several keys', () =>
+    inOrder(
+      `usage where kind = 'key' and id = '${ID}'`,
+      `usage where kind = 'key' and id = 'z'`,
+      () =>
+        usage.admit(['z', ID].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))),
+    ))
+
+  test('by requests that have two rules', () =>
+    inOrder(
+      `usage where kind = 'key' and id = '${ID}'`,
+      `usage where kind = 'temp' and id = '${ID}'`,
+      () => usage.admit([{ rules: limitRulesOf(temp(ID), ID).toReversed(), nowMs: 0 }]),
+    ))
+
+  test('by what is given back', () =>
+    inOrder(
+      `usage where kind = 'key' and id = '${ID}'`,
+      `usage where kind = 'temp' and id = '${ID}'`,
+      () => usage.giveBack([{ rules: limitRulesOf(temp(ID), ID).toReversed(), instants: [0, 0] }]),
+    ))
+
+  test('and pruning waits for none of them', async () => {
+    await database.query(`insert into proxylist.usage values ('key', 'a', '{}', $1, 0, 0)`, [
+      Date.now(),
+    ])
+    const sql = new SQL({ url, max: 1 })
+    await sql.begin(async tx => {
+      await tx.unsafe(`select from proxylist.usage where id = '${ID}' for update`)
+      while (await usage.prune());
+      const left = await database.query('select distinct id from proxylist.usage order by id')
+      expect(left).toEqual([{ id: 'a' }, { id: ID }])
+    })
+    await sql.close()
+  })
 
   test('by a reset of all addresses', () =>
     inOrder(
