@@ -2,7 +2,7 @@
  * Commands with `--database`: they do there what they do in a data directory, need none, and say in one
  * sentence what is wrong with a database.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -19,7 +19,6 @@ import { directoryOf, type Step, type Transcript, take } from '../support/transc
 import { KEYS, PLAN_STEPS } from './registry.cases.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 let database: Promise<string> | null = null
 

@@ -12,7 +12,7 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-const WAIT_MS = 10_000
+const WAIT_MS = 120_000
 
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   const began = performance.now()

@@ -24,7 +24,7 @@ export type LaunchOptions = {
 export type Child = ReturnType<typeof launch>
 
 /** How long `stop` waits before it kills. */
-const STOP_MS = 10_000
+const STOP_MS = 60_000
 /** How long a server may take until it listens; the Fastify one loads its list first. */
 const LISTEN_MS = 180_000
 

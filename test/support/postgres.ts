@@ -135,7 +135,7 @@ export async function launchPostgres(dir: string, settings: Settings, bin = PACK
   }
 }
 
-const READY_MS_MAX = 30_000
+const READY_MS_MAX = 120_000
 const ASK_EVERY_MS = 20
 
 /** Waits until a server answers; false when it ended. @throws when it does neither within 30 s. */
