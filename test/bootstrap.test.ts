@@ -9,7 +9,6 @@ import { BINARY, proxylist, ROOT } from './support/program.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 /** Reports every read of an unset NODE_ENV, until it is set; a preload hides itself afterwards. */
 const PROBE = `

@@ -21,7 +21,6 @@ import { type ServeOptions, startChild, startService } from './support/service.t
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 const KEY = CANARY.good
 

@@ -32,7 +32,6 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 /** A database of places. */
 const PLACES = join(temporaryDirectory(), 'city.mmdb')

@@ -12,7 +12,6 @@ import { program } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** Ends a test that hangs; none needs more than a few seconds. */
 
 /** Rows between two looks at the clock, as in the source. */
 const STEP = 4096

@@ -9,7 +9,6 @@ import { createClock, program, proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 /** Starts `serve` with an admin listener, and makes its token. */
 async function start(dir: string, more: readonly string[] = [], admin = '127.0.0.1:0') {

@@ -16,7 +16,6 @@ import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
 /** All values of a setting of the unit, joined. */

@@ -20,7 +20,6 @@ import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting servers and programs; none of this is about time. */
 
 const TLS = join(ROOT, 'test/fixtures/tls')
 const AUTHORITY = join(TLS, 'authority.pem')

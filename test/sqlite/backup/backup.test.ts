@@ -16,7 +16,6 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 function shell(commands: string, cwd: string): void {
   const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd, env: RUNNER_FREE })

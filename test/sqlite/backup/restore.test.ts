@@ -28,7 +28,6 @@ import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
 
 const OLD = [{ ip: '192.0.2.1:80', type: 'http' }]
 const NEW = [{ ip: '192.0.2.9:80', type: 'http' }]
