@@ -13,8 +13,9 @@ WORKERS := $(shell find src -name "*.worker.ts" | sort)
 # These ask a service that is in process in the first run: they run again with the binary as the service.
 SERVICE_TESTS := $(patsubst %,test/%.test.ts, \
   api/handler http/cors http/failures http/key http/reference http/stats secrets)
-# Files run in three processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong.
-TEST_OPTIONS := --parallel=3 --timeout=60000
+# Files run in three processes, because many tests wait for a browser or a server. A busy machine is slow, not wrong:
+# the longest test takes ten seconds on a quiet one, and five minutes are for those that hang.
+TEST_OPTIONS := --parallel=3 --timeout=300000
 WITH_BINARY := PROXYLIST_BINARY="$(CURDIR)/$(BINARY)" $(BUN)
 SOURCES := $(shell find src -type f) data/sample.ndjson data/proxylist.service \
   package.json bun.lock tsconfig.json Makefile

@@ -2,15 +2,13 @@
  * Holds what happens before the rest of the program is loaded: NODE_ENV has its default when Elysia
  * reads it, and the binary refuses variables that steer the runtime.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BINARY, proxylist, ROOT } from './support/program.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 /** Reports every read of an unset NODE_ENV, until it is set; a preload hides itself afterwards. */
 const PROBE = `

@@ -4,7 +4,7 @@
  * shared database is.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -21,8 +21,6 @@ import { type ServeOptions, startChild, startService } from './support/service.t
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 const KEY = CANARY.good
 

@@ -2,7 +2,7 @@
  * The program from source, as `make run` and developers start it. All other tests of its commands and
  * servers are of the program under test, which is the binary in `make test`.
  */
-import { afterAll, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, expect, test } from 'bun:test'
 import { dataDirectory } from './support/fixtures.ts'
 import { launchServer, run } from './support/launch.ts'
 import { createClock, SOURCE } from './support/program.ts'
@@ -10,7 +10,6 @@ import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 import { directoryOf } from './support/transcript.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 const ROWS = 'http://192.0.2.7:80\nhttp://192.0.2.8:80\n'
 const LISTEN = ['--listen', '127.0.0.1:0']

@@ -318,9 +318,10 @@ describe('the overview', () => {
     await service.api('/api?key=wrong')
     const overview = await service.value('/console/overview')
     expect(overview).toMatchObject({
-      ...{ now: '2026-11-20T12:00:00.000Z', ready: true, problem: null, uptime_seconds: 0 },
+      ...{ now: '2026-11-20T12:00:00.000Z', ready: true, problem: null },
       ...{ history: { every_seconds: 60, at: [], ok: [] } },
     })
+    expect(overview.uptime_seconds).toBeWithin(0, 300) // of the stopwatch, on a machine that may be busy
     expect(overview.keys.used_today).toBe(1)
     expect(overview.list.rows).toBe(
       overview.list.types.reduce((sum: number, { count }: { count: number }) => sum + count, 0),

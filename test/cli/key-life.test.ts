@@ -2,7 +2,7 @@
  * The life of a key on the command line (contract §C `keys …`, B10, G5), with a running server
  * beside it: what each command prints, and that the server follows at once.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
@@ -14,7 +14,6 @@ import { type Service, startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 /** Runs a command on a data directory, so many seconds after T0. */
 function cli(dir: string, seconds = 0) {

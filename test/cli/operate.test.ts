@@ -3,7 +3,7 @@
  * that were lost or overwritten, a full disk. Of the program from source or of the binary.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
@@ -32,8 +32,6 @@ import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 /** A database of places. */
 const PLACES = join(temporaryDirectory(), 'city.mmdb')

@@ -3,7 +3,7 @@
  * the end. Rows are fed until the program shows what the test waits for, so its speed does not
  * matter.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,8 +12,6 @@ import { program } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** Ends a test that hangs; none needs more than a few seconds. */
-setDefaultTimeout(30_000)
 
 /** Rows between two looks at the clock, as in the source. */
 const STEP = 4096

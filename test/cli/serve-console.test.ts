@@ -1,5 +1,5 @@
 /** Tests of the admin listener of the program itself: its start and end, sockets, uploads, secrets. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -9,8 +9,6 @@ import { createClock, program, proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 /** Starts `serve` with an admin listener, and makes its token. */
 async function start(dir: string, more: readonly string[] = [], admin = '127.0.0.1:0') {

@@ -46,7 +46,6 @@ test.skipIf(!HAS_POSTGRES)(
     await until(async () => other !== undefined && (await listOf(other)).includes('192.0.2.3:80'))
     await other?.stop()
   },
-  60_000,
 )
 
 test.skipIf(!HAS_POSTGRES)(
@@ -114,5 +113,4 @@ test.skipIf(!HAS_POSTGRES)(
     await until(shows('proxylist_replication_runs_jobs 1\n'))
     await node.stop()
   },
-  60_000,
 )

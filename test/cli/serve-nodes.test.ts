@@ -53,7 +53,7 @@ beforeAll(async () => {
   keyId = keys.find(({ label }: { label: string }) => label === 'leaked').id
   await importList('http://192.0.2.1:80\n')
   for (const node of nodes) await until(() => isReady(node))
-}, 60_000)
+})
 
 async function importList(text: string): Promise<void> {
   const file = join(temporaryDirectory(), 'list.txt')
@@ -149,7 +149,7 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     await onBoth(REVOKED, 403)
     await until(async () => node.output().includes('works again'))
     for (const each of [...nodes, late]) expect(each.output()).not.toContain('canary')
-  }, 30_000)
+  })
 })
 
 describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
@@ -194,7 +194,7 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
       // Nothing of the copy that was killed; a node that ends may leave the WAL of its copies.
       expect(readdirSync(dir).filter(name => !COPIES.test(name))).toEqual([])
     }
-  }, 60_000)
+  })
 })
 
 describe('serve --database', () => {

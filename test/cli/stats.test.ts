@@ -1,5 +1,5 @@
 /** `stats` (contract G5): the use of the last 24 hours and the list, for a terminal and as JSON. */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { bar, bars, columns } from '../../src/cli/chart.ts'
@@ -11,7 +11,6 @@ import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 const HOUR = 3600
 

@@ -3,7 +3,7 @@
  * when it is ready, alive and stopping. systemd does not have to run here: the tests act as the
  * service manager, and systemd-analyze, where it is installed, checks the file.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SETTINGS } from '../../src/config/settings.ts'
@@ -16,8 +16,6 @@ import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 const UNIT = readFileSync(join(ROOT, 'data/proxylist.service'), 'utf8')
 /** All values of a setting of the unit, joined. */

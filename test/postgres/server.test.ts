@@ -2,7 +2,7 @@
  * Holds what a real server shows of itself and refuses: verified TLS, the role with the least rights,
  * what `doctor` finds there, the nodes, and several hosts of which one is a standby.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
@@ -19,8 +19,6 @@ import { proxylist, ROOT } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting servers and programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 const TLS = join(ROOT, 'test/fixtures/tls')
 const AUTHORITY = join(TLS, 'authority.pem')

@@ -136,7 +136,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
     }
     const { list: newest } = await source.versions()
     expect(versions).toEqual([newest, newest, newest])
-  }, 60_000)
+  })
 
   test('keeps its rows in place when only some change, and no more is read than what changed', async () => {
     const { copy, dir } = openCopy()

@@ -53,6 +53,9 @@ if (FOUND === null) {
 /** Whether there is a browser; `test.if(HAS_BROWSER)` skips a test where there is none. */
 export const HAS_BROWSER = FOUND !== null
 
+/** How long a page is waited for: a busy machine is slow, not wrong. */
+const WAIT_MS = 120_000
+
 let launched: Promise<Browser> | null = null
 
 /** The one browser of this process, closed when its tests are over. */
@@ -74,6 +77,7 @@ export type Opened = { page: Page; problems: string[]; requests: string[]; close
 /** Opens a URL in a fresh profile. */
 export async function openPage(url: string, options: BrowserContextOptions = {}): Promise<Opened> {
   const context = await (await browser()).newContext({ locale: 'en-US', ...options })
+  context.setDefaultTimeout(WAIT_MS)
   const page = await context.newPage()
   const problems: string[] = []
   const requests: string[] = []

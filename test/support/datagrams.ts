@@ -6,7 +6,7 @@ const SOCK_DGRAM = 2
 const SOL_SOCKET = 1
 const SO_RCVTIMEO = 20
 /** Longest wait for a message. */
-const RECEIVE_SECONDS_MAX = 20n
+const RECEIVE_SECONDS_MAX = 120n
 
 /**
  * Listens on a path, or on the abstract name after `@`. `receive` blocks this process until the

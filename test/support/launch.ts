@@ -24,7 +24,7 @@ export type LaunchOptions = {
 export type Child = ReturnType<typeof launch>
 
 /** How long `stop` waits before it kills. */
-const STOP_MS = 10_000
+const STOP_MS = 60_000
 /** How long a server may take until it listens; the Fastify one loads its list first. */
 const LISTEN_MS = 180_000
 
@@ -187,10 +187,18 @@ export async function succeed(
   throw new Error(`${command.slice(0, 2).join(' ')} exited with ${exitCode}: ${stderr}`)
 }
 
-/** A port of 127.0.0.1 that nothing uses at the moment. */
+/**
+ * A port of 127.0.0.1 that nothing uses at the moment: not one of those that connections, and servers of
+ * other tests, are given by the system before it is used.
+ */
 export function freePort(): number {
-  const listener = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
-  const { port } = listener
-  listener.stop(true)
-  return port
+  for (;;) {
+    const port = 10_000 + Math.floor(Math.random() * 20_000)
+    try {
+      Bun.listen({ hostname: '127.0.0.1', port, socket: { data() {} } }).stop(true)
+      return port
+    } catch {
+      // It is in use.
+    }
+  }
 }

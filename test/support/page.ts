@@ -37,8 +37,8 @@ export async function openAt(
 const textOf = async (page: Page, selector: string): Promise<string> =>
   ((await page.locator(selector).textContent()) ?? '').replace(/\s+/g, ' ')
 
-/** The number of proxies that match, as the page shows it. */
-export const countOn = (page: Page): Promise<string> => textOf(page, '.count p')
+/** The number of proxies that match, as the page shows it once it has statistics. */
+export const countOn = (page: Page): Promise<string> => textOf(page, '.count p:not(:has(.title))')
 
 /** The request as the page shows it, from its path on. */
 export const requestOn = async (page: Page): Promise<string> =>

@@ -4,10 +4,10 @@
  */
 
 import { chownSync, cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { freePort } from './launch.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 const PACKAGE = join(
@@ -25,15 +25,6 @@ export const HAS_POSTGRES =
 const NOBODY = 65534
 const isRoot = process.getuid?.() === 0
 const asUser = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
-
-async function freePort(): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>()
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
-  })
-  return promise
-}
 
 /** Runs a program of PostgreSQL to its end. */
 function run(name: string, args: readonly string[], bin: string): void {
@@ -87,7 +78,7 @@ export function copyOfPostgres(from: string): string {
 
 /** Starts a server on the files in `dir`, on a free port of 127.0.0.1. It ends with the test. */
 export async function launchPostgres(dir: string, settings: Settings, bin = PACKAGE_BIN) {
-  const port = await freePort()
+  const port = freePort()
   const url = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
   let files = dir
   const spawn = () => {
@@ -136,7 +127,7 @@ export async function launchPostgres(dir: string, settings: Settings, bin = PACK
   }
 }
 
-const READY_MS_MAX = 30_000
+const READY_MS_MAX = 120_000
 const ASK_EVERY_MS = 20
 
 /** Waits until a server answers; false when it ended. @throws when it does neither within 30 s. */

@@ -20,12 +20,15 @@ export const SOURCE = [process.execPath, join(ROOT, 'src/main.ts')]
 /** The program under test: the binary, or the source. */
 export const program = (): string[] => (BINARY === undefined ? SOURCE : [BINARY])
 
-/** A clock at T0 for a child; `setClock` takes Unix milliseconds. */
+/** On a busy machine two seconds, the default, may be too short for a database. */
+const PATIENT = { PROXYLIST_DATABASE_TIMEOUT: '60s' }
+
+/** A clock at T0 for a child, in an environment; `setClock` takes Unix milliseconds. */
 export function createClock() {
   const file = join(temporaryDirectory(), 'clock')
   const setClock = (ms: number): void => writeFileSync(file, String(ms))
   setClock(T0)
-  return { env: { PROXYLIST_TEST_CLOCK: file }, setClock }
+  return { env: { ...PATIENT, PROXYLIST_TEST_CLOCK: file }, setClock }
 }
 
 type Environment = { [name: string]: string }

@@ -2,7 +2,7 @@
  * Moves and backups of a database on the command line (contract I5): what they print, and that the
  * commands go on with what was moved.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { ask } from '../support/answer.ts'
@@ -16,7 +16,6 @@ import { take } from '../support/transcript.ts'
 import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 const ROWS = [
   { ip: '192.0.2.1:80', type: 'http', city: 'Köln', city_en: 'Cologne', country: 'DE' },

@@ -3,7 +3,7 @@
  * is interrupted, at any point.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { messageOf } from '../../src/lib/errors.ts'
@@ -19,7 +19,6 @@ import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-setDefaultTimeout(60_000)
 
 const ROWS = Array.from({ length: 3000 }, (_, i) => ({
   ...{ ip: `10.0.${i >> 8}.${i & 255}:80`, type: 'http', city: `city ${i % 7}` },

@@ -2,7 +2,7 @@
  * Owns opening the source of a feed: files, directories and URLs become sources of an import,
  * unless they hold what was imported last.
  */
-import { closeSync, createReadStream, readdirSync, readFileSync, statSync } from 'node:fs'
+import { closeSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, reasonOf, unreadable } from '../../lib/errors.ts'
 import { type Source, sourceOfFile } from '../import.ts'
@@ -80,6 +80,22 @@ function headersOf({ headersFile }: Feed): [name: string, value: string][] {
   }
 }
 
+const CHUNK_BYTES = 64 * 1024
+
+/**
+ * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
+ * later: by then its number may be that of another file or a connection.
+ */
+async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
+  for (let at = 0; ; ) {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
+    if (length === 0) return
+    yield chunk.subarray(0, length)
+    at += length
+  }
+}
+
 async function openUrl(
   feed: Feed,
   known: Validators | null,
@@ -92,12 +108,7 @@ async function openUrl(
   if (found.kind === 'unchanged') return found
   return {
     kind: 'changed',
-    sources: [
-      {
-        name: feed.shown,
-        bytes: createReadStream('', { fd: found.fd, start: 0, autoClose: false }),
-      },
-    ],
+    sources: [{ name: feed.shown, bytes: bytesOf(found.fd) }],
     validators: found.validators,
     close: () => closeSync(found.fd),
   }

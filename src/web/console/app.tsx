@@ -1,6 +1,6 @@
 /** Owns the console as a whole: the token, the view that the fragment names, the bar above. */
 import { render } from 'preact'
-import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { Header, useLang } from '../shared/header.tsx'
 import { type Client, createClient } from './client/client.ts'
 import { createImportQueue, type ImportQueue } from './client/import-queue.ts'
@@ -81,11 +81,11 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
   const { view, id } = place
   const name = id === null ? words[view] : `${words.key} ${id}`
   const isFirst = useRef(true)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isFirst.current) heading.current?.focus()
     isFirst.current = false
   }, [view, id])
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.title = `${name} · ${words.title}`
   }, [name, words])
   const links = VIEWS.map(each => ({
@@ -123,7 +123,8 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
 function usePlace(onToken: () => void): Place {
   const [place, setPlace] = useState(() => placeOf(location.hash))
   const current = useRef(place)
-  useEffect(() => {
+  // Before anything can happen: an effect would wait for the next frame.
+  useLayoutEffect(() => {
     const change = (): void => {
       if (takeToken(window)) onToken()
       if (location.hash === SKIP) return history.replaceState(null, '', hrefOf(current.current))
@@ -167,10 +168,14 @@ function App() {
   }, [])
   const sentences = useRef(words)
   sentences.current = words
-  const client = useMemo(
-    () => (token === null ? null : createClient(token, leave, () => sentences.current.unreachable)),
-    [token, leave],
-  )
+  const client = useMemo(() => {
+    if (token === null) return null
+    const refused = (message: string): void => {
+      // Of an earlier token, with which an import may still be under way, it says nothing.
+      if (readToken(window) === token) leave(message)
+    }
+    return createClient(token, refused, () => sentences.current.unreachable)
+  }, [token, leave])
   const header = { lang, setLang }
   if (client !== null) {
     return (

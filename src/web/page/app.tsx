@@ -22,7 +22,8 @@ const toHash = (query: string): string => (query === 'get=json' ? '' : query)
 function useAddress() {
   const [isKeyView, setKeyView] = useState(() => hashOf() === KEY_HASH)
   const [choice, setChoice] = useState<Choice>(() => (isKeyView ? START : readChoice(hashOf())))
-  useEffect(() => {
+  // Before anything can happen: an effect would wait for the next frame.
+  useLayoutEffect(() => {
     const follow = (): void => {
       const isKey = hashOf() === KEY_HASH
       setKeyView(isKey)

@@ -10,7 +10,6 @@ export function useStats(): Known {
   useEffect(() => {
     let isOver = false
     const load = async (): Promise<void> => {
-      if (document.visibilityState === 'hidden') return
       const found = await askStats(tag.current)
       if (isOver || found === null) return
       tag.current = found.tag
@@ -18,7 +17,9 @@ export function useStats(): Known {
       setKnown(last => (found.now.kind === 'failed' && last.stats !== null ? last : found.now))
     }
     void load()
-    const timer = setInterval(load, POLL_MS)
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') void load()
+    }, POLL_MS)
     return () => {
       isOver = true
       clearInterval(timer)

@@ -1,6 +1,6 @@
 /** Owns the bar above all pages: the name, where one is, language and theme. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useLayoutEffect, useState } from 'preact/hooks'
 import { remember, remembered } from './remember.ts'
 import { LANGS, type Lang } from './speech.ts'
 
@@ -17,7 +17,7 @@ export type HeaderWords = { [T in Theme]: string } & {
 /** The theme of this browser, kept on the root element, where the style finds it. */
 function useTheme(): [Theme, (theme: Theme) => void] {
   const [theme, setTheme] = useState(() => THEMES.find(t => t === remembered('theme')) ?? 'auto')
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.dataset.theme = theme
   }, [theme])
   return [
@@ -34,7 +34,7 @@ export function useLang(): [Lang, (lang: Lang) => void] {
   const [lang, setLang] = useState<Lang>(() =>
     (remembered('lang') ?? navigator.language).startsWith('ru') ? 'ru' : 'en',
   )
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.lang = lang
   }, [lang])
   return [

@@ -3,7 +3,7 @@
  * one file that appears complete or not at all, and that restores to the same service.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { backUp } from '../../../src/sqlite/backup/backup.ts'
@@ -16,8 +16,6 @@ import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 function shell(commands: string, cwd: string): void {
   const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', commands], { cwd, env: RUNNER_FREE })

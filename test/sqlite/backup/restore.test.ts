@@ -3,7 +3,7 @@
  * verified; never under a server, never over data that is not kept.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
   existsSync,
@@ -28,8 +28,6 @@ import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
 
 afterAll(cleanUp)
-/** A busy machine is slow at starting programs; none of this is about time. */
-setDefaultTimeout(60_000)
 
 const OLD = [{ ip: '192.0.2.1:80', type: 'http' }]
 const NEW = [{ ip: '192.0.2.9:80', type: 'http' }]

@@ -21,7 +21,7 @@ import { cleanUp } from '../../support/temporary.ts'
 afterAll(cleanUp)
 
 const LONG_BYTES = 20_000_000
-const DEADLINE_MS = 30_000
+const DEADLINE_MS = 120_000
 
 /** A list with a long WAL, which a reader has kept, and a function that ends the reader. */
 function withLongWal() {

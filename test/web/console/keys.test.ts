@@ -138,7 +138,7 @@ describe.if(HAS_BROWSER)('what an operator does with a key', () => {
     }
     const second = await rotate('24h')
     expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
-    expect(await page.locator('.facts').textContent()).toContain('Old keyworks until')
+    await page.locator('.facts', { hasText: 'Old keyworks until' }).waitFor()
     const third = await rotate('0s')
     expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([
       ...[403, 403, 200],

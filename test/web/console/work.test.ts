@@ -65,6 +65,26 @@ describe.if(HAS_BROWSER)('plans', () => {
   })
 })
 
+test.if(HAS_BROWSER)('a dialog that is opened while a change is sent stays open', async () => {
+  const { url } = await startSample()
+  const { page, close } = await openPage(url)
+  await openView(page, 'Plans')
+  const toggle = page.getByRole('switch', { name: 'Enabled: demo' })
+  await toggle.click()
+  await answer(page, 'Turn off')
+  await dialog(page).waitFor({ state: 'detached' })
+  const shown = Promise.withResolvers<void>()
+  await page.route('**/console/plans', route => shown.promise.then(() => route.continue()))
+  await Promise.all([page.waitForRequest('**/console/plans'), toggle.click()]) // the plans, after the change
+  await page.getByRole('button', { name: 'Remove demo' }).click()
+  await dialog(page).waitFor()
+  shown.resolve()
+  await page.locator('[role=switch][aria-checked=true][aria-label$=demo]').waitFor()
+  await answer(page, 'Remove')
+  await dialog(page).getByRole('alert').waitFor()
+  await close()
+})
+
 describe.if(HAS_BROWSER)('feeds', () => {
   test('show source, success, rows, error and next try, with markup as text', async () => {
     const dir = temporaryDirectory()

@@ -145,7 +145,7 @@ inBrowser('markup in cities is text, in the answer and in the list of cities', a
   const { page, problems, close } = await openAt(origin, { stubs: STATS })
   await page.fill('[name=key]', KEY)
   expect(await tryIt(page)).toContain(MARKUP)
-  expect(await page.locator(`#cities option[value="${MARKUP}"]`).count()).toBe(1)
+  await page.locator(`#cities option[value="${MARKUP}"]`).waitFor({ state: 'attached' })
   await page.fill('[name=city]', MARKUP)
   expect(await page.locator('img').count()).toBe(0)
   expect(problems).toEqual([])

@@ -1,5 +1,5 @@
 /** Owns values that are asked for again and again while the tab is visible, as hooks. */
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { unixMs } from '../../shared/clock.ts'
 
 /** A value as it was last answered, and why it is not newer. */
@@ -15,7 +15,8 @@ export type Live<T> = {
 export function useVisibility(onChange: (isVisible: boolean) => void): void {
   const latest = useRef(onChange)
   latest.current = onChange
-  useEffect(() => {
+  // Before anything can happen: an effect would wait for the next frame.
+  useLayoutEffect(() => {
     const change = (): void => latest.current(document.visibilityState === 'visible')
     document.addEventListener('visibilitychange', change)
     return () => document.removeEventListener('visibilitychange', change)

@@ -1,6 +1,6 @@
 /** Owns dialogs: forms and confirmations that say what the server says about them. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { useConsole } from '../context.ts'
 import { Alert } from './notice.tsx'
 
@@ -16,7 +16,7 @@ type DialogProps = {
 export function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => dialog.current?.showModal(), [])
+  useLayoutEffect(() => dialog.current?.showModal(), [])
   return (
     <dialog
       ref={dialog}

@@ -1,5 +1,5 @@
 /** Owns importing lists by drop: the options, and what becomes of each file. */
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { fill } from '../../shared/speech.ts'
 import type { ImportItem } from '../client/import-queue.ts'
 import { type ImportOptions, importPath, sendFile } from '../client/upload.ts'
@@ -93,11 +93,8 @@ function Drop({ onFiles }: { onFiles(files: readonly File[]): void }) {
 function useImports(): readonly ImportItem[] {
   const { imports } = useConsole()
   const [items, setItems] = useState(imports.items())
-  useEffect(() => {
-    const update = (): void => setItems(imports.items())
-    update() // what has changed since this was drawn
-    return imports.subscribe(update)
-  }, [imports])
+  // Before anything can change: an effect would wait for the next frame.
+  useLayoutEffect(() => imports.subscribe(() => setItems(imports.items())), [imports])
   return items
 }
 

@@ -102,7 +102,7 @@ export function PlansView() {
     await sent
     setProblem(null)
     await live.refresh()
-    close()
+    setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
   }
   const enable = (name: string): Promise<void> =>
     change(client.send('PUT', planPath(name), { enabled: true })).catch(error =>

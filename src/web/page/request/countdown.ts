@@ -7,14 +7,13 @@ const TICK_MS = 250
 
 /** Whole seconds until `deadlineMs`, 0 when it is over or `null`. */
 export function useSecondsUntil(deadlineMs: number | null): number {
-  const [now, setNow] = useState(nowMs)
-  const isOver = deadlineMs === null || now >= deadlineMs
+  const [, setTicks] = useState(0)
+  const seconds = Math.max(0, Math.ceil(((deadlineMs ?? 0) - nowMs()) / 1000))
+  const isOver = seconds === 0
   useEffect(() => {
-    if (deadlineMs === null) return
-    setNow(nowMs())
     if (isOver) return
-    const timer = setInterval(() => setNow(nowMs()), TICK_MS)
+    const timer = setInterval(() => setTicks(ticks => ticks + 1), TICK_MS)
     return () => clearInterval(timer)
-  }, [deadlineMs, isOver])
-  return deadlineMs === null ? 0 : Math.max(0, Math.ceil((deadlineMs - now) / 1000))
+  }, [isOver])
+  return seconds
 }

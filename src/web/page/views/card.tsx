@@ -14,7 +14,13 @@ type CardProps = {
 export const Card = ({ title, hint, area, end, children }: CardProps) => (
   <fieldset class="card" data-area={area}>
     <legend class="card-title">
-      {title} {hint !== undefined && <small>{hint}</small>}
+      {title}
+      {hint !== undefined && (
+        <>
+          {' '}
+          <small>{hint}</small>
+        </>
+      )}
     </legend>
     {end !== undefined && <div class="card-end">{end}</div>}
     {children}

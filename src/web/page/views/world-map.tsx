@@ -2,7 +2,7 @@
  * Owns the map: land in dots, countries as circles. It is for pointers; the list of countries beside
  * it has the same choices for keyboards and screen readers.
  */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { fill } from '../../shared/speech.ts'
 import { type Bubble, placeBubbles } from '../model/bubbles.ts'
 import type { Facet } from '../model/facets.ts'
@@ -57,7 +57,7 @@ function usePointer(toggle: (code: string) => void) {
   const [over, setOver] = useState<string | null>(null)
   const onToggle = useRef(toggle)
   onToggle.current = toggle
-  useEffect(() => {
+  useLayoutEffect(() => {
     const map = svg.current
     const move = (event: Event): void => setOver(codeAt(event))
     const leave = (): void => setOver(null)

@@ -37,9 +37,11 @@ export function KeyActions({ report, onChanged, onRemoved }: Props) {
   const [open, setOpen] = useState<Action | null>(null)
   const [made, setMade] = useState<MadeKey | null>(null)
   const close = (): void => setOpen(null)
+  /** Closes the dialog that was sent; another one may have been opened meanwhile. */
+  const closeSent = (): void => setOpen(now => (now === open ? null : now))
   const changed = async (): Promise<void> => {
     await onChanged()
-    close()
+    closeSent()
   }
   const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
     const { method, path } = CONFIRMED[action]
@@ -71,7 +73,7 @@ export function KeyActions({ report, onChanged, onRemoved }: Props) {
           onClose={close}
           onMade={rotated => {
             setMade(rotated)
-            close()
+            closeSent()
             void onChanged()
           }}
         />
