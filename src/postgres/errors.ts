@@ -129,6 +129,11 @@ export function toStoreError(thrown: unknown, shown: string): unknown {
   return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
 }
 
+const isOfState = (failure: unknown, state: string): boolean =>
+  failure instanceof StoreError && stateOf(failure.cause) === state
+
 /** Whether a store failed because the role lacks a right. */
-export const lacksRight = (failure: unknown): boolean =>
-  failure instanceof StoreError && stateOf(failure.cause) === '42501'
+export const lacksRight = (failure: unknown): boolean => isOfState(failure, '42501')
+
+/** Whether a store did nothing because a lock was not free in time. */
+export const isLockNotFree = (failure: unknown): boolean => isOfState(failure, LOCK_NOT_FREE)

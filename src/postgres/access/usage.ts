@@ -22,6 +22,7 @@ import {
   type Query,
   shownDatabase,
 } from '../connection.ts'
+import { isLockNotFree } from '../errors.ts'
 import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
 import { createGiveBack } from '../usage/give-back.ts'
@@ -45,12 +46,22 @@ const BY_PRIMARY_KEY = {
   enable_bitmapscan: 'off',
 }
 
+/**
+ * How long an admission waits for a lock together with others: those of other nodes last some
+ * milliseconds, and a second process of the operator any time.
+ */
+const LOCK_MS_MAX = 250
+const lockMsOf = ({ timeoutMs }: ConnectionOptions): number =>
+  timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
+
 /** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
 function openConnections(options: ConnectionOptions, onFailure: (failure: unknown) => void) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
+  const admits = { ...decides, session: { ...decides.session, lock_timeout: lockMsOf(options) } }
   const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(decides, availability),
+    admissions: openConnection(admits, availability),
+    locked: openConnection(admits, availability),
     networks: openConnection(decides, availability),
     others: openConnection(options, availability),
   }
@@ -58,11 +69,12 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
     ({ query }: Connection): Query =>
     (...statement) =>
       query<never>(...statement).catch(failure => {
-        onFailure(failure)
+        if (!isLockNotFree(failure)) onFailure(failure) // else it is tried again
         throw failure
       })
   return {
     decide: reporting(connections.admissions),
+    decideLocked: reporting(connections.locked),
     countNetworks: reporting(connections.networks),
     query: reporting(connections.others),
     async close(): Promise<void> {
@@ -74,17 +86,11 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
 
 /** How long one request waits, where a statement may not take any time. */
 function boundOf(
-  { url, timeoutMs: msMax }: ConnectionOptions,
+  { timeoutMs: msMax }: ConnectionOptions,
   elapsedMs: () => number,
-  onFailure: (failure: unknown) => void,
+  failure: () => Error,
 ): { bound?: WaitBound } {
-  if (msMax === null) return {}
-  const failure = (): Error => {
-    const late = new StoreError(`the database ${shownDatabase(url)} took too long for a request`)
-    onFailure(late)
-    return late
-  }
-  return { bound: { msMax, elapsedMs, failure } }
+  return msMax === null ? {} : { bound: { msMax, elapsedMs, failure } }
 }
 
 /**
@@ -97,7 +103,13 @@ export function createUsageStore(
   elapsedMs = stopwatch(),
   onFailure: (failure: unknown) => void = () => {},
 ) {
-  const { decide, countNetworks, query, close } = openConnections(options, onFailure)
+  const { decide, decideLocked, countNetworks, query, close } = openConnections(options, onFailure)
+  const shown = shownDatabase(options.url)
+  const failed = (what: string) => (): Error => {
+    const failure = new StoreError(what)
+    onFailure(failure)
+    return failure
+  }
   const clock = createDatabaseClock(elapsedMs)
   const known = createKnownUsage(clock)
   const networks = createNetworks(
@@ -119,8 +131,12 @@ export function createUsageStore(
   }
 
   return {
-    ...boundOf(options, elapsedMs, onFailure),
-    admit: createAdmissions(decide, known, clock),
+    ...boundOf(options, elapsedMs, failed(`the database ${shown} took too long for a request`)),
+    admit: createAdmissions(decide, decideLocked, known, clock, {
+      lockMs: lockMsOf(options),
+      msMax: options.timeoutMs ?? Number.POSITIVE_INFINITY,
+      late: failed(`in the database ${shown}, somebody keeps a row of table usage locked`),
+    }),
     refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(decide, known),
     consume: networks.consume,
