@@ -39,7 +39,7 @@ const STATES: { readonly [state: string]: string } = {
   '42P05': POOLER,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
-  '42501': 'this role lacks a right that is needed',
+  '42501': 'this role lacks a right that is needed; see: proxylist doctor',
   '53': 'it lacks a resource',
   '53100': 'its disk is full',
   '53200': 'it is out of memory',

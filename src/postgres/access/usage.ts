@@ -46,6 +46,20 @@ const BY_PRIMARY_KEY = {
   enable_bitmapscan: 'off',
 }
 
+/** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
+const PROBE = `select proxylist.probe(),
+  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.admit_together('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.give_back('{}', '{}', '{}'), proxylist.add_days('{}', '{}', '{}', '{}', '{}')`
+
+/** Returns a function that finds out whether requests can be counted, once for all calls of a turn. */
+const createProbe = (query: Query) =>
+  createTurnBatch<null, null>(async (calls, waited) => {
+    await query(PROBE, [], waited?.())
+    return calls
+  })
+
 /**
  * How long an admission waits for a lock together with others: those of other nodes last some
  * milliseconds, and a second process of the operator any time.
@@ -54,8 +68,12 @@ const LOCK_MS_MAX = 250
 const lockMsOf = ({ timeoutMs }: ConnectionOptions): number =>
   timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
 
+/** Whose requests a failure concerns: all that count, or only those of a key or an address. */
+export type FailedRequests = 'of all' | 'of a subject'
+type OnFailure = (failure: unknown, whose: FailedRequests) => void
+
 /** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
-function openConnections(options: ConnectionOptions, onFailure: (failure: unknown) => void) {
+function openConnections(options: ConnectionOptions, onFailure: OnFailure) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
   const admits = { ...decides, session: { ...decides.session, lock_timeout: lockMsOf(options) } }
   const availability = availabilityOf(options)
@@ -69,7 +87,7 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
     ({ query }: Connection): Query =>
     (...statement) =>
       query<never>(...statement).catch(failure => {
-        if (!isLockNotFree(failure)) onFailure(failure) // else it is tried again
+        if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
         throw failure
       })
   return {
@@ -101,13 +119,13 @@ function boundOf(
 export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
-  onFailure: (failure: unknown) => void = () => {},
+  onFailure: OnFailure = () => {},
 ) {
   const { decide, decideLocked, countNetworks, query, close } = openConnections(options, onFailure)
   const shown = shownDatabase(options.url)
-  const failed = (what: string) => (): Error => {
+  const failed = (what: string, whose: FailedRequests) => (): Error => {
     const failure = new StoreError(what)
-    onFailure(failure)
+    onFailure(failure, whose)
     return failure
   }
   const clock = createDatabaseClock(elapsedMs)
@@ -119,10 +137,7 @@ export function createUsageStore(
   )
   const keyUse = createKeyUse(query)
   const prune = createPrune(query)
-  const probe = createTurnBatch<null, null>(async (calls, waited) => {
-    await query('select proxylist.probe()', [], waited?.())
-    return calls
-  })
+  const probe = createProbe(query)
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
   function forget(subject: Subjects): void {
@@ -131,11 +146,18 @@ export function createUsageStore(
   }
 
   return {
-    ...boundOf(options, elapsedMs, failed(`the database ${shown} took too long for a request`)),
+    ...boundOf(
+      options,
+      elapsedMs,
+      failed(`the database ${shown} took too long for a request`, 'of all'),
+    ),
     admit: createAdmissions(decide, decideLocked, known, clock, {
       lockMs: lockMsOf(options),
       msMax: options.timeoutMs ?? Number.POSITIVE_INFINITY,
-      late: failed(`in the database ${shown}, somebody keeps a row of table usage locked`),
+      late: failed(
+        `in the database ${shown}, somebody keeps a row of table usage locked`,
+        'of a subject',
+      ),
     }),
     refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(decide, known),
@@ -160,7 +182,6 @@ export function createUsageStore(
     countUsed: (day: number): Promise<number> => countUsed(query, day),
     after: (timeMs: number): Promise<Subject[]> => after(query, timeMs),
 
-    /** Commits a write that no limit counts; one for all calls of a turn. */
     async probe(): Promise<void> {
       await probe(null)
     },
