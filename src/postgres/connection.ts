@@ -64,6 +64,20 @@ export const KEEPALIVE = {
 }
 
 /**
+ * What statements and values mean, whatever a database or a role has as its defaults: NULL in arrays, bytes
+ * and numbers as text, which functions are called, and how long a lock is waited for. The client sets its
+ * encoding by itself, and nothing here is a date.
+ */
+export const MEANING = {
+  array_nulls: 'on',
+  bytea_output: 'hex',
+  extra_float_digits: 1,
+  lock_timeout: 0,
+  search_path: 'pg_catalog',
+  standard_conforming_strings: 'on',
+}
+
+/**
  * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
  * that ends idle sessions leaves this one. Transactions wait for each other's locks and then see what was
  * committed, which those of another isolation do not: they fail. A standby refuses a connection that wants
@@ -79,6 +93,7 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   client_connection_check_interval: 1000,
   default_transaction_isolation: 'read committed',
   jit: 'off',
+  ...MEANING,
   ...KEEPALIVE,
   transaction_read_only: 'off',
   ...session,

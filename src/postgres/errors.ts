@@ -27,6 +27,7 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
+  '25P04': 'its transaction_timeout is too short; set that to 0 for this role',
   '26000': POOLER,
   '28000': 'it does not accept this user from this address, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
@@ -101,7 +102,7 @@ export const isNotOpened = (thrown: unknown): boolean => {
 export function isConnectionFailure(thrown: unknown): boolean {
   const state = stateOf(thrown)
   if (state === '') return isDatabaseFailure(thrown)
-  return isNotOpened(thrown) || /^(?:08|57P|25006)/.test(state)
+  return isNotOpened(thrown) || /^(?:08|57P|25006|25P04)/.test(state)
 }
 
 /** Whether a failure leaves open whether the statement was carried out. */

@@ -51,8 +51,8 @@ async function installSqlite(): Promise<TestInstallation> {
 
 /** Makes the clock of a database one that is a row of a table. */
 const CLOCK = `
-  create table clock (now_ms bigint not null);
-  insert into clock values (0);
+  create table public.clock (now_ms bigint not null);
+  insert into public.clock values (0);
   create or replace function proxylist.now_ms() returns bigint language sql volatile
     return (select now_ms from public.clock)`
 
@@ -79,7 +79,7 @@ async function empty({ query }: Connection): Promise<void> {
     `truncate proxylist.plans, proxylist.keys, proxylist.old_secrets, proxylist.removed_keys,
        proxylist.usage, proxylist.networks, proxylist.days`,
   )
-  await query(`update clock set now_ms = ${T0}`)
+  await query(`update public.clock set now_ms = ${T0}`)
   await seedPlans(query)
 }
 
@@ -94,7 +94,7 @@ async function installPostgres(): Promise<TestInstallation> {
       opened.push(registry)
       return registry
     },
-    at: async nowMs => void (await connection.query(`update clock set now_ms = ${nowMs}`)),
+    at: async nowMs => void (await connection.query(`update public.clock set now_ms = ${nowMs}`)),
     async close() {
       for (const registry of opened) await registry.close()
       free.push(place)

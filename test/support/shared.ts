@@ -73,8 +73,8 @@ export async function databaseWithClock() {
   const connection = openConnection({ url, timeoutMs: 20_000, name: 'test' })
   onCleanUp(connection.close)
   await migrate(connection)
-  await connection.query('create table clock (now_ms bigint not null)')
-  await connection.query(`insert into clock values (${T0})`)
+  await connection.query('create table public.clock (now_ms bigint not null)')
+  await connection.query(`insert into public.clock values (${T0})`)
   await connection.query(
     `create or replace function proxylist.now_ms() returns bigint language sql volatile
      return (select now_ms from public.clock)`,
@@ -82,7 +82,7 @@ export async function databaseWithClock() {
   return {
     url,
     connection,
-    setClock: (ms: number) => connection.query(`update clock set now_ms = ${ms}`),
+    setClock: (ms: number) => connection.query(`update public.clock set now_ms = ${ms}`),
   }
 }
 
