@@ -123,11 +123,11 @@ export function reasonOf(thrown: unknown): string {
   )
 }
 
-/** The failure of a store; what is no failure of the database stays what it is. */
-export function toStoreError(thrown: unknown, shown: string): unknown {
+/** The failure of a store, for a reason; what is no failure of the database stays what it is. */
+export function toStoreError(thrown: unknown, shown: string, reason: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
-  return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
+  return new Failure(`the database ${shown} cannot be used: ${reason}`, { cause: thrown })
 }
 
 const isOfState = (failure: unknown, state: string): boolean =>
