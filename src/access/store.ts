@@ -30,8 +30,11 @@ export type Used = { usages: readonly Usage[]; nowMs: number }
  * than a request may, all in all.
  */
 export interface UsageStore {
-  /** Decides admissions and records those admitted; durable once it returns or resolves. */
-  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Decision[]>
+  /**
+   * Decides admissions and records those admitted; durable once it returns or resolves. A decision that
+   * is a promise itself has to wait longer than those of the others.
+   */
+  admit(batch: readonly Admission[], waited?: Waited): Awaitable<readonly Awaitable<Decision>[]>
   /** The longest that one request waits for it; a store that never waits has no bound. */
   readonly bound?: WaitBound
   /**

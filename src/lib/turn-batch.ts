@@ -68,11 +68,12 @@ function createQueue<Item, Result>() {
  * Returns a function that queues an item. All items queued in one turn of the event loop, up to
  * `BATCH_MAX`, are passed to `work` in one call, in order of arrival; `work` returns one result per item,
  * or a promise of them. At most one batch is in flight: what arrives meanwhile forms the next, and
- * `work` is called with how long the first of it has waited.
+ * `work` is called with how long the first of it has waited. A result that is a promise itself keeps
+ * only its item waiting, not the next batch.
  * When `work` fails, every item of the batch fails with that error.
  */
 export function createTurnBatch<Item, Result>(
-  work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Result[]>,
+  work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
 ): Enqueue<Item, Result> {
   const queue = createQueue<Item, Result>()
   let isInFlight = false
@@ -91,7 +92,10 @@ export function createTurnBatch<Item, Result>(
   }
 
   /** Holds the next batch back until this one has ended, even if it fails. */
-  function wait(results: Promise<readonly Result[]>, waiters: readonly Waiting<Result>[]): void {
+  function wait(
+    results: Promise<readonly Awaitable<Result>[]>,
+    waiters: readonly Waiting<Result>[],
+  ): void {
     isInFlight = true
     const next = (): void => {
       isInFlight = false
@@ -119,11 +123,20 @@ const rethrow = (error: unknown): never => {
 }
 
 /** Passes each result to the item that waits for it. */
-function deliver<Result>(results: readonly Result[], waiters: readonly Waiting<Result>[]): void {
+function deliver<Result>(
+  results: readonly Awaitable<Result>[],
+  waiters: readonly Waiting<Result>[],
+): void {
   let i = 0
   for (const waiter of waiters) {
     try {
-      waiter.resolve(waiter.then(results[i++] as Result)) // one per item
+      const result = results[i++] as Awaitable<Result> // one per item
+      if (result instanceof Promise) {
+        result.then(
+          found => deliver([found], [waiter]),
+          error => settleFailed(waiter, error),
+        )
+      } else waiter.resolve(waiter.then(result))
     } catch (error) {
       settleFailed(waiter, error)
     }

@@ -30,12 +30,29 @@ export function deadline(ms: number | null, reason: () => Error, onPassed = (): 
 
 export type Availability = ReturnType<typeof createAvailability>
 
+/** The host of a URL, with its port where it has one. */
+export function shownHost(url: string): string {
+  const { hostname, port, searchParams } = new URL(url)
+  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
+  return port === '' ? host : `${host}:${port}`
+}
+
 /** The hosts of a database, of which one is used. */
 function createHosts(urls: readonly string[]) {
   let at = 0
+  /** Why a host could not be used when it was last tried. */
+  const reasons = new Map<string, string>()
   return {
     count: urls.length,
     current: (): string => urls[at] ?? '',
+    /** Notes why a host cannot be used; returns that of each host that was tried. */
+    refused(url: string, reason: string): string {
+      reasons.set(url, reason)
+      if (urls.length === 1) return reason
+      const tried = urls.filter(each => reasons.has(each))
+      return tried.map(each => `${shownHost(each)}: ${reasons.get(each)}`).join('; ')
+    },
+    forgetReasons: (): void => reasons.clear(),
     /** Turns to the next one, if `url` is still the one in use. */
     turnFrom(url: string): void {
       if (urls[at] === url) at = (at + 1) % urls.length
@@ -66,8 +83,9 @@ export function createAvailability(
       await Promise.race([sql.unsafe('select 1'), passed])
       timer = undefined
       away = null
+      hosts.forgetReasons()
     } catch (failure) {
-      if (hosts.count === 1) away = reasonOf(failure) // of several hosts, the reason of the first stays
+      away = hosts.refused(host, reasonOf(failure))
       hosts.turnFrom(host)
       if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
     } finally {

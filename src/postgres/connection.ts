@@ -5,7 +5,13 @@
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
 import { StoreError } from '../lib/errors.ts'
-import { type Availability, createAvailability, deadline, discard } from './availability.ts'
+import {
+  type Availability,
+  createAvailability,
+  deadline,
+  discard,
+  shownHost,
+} from './availability.ts'
 import {
   isConnectionFailure,
   isNotOpened,
@@ -39,12 +45,8 @@ export type ConnectionOptions = {
 
 /** Hosts, ports and name of the database of a URL: what may be shown of it. */
 export function shownDatabase(url: string): string {
-  const hosts = eachHost(url).map(each => {
-    const { hostname, port, searchParams } = new URL(each)
-    const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
-    return port === '' ? host : `${host}:${port}`
-  })
-  return hosts.join() + new URL(eachHost(url)[0] ?? '').pathname
+  const urls = eachHost(url)
+  return urls.map(shownHost).join() + new URL(urls[0] ?? '').pathname
 }
 
 /**
@@ -64,6 +66,20 @@ export const KEEPALIVE = {
 }
 
 /**
+ * What statements and values mean, whatever a database or a role has as its defaults: NULL in arrays, bytes
+ * and numbers as text, which functions are called, and how long a lock is waited for. The client sets its
+ * encoding by itself, and nothing here is a date.
+ */
+export const MEANING = {
+  array_nulls: 'on',
+  bytea_output: 'hex',
+  extra_float_digits: 1,
+  lock_timeout: 0,
+  search_path: 'pg_catalog',
+  standard_conforming_strings: 'on',
+}
+
+/**
  * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
  * that ends idle sessions leaves this one. Transactions wait for each other's locks and then see what was
  * committed, which those of another isolation do not: they fail. A standby refuses a connection that wants
@@ -79,6 +95,7 @@ const sessionOf = ({ name, timeoutMs, session }: ConnectionOptions) => ({
   client_connection_check_interval: 1000,
   default_transaction_isolation: 'read committed',
   jit: 'off',
+  ...MEANING,
   ...KEEPALIVE,
   transaction_read_only: 'off',
   ...session,
@@ -134,9 +151,15 @@ function createClient(options: ConnectionOptions, { hosts, leave }: Availability
       renew(lost)
     },
 
+    /** Why no connection could be opened, of each host that was tried. */
+    refused: (reason: string): string => hosts.refused(host, reason),
+
     /** The client of the next host in place of one that cannot be used. */
-    turnFrom(lost: SQL): SQL {
-      if (sql === lost) hosts.turnFrom(host)
+    turnFrom(lost: SQL, reason: string): SQL {
+      if (sql === lost) {
+        hosts.refused(host, reason)
+        hosts.turnFrom(host)
+      }
       renew(lost)
       return sql
     },
@@ -179,7 +202,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
           return await work(asked)
         } catch (failure) {
           if (others <= 0 || !isNotOpened(failure)) throw failure
-          asked = client.turnFrom(asked)
+          asked = client.turnFrom(asked, reasonOf(failure))
         }
       }
     }
@@ -191,9 +214,11 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     try {
       return await Promise.race([attempt(), passed])
     } catch (failure) {
-      if (timeoutMs !== null && isNotOpened(failure)) client.leave(asked, reasonOf(failure))
+      const isRefused = isNotOpened(failure)
+      const reason = isRefused ? client.refused(reasonOf(failure)) : reasonOf(failure)
+      if (timeoutMs !== null && isRefused) client.leave(asked, reason)
       else if (isConnectionFailure(failure)) client.renew(asked)
-      throw toStoreError(failure, shown)
+      throw toStoreError(failure, shown, reason)
     } finally {
       stop()
     }

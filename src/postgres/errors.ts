@@ -27,6 +27,7 @@ const STATES: { readonly [state: string]: string } = {
   '25001': READ_ONLY,
   '25006': READ_ONLY,
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
+  '25P04': 'its transaction_timeout is too short; set that to 0 for this role',
   '26000': POOLER,
   '28000': 'it does not accept this user from this address, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
@@ -39,7 +40,7 @@ const STATES: { readonly [state: string]: string } = {
   '42P05': POOLER,
   '42703': OTHER_SCHEMA,
   '42883': OTHER_SCHEMA,
-  '42501': 'this role lacks a right that is needed',
+  '42501': 'this role lacks a right that is needed; see: proxylist doctor',
   '53': 'it lacks a resource',
   '53100': 'its disk is full',
   '53200': 'it is out of memory',
@@ -101,7 +102,7 @@ export const isNotOpened = (thrown: unknown): boolean => {
 export function isConnectionFailure(thrown: unknown): boolean {
   const state = stateOf(thrown)
   if (state === '') return isDatabaseFailure(thrown)
-  return isNotOpened(thrown) || /^(?:08|57P|25006)/.test(state)
+  return isNotOpened(thrown) || /^(?:08|57P|25006|25P04)/.test(state)
 }
 
 /** Whether a failure leaves open whether the statement was carried out. */
@@ -122,13 +123,18 @@ export function reasonOf(thrown: unknown): string {
   )
 }
 
-/** The failure of a store; what is no failure of the database stays what it is. */
-export function toStoreError(thrown: unknown, shown: string): unknown {
+/** The failure of a store, for a reason; what is no failure of the database stays what it is. */
+export function toStoreError(thrown: unknown, shown: string, reason: string): unknown {
   if (!isDatabaseFailure(thrown)) return thrown
   const Failure = isOutcomeUnknown(thrown) ? UnknownOutcome : StoreError
-  return new Failure(`the database ${shown} cannot be used: ${reasonOf(thrown)}`, { cause: thrown })
+  return new Failure(`the database ${shown} cannot be used: ${reason}`, { cause: thrown })
 }
 
+const isOfState = (failure: unknown, state: string): boolean =>
+  failure instanceof StoreError && stateOf(failure.cause) === state
+
 /** Whether a store failed because the role lacks a right. */
-export const lacksRight = (failure: unknown): boolean =>
-  failure instanceof StoreError && stateOf(failure.cause) === '42501'
+export const lacksRight = (failure: unknown): boolean => isOfState(failure, '42501')
+
+/** Whether a store did nothing because a lock was not free in time. */
+export const isLockNotFree = (failure: unknown): boolean => isOfState(failure, LOCK_NOT_FREE)

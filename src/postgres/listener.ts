@@ -5,7 +5,7 @@
  */
 import { SQL } from 'bun'
 import { eachHost } from '../config/database-settings.ts'
-import { KEEPALIVE } from './connection.ts'
+import { KEEPALIVE, MEANING } from './connection.ts'
 
 const CHANNEL = 'proxylist'
 const CONNECT_SECONDS = 2
@@ -43,8 +43,8 @@ export function createListener(
         ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
         // No standby. It is idle for hours, also where a server ends idle sessions.
         connection: {
-          ...{ ...KEEPALIVE, application_name: 'proxylist' },
-          ...{ transaction_read_only: 'off', idle_session_timeout: 0 },
+          ...{ ...KEEPALIVE, ...MEANING, application_name: 'proxylist' },
+          ...{ transaction_read_only: 'off', idle_session_timeout: 0, statement_timeout: 0 },
         },
         onclose: endThis, // else the client tries by itself, and says on stderr that it fails
       })

@@ -23,7 +23,8 @@ export type ReadableList = {
   cityNames: CityNames
 }
 
-type Say = (sentence: string) => void
+/** Says a sentence to the operator. */
+export type Say = (sentence: string) => void
 type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
 
 /**

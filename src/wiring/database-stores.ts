@@ -19,7 +19,7 @@ import { listCopyOf } from '../sqlite/copy/copy-of.ts'
 import { openListInMemory } from '../sqlite/copy/memory.ts'
 import { ACCESS_FILE, ORIGINS, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { readList as readCopy } from '../sqlite/stores.ts'
-import type { ReadableList, Stores, WritableList } from './command-stores.ts'
+import type { ReadableList, Say, Stores, WritableList } from './command-stores.ts'
 
 const NO_KEYS = ORIGINS[ACCESS_FILE]
 const NO_LIST = ORIGINS[PROXY_FILE]
@@ -118,7 +118,7 @@ export function databaseStores(
    * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
    * tell that from one of another database, so `say` is called with what it is.
    */
-  async function hasCopy(say: (sentence: string) => void): Promise<boolean> {
+  async function hasCopy(say: Say): Promise<boolean> {
     const copy = listCopyOf(dir)
     if (copy === null) return false
     try {

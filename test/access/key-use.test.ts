@@ -9,7 +9,7 @@ import { type DayUse, HISTORY_DAYS, unusedDay } from '../../src/access/history.t
 import type { Admitted } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
-import { IP, regular } from '../support/limits.ts'
+import { decideAll, IP, regular } from '../support/limits.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { ENGINES, type Server, type TestUsage } from '../support/usage.ts'
 
@@ -90,7 +90,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
       await usage.at(nowMs)
       const caller = regular({}, `k${key}`)
       const rules = limitRulesOf(caller, IP)
-      const [decision] = await its.admit([{ rules, nowMs }])
+      const [decision] = await decideAll(its, [{ rules, nowMs }])
       if (decision?.kind !== 'admitted') throw new Error('no limit refuses')
       admitted.push({ id: caller.id, back: { rules, instants: decision.instants } })
       model.request(caller.id, nowMs, 1)

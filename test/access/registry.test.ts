@@ -6,7 +6,7 @@ import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
 import type { Registry } from '../../src/access/store.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
-import { builtIn, burst, regular } from '../support/limits.ts'
+import { builtIn, burst, decideAll, regular } from '../support/limits.ts'
 import {
   REGISTRY_ENGINES,
   type RegistryEngine,
@@ -47,7 +47,7 @@ function fixtureOf({ install }: RegistryEngine) {
     const caller = regular({ ...burst(1000, 1), subnets: 1000, clients: 1000 }, id)
     for (let n = 0; n < times; n += 1) {
       const rules = limitRulesOf(caller, '192.0.2.1')
-      const [decision] = await registry.usage.admit([{ rules, nowMs: atMs }])
+      const [decision] = await decideAll(registry.usage, [{ rules, nowMs: atMs }])
       expect(decision?.kind).toBe('admitted')
       const served = { ip: '192.0.2.1', subnets: [n, n + 1], atMs, nowMs: atMs }
       const consumption = consumptionOf(caller, served)

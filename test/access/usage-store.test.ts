@@ -21,6 +21,7 @@ import {
   burst,
   DEMO,
   dayWith,
+  decideAll,
   IP,
   MIDNIGHT,
   outcomeOf,
@@ -171,7 +172,7 @@ function admissions(world: Open): void {
       rules: limitRulesOf(each, IP),
       nowMs: T0,
     }))
-    expect((await its.one.admit(asks)).map(outcomeOf)).toEqual(['ok', 'ok', 'ok'])
+    expect((await decideAll(its.one, asks)).map(outcomeOf)).toEqual(['ok', 'ok', 'ok'])
     expect(await its.left(caller, T0)).toEqual([996, LIMIT_MAX - 4])
     const quotas = { subnets: LIMIT_MAX, clients: LIMIT_MAX }
     expect(await its.consume(quotas, T0, [1])).toMatchObject({ kind: 'consumed' })
@@ -180,7 +181,7 @@ function admissions(world: Open): void {
   test('is decided in order of arrival within a batch, by all rules or none', async () => {
     const its = await world()
     const ask = (caller: Caller, ip = IP) => ({ rules: limitRulesOf(caller, ip), nowMs: T0 })
-    const decisions = await its.one.admit([
+    const decisions = await decideAll(its.one, [
       ...[ask(temp('t1')), ask(DEMO), ask(temp('t2')), ask(temp('t3')), ask(DEMO), ask(DEMO)],
       ...[ask(temp('t3'), '203.0.113.9'), ask(FREE)],
     ])
@@ -193,10 +194,9 @@ function admissions(world: Open): void {
   test('of a batch with two plans of one key is decided by the plan of each', async () => {
     const its = await world()
     const plans = [burst(1, 5), burst(3, 5), burst(1, 5), burst(3, 5), burst(3, 5)]
-    const decisions = await its.one.admit(
-      plans.map(plan => ({ rules: limitRulesOf(regular(plan), IP), nowMs: T0 })),
-    )
-    expect(decisions.map(outcomeOf)).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
+    const batch = plans.map(plan => ({ rules: limitRulesOf(regular(plan), IP), nowMs: T0 }))
+    const outcomes = (await decideAll(its.one, batch)).map(outcomeOf)
+    expect(outcomes).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
   })
 
   test('is decided after those of its batch that were admitted by another plan', async () => {

@@ -158,6 +158,7 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
     const sql = new SQL({ url, max: 1 })
     await sql`alter function proxylist.admit rename to away`
     for (let n = 0; n < 3; n += 1) expect(await statusOf(node, OTHER)).toBe(503)
+    expect((await node.request('/readyz')).status).toBe(503)
     await sql`alter function proxylist.away rename to admit`
     await until(async () => (await statusOf(node, OTHER)) === 200)
     await sql.close()
@@ -165,6 +166,8 @@ describe.skipIf(!HAS_POSTGRES)('a node on a bad day', () => {
     expect(
       node.output().match(/requests cannot be counted .*: its schema is missing/g),
     ).toHaveLength(1)
+    await until(async () => node.output().includes('requests are counted again'))
+    await until(() => isReady(node))
   })
 
   test('killed in the middle of a copy, the first or a later one, it makes a whole one', async () => {

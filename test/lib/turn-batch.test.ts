@@ -121,6 +121,31 @@ describe('items over the most of a batch', () => {
   })
 })
 
+describe('a result that is a promise', () => {
+  test('keeps its item waiting, and neither the others nor the next batch', async () => {
+    const slow = Promise.withResolvers<string>()
+    const lost = Promise.withResolvers<string>()
+    const queue = createTurnBatch(async (items: readonly string[]) =>
+      items.map(item => ({ slow: slow.promise, lost: lost.promise })[item] ?? item),
+    )
+    const show = (item: string) =>
+      queue(
+        item,
+        result => `done: ${result}`,
+        error => `failed: ${error}`,
+      )
+    const shown: string[] = []
+    const waiting = ['slow', 'lost'].map(item => show(item).then(text => shown.push(text)))
+    expect(await show('quick')).toBe('done: quick')
+    expect(await show('next')).toBe('done: next')
+    expect(shown).toBeEmpty()
+    lost.reject('nobody knows')
+    slow.resolve('at last')
+    await Promise.all(waiting)
+    expect(shown.toSorted()).toEqual(['done: at last', 'failed: nobody knows'])
+  })
+})
+
 describe('work that throws', () => {
   test('rejects every item of its batch with that very error, and no other batch', async () => {
     const failure = new Error('the disk is full')

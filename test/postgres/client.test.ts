@@ -97,11 +97,13 @@ describe.skipIf(!HAS_POSTGRES)('rows', () => {
 
   test('of a changed statement have its columns', async () => {
     const connection = connectTo(await emptyDatabase())
-    await connection.query('create table t (a integer)')
-    await connection.query('insert into t values (1)')
-    expect([...(await connection.query('select a from t where a = $1', [1]))]).toEqual([{ a: 1 }])
-    await connection.query('alter table t alter a type text')
-    const changed = await connection.query('select a from t where a::int = $1::int', [1])
+    await connection.query('create table public.t (a integer)')
+    await connection.query('insert into public.t values (1)')
+    expect([...(await connection.query('select a from public.t where a = $1', [1]))]).toEqual([
+      { a: 1 },
+    ])
+    await connection.query('alter table public.t alter a type text')
+    const changed = await connection.query('select a from public.t where a::int = $1::int', [1])
     expect([...changed]).toEqual([{ a: '1' }])
     await connection.close()
   })

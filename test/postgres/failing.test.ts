@@ -66,7 +66,7 @@ beforeAll(async () => {
   url = server.url('postgres')
   operator = open(null)
   await migrate(operator)
-  await operator.query('create table writes (n integer)')
+  await operator.query('create table public.writes (n integer)')
 })
 afterAll(() => operator?.close())
 
@@ -75,7 +75,7 @@ describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
     const connection = open(5_000)
     const pid = await pidOf(connection)
     const insertSlowly = connection.query(
-      'with slow as (select pg_sleep(60)) insert into writes select 1 from slow',
+      'with slow as (select pg_sleep(60)) insert into public.writes select 1 from slow',
     )
     const failed = failureOf(insertSlowly)
     while (
@@ -86,7 +86,7 @@ describe.skipIf(!HAS_POSTGRES)('a connection that is lost', () => {
     const { failure } = await failed
     expect(failure).toBeInstanceOf(UnknownOutcome)
     expect(await pidOf(connection)).not.toBe(pid)
-    expect(await operator.query('select from writes')).toHaveLength(0)
+    expect(await operator.query('select from public.writes')).toHaveLength(0)
     await connection.close()
   })
 
@@ -176,7 +176,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
   test('a read-only one fails writes with that sentence, until it is not', async () => {
     await operator.query('alter database postgres set default_transaction_read_only = on')
     const connection = open()
-    const write = () => connection.query('insert into writes values (2)')
+    const write = () => connection.query('insert into public.writes values (2)')
     const { failure } = await failureOf(write())
     expect(String(failure)).toContain('it is read-only')
     expect(failure).not.toBeInstanceOf(UnknownOutcome)

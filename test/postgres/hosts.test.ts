@@ -28,6 +28,15 @@ describe.skipIf(!HAS_POSTGRES)('of several hosts', () => {
     await expect(alone.query('select 1')).rejects.toThrow(/a standby/)
     await alone.close()
 
+    const none = open(`postgres://postgres@127.0.0.1:1,127.0.0.1:${first.port}/postgres`)
+    const reasons =
+      `127.0.0.1:1: the connection was refused, or there is no such host; ` +
+      `127.0.0.1:${first.port}: it is `
+    for (let times = 0; times < 3; times += 1) {
+      await expect(none.query('select 1')).rejects.toThrow(reasons)
+    }
+    await none.close()
+
     const hosts = [1, first.port, second.port].map(port => `127.0.0.1:${port}`)
     const both = open(`postgres://postgres@${hosts.join()}/postgres`)
     const port = async (): Promise<unknown> =>

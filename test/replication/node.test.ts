@@ -2,6 +2,7 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { type Node, openNode } from '../../src/app.ts'
+import { StoreError } from '../../src/lib/errors.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
 import { startFollower } from '../../src/wiring/node/follower.ts'
 import { createReporter } from '../../src/wiring/node/node.ts'
@@ -168,5 +169,33 @@ describe('what a node says of its database', () => {
       'the database db/proxylist works again',
       'the list of db/proxylist is copied again',
     ])
+  })
+
+  test('is said of requests that cannot be counted, and when they are counted again', async () => {
+    const { uncounted, tick } = createReporter('db/proxylist', {
+      say: sentence => void said.push(sentence),
+      sayRepeated: sentence => void (said.includes(sentence) || said.push(sentence)),
+    })
+    uncounted(new StoreError('a row is locked'), 'of a subject')
+    let works = false
+    const probe = async (): Promise<void> => {
+      if (works) return
+      const failure = new StoreError('its disk is full')
+      uncounted(failure, 'of all')
+      throw failure
+    }
+    const LOCKED = 'requests of some keys or addresses get 503: a row is locked'
+    const sentence = 'requests cannot be counted and get 503: its disk is full'
+    await tick(probe)
+    expect(said).toEqual([LOCKED])
+    uncounted(new StoreError('its disk is full'), 'of all')
+    for (let second = 0; second < 3; second += 1) await tick(probe)
+    expect(said).toEqual([LOCKED, sentence])
+    works = true
+    uncounted(new StoreError('its disk is full'), 'of all') // a request fails where the probe would not
+    await tick(probe)
+    expect(said).toEqual([LOCKED, sentence])
+    await tick(probe)
+    expect(said).toEqual([LOCKED, sentence, 'requests are counted again'])
   })
 })

@@ -11,7 +11,7 @@ import type { FeedStore } from '../../src/import/feeds/store.ts'
 import { DAY_MS, HOUR_MS, SECOND_MS, utcDay } from '../../src/lib/time.ts'
 import type { TestRow } from './fixtures.ts'
 import { UNLIMITED } from './fixtures.ts'
-import { builtIn } from './limits.ts'
+import { builtIn, decideAll } from './limits.ts'
 import { between, pick } from './random.ts'
 
 type Random = () => number
@@ -91,7 +91,7 @@ export async function take(usage: UsageStore, step: Step): Promise<Decision[]> {
   const { caller, ip, nowMs, isGivenBack, networks, records, reset } = step
   const rules = limitRulesOf(caller, ip)
   const [rule] = rules
-  const decisions = await usage.admit([{ rules, nowMs }])
+  const decisions = await decideAll(usage, [{ rules, nowMs }])
   const [decision] = decisions
   if (rule === undefined || decision === undefined) throw new Error('a caller without a rule')
   if (decision.kind === 'refused') {

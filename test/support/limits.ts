@@ -21,12 +21,14 @@ import {
 } from '../../src/access/network-quota.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../../src/access/plan.ts'
 import {
+  type Admission,
   admit,
   type Decision,
   type Subject,
   type Usage,
   type UsageTable,
 } from '../../src/access/rate-limit.ts'
+import type { UsageStore } from '../../src/access/store.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { openAccessFile } from '../../src/sqlite/access/store.ts'
@@ -92,6 +94,12 @@ function only<T>([result]: readonly T[]): T {
   if (result === undefined) throw new Error('a batch of one has no result')
   return result
 }
+
+/** The decisions of a store on a batch. */
+export const decideAll = async (
+  { admit: decide }: Pick<UsageStore, 'admit'>,
+  batch: readonly Admission[],
+): Promise<Decision[]> => Promise.all(await decide(batch))
 
 export type OpenUsage = ReturnType<typeof openUsage>
 

@@ -170,6 +170,26 @@ const urlOf =
     return url.href
   }
 
+/** Defaults of each database of tests, which mean nothing to the program: it sets what it needs. */
+const DEFAULTS: Settings = {
+  array_nulls: 'off',
+  backslash_quote: 'off',
+  bytea_output: 'escape',
+  client_encoding: 'latin1',
+  DateStyle: 'SQL, DMY',
+  default_transaction_deferrable: 'on',
+  default_transaction_isolation: 'serializable',
+  extra_float_digits: '-15',
+  IntervalStyle: 'sql_standard',
+  plan_cache_mode: 'force_custom_plan',
+  row_security: 'off',
+  search_path: 'nowhere',
+  standard_conforming_strings: 'off',
+  synchronous_commit: 'off',
+  TimeZone: 'Pacific/Apia',
+  transform_null_equals: 'on',
+}
+
 let made = 0
 
 /** How tests connect to a database. */
@@ -183,6 +203,10 @@ export async function emptyDatabase(): Promise<string> {
   const name = `proxylist_test_${process.pid}_${made}`
   const sql = new SQL({ url: url('postgres'), max: 1 })
   await sql.unsafe(`create database ${name}`)
+  const defaults = Object.entries(DEFAULTS).map(
+    ([setting, value]) => `alter database ${name} set ${setting} = '${value}'`,
+  )
+  await sql.unsafe(defaults.join(';'))
   await sql.close()
   if (GIVEN !== undefined) {
     onCleanUp(async () => {

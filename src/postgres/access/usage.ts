@@ -22,6 +22,7 @@ import {
   type Query,
   shownDatabase,
 } from '../connection.ts'
+import { isLockNotFree } from '../errors.ts'
 import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
 import { createGiveBack } from '../usage/give-back.ts'
@@ -45,12 +46,40 @@ const BY_PRIMARY_KEY = {
   enable_bitmapscan: 'off',
 }
 
+/** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
+const PROBE = `select proxylist.probe(),
+  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.admit_together('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.give_back('{}', '{}', '{}'), proxylist.add_days('{}', '{}', '{}', '{}', '{}')`
+
+/** Returns a function that finds out whether requests can be counted, once for all calls of a turn. */
+const createProbe = (query: Query) =>
+  createTurnBatch<null, null>(async (calls, waited) => {
+    await query(PROBE, [], waited?.())
+    return calls
+  })
+
+/**
+ * How long an admission waits for a lock together with others: those of other nodes last some
+ * milliseconds, and a second process of the operator any time.
+ */
+const LOCK_MS_MAX = 250
+const lockMsOf = ({ timeoutMs }: ConnectionOptions): number =>
+  timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
+
+/** Whose requests a failure concerns: all that count, or only those of a key or an address. */
+export type FailedRequests = 'of all' | 'of a subject'
+type OnFailure = (failure: unknown, whose: FailedRequests) => void
+
 /** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
-function openConnections(options: ConnectionOptions, onFailure: (failure: unknown) => void) {
+function openConnections(options: ConnectionOptions, onFailure: OnFailure) {
   const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
+  const admits = { ...decides, session: { ...decides.session, lock_timeout: lockMsOf(options) } }
   const availability = availabilityOf(options)
   const connections = {
-    admissions: openConnection(decides, availability),
+    admissions: openConnection(admits, availability),
+    locked: openConnection(admits, availability),
     networks: openConnection(decides, availability),
     others: openConnection(options, availability),
   }
@@ -58,11 +87,12 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
     ({ query }: Connection): Query =>
     (...statement) =>
       query<never>(...statement).catch(failure => {
-        onFailure(failure)
+        if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
         throw failure
       })
   return {
     decide: reporting(connections.admissions),
+    decideLocked: reporting(connections.locked),
     countNetworks: reporting(connections.networks),
     query: reporting(connections.others),
     async close(): Promise<void> {
@@ -74,17 +104,11 @@ function openConnections(options: ConnectionOptions, onFailure: (failure: unknow
 
 /** How long one request waits, where a statement may not take any time. */
 function boundOf(
-  { url, timeoutMs: msMax }: ConnectionOptions,
+  { timeoutMs: msMax }: ConnectionOptions,
   elapsedMs: () => number,
-  onFailure: (failure: unknown) => void,
+  failure: () => Error,
 ): { bound?: WaitBound } {
-  if (msMax === null) return {}
-  const failure = (): Error => {
-    const late = new StoreError(`the database ${shownDatabase(url)} took too long for a request`)
-    onFailure(late)
-    return late
-  }
-  return { bound: { msMax, elapsedMs, failure } }
+  return msMax === null ? {} : { bound: { msMax, elapsedMs, failure } }
 }
 
 /**
@@ -95,9 +119,15 @@ function boundOf(
 export function createUsageStore(
   options: ConnectionOptions,
   elapsedMs = stopwatch(),
-  onFailure: (failure: unknown) => void = () => {},
+  onFailure: OnFailure = () => {},
 ) {
-  const { decide, countNetworks, query, close } = openConnections(options, onFailure)
+  const { decide, decideLocked, countNetworks, query, close } = openConnections(options, onFailure)
+  const shown = shownDatabase(options.url)
+  const failed = (what: string, whose: FailedRequests) => (): Error => {
+    const failure = new StoreError(what)
+    onFailure(failure, whose)
+    return failure
+  }
   const clock = createDatabaseClock(elapsedMs)
   const known = createKnownUsage(clock)
   const networks = createNetworks(
@@ -107,10 +137,7 @@ export function createUsageStore(
   )
   const keyUse = createKeyUse(query)
   const prune = createPrune(query)
-  const probe = createTurnBatch<null, null>(async (calls, waited) => {
-    await query('select proxylist.probe()', [], waited?.())
-    return calls
-  })
+  const probe = createProbe(query)
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
   function forget(subject: Subjects): void {
@@ -119,8 +146,19 @@ export function createUsageStore(
   }
 
   return {
-    ...boundOf(options, elapsedMs, onFailure),
-    admit: createAdmissions(decide, known, clock),
+    ...boundOf(
+      options,
+      elapsedMs,
+      failed(`the database ${shown} took too long for a request`, 'of all'),
+    ),
+    admit: createAdmissions(decide, decideLocked, known, clock, {
+      lockMs: lockMsOf(options),
+      msMax: options.timeoutMs ?? Number.POSITIVE_INFINITY,
+      late: failed(
+        `in the database ${shown}, somebody keeps a row of table usage locked`,
+        'of a subject',
+      ),
+    }),
     refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
     giveBack: createGiveBack(decide, known),
     consume: networks.consume,
@@ -144,7 +182,6 @@ export function createUsageStore(
     countUsed: (day: number): Promise<number> => countUsed(query, day),
     after: (timeMs: number): Promise<Subject[]> => after(query, timeMs),
 
-    /** Commits a write that no limit counts; one for all calls of a turn. */
     async probe(): Promise<void> {
       await probe(null)
     },

@@ -18,6 +18,7 @@ import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import type { DatabaseClock } from './clock.ts'
 import { type KnownUsage, nameOf } from './known.ts'
+import { createLocked, type LockWaits, type Result, unlessLocked } from './locked.ts'
 import { createSlots, type Slot, type Slots } from './slots.ts'
 
 /** How often requests are sent again, because a subject was removed between adding and locking it. */
@@ -125,7 +126,7 @@ function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): v
 }
 
 /** `decisions`, with those of `more` where there is none. */
-function fillIn(decisions: readonly (Decision | null)[], more: readonly Decision[]): Decision[] {
+function fillIn<T>(decisions: readonly (T | null)[], more: readonly T[]): T[] {
   let next = 0
   return decisions.flatMap(decision => decision ?? more[next++] ?? [])
 }
@@ -133,16 +134,18 @@ function fillIn(decisions: readonly (Decision | null)[], more: readonly Decision
 /** What a call of the database told. */
 type Told = Parameters<KnownUsage['learn']>[2]
 
-/** The two functions of the database. Each fills in the slots; `null`: nothing was recorded. */
+/** The two functions of the database. Each fills in the slots; `null` and `locked`: nothing was recorded. */
 function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
   async function call(
     text: string,
     parameters: readonly string[],
     waited: Waited,
     read: (numbers: readonly number[]) => number,
-  ): Promise<Told | null> {
+  ): Promise<Told | 'locked' | null> {
     const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const [row] = await query<{ numbers: string | null }>(text, parameters, waited())
+    const rows = await unlessLocked(query<{ numbers: string | null }>(text, parameters, waited()))
+    if (rows === 'locked') return rows
+    const [row] = rows
     if (row?.numbers == null) return null
     const nowMs = read(JSON.parse(`[${row.numbers}]`))
     clock.set({ nowMs, sentMs })
@@ -150,7 +153,7 @@ function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
   }
 
   return {
-    admit(sorted: readonly Slot[], waited: Waited): Promise<Told | null> {
+    admit(sorted: readonly Slot[], waited: Waited): Promise<Told | 'locked' | null> {
       const read = (numbers: readonly number[]): number => readAdmitted(numbers, sorted)
       return call(ADMIT, parametersOf(sorted), waited, read)
     },
@@ -159,15 +162,15 @@ function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
       slots: Slots,
       sorted: readonly Slot[],
       waited: Waited,
-    ): Promise<Told | null> {
+    ): Promise<Told | 'locked' | null> {
       const read = (numbers: readonly number[]): number => readTogether(numbers, sorted)
       return call(ADMIT_TOGETHER, togetherParametersOf(batch, slots, sorted), waited, read)
     },
   }
 }
 
-/** Admissions over a connection. */
-export function createAdmissions(query: Query, known: KnownUsage, clock: DatabaseClock) {
+/** Returns a function that decides a batch over a connection; all of a call, or none, are `locked`. */
+function createDecide(query: Query, known: KnownUsage, clock: DatabaseClock) {
   const calls = createCalls(query, known, clock)
 
   function learn(sorted: readonly Slot[], told: Told): void {
@@ -179,9 +182,10 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
     batch: readonly Admission[],
     slots: Slots,
     waited: Waited,
-  ): Promise<(Decision | null)[]> {
+  ): Promise<(Result | null)[]> {
     const sorted = slots.sorted()
     const told = await calls.admit(sorted, waited)
+    if (told === 'locked') return batch.map(() => told)
     if (told === null) throw new StoreError('the database decided nothing')
     const decisions = batch.map(({ rules }) => {
       const decision = admit(slots.table, { rules, nowMs: told.nowMs })
@@ -191,40 +195,74 @@ export function createAdmissions(query: Query, known: KnownUsage, clock: Databas
     return decisions
   }
 
-  /** Decides any requests, up to the first that has another rule for a subject; then the rest. */
-  async function askTogether(batch: readonly Admission[], waited: Waited): Promise<Decision[]> {
-    const { slots, count } = createSlots(batch)
-    const some = batch.slice(0, count)
+  /** Decides any requests, up to the first that has another rule for a subject. */
+  async function askSome(
+    batch: readonly Admission[],
+    slots: Slots,
+    waited: Waited,
+  ): Promise<Result[]> {
     const sorted = slots.sorted()
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const told = await calls.together(some, slots, sorted, waited)
+      const told = await calls.together(batch, slots, sorted, waited)
       if (told === null) continue
-      const decisions = some.map(({ rules }) => admit(slots.table, { rules, nowMs: told.nowMs }))
+      if (told === 'locked') return batch.map(() => told)
+      const decisions = batch.map(({ rules }) => admit(slots.table, { rules, nowMs: told.nowMs }))
       learn(sorted, told)
-      if (count === batch.length) return decisions
-      return [...decisions, ...(await askTogether(batch.slice(count), waited))]
+      return decisions
     }
     throw new StoreError('subjects of the rate limit were removed while they were admitted')
   }
 
-  async function decide(batch: readonly Admission[], waited: Waited): Promise<Decision[]> {
+  /** Decides any requests, one call after the other. */
+  async function askTogether(batch: readonly Admission[], waited: Waited): Promise<Result[]> {
+    const results: Result[] = []
+    while (results.length < batch.length) {
+      const rest = batch.slice(results.length)
+      const { slots, count } = createSlots(rest)
+      results.push(...(await askSome(rest.slice(0, count), slots, waited)))
+    }
+    return results
+  }
+
+  return async function decide(
+    batch: readonly Admission[],
+    waited: Waited = stopwatch(),
+  ): Promise<Result[]> {
     const { slots, count } = createSlots(batch)
     if (count < batch.length || batch.some(({ rules }) => rules.length !== 1)) {
       return askTogether(batch, waited)
     }
-    const decisions = await ask(batch, slots, waited)
-    const rest = batch.filter((_, i) => decisions[i] === null)
-    return fillIn(decisions, rest.length === 0 ? [] : await askTogether(rest, waited))
+    const results = await ask(batch, slots, waited)
+    const rest = batch.filter((_, i) => results[i] === null)
+    return fillIn(results, rest.length === 0 ? [] : await askTogether(rest, waited))
   }
+}
+
+/**
+ * Admissions over a connection, and over another one those that find a row locked; `waits` says how long
+ * they may wait.
+ */
+export function createAdmissions(
+  query: Query,
+  queryLocked: Query,
+  known: KnownUsage,
+  clock: DatabaseClock,
+  waits: LockWaits,
+) {
+  const decide = createDecide(query, known, clock)
+  const locked = createLocked(queryLocked, createDecide(queryLocked, known, clock), waits)
 
   return function admitBatch(
     batch: readonly Admission[],
     waited: Waited = stopwatch(),
-  ): Awaitable<readonly Decision[]> {
+  ): Awaitable<readonly Awaitable<Decision>[]> {
     const refusals = batch.map(({ rules }) => known.refuse(rules))
     withdraw(refusals, batch)
-    const asked = batch.filter((_, i) => refusals[i] === null)
-    if (asked.length === 0) return fillIn(refusals, [])
-    return decide(asked, waited).then(decisions => fillIn(refusals, decisions))
+    const decisions = locked.join(batch, refusals, waited)
+    const asked = batch.filter((_, i) => decisions[i] === null)
+    if (asked.length === 0) return fillIn(decisions, [])
+    return decide(asked, waited).then(results =>
+      fillIn(decisions, locked.settle(asked, results, waited)),
+    )
   }
 }

@@ -10,7 +10,7 @@ import type { Log } from '../../lib/log.ts'
 import type { Observed, ReplicationState } from '../../metrics/observed.ts'
 import { pruneKeyVersions } from '../../postgres/access/changes.ts'
 import { createRegistry, PATIENT_MS } from '../../postgres/access/registry.ts'
-import { createUsageStore } from '../../postgres/access/usage.ts'
+import { createUsageStore, type FailedRequests } from '../../postgres/access/usage.ts'
 import { openConnection, shownDatabase } from '../../postgres/connection.ts'
 import { createFeedStore } from '../../postgres/feeds.ts'
 import { createJobLock } from '../../postgres/job-lock.ts'
@@ -59,6 +59,9 @@ function createEpisode(say: (sentence: string) => void) {
 export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
   const away = createEpisode(say)
   const uncopied = createEpisode(say)
+  let isUncounted = false
+  /** Whether that was seen since the last second began. */
+  let isSeen = false
 
   function failed({ what, message }: Extract<Followed, { kind: 'failed' }>): void {
     if (what === 'keys') away.begin(message, `${message}; answering 503 until that is over`)
@@ -77,10 +80,26 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
       if (!uncopied.isOn()) say(`copying the list of the database ${shown}`)
     },
     /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
-    uncounted(failure: unknown): void {
+    uncounted(failure: unknown, whose: FailedRequests): void {
       if (away.isOn()) return
+      if (whose === 'of a subject') {
+        const sentence = `requests of some keys or addresses get 503: ${messageOf(failure)}`
+        return sayRepeated(sentence, sentence)
+      }
+      isUncounted = true
+      isSeen = true
       const sentence = `requests cannot be counted and get 503: ${messageOf(failure)}`
       sayRepeated(sentence, sentence)
+    },
+    /** Finds out by `probe` whether requests can be counted again; to be called every second. */
+    async tick(probe: () => Promise<void>): Promise<void> {
+      if (!isUncounted) return
+      if (!isSeen) await probe().catch(() => {}) // which is seen, too
+      if (!isSeen) {
+        isUncounted = false
+        say('requests are counted again')
+      }
+      isSeen = false
     },
   }
 }
@@ -239,7 +258,7 @@ export async function openNode(options: NodeOptions) {
     /** To be called every second. */
     async tick(): Promise<void> {
       copies.tick()
-      await Promise.allSettled([lock.tick(), usage.flush('some')])
+      await Promise.allSettled([lock.tick(), usage.flush('some'), report.tick(usage.probe)])
     },
     async close(): Promise<void> {
       await copies.close()

@@ -9,7 +9,15 @@ import type { Caller } from '../../../src/access/key.ts'
 import type { NetworkDecision } from '../../../src/access/network-quota.ts'
 import { type Admitted, limitStatus, UNUSED } from '../../../src/access/rate-limit.ts'
 import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
-import { anyStartMs, anyStepMs, burst, DEMO, regular, temp } from '../../support/limits.ts'
+import {
+  anyStartMs,
+  anyStepMs,
+  burst,
+  DEMO,
+  decideAll,
+  regular,
+  temp,
+} from '../../support/limits.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { ENGINES, type Server, type TestUsage } from '../../support/usage.ts'
 
@@ -89,7 +97,8 @@ class Play {
     const asked = requests.map(({ caller, ip, subnets }) => ({
       ...{ caller: this.callerOf(caller), ip: ipOf(ip), subnets },
     }))
-    const decisions = await its.admit(
+    const decisions = await decideAll(
+      its,
       asked.map(({ caller, ip }) => ({ rules: limitRulesOf(caller, ip), nowMs: 0 })),
     )
     const expected = asked.map(({ caller, ip }) => this.oracle.admit(caller, ip, this.nowMs))

@@ -12,7 +12,7 @@ import { createAdmissions } from '../../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock } from '../../../src/postgres/usage/clock.ts'
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, IP, outcomeOf, regular, TODAY, temp } from '../../support/limits.ts'
+import { burst, decideAll, IP, outcomeOf, regular, TODAY, temp } from '../../support/limits.ts'
 import { HAS_POSTGRES } from '../../support/postgres.ts'
 import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp } from '../../support/temporary.ts'
@@ -60,13 +60,13 @@ async function atOnce<T>(
 const admission = (caller: Caller) => [{ rules: limitRulesOf(caller, IP), nowMs: 0 }]
 
 async function admit(caller: Caller, node = nodes[0]) {
-  const [decision] = (await node?.admit(admission(caller))) ?? []
+  const [decision] = node ? await decideAll(node, admission(caller)) : []
   if (decision?.kind !== 'admitted') throw new Error('it was refused')
   return { rules: limitRulesOf(caller, IP), ...decision }
 }
 
 const admitAtOnce = async (lock: string, caller: Caller): Promise<string[]> => {
-  const decisions = await atOnce(lock, node => node.admit(admission(caller)))
+  const decisions = await atOnce(lock, node => decideAll(node, admission(caller)))
   return decisions.flatMap(each => each.map(outcomeOf)).toSorted()
 }
 
@@ -159,8 +159,9 @@ describe.skipIf(!HAS_POSTGRES)('the requests of one turn', () => {
       return database.connection.query(...statement)
     }
     const clock = createDatabaseClock(() => 0)
-    const admitAll = createAdmissions(counting, createKnownUsage(clock), clock)
-    return { outcomes: (await admitAll(batch)).map(outcomeOf), calls }
+    const waits = { lockMs: 0, msMax: 0, late: () => new Error('a lock is not free') }
+    const admitAll = createAdmissions(counting, counting, createKnownUsage(clock), clock, waits)
+    return { outcomes: (await decideAll({ admit: admitAll }, batch)).map(outcomeOf), calls }
   }
 
   test('are one call, up to the last ones that there is room for', async () => {

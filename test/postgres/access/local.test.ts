@@ -14,7 +14,7 @@ import { createDatabaseClock, reachedAt } from '../../../src/postgres/usage/cloc
 import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
 import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
+import { burst, decideAll, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
@@ -45,7 +45,7 @@ afterEach(() => usage?.close())
 const ask = (caller: Caller) => ({ rules: limitRulesOf(caller, IP), nowMs: 0 })
 const refusalOf = (caller: Caller) => usage.refuse(ask(caller))
 async function admit(caller: Caller) {
-  const [decision] = await usage.admit([ask(caller)])
+  const [decision] = await decideAll(usage, [ask(caller)])
   if (decision?.kind !== 'admitted') throw new Error('it was refused')
   return { rules: limitRulesOf(caller, IP), instants: decision.instants, atMs: decision.atMs }
 }

@@ -5,16 +5,21 @@
  */
 import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
+import { createAccess } from '../../../src/access/access.ts'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
+import type { Caller } from '../../../src/access/key.ts'
+import type { Decision } from '../../../src/access/rate-limit.ts'
 import { createRegistry } from '../../../src/postgres/access/registry.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import { IP, regular, temp } from '../../support/limits.ts'
+import { DEMO, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
+
+type Admit = (caller: Caller, ip?: string) => Promise<Decision>
 
 const ID = 'locked'
 let url = ''
@@ -76,6 +81,88 @@ const SETS = [
   `networks where id = '${ID}' and network_set = 'callers'`,
   `networks where id = '${ID}' and network_set = 'served'`,
 ] as const
+
+/** Locks an address, has `work` admit requests meanwhile, and returns what was counted at the end. */
+async function whileLocked(
+  timeoutMs: number,
+  what: string,
+  work: (admit: Admit, unlock: () => Promise<void>) => Promise<void>,
+): Promise<{ [id: string]: number }> {
+  const usage = createUsageStore({ url, timeoutMs, name: 'node' })
+  const { admit } = createAccess({ find: () => null }, usage)
+  await admit(temp('t1'), IP, 0)
+  const sql = new SQL({ url, max: 1 })
+  const [locked, unlocked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const locking = sql.begin(async tx => {
+    await tx.unsafe(what)
+    locked.resolve()
+    await unlocked.promise
+  })
+  await locked.promise
+  const unlock = async (): Promise<void> => {
+    unlocked.resolve()
+    await locking
+  }
+  await work((caller, ip = IP) => admit(caller, ip, 0), unlock)
+  await unlock()
+  const rows = await database.query<{ kind: string; id: string; requests: number }>(
+    'select kind, id, requests from proxylist.usage where latest <> 0',
+  )
+  for (const { close } of [usage, sql]) await close()
+  return Object.fromEntries(rows.map(({ kind, id, requests }) => [`${kind} ${id}`, requests]))
+}
+
+describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () => {
+  const ROW = `select from proxylist.usage where id = '${IP}' for update`
+
+  test('keeps only the requests of its subject waiting, in order and by all of their limits', async () => {
+    const used = await whileLocked(20_000, ROW, async (admit, unlock) => {
+      const waiting = [temp('t1'), temp('t2')].map(each => admit(each))
+      for (let n = 0; n < 3; n += 1) {
+        const others = [regular({}), temp('t1'), DEMO].map(each => admit(each, `192.0.2.${n}`))
+        const outcomes = (await Promise.all(others)).map(outcomeOf)
+        expect(outcomes).toEqual(['ok', n === 0 ? 'ok' : 'window', 'ok'])
+      }
+      await unlock()
+      expect((await Promise.all(waiting)).map(outcomeOf)).toEqual(['window', 'ok'])
+    })
+    const demo = { 'demo 192.0.2.0': 1, 'demo 192.0.2.1': 1, 'demo 192.0.2.2': 1 }
+    expect(used).toEqual({
+      ...demo,
+      'key t1': 2,
+      'key t2': 1,
+      'key k1': 3,
+      [`temp ${IP}`]: 2,
+      'temp 192.0.2.0': 1,
+    })
+  })
+
+  test('fails them with that reason, within the timeout', async () => {
+    const used = await whileLocked(1_000, ROW, async admit => {
+      const waiting = [temp('t1'), temp('t2')].map(each => admit(each).catch(String))
+      for (const failure of await Promise.all(waiting)) {
+        expect(failure).toEndWith('somebody keeps a row of table usage locked')
+      }
+      await admit(regular({}))
+    })
+    expect(used).toEqual({ 'key t1': 1, [`temp ${IP}`]: 1, 'key k1': 1 })
+  })
+
+  test('is waited for where it is the whole table', async () => {
+    const used = await whileLocked(20_000, 'lock table proxylist.usage', async (admit, unlock) => {
+      const waiting = admit(regular({}))
+      const isTriedAgain = async () =>
+        (
+          await database.query(`select from pg_stat_activity where application_name = 'node'
+          and query like '%skip locked%'`)
+        ).length > 0
+      while (!(await isTriedAgain())) await Bun.sleep(2)
+      await unlock()
+      await waiting
+    })
+    expect(used).toEqual({ 'key t1': 1, [`temp ${IP}`]: 1, 'key k1': 1 })
+  })
+})
 
 describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary key', () => {
   test('by a reset of a key, in the sets of its networks', () =>

@@ -1,0 +1,145 @@
+/**
+ * Owns requests whose subjects' rows somebody has locked for long: they wait here and are tried again,
+ * while those of others are decided. Knows nothing of limits.
+ */
+import type { Admission, Decision, Subject } from '../../access/rate-limit.ts'
+import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
+import { arrayLiteral } from '../arrays.ts'
+import type { Query } from '../connection.ts'
+import { isLockNotFree } from '../errors.ts'
+import { nameOf } from './known.ts'
+
+/** What a call comes to: `locked` when a lock was not free in time, so that it did nothing. */
+export async function unlessLocked<T>(call: Promise<T>): Promise<T | 'locked'> {
+  try {
+    return await call
+  } catch (failure) {
+    if (!isLockNotFree(failure)) throw failure
+    return 'locked'
+  }
+}
+
+/** Of subjects, those whose rows are locked just now. */
+const LOCKED = `
+  select s.kind, s.id from unnest($1::text[], $2::text[]) s (kind, id)
+  left join lateral (
+    select true as is_free from proxylist.usage u
+    where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
+  ) f on true
+  where f.is_free is null and exists (
+    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")`
+
+/** `locked`: a lock was not free in time, and nothing was recorded. */
+export type Result = Decision | 'locked'
+
+/** A request that waits. */
+type Waiting = {
+  admission: Admission
+  waited: Waited
+  resolve: (decision: Decision) => void
+  reject: (reason: unknown) => void
+}
+
+const subjectsOf = ({ rules }: Admission): Subject[] => rules.map(({ subject }) => subject)
+const namesOf = (items: readonly Waiting[]): ReadonlySet<string> =>
+  new Set(items.flatMap(({ admission }) => subjectsOf(admission).map(nameOf)))
+const isOf =
+  (names: ReadonlySet<string>) =>
+  ({ admission }: Waiting): boolean =>
+    subjectsOf(admission).some(subject => names.has(nameOf(subject)))
+
+/**
+ * How long a lock may be waited for, and a request in all; `late` makes what one fails with that would
+ * wait longer.
+ */
+export type LockWaits = { lockMs: number; msMax: number; late: () => Error }
+
+/** The names of the subjects of requests whose rows are locked just now. */
+async function lockedOf(query: Query, items: readonly Waiting[]): Promise<ReadonlySet<string>> {
+  const subjects = items.flatMap(({ admission }) => subjectsOf(admission))
+  const rows = await unlessLocked(
+    query<Subject>(LOCKED, [
+      arrayLiteral(subjects.map(({ kind }) => kind)),
+      arrayLiteral(subjects.map(({ id }) => id)),
+    ]),
+  )
+  return new Set(rows === 'locked' ? [] : rows.map(nameOf)) // when the table is, `decide` waits for it
+}
+
+/** `query` and `decide` have a connection of their own, on which others do not wait. */
+export function createLocked(
+  query: Query,
+  decide: (batch: readonly Admission[]) => Promise<readonly Result[]>,
+  { lockMs, msMax, late }: LockWaits,
+) {
+  const waiting = new Set<Waiting>()
+  let isTrying = false
+
+  async function decideThese(items: readonly Waiting[]): Promise<void> {
+    if (items.length === 0) return
+    const results = await decide(items.map(({ admission }) => admission))
+    for (const [i, item] of items.entries()) {
+      const result = results[i] ?? 'locked'
+      waiting.delete(item)
+      if (result === 'locked')
+        waiting.add(item) // at the end
+      else item.resolve(result)
+    }
+  }
+
+  /** Decides those whose rows are free, and those of one locked row, for which it waits in the queue. */
+  async function tryThese(items: readonly Waiting[]): Promise<void> {
+    const isLocked = isOf(await lockedOf(query, items))
+    await decideThese(items.filter(item => !isLocked(item)))
+    const locked = items.filter(isLocked)
+    await decideThese(locked.filter(isOf(namesOf(locked.slice(0, 1)))))
+  }
+
+  async function run(): Promise<void> {
+    isTrying = true
+    await null // all of a batch are tried together
+    while (waiting.size > 0) {
+      for (const item of waiting) {
+        if (item.waited() + lockMs > msMax && waiting.delete(item)) item.reject(late())
+      }
+      const items = [...waiting].slice(0, BATCH_MAX)
+      await tryThese(items).catch(failure => {
+        for (const item of items) if (waiting.delete(item)) item.reject(failure)
+      })
+    }
+    isTrying = false
+  }
+
+  function wait(admission: Admission, waited: Waited): Promise<Decision> {
+    return new Promise((resolve, reject) => {
+      waiting.add({ admission, waited, resolve, reject })
+      if (!isTrying) void run()
+    })
+  }
+
+  return {
+    /** Decisions of a batch, where those that are `null` wait behind others of their subjects, if there are any. */
+    join(
+      batch: readonly Admission[],
+      decisions: readonly (Decision | null)[],
+      waited: Waited,
+    ): readonly (Awaitable<Decision> | null)[] {
+      if (waiting.size === 0) return decisions
+      const names = namesOf([...waiting])
+      return batch.map((admission, i) => {
+        const isBehind = subjectsOf(admission).some(subject => names.has(nameOf(subject)))
+        return decisions[i] ?? (isBehind ? wait(admission, waited) : null)
+      })
+    },
+    /** The results of a batch, where those that are `locked` wait. */
+    settle: (
+      batch: readonly Admission[],
+      results: readonly Result[],
+      waited: Waited,
+    ): Awaitable<Decision>[] =>
+      batch.map((admission, i) => {
+        const result = results[i] ?? 'locked'
+        return result === 'locked' ? wait(admission, waited) : result
+      }),
+  }
+}
