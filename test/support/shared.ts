@@ -80,13 +80,13 @@ async function copyRegistry(dir: string, url: string): Promise<void> {
 
 /** Makes the clock of a database one that is set by the function that is returned, to Unix milliseconds. */
 export async function clockByHand({ query }: Connection) {
-  await query('create table clock (now_ms bigint not null)')
-  await query(`insert into clock values (${T0})`)
+  await query('create table public.clock (now_ms bigint not null)')
+  await query(`insert into public.clock values (${T0})`)
   await query(
     `create or replace function proxylist.now_ms() returns bigint language sql volatile
      return (select now_ms from public.clock)`,
   )
-  return (ms: number) => query(`update clock set now_ms = ${ms}`)
+  return (ms: number) => query(`update public.clock set now_ms = ${ms}`)
 }
 
 /** A migrated database whose clock is set by `setClock`. */
