@@ -23,7 +23,7 @@ const PLAN: Plan = {
   ...{ downloads: null, enabled: true },
 }
 
-/** A database, and a copy of its keys that follows when it is told to. */
+/** A database, and a copy of its keys that follows on demand. */
 async function openBoth() {
   const options = { url: await emptyDatabase(), timeoutMs: 20_000, name: 'test' }
   const connection = openConnection(options)
