@@ -46,8 +46,8 @@ beforeAll(async () => {
   postgres = await startPostgres()
   url = postgres.url('postgres')
   nodes = await Promise.all([startNode(url), startNode(url)])
-  await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard')
-  await run(url, 'keys', 'add', '--key', OTHER, '--plan', 'standard')
+  await run(url, 'keys', 'add', '--key', KEY, '--plan', 'standard', '--label', 'shared')
+  await run(url, 'keys', 'add', '--key', OTHER, '--plan', 'standard', '--label', 'other')
   await run(url, 'keys', 'add', '--key', REVOKED, '--plan', 'standard', '--label', 'leaked')
   const keys = JSON.parse(await run(url, 'keys', 'list', '--json'))
   keyId = keys.find(({ label }: { label: string }) => label === 'leaked').id
@@ -77,6 +77,22 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
     }
     expect(statuses.filter(status => status === 200)).toHaveLength(5)
     expect(statuses.filter(status => status === 429)).toHaveLength(7)
+  })
+
+  test('write records and refusals, within seconds and when they stop', async () => {
+    const sql = new SQL({ url, max: 1 })
+    const noted = async (label: string): Promise<string> => {
+      const [sums] = await sql`select sum(records)::int as records, sum(refused)::int as refused
+        from proxylist.days join proxylist.keys on id = key_id where label = ${label}`
+      return `${sums.records} ${sums.refused}`
+    }
+    await until(async () => (await noted('shared')) === '5 7')
+    const node = await startNode(url)
+    await until(() => isReady(node))
+    expect(await statusOf(node, OTHER)).toBe(200)
+    await node.stop()
+    expect(await noted('other')).toBe('1 0')
+    await sql.close()
   })
 
   test('refuse a revoked key within a second', async () => {

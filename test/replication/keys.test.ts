@@ -22,7 +22,7 @@ const PLAN: Plan = {
   ...{ downloads: null, enabled: true },
 }
 
-/** A database, and a copy of its keys that follows when `follow` is called. */
+/** A database, and a copy of its keys that follows on demand. */
 async function openBoth() {
   const url = await emptyDatabase()
   const connection = connectTo(url)

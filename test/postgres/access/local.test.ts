@@ -336,7 +336,7 @@ describe('a window that a node knows to be full, when the clock of the database 
   })
 })
 
-test('a request with two full windows says what is left of each', () => {
+test('a request with two full windows gets what is left of each', () => {
   const clock = createDatabaseClock(() => 0)
   const known = createKnownUsage(clock)
   clock.set({ nowMs: T0, sentMs: 0 })
