@@ -2,8 +2,8 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { CONSOLE } from '../../../src/web/files.ts'
 import { HAS_BROWSER, openPage, violationsOf } from '../../support/browser.ts'
-import { heading, startSample } from '../../support/console-page.ts'
-import { cleanUp } from '../../support/temporary.ts'
+import { heading, startConsole, startSample } from '../../support/console-page.ts'
+import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -69,6 +69,24 @@ describe.if(HAS_BROWSER)('the token, while the console is open', () => {
     await page.getByLabel('Or paste the link').fill(next)
     await page.getByRole('button', { name: 'Open' }).click()
     await heading(page, 'Keys').waitFor()
+    await close()
+  })
+
+  test('is replaced while an import is under way, whose refusal ends nothing', async () => {
+    const { url, signIn } = await startConsole(temporaryDirectory())
+    const { page, close } = await openPage(url)
+    await page.getByRole('link', { name: 'Import' }).click()
+    const renewed = Promise.withResolvers<void>()
+    await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
+    const file = { name: 'a.txt', mimeType: 'text/plain', buffer: Buffer.from('192.0.2.1:80\n') }
+    await page.locator('input[type=file]').setInputFiles(file)
+    await page.evaluate(`location.hash = ${JSON.stringify(new URL(await signIn()).hash)}`)
+    await page.locator('.cards').waitFor()
+    renewed.resolve()
+    await page.getByRole('link', { name: 'Import' }).click()
+    await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
+    await page.getByRole('link', { name: 'Keys' }).click()
+    await page.getByText('There is no key yet').waitFor()
     await close()
   })
 

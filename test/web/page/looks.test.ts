@@ -14,7 +14,7 @@ const USAGE = {
   ...{ id: 'wsu5jcyw', label: '<b>customer</b>', plan: 'standard', state: 'active', expires: null },
   limits: [
     { name: 'burst', quota: 5, window: 5, left: 2, reset: 4 },
-    { name: 'daily', quota: 34_560, window: 86_400, left: 31_240, reset: 40_211 },
+    { name: 'daily', quota: 34_560, window: 86_400, left: 31_240, reset: 40_250 },
   ],
   today: { requests: 3320, records: 41_200, refused: 12, hours: Array(24).fill(7) },
 }

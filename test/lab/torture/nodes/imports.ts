@@ -37,10 +37,14 @@ export type ImportsSize = {
   fewEveryMs: number
   /** Small imports after the last whole list, when nodes copy nothing else. */
   fewAlone: number
+  /** What a busy machine may add to the times of the contract; a full run measures them. */
+  slackMs: number
 }
 
 /** A full run: each second import has fewer rows and removes the others. */
-const FULL: ImportsSize = { nodes: 3, rows: 1_000_000, imports: 4, fewEveryMs: 1_500, fewAlone: 8 }
+const FULL: ImportsSize = {
+  ...{ nodes: 3, rows: 1_000_000, imports: 4, fewEveryMs: 1_500, fewAlone: 8, slackMs: 0 },
+}
 const SHRUNK = 0.6
 /** The tags of small imports are above this. */
 const FEW_TAGS = 1_000_000
@@ -232,7 +236,8 @@ export async function tortureImports(run: NodesRun, size: ImportsSize): Promise<
   for (const node of nodes) atEnd.push(...(await wrongAtEnd(node, rows, last)))
   for (const node of nodes) await node.child().stop()
   const where = `${nodes.length} nodes, PostgreSQL ${shared.database.version}`
-  return findingsOf(watched, versions, atEnd, `${count(size.rows)} rows, ${where}`)
+  const lagMsMax = FEW_LAG_MS + size.slackMs
+  return findingsOf(watched, versions, atEnd, `${count(size.rows)} rows, ${where}`, lagMsMax)
 }
 
 function findingsOf(
@@ -240,6 +245,7 @@ function findingsOf(
   versions: readonly Committed[],
   atEnd: readonly string[],
   where: string,
+  lagMsMax: number,
 ): Finding[] {
   const both = ['many', 'few'] as const
   const wrong = watched.flatMap(one => one.wrong)
@@ -271,8 +277,8 @@ function findingsOf(
     {
       promise: `${count(FEW_ROWS)} changed rows are shown by every node within a second of the commit`,
       figure: `${lag(few)} of ${count((few ?? []).length)}; whole lists ${lag(many)}`,
-      bound: `half of them ≤ ${count(FEW_LAG_MS)} ms, of a node that copies no whole list`,
-      holds: median(few ?? []) <= FEW_LAG_MS,
+      bound: `half of them ≤ ${count(lagMsMax)} ms, of a node that copies no whole list`,
+      holds: median(few ?? []) <= lagMsMax,
     },
   ]
 }

@@ -11,7 +11,7 @@ export const RIGHT_AGAIN_MS = 2_000
 const isUnavailable = ({ status }: Asked): boolean => status === 503
 
 export type Recovery = {
-  /** 503 to requests that were sent later than RIGHT_AGAIN_MS after the return, before the next fault. */
+  /** 503 to requests that were sent later than allowed after the return, before the next fault. */
   late: Asked[]
   /** From the return until the last request was sent that was answered 503, for each fault. */
   after: { name: string; ms: number }[]
@@ -20,7 +20,11 @@ export type Recovery = {
 }
 
 /** Compares the instants of faults, which are in order, with what the clients saw. */
-export function recoveryOf(all: readonly Asked[], made: readonly Made[]): Recovery {
+export function recoveryOf(
+  all: readonly Asked[],
+  made: readonly Made[],
+  rightAgainMs: number,
+): Recovery {
   const unavailable = all.filter(isUnavailable).sort((a, b) => a.sentMs - b.sentMs)
   const late: Asked[] = []
   const after: Recovery['after'] = []
@@ -31,7 +35,7 @@ export function recoveryOf(all: readonly Asked[], made: readonly Made[]): Recove
     )
     const last = its.at(-1)?.sentMs ?? returnedMs
     after.push({ name, ms: Math.max(0, last - returnedMs) })
-    late.push(...its.filter(({ sentMs }) => sentMs > returnedMs + RIGHT_AGAIN_MS))
+    late.push(...its.filter(({ sentMs }) => sentMs > returnedMs + rightAgainMs))
   }
   const slowestMs = all.reduce((most, one) => Math.max(most, one.receivedMs - one.sentMs), 0)
   return { late, after, slowestMs }
