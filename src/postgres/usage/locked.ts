@@ -64,28 +64,29 @@ async function lockedOf(query: Query, items: readonly Waiting[]): Promise<Readon
   return new Set(rows === 'locked' ? [] : rows.map(nameOf)) // when the table is, `decide` waits for it
 }
 
-/** `query` and `decide` have a connection of their own, on which others do not wait. */
-export function createLocked(
-  query: Query,
-  decide: (batch: readonly Admission[]) => Promise<readonly Result[]>,
-  { lockMs, msMax, late }: LockWaits,
-) {
-  const waiting = new Set<Waiting>()
-  /** Names of subjects whose rows may be locked: their requests do not go with others. */
-  const suspects = new Set<string>()
-  let isTrying = false
+type Decide = (batch: readonly Admission[]) => Promise<readonly Result[]>
 
-  async function decideThese(items: readonly Waiting[]): Promise<void> {
+/** Returns a function that decides requests, of which those that find a row locked wait on, at the end. */
+const createDecideThese =
+  (decide: Decide, waiting: Set<Waiting>) =>
+  async (items: readonly Waiting[]): Promise<void> => {
     if (items.length === 0) return
     const results = await decide(items.map(({ admission }) => admission))
     for (const [i, item] of items.entries()) {
       const result = results[i] ?? 'locked'
       waiting.delete(item)
-      if (result === 'locked')
-        waiting.add(item) // at the end
-      else item.resolve(result)
+      if (result !== 'locked') item.resolve(result)
+      else waiting.add(item)
     }
   }
+
+/** `query` and `decide` have a connection of their own, on which others do not wait. */
+export function createLocked(query: Query, decide: Decide, { lockMs, msMax, late }: LockWaits) {
+  const waiting = new Set<Waiting>()
+  const decideThese = createDecideThese(decide, waiting)
+  /** Names of subjects whose rows may be locked: their requests do not go with others. */
+  const suspects = new Set<string>()
+  let isTrying = false
 
   /** Decides those whose rows are free, and those of one locked row, for which it waits in the queue. */
   async function tryThese(items: readonly Waiting[]): Promise<void> {
