@@ -189,6 +189,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
   test.each([
     ['22P05', 'its encoding lacks a character; make it with encoding UTF8'],
     ['53100', 'its disk is full'],
+    ['25P04', 'its transaction_timeout is too short; set that to 0 for this role'],
     ['42P05', 'a pooler in between does not keep the session of a connection'],
   ])('one that fails with %s says that %s', async (state, reason) => {
     const connection = open()

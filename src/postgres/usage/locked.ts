@@ -43,10 +43,8 @@ type Waiting = {
 const subjectsOf = ({ rules }: Admission): Subject[] => rules.map(({ subject }) => subject)
 const namesOf = (items: readonly Waiting[]): ReadonlySet<string> =>
   new Set(items.flatMap(({ admission }) => subjectsOf(admission).map(nameOf)))
-const isOf =
-  (names: ReadonlySet<string>) =>
-  ({ admission }: Waiting): boolean =>
-    subjectsOf(admission).some(subject => names.has(nameOf(subject)))
+const isOf = (names: ReadonlySet<string>, admission: Admission): boolean =>
+  subjectsOf(admission).some(subject => names.has(nameOf(subject)))
 
 /**
  * How long a lock may be waited for, and a request in all; `late` makes what one fails with that would
@@ -66,33 +64,39 @@ async function lockedOf(query: Query, items: readonly Waiting[]): Promise<Readon
   return new Set(rows === 'locked' ? [] : rows.map(nameOf)) // when the table is, `decide` waits for it
 }
 
-/** `query` and `decide` have a connection of their own, on which others do not wait. */
-export function createLocked(
-  query: Query,
-  decide: (batch: readonly Admission[]) => Promise<readonly Result[]>,
-  { lockMs, msMax, late }: LockWaits,
-) {
-  const waiting = new Set<Waiting>()
-  let isTrying = false
+type Decide = (batch: readonly Admission[]) => Promise<readonly Result[]>
 
-  async function decideThese(items: readonly Waiting[]): Promise<void> {
+/** Returns a function that decides requests, of which those that find a row locked wait on, at the end. */
+const createDecideThese =
+  (decide: Decide, waiting: Set<Waiting>) =>
+  async (items: readonly Waiting[]): Promise<void> => {
     if (items.length === 0) return
     const results = await decide(items.map(({ admission }) => admission))
     for (const [i, item] of items.entries()) {
       const result = results[i] ?? 'locked'
       waiting.delete(item)
-      if (result === 'locked')
-        waiting.add(item) // at the end
-      else item.resolve(result)
+      if (result !== 'locked') item.resolve(result)
+      else waiting.add(item)
     }
   }
 
+/** `query` and `decide` have a connection of their own, on which others do not wait. */
+export function createLocked(query: Query, decide: Decide, { lockMs, msMax, late }: LockWaits) {
+  const waiting = new Set<Waiting>()
+  const decideThese = createDecideThese(decide, waiting)
+  /** Names of subjects whose rows may be locked: their requests do not go with others. */
+  const suspects = new Set<string>()
+  let isTrying = false
+
   /** Decides those whose rows are free, and those of one locked row, for which it waits in the queue. */
   async function tryThese(items: readonly Waiting[]): Promise<void> {
-    const isLocked = isOf(await lockedOf(query, items))
+    const names = await lockedOf(query, items)
+    for (const name of namesOf(items)) if (!names.has(name)) suspects.delete(name)
+    const isLocked = ({ admission }: Waiting): boolean => isOf(names, admission)
     await decideThese(items.filter(item => !isLocked(item)))
     const locked = items.filter(isLocked)
-    await decideThese(locked.filter(isOf(namesOf(locked.slice(0, 1)))))
+    const first = namesOf(locked.slice(0, 1))
+    await decideThese(locked.filter(({ admission }) => isOf(first, admission)))
   }
 
   async function run(): Promise<void> {
@@ -111,6 +115,7 @@ export function createLocked(
   }
 
   function wait(admission: Admission, waited: Waited): Promise<Decision> {
+    for (const subject of subjectsOf(admission)) suspects.add(nameOf(subject))
     return new Promise((resolve, reject) => {
       waiting.add({ admission, waited, resolve, reject })
       if (!isTrying) void run()
@@ -118,18 +123,17 @@ export function createLocked(
   }
 
   return {
-    /** Decisions of a batch, where those that are `null` wait behind others of their subjects, if there are any. */
+    /** Decisions of a batch, where those that are `null` wait if their rows may be locked. */
     join(
       batch: readonly Admission[],
       decisions: readonly (Decision | null)[],
       waited: Waited,
     ): readonly (Awaitable<Decision> | null)[] {
-      if (waiting.size === 0) return decisions
-      const names = namesOf([...waiting])
-      return batch.map((admission, i) => {
-        const isBehind = subjectsOf(admission).some(subject => names.has(nameOf(subject)))
-        return decisions[i] ?? (isBehind ? wait(admission, waited) : null)
-      })
+      if (suspects.size === 0) return decisions
+      return batch.map(
+        (admission, i) =>
+          decisions[i] ?? (isOf(suspects, admission) ? wait(admission, waited) : null),
+      )
     },
     /** The results of a batch, where those that are `locked` wait. */
     settle: (

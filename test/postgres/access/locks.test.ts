@@ -118,7 +118,7 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
   test('keeps only the requests of its subject waiting, in order and by all of their limits', async () => {
     const used = await whileLocked(20_000, ROW, async (admit, unlock) => {
       const waiting = [temp('t1'), temp('t2')].map(each => admit(each))
-      for (let n = 0; n < 3; n += 1) {
+      for (let n = 0; n < 2; n += 1) {
         const others = [regular({}), temp('t1'), DEMO].map(each => admit(each, `192.0.2.${n}`))
         const outcomes = (await Promise.all(others)).map(outcomeOf)
         expect(outcomes).toEqual(['ok', n === 0 ? 'ok' : 'window', 'ok'])
@@ -126,12 +126,12 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
       await unlock()
       expect((await Promise.all(waiting)).map(outcomeOf)).toEqual(['window', 'ok'])
     })
-    const demo = { 'demo 192.0.2.0': 1, 'demo 192.0.2.1': 1, 'demo 192.0.2.2': 1 }
+    const demo = { 'demo 192.0.2.0': 1, 'demo 192.0.2.1': 1 }
     expect(used).toEqual({
       ...demo,
       'key t1': 2,
       'key t2': 1,
-      'key k1': 3,
+      'key k1': 2,
       [`temp ${IP}`]: 2,
       'temp 192.0.2.0': 1,
     })
