@@ -131,6 +131,10 @@ function fillIn<T>(decisions: readonly (T | null)[], more: readonly T[]): T[] {
   return decisions.flatMap(decision => decision ?? more[next++] ?? [])
 }
 
+/** A result for each request that was asked for: others of a batch are refused, or wait for a lock. */
+const failEach = (asked: readonly Admission[], failure: unknown): Promise<Decision>[] =>
+  asked.map(() => Promise.reject(failure))
+
 /** What a call of the database told. */
 type Told = Parameters<KnownUsage['learn']>[2]
 
@@ -261,8 +265,12 @@ export function createAdmissions(
     const decisions = locked.join(batch, refusals, waited)
     const asked = batch.filter((_, i) => decisions[i] === null)
     if (asked.length === 0) return fillIn(decisions, [])
-    return decide(asked, waited).then(results =>
-      fillIn(decisions, locked.settle(asked, results, waited)),
+    return decide(asked, waited).then(
+      results => fillIn(decisions, locked.settle(asked, results, waited)),
+      failure => {
+        if (asked.length === batch.length) throw failure
+        return fillIn(decisions, failEach(asked, failure))
+      },
     )
   }
 }
