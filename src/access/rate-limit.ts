@@ -7,6 +7,9 @@ import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'
 /** Whose requests are counted together: a key, or a client address of `demo` or `temp_` keys. */
 export type Subject = { readonly kind: 'key' | 'demo' | 'temp'; readonly id: string }
 
+/** One subject, or all of a kind when `id` is null. */
+export type SubjectsOfKind = { kind: Subject['kind']; id: string | null }
+
 /**
  * What a subject has used: its last admissions in Unix milliseconds, oldest first, and the number
  * of its requests on the UTC day `day`, see `utcDay`. `latestMs` is the instant of its last

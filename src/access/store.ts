@@ -8,7 +8,15 @@ import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
 import type { WaitBound } from './patience.ts'
 import type { Plan } from './plan.ts'
-import type { Admission, Admitted, Decision, Subject, Usage, UsagePart } from './rate-limit.ts'
+import type {
+  Admission,
+  Admitted,
+  Decision,
+  Subject,
+  SubjectsOfKind,
+  Usage,
+  UsagePart,
+} from './rate-limit.ts'
 
 export interface KeyReader {
   /**
@@ -56,11 +64,7 @@ export interface UsageStore {
     batch: readonly { subject: Subject; day: number }[],
   ): Awaitable<readonly NetworkCounts[]>
   /** Gives a subject, or all of its kind when `id` is null, a fresh start (contract B10). */
-  reset(
-    subject: { kind: Subject['kind']; id: string | null },
-    part: UsagePart,
-    nowMs: number,
-  ): Awaitable<void>
+  reset(subject: SubjectsOfKind, part: UsagePart, nowMs: number): Awaitable<void>
   /** Counts what an answer adds to the use of its key, in memory: `flush` writes it. */
   note(use: AnswerUse): void
   /** Makes what was noted durable: all of it, or that of some keys when called every second. */

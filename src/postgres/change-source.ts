@@ -5,13 +5,10 @@
 import type { ChangeSource, KeyChanges, Version, Versions } from '../replication/store.ts'
 import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
-import type { Connection, Query } from './connection.ts'
+import { type Connection, type Query, SNAPSHOT } from './connection.ts'
 import { readListChanges } from './proxies/read.ts'
 import { onlyRow } from './rows.ts'
 import { newer, SCHEMA_VERSION } from './schema.ts'
-
-/** A transaction that sees the database as of one moment. */
-export const SNAPSHOT = 'isolation level repeatable read read only'
 
 type Standing = {
   database: string

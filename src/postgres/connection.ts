@@ -79,6 +79,9 @@ export const MEANING = {
   standard_conforming_strings: 'on',
 }
 
+/** A transaction that only reads, and sees the database as of one moment. */
+export const SNAPSHOT = 'isolation level repeatable read read only'
+
 /**
  * Settings of each connection: commits are durable, a client that is gone leaves no lock, and a server
  * that ends idle sessions leaves this one. Transactions wait for each other's locks and then see what was

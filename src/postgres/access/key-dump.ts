@@ -2,7 +2,7 @@
 import type { StoredKey } from '../../access/key.ts'
 import type { LoadProblem, Registry } from '../../access/store.ts'
 import { arrayLiteral, bytesLiteral } from '../arrays.ts'
-import type { Connection, Query } from '../connection.ts'
+import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
 import type { Change } from './changes.ts'
 
 type StoredRow = Omit<StoredKey, 'oldSecrets'>
@@ -131,8 +131,7 @@ export async function readStored(query: Query, since = -1): Promise<StoredKey[]>
 
 export const createKeyDump = ({ transaction }: Connection, change: Change) =>
   ({
-    dump: (): Promise<StoredKey[]> =>
-      transaction(tx => readStored(tx), 'isolation level repeatable read, read only'),
+    dump: (): Promise<StoredKey[]> => transaction(tx => readStored(tx), SNAPSHOT),
 
     load: (keys: readonly StoredKey[], isTrial: boolean): Promise<LoadProblem[]> =>
       change(async (query, version) => {

@@ -7,6 +7,7 @@ import {
   type Admission,
   type Decision,
   type Subject,
+  type SubjectsOfKind,
   UNUSED,
   type UsagePart,
 } from '../../access/rate-limit.ts'
@@ -27,7 +28,7 @@ import { createAdmissions } from '../usage/admissions.ts'
 import { createDatabaseClock } from '../usage/clock.ts'
 import { createGiveBack } from '../usage/give-back.ts'
 import { createKeyUse } from '../usage/key-use.ts'
-import { createKnownUsage, type Subjects } from '../usage/known.ts'
+import { createKnownUsage } from '../usage/known.ts'
 import { createNetworks } from '../usage/networks.ts'
 import { after, countUsed, createPeek, peek } from '../usage/peek.ts'
 import { createPrune } from '../usage/prune.ts'
@@ -140,7 +141,7 @@ export function createUsageStore(
   const probe = createProbe(query)
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
-  function forget(subject: Subjects): void {
+  function forget(subject: SubjectsOfKind): void {
     known.forget(subject)
     networks.known.forget(subject)
   }
@@ -170,7 +171,7 @@ export function createUsageStore(
     prune,
     forget,
 
-    async reset(subject: Subjects, part: UsagePart): Promise<void> {
+    async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
       try {
         const { kind, id } = subject
         await query('select proxylist.reset_usage($1, $2, $3)', [kind, id, part])

@@ -5,7 +5,7 @@
 import type { TransactionSQL } from 'bun'
 import { AT, type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { ListChanges, Version } from '../../replication/store.ts'
-import type { Connection, Query } from '../connection.ts'
+import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
 import { onlyRow } from '../rows.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'
 
@@ -110,9 +110,4 @@ export const readListChanges = <T>(
   { using }: Connection,
   since: Version | null,
   apply: (changes: ListChanges) => Promise<T>,
-): Promise<T> =>
-  using(sql =>
-    sql.begin('isolation level repeatable read read only', async tx =>
-      apply(await readChanges(tx, since)),
-    ),
-  )
+): Promise<T> => using(sql => sql.begin(SNAPSHOT, async tx => apply(await readChanges(tx, since))))

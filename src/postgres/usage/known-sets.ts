@@ -3,9 +3,9 @@
  * so a network that is in one stays in it. Knows nothing of SQL.
  */
 import type { NetworkSet } from '../../access/network-quota.ts'
-import type { Subject } from '../../access/rate-limit.ts'
+import type { Subject, SubjectsOfKind } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { nameOf, type Subjects } from './known.ts'
+import { nameOf } from './known.ts'
 
 /** Networks that a node remembers of a set, and of all sets: of these about 100 MB. */
 const NETWORKS_EACH_MAX = 1_000
@@ -91,7 +91,7 @@ export function createKnownSets() {
       if (asOf === generation) for (const ask of asks) learn(ask, isConsumed)
     },
 
-    forget({ kind, id }: Subjects): void {
+    forget({ kind, id }: SubjectsOfKind): void {
       generation += 1
       if (id !== null) for (const set of SETS) known.delete(anyDayName({ kind, id }, set))
       else for (const name of [...known.keys()]) if (name.startsWith(`${kind} `)) known.delete(name)

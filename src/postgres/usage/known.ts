@@ -7,6 +7,7 @@ import {
   type Decision,
   type LimitRule,
   type Subject,
+  type SubjectsOfKind,
   type Usage,
 } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
@@ -24,9 +25,6 @@ const SUBJECT_SIZE = 5
  * it steps back from after that, others may have been admitted: so the stopwatch ends it, too.
  */
 type Full = { rule: LimitRule; usage: Usage; sinceMs: number; untilMs: number; endsAtMs: number }
-
-/** One subject, or all of a kind when `id` is null. */
-export type Subjects = { kind: Subject['kind']; id: string | null }
 
 export const nameOf = ({ kind, id }: Subject): string => `${kind} ${id}`
 
@@ -104,7 +102,7 @@ export function createKnownUsage(clock: DatabaseClock) {
       full[kind].set(id, { rule, usage, sinceMs, untilMs, endsAtMs })
     },
 
-    forget({ kind, id }: Subjects): void {
+    forget({ kind, id }: SubjectsOfKind): void {
       generation += 1
       if (id === null) full[kind].clear()
       else full[kind].delete(id)
