@@ -1,9 +1,10 @@
 /** The overview of the console (contract G3) in a real browser. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import { HAS_BROWSER, openPage } from '../../support/browser.ts'
 import { openPrepared, startSample, withHistory } from '../../support/console-page.ts'
 import { cleanUp } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -74,6 +75,17 @@ describe.if(HAS_BROWSER)('the overview', () => {
     expect(problems).toEqual([])
     await close()
   })
+
+  test('says why the server is not ready, with markup as text', async () => {
+    const { url } = await startSample()
+    const problem = 'the list is <img src=x onerror=alert(1)> empty'
+    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
+    const { page, close } = await openPrepared(url, prepare)
+    await page.locator('.cards').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain(problem)
+    expect(await page.locator('main img').count()).toBe(0)
+    await close()
+  })
 })
 
 describe.if(HAS_BROWSER)('the overview, as time passes', () => {
@@ -120,14 +132,22 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
     await close()
   })
 
-  test('says why the server is not ready, with markup as text', async () => {
+  test('shows the answer of a slow server, and asks again when there is none for a minute', async () => {
     const { url } = await startSample()
-    const problem = 'the list is <img src=x onerror=alert(1)> empty'
-    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
-    const { page, close } = await openPrepared(url, prepare)
+    const held: Route[] = []
+    const { page, close } = await openPrepared(url, async each => {
+      await each.clock.install()
+      await each.route('**/console/overview', route => void held.push(route))
+    })
+    const hasAsked = (times: number) => until(() => held.length === times)
+    await hasAsked(1)
+    await page.clock.runFor(45_000)
+    expect(held.length).toBe(1)
+    await page.clock.runFor(30_000)
+    await hasAsked(2)
+    await page.clock.runFor(45_000)
+    await held[1]?.continue()
     await page.locator('.cards').waitFor()
-    expect(await page.getByRole('alert').textContent()).toContain(problem)
-    expect(await page.locator('main img').count()).toBe(0)
     await close()
   })
 })

@@ -1,6 +1,6 @@
 /** Owns values that are asked for again and again while the tab is visible, as hooks. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { unixMs } from '../../shared/clock.ts'
+import { nowMs, unixMs } from '../../shared/clock.ts'
 
 /** A value as it was last answered, and why it is not newer. */
 export type Live<T> = {
@@ -30,9 +30,13 @@ export function useIsVisible(): boolean {
   return isVisible
 }
 
+/** A request that is not answered for so long is given up, and the next one is made. */
+const REQUEST_MS_MAX = 60_000
+
 /**
  * The value that `load` brings, which is asked for at once, then every `everySeconds` while the tab
- * is visible, and at once when it is shown again. A value stays while a newer one is not there.
+ * is visible, and at once when it is shown again. A value stays while a newer one is not there, and
+ * nothing is asked for while a request is under way: a slow server is shown late.
  * `load` must stay the same as long as it asks for the same.
  */
 export function useLive<T>(
@@ -44,30 +48,38 @@ export function useLive<T>(
     atMs: null,
     problem: null,
   })
-  const controller = useRef<AbortController | null>(null)
+  /** The request that is under way, and since when. */
+  const underWay = useRef<{ controller: AbortController; sinceMs: number } | null>(null)
   const isVisible = useIsVisible()
 
   const refresh = useCallback(async (): Promise<void> => {
-    controller.current?.abort()
-    const mine = new AbortController()
-    controller.current = mine
+    underWay.current?.controller.abort()
+    const controller = new AbortController()
+    const mine = { controller, sinceMs: nowMs() }
+    const { signal } = controller
+    underWay.current = mine
     try {
-      const value = await load(mine.signal)
-      if (!mine.signal.aborted) setState({ value, atMs: unixMs(), problem: null })
+      const value = await load(signal)
+      if (!signal.aborted) setState({ value, atMs: unixMs(), problem: null })
     } catch (error) {
-      if (mine.signal.aborted) return
+      if (signal.aborted) return
       const problem = error instanceof Error ? error.message : String(error)
       setState(before => ({ ...before, problem }))
+    } finally {
+      if (underWay.current === mine) underWay.current = null
     }
   }, [load])
 
   useEffect(() => {
     if (!isVisible) return
     void refresh()
-    const timer = setInterval(refresh, everySeconds * 1000)
+    const timer = setInterval(() => {
+      const sinceMs = underWay.current?.sinceMs ?? Number.NEGATIVE_INFINITY
+      if (nowMs() - sinceMs > REQUEST_MS_MAX) void refresh()
+    }, everySeconds * 1000)
     return () => {
       clearInterval(timer)
-      controller.current?.abort()
+      underWay.current?.controller.abort()
     }
   }, [refresh, everySeconds, isVisible])
 
