@@ -75,17 +75,6 @@ describe.if(HAS_BROWSER)('the overview', () => {
     expect(problems).toEqual([])
     await close()
   })
-
-  test('says why the server is not ready, with markup as text', async () => {
-    const { url } = await startSample()
-    const problem = 'the list is <img src=x onerror=alert(1)> empty'
-    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
-    const { page, close } = await openPrepared(url, prepare)
-    await page.locator('.cards').waitFor()
-    expect(await page.getByRole('alert').textContent()).toContain(problem)
-    expect(await page.locator('main img').count()).toBe(0)
-    await close()
-  })
 })
 
 describe.if(HAS_BROWSER)('the overview, as time passes', () => {
@@ -131,8 +120,21 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
     await page.getByRole('alert').waitFor({ state: 'detached' })
     await close()
   })
+})
 
-  test('shows the answer of a slow server, and asks again when there is none for a minute', async () => {
+describe.if(HAS_BROWSER)('a server in trouble', () => {
+  test('is shown with why it is not ready, with markup as text', async () => {
+    const { url } = await startSample()
+    const problem = 'the list is <img src=x onerror=alert(1)> empty'
+    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
+    const { page, close } = await openPrepared(url, prepare)
+    await page.locator('.cards').waitFor()
+    expect(await page.getByRole('alert').textContent()).toContain(problem)
+    expect(await page.locator('main img').count()).toBe(0)
+    await close()
+  })
+
+  test('is shown when it answers slowly, and asked again when it does not for a minute', async () => {
     const { url } = await startSample()
     const held: Route[] = []
     const { page, close } = await openPrepared(url, async each => {
