@@ -23,7 +23,6 @@ import {
   EMPTY_LOG,
   LOG_LINES,
   outcomeOf,
-  reopened,
   selectLines,
 } from '../../../src/web/console/logic/log.ts'
 import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/logic/plan.ts'
@@ -196,15 +195,27 @@ describe('the live log', () => {
   })
 
   test('begins with the last requests again after a lost connection, and shows each once', () => {
-    const before = append(reopened(EMPTY_LOG), [entry('1'), entry('2')])
-    expect(ids(append(reopened(before), [entry('1'), entry('2'), entry('3')]))).toEqual([
+    const before = append(EMPTY_LOG, ['opened', entry('1'), entry('2')])
+    expect(ids(append(before, ['opened', entry('1'), entry('2'), entry('3')]))).toEqual([
       ...['3', '2', '1'],
     ])
   })
 
   test('shows a gap where requests may be missing', () => {
-    const before = append(reopened(EMPTY_LOG), [entry('1')])
-    expect(ids(append(reopened(before), [entry('7'), entry('8')]))).toEqual(['8', '7', 'gap', '1'])
+    const before = append(EMPTY_LOG, ['opened', entry('1')])
+    expect(ids(append(before, ['opened', entry('7'), entry('8')]))).toEqual(['8', '7', 'gap', '1'])
+  })
+
+  test('shows that gap after what had arrived before it, and was held back', () => {
+    const arrivals = ['opened', entry('1'), entry('2'), 'opened', entry('7')] as const
+    expect(ids(append(EMPTY_LOG, arrivals))).toEqual(['7', 'gap', '2', '1'])
+    const before = append(EMPTY_LOG, ['opened', entry('0')])
+    expect(ids(append(before, [entry('1'), 'opened', entry('7')]))).toEqual(['7', 'gap', '1', '0'])
+    expect(ids(append(before, [entry('1'), 'opened', entry('1'), entry('2')]))).toEqual([
+      '2',
+      '1',
+      '0',
+    ])
   })
 
   test('shows how many lines the server dropped', () => {

@@ -12,45 +12,50 @@ export type LogLine =
 /** What the server sends: a request, or how many it could not send. */
 export type LogValue = LogEntry | { dropped: number }
 
+/** What arrives, in order: `opened` is the begin of a stream, which may be one that was opened again. */
+export type LogArrival = LogValue | 'opened'
+
 export type LogBuffer = {
   /** Newest first. */
   lines: readonly LogLine[]
-  /** Whether a stream was opened again and nothing of it was seen yet. */
-  isReopened: boolean
+  /** Whether a stream was opened and nothing of it was seen yet. */
+  isOpened: boolean
 }
 
-export const EMPTY_LOG: LogBuffer = { lines: [], isReopened: false }
-
-export const reopened = (buffer: LogBuffer): LogBuffer => ({ ...buffer, isReopened: true })
+export const EMPTY_LOG: LogBuffer = { lines: [], isOpened: false }
 
 /**
  * Adds what arrived, oldest first. A stream begins with the last requests: those that are there
  * already are skipped, and when the first one is not, some between may be missing.
  */
-export function append(buffer: LogBuffer, values: readonly LogValue[]): LogBuffer {
+export function append(buffer: LogBuffer, arrivals: readonly LogArrival[]): LogBuffer {
   const known = new Set(
     buffer.lines.flatMap(line => (line.kind === 'request' ? line.entry.id : [])),
   )
   const lines: LogLine[] = []
-  let { isReopened } = buffer
+  let { isOpened } = buffer
   let lastId = ''
-  for (const value of values) {
+  for (const value of arrivals) {
+    if (value === 'opened') {
+      isOpened = true
+      continue
+    }
     if ('dropped' in value) {
       lines.push({ kind: 'gap', id: `dropped after ${lastId}`, dropped: value.dropped })
       continue
     }
     const isNew = !known.has(value.id)
-    if (isReopened && isNew && buffer.lines.length > 0) {
+    if (isOpened && isNew && known.size > 0) {
       lines.push({ kind: 'gap', id: `gap-${value.id}`, dropped: null })
     }
-    isReopened = false
+    isOpened = false
     lastId = value.id
     if (!isNew) continue
     known.add(value.id)
     lines.push({ kind: 'request', entry: value })
   }
   const all = [...lines.reverse(), ...buffer.lines].slice(0, LOG_LINES)
-  return { lines: all, isReopened }
+  return { lines: all, isOpened }
 }
 
 export const LOG_FILTERS = ['all', 'ok', 'notFound', 'refused', 'rejected', 'failed'] as const

@@ -9,12 +9,12 @@ import {
   EMPTY_LOG,
   LOG_FILTERS,
   LOG_LINES,
+  type LogArrival,
   type LogBuffer,
   type LogFilter,
   type LogLine,
   type LogValue,
   outcomeOf,
-  reopened,
   selectLines,
 } from '../logic/log.ts'
 import { keyHref } from '../logic/route.ts'
@@ -32,7 +32,7 @@ function useLog(isPaused: boolean) {
   const [buffer, setBuffer] = useState<LogBuffer>(EMPTY_LOG)
   const [connection, setConnection] = useState<Connection>({ kind: 'connecting' })
   const isVisible = useIsVisible()
-  const pending = useRef<LogValue[]>([])
+  const pending = useRef<LogArrival[]>([])
   const paused = useRef(isPaused)
   paused.current = isPaused
 
@@ -41,7 +41,7 @@ function useLog(isPaused: boolean) {
     const draw = (): void => {
       const values = pending.current
       if (values.length === 0) return
-      if (paused.current) return setHeld(values.length)
+      if (paused.current) return setHeld(values.filter(value => value !== 'opened').length)
       pending.current = []
       setHeld(0)
       setBuffer(before => append(before, values))
@@ -54,7 +54,7 @@ function useLog(isPaused: boolean) {
     if (!isVisible) return
     return follow<LogValue>(signal => client.open('/console/log', signal), {
       opened() {
-        setBuffer(reopened)
+        pending.current.push('opened') // after what came before it, which may be held back
         setConnection({ kind: 'live' })
       },
       values(values) {
