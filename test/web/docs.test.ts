@@ -287,7 +287,7 @@ describe.if(HAS_BROWSER)('finding one’s way', () => {
     const { page, close } = await openPage(`${url}/docs`)
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
-    expect(page.url()).toEndWith('#main')
+    await page.waitForURL(`${url}/docs#main`)
     await close()
   })
 })

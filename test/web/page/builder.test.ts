@@ -72,7 +72,7 @@ inBrowser('filters write the request, one parameter each, and the hash has it to
     '&country_mode=except&city=L%27Aquila&port=1080&ip=1.2.3.4:80&service=the%20service' +
     '&sort=ping&count=7&lang=en&get=json&split_ip=1&format=object&wrap=1'
   expect(await requestOn(page)).toBe(`/api?${query.replaceAll(':', '%3A')}`)
-  expect(new URL(page.url()).hash).toBe(`#${query.replaceAll(':', '%3A')}`)
+  await page.waitForURL(({ hash }) => hash === `#${query.replaceAll(':', '%3A')}`)
   await page.check('[name=get][value=csv]')
   expect(await requestOn(page)).toEndWith('&get=csv&split_ip=1')
   await page.locator('summary').click()

@@ -59,7 +59,7 @@ inBrowser('draws plan, state, expiry, limits and the use of the day', async () =
   ])
   expect(await page.locator('.hours li').count()).toBe(24)
   expect(await page.locator('.hours li').last().getAttribute('title')).toBe('23:00–24:00 UTC: 230')
-  expect(page.url()).toBe(`${origin}/#my-key`)
+  await page.waitForURL(`${origin}/#my-key`)
   expect(ownProblems(problems)).toEqual([])
   await close()
 })
