@@ -154,7 +154,7 @@ export function createUsageStore(
     ),
     admit: createAdmissions(decide, decideLocked, known, clock, {
       lockMs: lockMsOf(options),
-      msMax: options.timeoutMs ?? Number.POSITIVE_INFINITY,
+      msMax: options.timeoutMs,
       late: failed(
         `in the database ${shown}, somebody keeps a row of table usage locked`,
         'of a subject',

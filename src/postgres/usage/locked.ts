@@ -3,6 +3,7 @@
  * while those of others are decided. Knows nothing of limits.
  */
 import type { Admission, Decision, Subject } from '../../access/rate-limit.ts'
+import { timerLater } from '../../lib/clock.ts'
 import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
@@ -47,10 +48,10 @@ const isOf = (names: ReadonlySet<string>, admission: Admission): boolean =>
   subjectsOf(admission).some(subject => names.has(nameOf(subject)))
 
 /**
- * How long a lock may be waited for, and a request in all; `late` makes what one fails with that would
- * wait longer.
+ * How long a lock may be waited for, and a request in all, `null` for any time; `late` makes what one
+ * fails with that would wait longer.
  */
-export type LockWaits = { lockMs: number; msMax: number; late: () => Error }
+export type LockWaits = { lockMs: number; msMax: number | null; late: () => Error }
 
 /** The names of the subjects of requests whose rows are locked just now. */
 async function lockedOf(query: Query, items: readonly Waiting[]): Promise<ReadonlySet<string>> {
@@ -74,15 +75,52 @@ const createDecideThese =
     const results = await decide(items.map(({ admission }) => admission))
     for (const [i, item] of items.entries()) {
       const result = results[i] ?? 'locked'
-      waiting.delete(item)
+      if (!waiting.delete(item)) continue // it was late, and has failed
       if (result !== 'locked') item.resolve(result)
       else waiting.add(item)
     }
   }
 
-/** `query` and `decide` have a connection of their own, on which others do not wait. */
-export function createLocked(query: Query, decide: Decide, { lockMs, msMax, late }: LockWaits) {
+/** Most requests of one subject that are tried together: those of others do not wait behind them. */
+const EACH_MAX = 100
+
+/** Requests that wait, each no longer than it may. */
+function createWaiting({ lockMs, msMax, late }: LockWaits) {
   const waiting = new Set<Waiting>()
+  function rejectLate(item: Waiting): void {
+    if (waiting.delete(item)) item.reject(late())
+  }
+  return {
+    waiting,
+    add(admission: Admission, waited: Waited): Promise<Decision> {
+      const { promise, resolve, reject } = Promise.withResolvers<Decision>()
+      const item = { admission, waited, resolve, reject }
+      waiting.add(item)
+      const stop = msMax === null ? () => {} : timerLater(() => rejectLate(item), msMax - waited())
+      promise.then(stop, stop) // handled here, too: it may fail before its batch is decided
+      return promise
+    },
+    /** Those to be tried next. Those without time to wait for a lock are late. */
+    next(): Waiting[] {
+      const counts = new Map<string, number>()
+      const items: Waiting[] = []
+      for (const item of waiting) {
+        if (msMax !== null && item.waited() + lockMs > msMax) rejectLate(item)
+        else if (items.length < BATCH_MAX) {
+          const [name = ''] = namesOf([item])
+          const count = (counts.get(name) ?? 0) + 1
+          counts.set(name, count)
+          if (count <= EACH_MAX) items.push(item)
+        }
+      }
+      return items
+    },
+  }
+}
+
+/** `query` and `decide` have a connection of their own, on which others do not wait. */
+export function createLocked(query: Query, decide: Decide, waits: LockWaits) {
+  const { waiting, add, next } = createWaiting(waits)
   const decideThese = createDecideThese(decide, waiting)
   /** Names of subjects whose rows may be locked: their requests do not go with others. */
   const suspects = new Set<string>()
@@ -90,6 +128,7 @@ export function createLocked(query: Query, decide: Decide, { lockMs, msMax, late
 
   /** Decides those whose rows are free, and those of one locked row, for which it waits in the queue. */
   async function tryThese(items: readonly Waiting[]): Promise<void> {
+    if (items.length === 0) return
     const names = await lockedOf(query, items)
     for (const name of namesOf(items)) if (!names.has(name)) suspects.delete(name)
     const isLocked = ({ admission }: Waiting): boolean => isOf(names, admission)
@@ -103,23 +142,27 @@ export function createLocked(query: Query, decide: Decide, { lockMs, msMax, late
     isTrying = true
     await null // all of a batch are tried together
     while (waiting.size > 0) {
-      for (const item of waiting) {
-        if (item.waited() + lockMs > msMax && waiting.delete(item)) item.reject(late())
-      }
-      const items = [...waiting].slice(0, BATCH_MAX)
+      const items = next()
       await tryThese(items).catch(failure => {
         for (const item of items) if (waiting.delete(item)) item.reject(failure)
       })
+      boundSuspects()
     }
     isTrying = false
   }
 
+  /** Keeps those that wait, when there are many: addresses may never ask again. */
+  function boundSuspects(): void {
+    if (suspects.size <= BATCH_MAX) return
+    suspects.clear()
+    for (const name of namesOf([...waiting])) suspects.add(name)
+  }
+
   function wait(admission: Admission, waited: Waited): Promise<Decision> {
     for (const subject of subjectsOf(admission)) suspects.add(nameOf(subject))
-    return new Promise((resolve, reject) => {
-      waiting.add({ admission, waited, resolve, reject })
-      if (!isTrying) void run()
-    })
+    const promise = add(admission, waited)
+    if (!isTrying) void run()
+    return promise
   }
 
   return {
