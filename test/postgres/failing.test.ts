@@ -190,6 +190,8 @@ describe.skipIf(!HAS_POSTGRES)('a database that refuses', () => {
     ['22P05', 'its encoding lacks a character; make it with encoding UTF8'],
     ['53100', 'its disk is full'],
     ['25P04', 'its transaction_timeout is too short; set that to 0 for this role'],
+    ['58P01', 'it cannot use one of its files; its log says which'],
+    ['XX001', 'its files are damaged; its log says which'],
     ['42P05', 'a pooler in between does not keep the session of a connection'],
   ])('one that fails with %s says that %s', async (state, reason) => {
     const connection = open()
