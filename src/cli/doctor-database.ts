@@ -26,8 +26,11 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
   ? Awaited<R>
   : never
 
-/** Connections that one node keeps at most; a rolling restart has two of a machine. */
-const CONNECTIONS_OF_A_NODE = 10
+/**
+ * Connections that one node has at most: ten that it keeps, one after a row was locked, and four while it
+ * fetches a feed and copies a large list. A rolling restart has two of a machine.
+ */
+const CONNECTIONS_OF_A_NODE = 15
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */
@@ -154,7 +157,7 @@ export function judgeNodes(nodes: Facts<'nodes'>): Result {
     const name = `${node} (${address})`
     if (silentSeconds > SILENT_SECONDS_MAX) {
       const ago = `${counted(Math.round(silentSeconds))} s ago`
-      notes.push(`${name} did not stop in order and was last seen ${ago}`)
+      notes.push(`${name} was last seen ${ago}: it was killed, or answers 503`)
     } else if (lagSeconds > LAG_SECONDS_NOTED) {
       // A node says so after it has followed the keys, so these are new: it does answer.
       const lag = `${name} lags by ${counted(Math.round(lagSeconds))} s`

@@ -182,9 +182,9 @@ const readJsonLines = (text: string): Line[] =>
       content.trim() === '' ? [] : [lineOf(i + 1, () => fromJson(content))],
     )
 
-/** The keys of a file in either form, which its first character tells. */
+/** The keys of a file in either form, which its first character tells; an export without keys is empty. */
 const readKeys = (text: string, nowMs: number): Line[] =>
-  text.trimStart().startsWith('{') ? readJsonLines(text) : readCsv(text, nowMs)
+  /^\s*(?:\{|$)/.test(text) ? readJsonLines(text) : readCsv(text, nowMs)
 
 const REASONS: { [kind in LoadProblem['kind']]: (problem: LoadProblem, of: FileKey) => string } = {
   'known-secret': problem =>
@@ -289,6 +289,7 @@ export const importKeys = command({
       return [...known, ...loadProblems(keys, await load(stored, known.length > 0))]
     })
     refuse(file, problems)
+    if (lines.length === 0) say(`${file}: note: no key was found`)
     say(`${keys.length} ${keys.length === 1 ? 'key is' : 'keys are'} imported`)
   },
 })

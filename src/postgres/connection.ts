@@ -211,7 +211,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     }
     const { passed, stop } = deadline(
       timeLeft(waitedMs),
-      () => new UnknownOutcome(`the database ${shown} does not answer`),
+      () => new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`),
       () => client.leave(asked, 'it does not answer'),
     )
     try {

@@ -14,6 +14,7 @@ export class UnknownOutcome extends StoreError {}
 const OTHER_SCHEMA =
   'its schema is missing, or not the one that this proxylist uses; see: proxylist doctor'
 const READ_ONLY = 'it is read-only: a standby, or it was set so'
+const DAMAGED = 'its files are damaged; its log says which'
 const POOLER = 'a pooler in between does not keep the session of a connection'
 
 /** The state of a lock that was not free in time. */
@@ -29,7 +30,8 @@ const STATES: { readonly [state: string]: string } = {
   '08P01': 'something in between refuses the settings of the connection, such as a pooler',
   '25P04': 'its transaction_timeout is too short; set that to 0 for this role',
   '26000': POOLER,
-  '28000': 'it does not accept this user from this address, or only with TLS (pg_hba.conf)',
+  '28000':
+    'it does not let this user log in, or not from this address, or only with TLS (pg_hba.conf)',
   '28': 'it refuses this user or password',
   '3F000': OTHER_SCHEMA,
   '3D000': 'there is no database of this name',
@@ -47,7 +49,10 @@ const STATES: { readonly [state: string]: string } = {
   '53300': 'it accepts no more connections',
   [LOCK_NOT_FREE]: 'a lock was not free in time',
   '57014': 'it took too long',
+  '58': 'it cannot use one of its files; its log says which',
   '57P': 'it is shutting down, starting or was restarted',
+  XX001: DAMAGED,
+  XX002: DAMAGED,
 }
 
 /** The SQLSTATE of a failure; `''` for one that is not of the server. */

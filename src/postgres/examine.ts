@@ -4,6 +4,7 @@
  */
 import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
+import { versions } from './change-source.ts'
 import { type Connection, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { createNodes } from './nodes.ts'
@@ -15,8 +16,21 @@ function hiddenOrThrow(failure: unknown): 'hidden' {
   throw failure
 }
 
+/** The version of the schema. @throws StoreError when it lacks tables, or rows that it always has. */
+async function readSchema({ query, shown }: Connection): Promise<number | null> {
+  const version = await versionOf(query)
+  if (version === SCHEMA_VERSION) {
+    // Of a right that is missing, `rights` says which.
+    await versions({ query, shown }).catch(failure => {
+      if (!lacksRight(failure)) throw failure
+    })
+  }
+  return version
+}
+
 /** Which versions there are, and which are needed; the schema may be hidden from this role. */
-async function readVersions(query: Query) {
+async function readVersions(connection: Connection) {
+  const { query } = connection
   const server = await onlyRow<{ number: number; text: string }>(
     query,
     `select current_setting('server_version_num')::int as number,
@@ -24,7 +38,7 @@ async function readVersions(query: Query) {
   )
   return {
     server: { text: server.text, isUsable: server.number >= SERVER_VERSION_MIN },
-    schema: await versionOf(query).catch(hiddenOrThrow),
+    schema: await readSchema(connection).catch(hiddenOrThrow),
     newestSchema: SCHEMA_VERSION,
   }
 }
@@ -182,7 +196,7 @@ export function openExamination(url: string, timeoutMs: number, clock: () => num
   return {
     shown,
     schemaState: () => schemaState(connection),
-    versions: () => readVersions(query),
+    versions: () => readVersions(connection),
     durability: () => readDurability(query),
     standbys: () => readStandbys(query),
     encryption: () => readEncryption(query),

@@ -1,13 +1,20 @@
 /** Owns reading statements that always return one row. */
+import { StoreError } from '../lib/errors.ts'
 import type { Query, Value } from './connection.ts'
 
-/** The only row of a statement that always has one. */
+const EMPTIED =
+  'a table of the schema proxylist was emptied; restore a backup of the database, or use an empty one'
+
+/**
+ * The only row of a statement that always has one.
+ * @throws StoreError when there is none, because somebody has emptied a table.
+ */
 export async function onlyRow<R extends object>(
   query: Query,
   text: string,
   values?: readonly Value[],
 ): Promise<R> {
   const [row] = await query<R>(text, values)
-  if (row === undefined) throw new Error('a statement that always has a row returned none')
+  if (row === undefined) throw new StoreError(EMPTIED)
   return row
 }

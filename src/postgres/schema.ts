@@ -36,8 +36,8 @@ export async function versionOf(query: Query): Promise<number | null> {
        where schemaname = 'proxylist' and tablename = 'installation') as there`,
   )
   if (!there) return null
-  const [row] = await query<{ version: number }>('select version from proxylist.installation')
-  return row?.version ?? null
+  const text = 'select version from proxylist.installation'
+  return (await onlyRow<{ version: number }>(query, text)).version
 }
 
 /** @throws CommandError for a server or a schema that this program cannot use. */

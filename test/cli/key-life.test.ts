@@ -426,6 +426,19 @@ describe('keys export and keys import', () => {
 })
 
 describe('keys import and plans (G5)', () => {
+  test('an export without keys is imported, with a note', async () => {
+    const run = cli(temporaryDirectory())
+    await stdoutOf(run('plans set gold'))
+    const exported = await stdoutOf(run('keys export'))
+    expect(exported).toBe('')
+    for (const text of [exported, '\n', 'key,label\n']) {
+      expect(await run('keys import -', text)).toMatchObject({
+        exitCode: 0,
+        stderr: '-: note: no key was found\n0 keys are imported\n',
+      })
+    }
+  })
+
   test('says which plans differ between the installations, each once, and how to make them the same', async () => {
     const dir = dataDirectory([...ONE])
     const run = cli(dir)

@@ -1,5 +1,7 @@
 /** The schema in PostgreSQL is made once, by whichever process is first. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import { examineDatabase } from '../../src/cli/doctor-database.ts'
+import { lockList } from '../../src/postgres/proxies/version.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -26,4 +28,24 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     expect(migrate(connection)).rejects.toThrow('newer proxylist (schema 99')
     await connection.close()
   })
+
+  test.each(['installation', 'list'])(
+    'whose table %s somebody has emptied is said to be so, also by doctor',
+    async table => {
+      const url = await emptyDatabase()
+      const connection = connectTo(url)
+      await migrate(connection)
+      await connection.query(`truncate proxylist.${table}`)
+      const found = await examineDatabase(
+        { url, timeoutMs: 20_000 },
+        Date.now,
+        new AbortController().signal,
+      )
+      expect(found[0]).toMatchObject({ check: 'database', ok: false })
+      expect(found[0]?.found).toStartWith('a table of the schema proxylist was emptied')
+      const read = table === 'list' ? lockList(connection.query) : migrate(connection)
+      expect(read).rejects.toThrow('a table of the schema proxylist was emptied')
+      await connection.close()
+    },
+  )
 })

@@ -199,3 +199,28 @@ describe('what a node says of its database', () => {
     expect(said).toEqual([LOCKED, sentence, 'requests are counted again'])
   })
 })
+
+describe('that requests are counted again', () => {
+  test('is not said as long as the database is away', async () => {
+    const { take, uncounted, tick } = createReporter('db/proxylist', {
+      say: sentence => void said.push(sentence),
+      sayRepeated: sentence => void said.push(sentence),
+    })
+    const failure = new StoreError('a right is missing')
+    const failing = async (): Promise<void> => {
+      uncounted(failure, 'of all')
+      throw failure
+    }
+    uncounted(failure, 'of all')
+    take({ kind: 'failed', what: 'keys', message: 'a right is missing' })
+    const before = [...said]
+    for (let second = 0; second < 3; second += 1) await tick(failing)
+    expect(said).toEqual(before)
+    take({ kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 1 })
+    await tick(async () => {})
+    expect(said.slice(before.length)).toEqual([
+      'the database db/proxylist works again',
+      'requests are counted again',
+    ])
+  })
+})

@@ -94,8 +94,13 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
     /** Finds out by `probe` whether requests can be counted again; to be called every second. */
     async tick(probe: () => Promise<void>): Promise<void> {
       if (!isUncounted) return
-      if (!isSeen) await probe().catch(() => {}) // which is seen, too
-      if (!isSeen) {
+      // What fails while the database is away is not seen: the probe itself has to succeed.
+      const isOver = async (): Promise<boolean> =>
+        probe().then(
+          () => !isSeen,
+          () => false,
+        )
+      if (!isSeen && (await isOver())) {
         isUncounted = false
         say('requests are counted again')
       }
