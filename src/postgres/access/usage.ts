@@ -156,7 +156,7 @@ export function createUsageStore(
       lockMs: lockMsOf(options),
       msMax: options.timeoutMs,
       late: failed(
-        `in the database ${shown}, somebody keeps a row of table usage locked`,
+        `in the database ${shown}, a row of table usage stays locked: by another session, or commits are slow`,
         'of a subject',
       ),
     }),
