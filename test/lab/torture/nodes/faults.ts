@@ -79,6 +79,21 @@ const stopBackend: Fault = async ({ database, random }) => {
   return back()
 }
 
+/** Somebody keeps some rows of usage locked. */
+const lockRows: Fault = async ({ database, random }) => {
+  const sql = new SQL({ url: database.url(), max: 1 })
+  await sql.begin(async tx => {
+    await tx.unsafe(
+      `select from proxylist.usage where (kind, id) in
+         (select kind, id from proxylist.usage order by random() limit ${between(random, 1, 5)})
+       order by kind, id for update`,
+    )
+    await sleep(random, 300, 4_000)
+  })
+  await sql.close()
+  return back()
+}
+
 /** Others take every connection that nodes could have. */
 const exhaustConnections: Fault = async ({ database, random }) => {
   const url = database.url()
@@ -185,6 +200,7 @@ export const FAULTS: { readonly [name: string]: { fault: Fault; times: number; w
   terminateBackends: { fault: terminateBackends, times: 100, what: 'backends terminated' },
   killServer: { fault: killServer, times: 20, what: 'server killed' },
   stopBackend: { fault: stopBackend, times: 4, what: 'backend stopped' },
+  lockRows: { fault: lockRows, times: 12, what: 'rows locked' },
   exhaustConnections: { fault: exhaustConnections, times: 3, what: 'connections exhausted' },
   readOnly: { fault: readOnly, times: 3, what: 'read-only' },
   failOver: { fault: failOver, times: 2, what: 'failed over' },
