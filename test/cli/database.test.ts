@@ -218,7 +218,7 @@ describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one s
   test('it hangs', async () => {
     const { port } = await startSilentServer()
     const url = `postgres://who:secret@127.0.0.1:${port}/x`
-    await Promise.all(KINDS.map(line => failing(line, url, /does not answer/)))
+    await Promise.all(KINDS.map(line => failing(line, url, /cannot be used: it does not answer/)))
   })
 
   test('it has no such user, or no such name', async () => {

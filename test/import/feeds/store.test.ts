@@ -10,8 +10,9 @@ import { migrate } from '../../../src/postgres/schema.ts'
 import { openFeeds } from '../../../src/sqlite/feeds/store.ts'
 import { FEED as A, FEED_STATE } from '../../support/feeds.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -19,6 +20,15 @@ const B = { id: 'b', shown: '/b' }
 
 /** Opens the same empty states, each time as another connection. */
 type Place = { open(): Promise<FeedStore> }
+
+/** The server ends the locks of a connection a moment after that was closed. */
+async function untilUnlocked(url: string): Promise<void> {
+  const { query, close } = connectTo(url)
+  const locks = `select from pg_catalog.pg_locks l join pg_catalog.pg_database d on d.oid = l.database
+    where l.locktype = 'advisory' and d.datname = pg_catalog.current_database()`
+  await until(async () => (await query(locks)).length === 0)
+  await close()
+}
 
 /** A database for all tests of this file. */
 let database: Promise<string> | null = null
@@ -53,6 +63,7 @@ const POSTGRES: Engine = {
   async place() {
     database ??= makeDatabase()
     const url = await database
+    await untilUnlocked(url)
     async function open(): Promise<FeedStore> {
       const store = createFeedStore(openConnection({ url, timeoutMs: 30_000, name: 'test' }))
       undo.push(store.close)
