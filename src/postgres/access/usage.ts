@@ -62,8 +62,8 @@ const createProbe = (query: Query) =>
   })
 
 /**
- * How long an admission waits for a lock together with others: those of other nodes last some
- * milliseconds, and a second process of the operator any time.
+ * How long a batch of admissions waits for a lock: other nodes hold one for milliseconds, but a session
+ * of a person may hold it for minutes.
  */
 const LOCK_MS_MAX = 250
 const lockMsOf = ({ timeoutMs }: ConnectionOptions): number =>
