@@ -1,6 +1,6 @@
 # proxylist: everything a developer runs. `make` lists it.
 .DEFAULT_GOAL := help
-.PHONY: help run dev test bench torture soak mutate check fmt build clean screenshots
+.PHONY: help run dev test bench torture soak check fmt build clean screenshots
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
 LOCAL_BUN := .bun/node_modules/.bin/bun
@@ -41,9 +41,6 @@ torture: $(BINARY) ## the long tests: fault, attack and load (ONLY=…, SEED=…
 
 soak: $(BINARY) ## a steady load during imports: nothing may grow (SECONDS=300, RATE=…, SEED=…)
 	@$(BUN) test/lab/torture/soak/soak.ts
-
-mutate: $(READY) ## mutation score: do tests notice small errors? (ONLY=…, SEED=…, SAMPLE=N or all)
-	@$(BUN) test/lab/mutation/mutate.ts
 
 screenshots: $(READY) ## pictures of the page for the README, into data/screenshots
 	@$(BUN) test/lab/screenshots.ts
