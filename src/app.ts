@@ -7,6 +7,7 @@ export type { RunningImport } from './admin/import.ts'
 export { createLogTap } from './admin/log-tap.ts'
 export { presentToken, TOKEN_FILE } from './admin/token.ts'
 export { show } from './http/listen.ts'
+export { type Node, observeNode, openNode } from './node/node.ts'
 export { type Examination, openExamination } from './postgres/examine.ts'
 export type { NodeState } from './postgres/nodes.ts'
 export { type Backup, type BackupTarget, backUp } from './sqlite/backup/backup.ts'
@@ -45,6 +46,5 @@ export {
   moveToDatabase,
   restoreDatabase,
 } from './wiring/move.ts'
-export { type Node, observeNode, openNode } from './wiring/node/node.ts'
 export { type App, type AppSettings, type AppStores, createApp } from './wiring/service.ts'
 export { storesOf } from './wiring/stores.ts'

@@ -34,22 +34,27 @@ const importsOf = ({ name, text }: (typeof SOURCES)[number]): string[] =>
     .map(([, path = '']) => normalize(join(dirname(name), path)))
     .filter(path => !path.startsWith('..'))
 
-/** `lib` of `lib/ip.ts`; a file at the root is a place of its own. */
-const placeOf = (name: string): string => name.split('/')[0] ?? ''
-
-/** Each place may import from the lines above its own, and from itself. */
+/**
+ * Each place may import from the lines above its own, and from itself. The ports of a room are a place
+ * of their own where technologies below that room fulfil them.
+ */
 const LAYERS = [
   ['lib'],
   ['access', 'proxies'],
   ['api'],
-  ['config', 'import', 'replication'],
+  ['config', 'import', 'node/ports.ts'],
   ['metrics', 'transfer'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite', 'web'],
+  ['node'],
   ['wiring'],
   ['app.ts'],
   ['cli'],
   ['bootstrap.ts', 'main.ts'],
 ] as const
+
+/** `lib` of `lib/ip.ts`; a file at the root, or one that is named above, is a place of its own. */
+const placeOf = (name: string): string =>
+  LAYERS.flat().find(place => place === name) ?? name.split('/')[0] ?? ''
 
 const layerOf = (place: string): number =>
   LAYERS.findIndex(places => places.some(name => name === place))

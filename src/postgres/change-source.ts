@@ -2,7 +2,7 @@
  * Owns what a node reads of the database to make its copies: where list and keys stand, and the keys
  * and plans that have changed. The changes of the list are read in `proxies/`.
  */
-import type { ChangeSource, KeyChanges, Version, Versions } from '../replication/store.ts'
+import type { ChangeSource, KeyChanges, Version, Versions } from '../node/ports.ts'
 import { readStored } from './access/key-dump.ts'
 import { select as selectPlans } from './access/plans.ts'
 import { type Connection, type Query, SNAPSHOT } from './connection.ts'

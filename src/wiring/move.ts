@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
+import type { Versions } from '../node/ports.ts'
 import {
   type DatabaseOrder,
   type ReadDatabase,
@@ -15,7 +16,6 @@ import {
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/transfer/database.ts'
-import type { Versions } from '../replication/store.ts'
 import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/backup/backup.ts'
 import { replaceData } from '../sqlite/backup/place.ts'
 import { extractAndVerify } from '../sqlite/backup/restore.ts'

@@ -5,7 +5,7 @@
  */
 import { watch } from 'node:fs'
 import { join } from 'node:path'
-import { freePort, launchServer, type Server } from './../support/launch.ts'
+import { freePort, launchServer, type Server } from '../support/launch.ts'
 import { ROOT } from '../support/program.ts'
 
 const LISTEN = { hostname: '127.0.0.1', port: 8080 }

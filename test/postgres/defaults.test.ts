@@ -4,10 +4,10 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
-import { createUsageStore } from '../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListener } from '../../src/postgres/listener.ts'
 import { migrate } from '../../src/postgres/schema.ts'
+import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, outcomeOf, regular } from '../support/limits.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'

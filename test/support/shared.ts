@@ -4,9 +4,9 @@
  */
 
 import { createRegistry } from '../../src/postgres/access/registry.ts'
-import { createUsageStore } from '../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { migrate } from '../../src/postgres/schema.ts'
+import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { connectTo, emptyDatabase, optionsFor } from './postgres.ts'

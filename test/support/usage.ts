@@ -5,7 +5,7 @@
 import { hashKey } from '../../src/access/key.ts'
 import type { Subject } from '../../src/access/rate-limit.ts'
 import type { UsageStore } from '../../src/access/store.ts'
-import { createUsageStore as createSharedUsage } from '../../src/postgres/access/usage.ts'
+import { createUsageStore as createSharedUsage } from '../../src/postgres/usage/usage.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { T0 } from './fixtures.ts'
 import { openUsage } from './limits.ts'

@@ -3,8 +3,8 @@
  * as of one moment.
  */
 import type { TransactionSQL } from 'bun'
+import type { ListChanges, Version } from '../../node/ports.ts'
 import { AT, type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
-import type { ListChanges, Version } from '../../replication/store.ts'
 import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
 import { onlyRow } from '../rows.ts'
 import { type Kind, rowsOf, type Value } from './binary-copy.ts'

@@ -3,7 +3,7 @@
  * moved: as of one moment, and all or nothing.
  */
 import { CommandError, orAborted } from '../../lib/errors.ts'
-import type { Versions } from '../../replication/store.ts'
+import type { Versions } from '../../node/ports.ts'
 import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
 import { markVersion, nextVersion } from '../access/changes.ts'
 import { versions } from '../change-source.ts'

@@ -2,7 +2,7 @@
  * Owns a copy of a list in memory: for a command that reads a shared list, with the code that reads one
  * of a data directory.
  */
-import type { ListChanges } from '../../replication/store.ts'
+import type { ListChanges } from '../../node/ports.ts'
 import { type List, openList } from '../stores.ts'
 import { writeList } from './list.ts'
 

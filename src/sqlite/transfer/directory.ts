@@ -7,7 +7,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
-import type { Versions } from '../../replication/store.ts'
+import type { Versions } from '../../node/ports.ts'
 import {
   type Contents,
   type Counts,

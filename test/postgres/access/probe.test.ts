@@ -1,8 +1,8 @@
 /** What a node finds out before it says that it is ready: whether requests can be counted by its role. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { createUsageStore, type Usages } from '../../../src/postgres/access/usage.ts'
 import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
+import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 

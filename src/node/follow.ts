@@ -5,7 +5,7 @@
 import type { Later } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
-import { type ChangeSource, type Copies, isSameVersion, type Version } from './store.ts'
+import { type ChangeSource, type Copies, isSameVersion, type Version } from './ports.ts'
 
 /** How often a node asks, whether or not something was announced. */
 export const ASK_EVERY_MS = SECOND_MS

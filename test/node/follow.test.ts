@@ -7,9 +7,9 @@ import {
   createFollower,
   FEW_ROWS_MAX,
   type Followed,
-} from '../../src/replication/follow.ts'
-import { createFreshness, UNKNOWN_MS_MAX } from '../../src/replication/freshness.ts'
-import type { ChangeSource, Copies, ListChanges, Version } from '../../src/replication/store.ts'
+} from '../../src/node/follow.ts'
+import { createFreshness, UNKNOWN_MS_MAX } from '../../src/node/freshness.ts'
+import type { ChangeSource, Copies, ListChanges, Version } from '../../src/node/ports.ts'
 
 const at = (version: number, mark = `m${version}`, database = 'db'): Version => ({
   ...{ database, version, mark },

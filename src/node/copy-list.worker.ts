@@ -2,11 +2,11 @@
  * The worker that copies much of the list from the database into the data directory, with a low
  * priority: requests do not notice, and keys are followed meanwhile.
  */
-import { stopwatch, systemClock } from '../../lib/clock.ts'
-import { messageOf, StoreError } from '../../lib/errors.ts'
-import { inSection, lowerPriority } from '../../lib/worker.ts'
-import type { ListChanges } from '../../replication/store.ts'
-import { openListCopy } from '../../sqlite/copy/list.ts'
+import { stopwatch, systemClock } from '../lib/clock.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import { inSection, lowerPriority } from '../lib/worker.ts'
+import { openListCopy } from '../sqlite/copy/list.ts'
+import type { ListChanges } from './ports.ts'
 import { type Copied, type CopyTask, openSource } from './workers.ts'
 
 declare const self: Worker

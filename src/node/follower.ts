@@ -2,9 +2,9 @@
  * Owns the workers of a node as its main thread sees them: starting them, passing messages between
  * them, and ending them cleanly.
  */
-import { closeSection, createSection, startTask, startWorker } from '../../lib/worker.ts'
-import type { NodeName } from '../../postgres/nodes.ts'
-import type { Followed } from '../../replication/follow.ts'
+import { closeSection, createSection, startTask, startWorker } from '../lib/worker.ts'
+import type { NodeName } from '../postgres/nodes.ts'
+import type { Followed } from './follow.ts'
 import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './workers.ts'
 
 /** The pause before a worker that has ended by an error of its own is started again. */
@@ -31,7 +31,7 @@ function createMuchCopier(data: NodeData, onEnd: (message: string | null) => voi
       if (worker !== null) return
       section = createSection()
       worker = startTask<CopyTask, Copied>(
-        'wiring/node/copy-list.worker.ts',
+        'node/copy-list.worker.ts',
         { ...data, section },
         copied => {
           worker = null
@@ -71,7 +71,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
   }
 
   function start(): void {
-    const started = startWorker('wiring/node/follow.worker.ts')
+    const started = startWorker('node/follow.worker.ts')
     worker = started
     started.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => take(reply)
     started.onerror = ({ message }) => {

@@ -2,13 +2,13 @@
  * The worker that keeps the copies of a node up to date: it listens to the database, asks it every
  * second, says there that the node lives, and writes what has changed into the data directory.
  */
-import { stopwatch, systemClock, timerLater } from '../../lib/clock.ts'
-import { createListener } from '../../postgres/listener.ts'
-import { createNodes, type NodeName } from '../../postgres/nodes.ts'
-import { createFollower, type Followed } from '../../replication/follow.ts'
-import { createFreshness } from '../../replication/freshness.ts'
-import { openKeyCopy } from '../../sqlite/copy/keys.ts'
-import { openListCopy } from '../../sqlite/copy/list.ts'
+import { stopwatch, systemClock, timerLater } from '../lib/clock.ts'
+import { createListener } from '../postgres/listener.ts'
+import { createNodes, type NodeName } from '../postgres/nodes.ts'
+import { openKeyCopy } from '../sqlite/copy/keys.ts'
+import { openListCopy } from '../sqlite/copy/list.ts'
+import { createFollower, type Followed } from './follow.ts'
+import { createFreshness } from './freshness.ts'
 import { type FollowReply, type FollowTask, type NodeData, openSource } from './workers.ts'
 
 declare const self: Worker

@@ -2,13 +2,13 @@
  * Owns what the main thread of a node and its workers say to each other, and what the workers share:
  * the database as the source of copies.
  */
-import type { Section } from '../../lib/worker.ts'
-import { createChangeSource } from '../../postgres/change-source.ts'
-import { openConnection } from '../../postgres/connection.ts'
-import type { NodeName } from '../../postgres/nodes.ts'
-import { migrate } from '../../postgres/schema.ts'
-import type { Followed } from '../../replication/follow.ts'
-import type { ChangeSource } from '../../replication/store.ts'
+import type { Section } from '../lib/worker.ts'
+import { createChangeSource } from '../postgres/change-source.ts'
+import { openConnection } from '../postgres/connection.ts'
+import type { NodeName } from '../postgres/nodes.ts'
+import { migrate } from '../postgres/schema.ts'
+import type { Followed } from './follow.ts'
+import type { ChangeSource } from './ports.ts'
 
 /** The database and the data directory of a node. */
 export type NodeData = {

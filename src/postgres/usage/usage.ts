@@ -24,14 +24,14 @@ import {
   shownDatabase,
 } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { createAdmissions } from '../usage/admissions.ts'
-import { createDatabaseClock } from '../usage/clock.ts'
-import { createGiveBack } from '../usage/give-back.ts'
-import { createKeyUse } from '../usage/key-use.ts'
-import { createKnownUsage } from '../usage/known.ts'
-import { createNetworks } from '../usage/networks.ts'
-import { after, countUsed, createPeek, peek } from '../usage/peek.ts'
-import { createPrune } from '../usage/prune.ts'
+import { createAdmissions } from './admissions.ts'
+import { createDatabaseClock } from './clock.ts'
+import { createGiveBack } from './give-back.ts'
+import { createKeyUse } from './key-use.ts'
+import { createKnownUsage } from './known.ts'
+import { createNetworks } from './networks.ts'
+import { after, countUsed, createPeek, peek } from './peek.ts'
+import { createPrune } from './prune.ts'
 
 export type Usages = ReturnType<typeof createUsageStore>
 
