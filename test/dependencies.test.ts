@@ -59,7 +59,7 @@ if (BINARY !== undefined) {
 
   test.each([
     'src/main.ts',
-    'src/sqlite/backup/copy.worker.ts',
+    'src/sqlite/move/copy.worker.ts',
     'src/sqlite/integrity/check.worker.ts',
     'src/sqlite/proxies/stats.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',

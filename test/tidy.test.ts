@@ -43,7 +43,7 @@ const LAYERS = [
   ['access', 'proxies'],
   ['api'],
   ['config', 'import', 'node/ports.ts'],
-  ['metrics', 'transfer'],
+  ['metrics', 'move'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite', 'web'],
   ['node'],
   ['wiring'],

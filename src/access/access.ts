@@ -17,6 +17,7 @@ import {
 import type { Caller, KeyRecord } from './key.ts'
 import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
 import { createPatience, type Patience } from './patience.ts'
+import type { KeyReader, UsageStore } from './ports.ts'
 import {
   type Admission,
   type Admitted,
@@ -26,7 +27,6 @@ import {
   limitStatus,
   UNUSED,
 } from './rate-limit.ts'
-import type { KeyReader, UsageStore } from './store.ts'
 
 export type Access = ReturnType<typeof createAccess>
 

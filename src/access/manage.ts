@@ -8,8 +8,8 @@ import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
 import { type KeyChanges, keyState, type ListedKey, newKey, TEMP_PREFIX } from './key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
+import type { Registry } from './ports.ts'
 import { UNUSED } from './rate-limit.ts'
-import type { Registry } from './store.ts'
 
 /** There is no key or plan of a name. */
 export class UnknownName extends CommandError {}

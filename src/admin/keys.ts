@@ -14,7 +14,7 @@ import {
   unknownKey,
 } from '../access/manage.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import { operatorReport } from '../api/key-report.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { formatInstant, utcDay } from '../lib/time.ts'

@@ -1,7 +1,7 @@
 /** Owns the routes of plans: what the `plans` commands do, with the same rules and sentences. */
 import { changePlan, refuseTemporaryName, removePlan, requireUseful } from '../access/manage.ts'
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import { Expected } from '../config/parsers.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { AdminError } from './errors.ts'

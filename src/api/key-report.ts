@@ -10,8 +10,8 @@ import {
 } from '../access/key.ts'
 import { quotaStatuses } from '../access/network-quota.ts'
 import type { Plan } from '../access/plan.ts'
+import type { UsageStore } from '../access/ports.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
-import type { UsageStore } from '../access/store.ts'
 import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 
 /**

@@ -5,7 +5,7 @@
 import Papa from 'papaparse'
 import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../access/key.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { LoadProblem } from '../access/store.ts'
+import type { LoadProblem } from '../access/ports.ts'
 import { storesOf } from '../app.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
 import { CommandError, messageOf, unreadable } from '../lib/errors.ts'

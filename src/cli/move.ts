@@ -4,7 +4,7 @@
  */
 import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../app.ts'
 import { CommandError } from '../lib/errors.ts'
-import { describeCounts } from '../transfer/contents.ts'
+import { describeCounts } from '../move/contents.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
 import { createProgress } from './progress.ts'
 

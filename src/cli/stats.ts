@@ -2,7 +2,7 @@
 import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../access/history.ts'
 import { DEMO_KEY } from '../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import { type Stores, storesOf } from '../app.ts'
 import type { Clock } from '../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'

@@ -1,5 +1,5 @@
 /** Owns retention: removing proxies not checked recently, and usage that no limit counts. */
-import type { UsageStore } from '../access/store.ts'
+import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'

@@ -3,7 +3,7 @@
  * usage is in that database. Requests are answered only while the copies are known to be fresh.
  */
 import { mkdirSync } from 'node:fs'
-import type { KeyReader, Registry } from '../access/store.ts'
+import type { KeyReader, Registry } from '../access/ports.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'

@@ -3,7 +3,7 @@
  * is in place.
  */
 import { join } from 'node:path'
-import type { KeyReader, Registry, UsageStore } from '../access/store.ts'
+import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { type OpenMode, requireHeader } from './database.ts'

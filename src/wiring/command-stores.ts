@@ -2,7 +2,7 @@
  * Owns what a command asks of where its data are: which stores, and how each of them is opened. A data
  * directory (`stores.ts`) and a database that machines share (`database-stores.ts`) give it.
  */
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import type { FeedState, FeedStore } from '../import/feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from '../proxies/filter.ts'

@@ -1,7 +1,7 @@
 /** Owns the wiring of the admin listener: console, metrics and what they read of the service. */
 import { join } from 'node:path'
 import { createAuthThrottle } from '../access/auth-throttle.ts'
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import { HISTORY_FILE, openHistory } from '../admin/history.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from '../admin/import.ts'
 import { keyRoutes } from '../admin/keys.ts'

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import type { Registry } from '../access/store.ts'
+import type { Registry } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'

@@ -7,23 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
-import type { Versions } from '../node/ports.ts'
-import {
-  type DatabaseOrder,
-  type ReadDatabase,
-  readDatabase,
-  readRestingDatabase,
-  type WrittenDatabase,
-  writeDatabase,
-} from '../postgres/transfer/database.ts'
-import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/backup/backup.ts'
-import { replaceData } from '../sqlite/backup/place.ts'
-import { extractAndVerify } from '../sqlite/backup/restore.ts'
-import { inScratch } from '../sqlite/backup/scratch.ts'
-import { requireCopiesOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
-import { openList, openRegistry } from '../sqlite/stores.ts'
-import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/transfer/directory.ts'
-import { type Counts, describeCounts, isNothing, PARTS } from '../transfer/contents.ts'
+import { type Counts, describeCounts, isNothing, PARTS } from '../move/contents.ts'
 import {
   copyContents,
   countsOf,
@@ -32,7 +16,23 @@ import {
   type Sums,
   sumContents,
   type Work,
-} from '../transfer/transfer.ts'
+} from '../move/copy.ts'
+import type { Versions } from '../node/ports.ts'
+import {
+  type DatabaseOrder,
+  type ReadDatabase,
+  readDatabase,
+  readRestingDatabase,
+  type WrittenDatabase,
+  writeDatabase,
+} from '../postgres/move/database.ts'
+import { requireCopiesOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
+import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/move/backup.ts'
+import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move/directory.ts'
+import { replaceData } from '../sqlite/move/place.ts'
+import { extractAndVerify } from '../sqlite/move/restore.ts'
+import { inScratch } from '../sqlite/move/scratch.ts'
+import { openList, openRegistry } from '../sqlite/stores.ts'
 
 const ARCHIVED = FILES.map(({ name }) => name)
 

@@ -1,7 +1,7 @@
 /** Owns the wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from '../access/access.ts'
 import { createAuthThrottle } from '../access/auth-throttle.ts'
-import type { KeyReader, UsageStore } from '../access/store.ts'
+import type { KeyReader, UsageStore } from '../access/ports.ts'
 import { createAdmissions, createHandler } from '../api/handler.ts'
 import { createQueryReader } from '../api/query.ts'
 import { createResponseCache } from '../api/response-cache.ts'

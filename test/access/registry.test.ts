@@ -1,9 +1,9 @@
-/** What a registry promises of keys and plans (`src/access/store.ts`), on every engine. */
+/** What a registry promises of keys and plans (`src/access/ports.ts`), on every engine. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
 import { hashKey, type ListedKey, type NewKey, type StoredKey } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
-import type { Registry } from '../../src/access/store.ts'
+import type { Registry } from '../../src/access/ports.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn, burst, decideAll, regular } from '../support/limits.ts'

@@ -1,5 +1,5 @@
 /**
- * What the port `UsageStore` promises (src/access/store.ts; contract B3, B6, B10, A2, F3, G5), on every
+ * What the port `UsageStore` promises (src/access/ports.ts; contract B3, B6, B10, A2, F3, G5), on every
  * engine: servers on the same data decide together, what is given back or reset counts no more, the use of
  * keys is exact, and what nothing counts any more is removed.
  */

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { openAccessFile } from '../../src/sqlite/access/store.ts'
+import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import { requireHeader } from '../../src/sqlite/database.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 

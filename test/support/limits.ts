@@ -20,6 +20,7 @@ import {
   type NetworkTable,
 } from '../../src/access/network-quota.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from '../../src/access/plan.ts'
+import type { UsageStore } from '../../src/access/ports.ts'
 import {
   type Admission,
   admit,
@@ -28,10 +29,9 @@ import {
   type Usage,
   type UsageTable,
 } from '../../src/access/rate-limit.ts'
-import type { UsageStore } from '../../src/access/store.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
+import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
-import { openAccessFile } from '../../src/sqlite/access/store.ts'
 import { createUsageStore, LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
 import { type Limits, T0, UNLIMITED } from './fixtures.ts'

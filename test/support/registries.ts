@@ -2,7 +2,7 @@
  * Owns registries of both engines for tests of the port `Registry`: several machines with the same
  * keys, and a clock that is moved by hand.
  */
-import type { Registry } from '../../src/access/store.ts'
+import type { Registry } from '../../src/access/ports.ts'
 import { seedPlans } from '../../src/postgres/access/plans.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'

@@ -3,8 +3,8 @@
  * clock that is moved by hand, and keys whose history is kept.
  */
 import { hashKey } from '../../src/access/key.ts'
+import type { UsageStore } from '../../src/access/ports.ts'
 import type { Subject } from '../../src/access/rate-limit.ts'
-import type { UsageStore } from '../../src/access/store.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/usage/usage.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { T0 } from './fixtures.ts'

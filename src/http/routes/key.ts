@@ -4,7 +4,7 @@
  */
 import type { Access } from '../../access/access.ts'
 import type { Waits } from '../../access/patience.ts'
-import type { UsageStore } from '../../access/store.ts'
+import type { UsageStore } from '../../access/ports.ts'
 import { ApiError } from '../../api/errors.ts'
 import { refused } from '../../api/handler.ts'
 import { ownReport } from '../../api/key-report.ts'

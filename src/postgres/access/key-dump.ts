@@ -1,6 +1,6 @@
 /** Owns moving keys between installations: reading them as they are stored, and storing them so. */
 import type { StoredKey } from '../../access/key.ts'
-import type { LoadProblem, Registry } from '../../access/store.ts'
+import type { LoadProblem, Registry } from '../../access/ports.ts'
 import { arrayLiteral, bytesLiteral } from '../arrays.ts'
 import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
 import type { Change } from './changes.ts'

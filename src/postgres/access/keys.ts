@@ -11,7 +11,7 @@ import {
   shownPrefix,
 } from '../../access/key.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
-import type { Registry } from '../../access/store.ts'
+import type { Registry } from '../../access/ports.ts'
 import type { Query } from '../connection.ts'
 import { onlyRow } from '../rows.ts'
 import type { Change } from './changes.ts'

@@ -1,6 +1,6 @@
 /** Owns plans in PostgreSQL. */
 import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
-import type { PlanRemoval, Registry } from '../../access/store.ts'
+import type { PlanRemoval, Registry } from '../../access/ports.ts'
 import type { Query } from '../connection.ts'
 import { onlyRow } from '../rows.ts'
 import type { Change } from './changes.ts'

@@ -1,5 +1,5 @@
 /** Owns keys, plans and usage in PostgreSQL, as commands and servers use them: the port joined. */
-import type { Registry, UsageStore } from '../../access/store.ts'
+import type { Registry, UsageStore } from '../../access/ports.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import type { Connection } from '../connection.ts'
 import { createChange } from './changes.ts'

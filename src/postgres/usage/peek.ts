@@ -1,6 +1,7 @@
 /** Owns reading what subjects have used from PostgreSQL; counts nothing. */
+
+import type { Used } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
-import type { Used } from '../../access/store.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'

@@ -3,6 +3,7 @@
  * decides; what a request says of the time counts for nothing.
  */
 import type { WaitBound } from '../../access/patience.ts'
+import type { UsageStore } from '../../access/ports.ts'
 import {
   type Admission,
   type Decision,
@@ -11,7 +12,6 @@ import {
   UNUSED,
   type UsagePart,
 } from '../../access/rate-limit.ts'
-import type { UsageStore } from '../../access/store.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { createTurnBatch } from '../../lib/turn-batch.ts'

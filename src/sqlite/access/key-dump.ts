@@ -1,7 +1,7 @@
 /** Owns moving keys between databases: reading them as they are stored, and storing them so. */
 import type { Database } from 'bun:sqlite'
 import type { StoredKey } from '../../access/key.ts'
-import type { LoadProblem } from '../../access/store.ts'
+import type { LoadProblem } from '../../access/ports.ts'
 
 type StoredRow = Omit<StoredKey, 'oldSecrets'>
 type SecretRow = { keyId: string; hash: Uint8Array; expiresAt: number }

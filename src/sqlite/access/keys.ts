@@ -16,8 +16,8 @@ import {
   shownPrefix,
 } from '../../access/key.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+import type { KeyReader, Registry } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
-import type { KeyReader, Registry } from '../../access/store.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'

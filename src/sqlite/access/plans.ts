@@ -1,7 +1,7 @@
 /** Owns plans in SQLite. */
 import type { Database } from 'bun:sqlite'
 import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
-import type { PlanRemoval, Registry } from '../../access/store.ts'
+import type { PlanRemoval, Registry } from '../../access/ports.ts'
 
 export type PlanRow = {
   name: string

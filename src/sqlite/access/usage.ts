@@ -11,6 +11,7 @@ import {
   type NetworkTable,
 } from '../../access/network-quota.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
+import type { UsageStore } from '../../access/ports.ts'
 import {
   admit,
   giveBack,
@@ -19,7 +20,6 @@ import {
   type Usage,
   type UsageTable,
 } from '../../access/rate-limit.ts'
-import type { UsageStore } from '../../access/store.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { codeOf } from '../../lib/errors.ts'

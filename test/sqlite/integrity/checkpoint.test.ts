@@ -4,7 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
-import { openAccessFile } from '../../../src/sqlite/access/store.ts'
+import { openAccessFile } from '../../../src/sqlite/access/file.ts'
 import {
   fingerprintOf,
   isStamped,

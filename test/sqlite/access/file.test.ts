@@ -1,5 +1,5 @@
 /**
- * The file of keys, plans and usage (src/sqlite/access/store.ts): how it is opened, and that a
+ * The file of keys, plans and usage (src/sqlite/access/file.ts): how it is opened, and that a
  * database with an earlier schema keeps every key, plan and limit.
  */
 import { Database } from 'bun:sqlite'
@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError } from '../../../src/lib/errors.ts'
-import { ACCESS_SCHEMA, openAccessFile } from '../../../src/sqlite/access/store.ts'
+import { ACCESS_SCHEMA, openAccessFile } from '../../../src/sqlite/access/file.ts'
 import { registryProblems } from '../../../src/sqlite/findings.ts'
 import { schemaVersion } from '../../../src/sqlite/migrate.ts'
 import { ACCESS_FILE, openRegistry } from '../../../src/sqlite/stores.ts'

@@ -7,18 +7,16 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
-import type { Versions } from '../../node/ports.ts'
 import {
   type Contents,
   type Counts,
   isBuiltIn,
   type Reader,
   type Writer,
-} from '../../transfer/contents.ts'
+} from '../../move/contents.ts'
+import type { Versions } from '../../node/ports.ts'
+import { openAccessFile } from '../access/file.ts'
 import { createPlanStore } from '../access/plans.ts'
-import { openAccessFile } from '../access/store.ts'
-import { requireParts } from '../backup/backup.ts'
-import { openAlone } from '../backup/exclusive.ts'
 import { writeCopyOf } from '../copy/copy-of.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../data-directory.ts'
 import { WAL_ENDS } from '../database-files.ts'
@@ -30,6 +28,8 @@ import { isStamped, stamp } from '../integrity/file-stamp.ts'
 import { openListFile } from '../proxies/store.ts'
 import { damagedList, openList } from '../stores.ts'
 import { createAccessReader, createAccessWriter } from './access.ts'
+import { requireParts } from './backup.ts'
+import { openAlone } from './exclusive.ts'
 import { createListReader, createListWriter } from './list.ts'
 import { pagesOf } from './pages.ts'
 

@@ -36,7 +36,7 @@ export async function copyDatabases(
 ): Promise<Partial<Counts>> {
   signal.throwIfAborted()
   const { promise, resolve, reject } = Promise.withResolvers<Partial<Counts>>()
-  const worker = startWorker('sqlite/backup/copy.worker.ts')
+  const worker = startWorker('sqlite/move/copy.worker.ts')
   worker.onmessage = ({ data }: MessageEvent<CopyResult>) => {
     if (data.kind === 'done') resolve(data.counts)
     else reject(new CommandError(data.message))

@@ -1,4 +1,4 @@
-/** What a move compares, value by value, and what it says of it (src/transfer/contents.ts, contract I5). */
+/** What a move compares, value by value, and what it says of it (src/move/contents.ts, contract I5). */
 import { describe, expect, test } from 'bun:test'
 import {
   type Contents,
@@ -8,7 +8,7 @@ import {
   PARTS,
   type Part,
   VALUES,
-} from '../../src/transfer/contents.ts'
+} from '../../src/move/contents.ts'
 
 /** A row of each part, in which no value is missing. */
 const ROWS: { readonly [P in Part]: Contents[P] } = {

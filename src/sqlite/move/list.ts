@@ -1,11 +1,11 @@
 /**
  * Owns reading all of an open list, and writing it into a new one, as the values that are moved to
- * another store (`transfer/contents.ts`).
+ * another store (`move/contents.ts`).
  */
 import type { Database } from 'bun:sqlite'
+import type { Contents, Reader, Writer } from '../../move/contents.ts'
 import type { Row } from '../../proxies/row.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
-import type { Contents, Reader, Writer } from '../../transfer/contents.ts'
 import { createUpkeep } from '../proxies/upkeep.ts'
 import { PAGE_ROWS, pagesOf } from './pages.ts'
 

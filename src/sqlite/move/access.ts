@@ -1,13 +1,13 @@
 /**
  * Owns reading all of keys, plans and usage of an open database, and writing them into a new one, as
- * the values that are moved to another store (`transfer/contents.ts`).
+ * the values that are moved to another store (`move/contents.ts`).
  */
 import type { Database } from 'bun:sqlite'
 import { addDays, type DayUse } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
-import type { Contents, Reader, Writer } from '../../transfer/contents.ts'
+import type { Contents, Reader, Writer } from '../../move/contents.ts'
 import { createAdmissionLog } from '../access/admission-log.ts'
 import { createKeyDump } from '../access/key-dump.ts'
 import { createPlanStore } from '../access/plans.ts'

@@ -17,8 +17,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { completeRestore } from '../../../src/sqlite/backup/place.ts'
-import { restore } from '../../../src/sqlite/backup/restore.ts'
+import { completeRestore } from '../../../src/sqlite/move/place.ts'
+import { restore } from '../../../src/sqlite/move/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ask } from '../../support/answer.ts'
 import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'

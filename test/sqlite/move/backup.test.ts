@@ -6,8 +6,8 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { backUp } from '../../../src/sqlite/backup/backup.ts'
-import { tarHeader } from '../../../src/sqlite/backup/tar.ts'
+import { backUp } from '../../../src/sqlite/move/backup.ts'
+import { tarHeader } from '../../../src/sqlite/move/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
 import { ROOT, RUNNER_FREE } from '../../support/program.ts'
@@ -270,7 +270,7 @@ describe('a backup reports its progress, and can be aborted', () => {
 
 /** A backup that makes an archive at `start`, in a process of its own. */
 async function startOther(start: string) {
-  const path = join(ROOT, 'src/sqlite/backup/scratch.ts')
+  const path = join(ROOT, 'src/sqlite/move/scratch.ts')
   const script = `
     import { writeFileSync } from 'node:fs'
     import { inScratch } from ${JSON.stringify(path)}

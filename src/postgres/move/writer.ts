@@ -1,9 +1,10 @@
 /**
  * Owns writing all of a database without data, from the values that are moved from another store
- * (`transfer/contents.ts`). Everything within one transaction of the caller.
+ * (`move/contents.ts`). Everything within one transaction of the caller.
  */
+
+import type { Writer } from '../../move/contents.ts'
 import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
-import type { Writer } from '../../transfer/contents.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 

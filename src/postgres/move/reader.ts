@@ -1,10 +1,10 @@
 /**
  * Owns reading all of a database, as the values that are moved to another store
- * (`transfer/contents.ts`). Everything within one transaction of the caller.
+ * (`move/contents.ts`). Everything within one transaction of the caller.
  */
 import type { NetworkSet } from '../../access/network-quota.ts'
 import type { Subject } from '../../access/rate-limit.ts'
-import { type Contents, type Counts, isBuiltIn, type Reader } from '../../transfer/contents.ts'
+import { type Contents, type Counts, isBuiltIn, type Reader } from '../../move/contents.ts'
 import { readStored } from '../access/key-dump.ts'
 import { select as selectPlans } from '../access/plans.ts'
 import type { Query } from '../connection.ts'

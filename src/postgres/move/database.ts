@@ -3,8 +3,8 @@
  * moved: as of one moment, and all or nothing.
  */
 import { CommandError, orAborted } from '../../lib/errors.ts'
+import type { Counts, Reader, Writer } from '../../move/contents.ts'
 import type { Versions } from '../../node/ports.ts'
-import type { Counts, Reader, Writer } from '../../transfer/contents.ts'
 import { markVersion, nextVersion } from '../access/changes.ts'
 import { versions } from '../change-source.ts'
 import { type Connection, openConnection, type Query, SNAPSHOT } from '../connection.ts'
