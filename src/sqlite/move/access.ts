@@ -14,7 +14,7 @@ import { createPlanStore } from '../access/plans.ts'
 import { DEFAULTS } from '../access/snapshot.ts'
 import { chunkOf, saveSubjects } from '../access/subjects.ts'
 import { saveKeys } from '../access/used-keys.ts'
-import { pagesOf } from './pages.ts'
+import { pagesOf } from './list.ts'
 
 export type AccessPart = 'plans' | 'keys' | 'seen' | 'usage' | 'networks' | 'days'
 

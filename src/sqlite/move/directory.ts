@@ -30,8 +30,7 @@ import { damagedList, openList } from '../stores.ts'
 import { createAccessReader, createAccessWriter } from './access.ts'
 import { requireParts } from './backup.ts'
 import { openAlone } from './exclusive.ts'
-import { createListReader, createListWriter } from './list.ts'
-import { pagesOf } from './pages.ts'
+import { createListReader, createListWriter, pagesOf } from './list.ts'
 
 const MUST_EXIST = { mustExist: true } as const
 

@@ -7,7 +7,20 @@ import type { Contents, Reader, Writer } from '../../move/contents.ts'
 import type { Row } from '../../proxies/row.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
 import { createUpkeep } from '../proxies/upkeep.ts'
-import { PAGE_ROWS, pagesOf } from './pages.ts'
+
+/** Rows of a page. */
+export const PAGE_ROWS = 2_000
+
+/** Rows in pages; none is empty. */
+export function* pagesOf<R>(rows: Iterable<R>): Generator<R[]> {
+  let page: R[] = []
+  for (const row of rows) {
+    if (page.push(row) < PAGE_ROWS) continue
+    yield page
+    page = []
+  }
+  if (page.length > 0) yield page
+}
 
 export type ListPart = 'cities' | 'proxies'
 
