@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { FAILURE_DELAY_MS, FAILURES_FREE, FAILURES_WINDOW_MS } from '../src/access/auth-throttle.ts'
 import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
@@ -17,6 +17,7 @@ import { COMMANDS } from '../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
 import { FAMILIES } from '../src/metrics/families.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
+import { fileOf, manual, TOPICS } from './support/manual.ts'
 import { proxylist, ROOT } from './support/program.ts'
 import { HAS_PROMTOOL, promtool } from './support/promtool.ts'
 import { startChild } from './support/service.ts'
@@ -25,7 +26,8 @@ import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 afterAll(cleanUp)
 
 const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'README.md'), 'utf8')
-const README = readmeOf('.')
+/** What users read: README.md and the topics of the manual. */
+const README = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
 
 /** The paths of the tables of routes in the source of the admin listener. */
 const adminPaths = (): string[] =>
@@ -35,22 +37,6 @@ const adminPaths = (): string[] =>
   })
 
 describe('README.md', () => {
-  test('has its sections in the order in which a reader needs them', () => {
-    expect([...README.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)).toEqual([
-      'Try it',
-      'Run it with your own list',
-      'Install',
-      'API',
-      'Commands and settings',
-      'Import',
-      'Feeds',
-      'Operate',
-      'Many machines',
-      'Five figures',
-      'More',
-    ])
-  })
-
   for (const { name, accepts } of describeParameters('the service')) {
     test(`parameter ${name} and what it accepts`, () => {
       expect(README).toContain(`| \`${name}\` | ${accepts} |`)
@@ -363,11 +349,9 @@ test('test/README.md has every folder of test/', () => {
   for (const { name } of folders) expect(readmeOf('test')).toContain(`| \`${name}/\` | `)
 })
 
-describe.each(['.', 'src', 'test'])('links of %s/README.md', folder => {
-  const links = [...readmeOf(folder).matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(
-    ([, path = '']) => path,
-  )
-  test('lead to files that are there', () => {
-    expect(links.filter(path => !existsSync(join(ROOT, folder, path)))).toEqual([])
-  })
+const PAGES = ['README.md', 'src/README.md', 'test/README.md', ...TOPICS.map(fileOf)]
+test.each(PAGES)('links of %s lead to files that are there', page => {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  const links = [...text.matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(([, path = '']) => path)
+  expect(links.filter(path => !existsSync(join(ROOT, dirname(page), path)))).toEqual([])
 })

@@ -3,8 +3,6 @@
  * of its limits as far as they are known.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { createAccess } from '../../src/access/access.ts'
 import type { KeyReader, UsageStore } from '../../src/access/ports.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
@@ -17,7 +15,7 @@ import { StoreError } from '../../src/lib/errors.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, type Limits, T0, UNLIMITED } from '../support/fixtures.ts'
-import { ROOT } from '../support/program.ts'
+import { manual } from '../support/manual.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -451,15 +449,14 @@ describe('a stream', () => {
   })
 })
 
-describe('README’s sentence on refused requests', () => {
+describe('the manual’s sentence on refused requests', () => {
   const SENTENCE =
     'A request that a limit refuses does not count; one that is refused for its networks counts as a ' +
     'request, because its answer was found. What proxylist fails to answer (500, 503) is given back: ' +
     'windows and day are as before it.'
 
   test('is there', () => {
-    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-    expect(readme.replaceAll(/\s+/g, ' ')).toContain(SENTENCE)
+    expect(manual('limits').replaceAll(/\s+/g, ' ')).toContain(SENTENCE)
   })
 
   test('is true of limits: refused for networks counts, refused by a window or a day does not', async () => {

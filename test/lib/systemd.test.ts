@@ -11,6 +11,7 @@ import { parseDuration } from '../../src/lib/time.ts'
 import { ask } from '../support/answer.ts'
 import { listenForDatagrams } from '../support/datagrams.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
+import { manual } from '../support/manual.ts'
 import { BINARY, proxylist, ROOT, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -53,8 +54,7 @@ describe('the unit file', () => {
       'RuntimeDirectory=proxylist',
       'RuntimeDirectoryMode=0750',
     ])
-    const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-    expect(readme).toContain('PROXYLIST_LISTEN=unix:/run/proxylist/http.sock')
+    expect(manual('install')).toContain('PROXYLIST_LISTEN=unix:/run/proxylist/http.sock')
   })
 
   test('gives the process its own directory, and no other options', () => {
@@ -72,11 +72,10 @@ function installedUnit(): string {
   return file
 }
 
-/** The units for backups that README.md shows, in files under their names. */
+/** The units for backups that the manual shows, in files under their names. */
 function backupUnits(): string[] {
-  const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
   const dir = temporaryDirectory()
-  return [...readme.matchAll(/```ini\n# \/etc\/systemd\/system\/(\S+)\n(.*?)```/gs)].map(
+  return [...manual('backup').matchAll(/```ini\n# \/etc\/systemd\/system\/(\S+)\n(.*?)```/gs)].map(
     ([, name = '', text = '']) => {
       const file = join(dir, name)
       writeFileSync(file, text)
@@ -97,7 +96,7 @@ async function analyze(...args: string[]) {
 
 const isHere = Bun.which('systemd-analyze') !== null
 describe(`systemd-analyze${isHere ? '' : ' (skipped: there is none on this machine)'}`, () => {
-  test.skipIf(!isHere)('verify reports nothing about the README’s backups', async () => {
+  test.skipIf(!isHere)('verify reports nothing about the manual’s backups', async () => {
     const units = backupUnits()
     expect(units).toHaveLength(2)
     expect(await analyze('verify', ...units)).toEqual({ exitCode: 0, stdout: '', stderr: '' })
