@@ -1,15 +1,10 @@
 /** Owns `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
 import { isatty } from 'node:tty'
-import {
-  ACCESS_FILE,
-  type Backup,
-  type BackupTarget,
-  backUp,
-  backUpDatabase,
-  PROXY_FILE,
-  type Restored,
-  requireOwnData,
-} from '../app.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../sqlite/stores.ts'
+import { type Backup, type BackupTarget, backUp } from '../sqlite/move/backup.ts'
+import { backUpDatabase } from '../wiring/move.ts'
+import type { Restored } from '../sqlite/move/restore.ts'
+import { requireOwnData } from '../sqlite/copy/copy-of.ts'
 import { CommandError } from '../lib/errors.ts'
 import {
   command,

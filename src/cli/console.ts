@@ -1,6 +1,9 @@
 /** Owns `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
-import { hasDirectory, makeToken, missingDirectory, presentToken, show } from '../app.ts'
+import { hasDirectory, missingDirectory } from '../sqlite/data-directory.ts'
+import { makeToken } from '../wiring/console.ts'
+import { presentToken } from '../admin/token.ts'
+import { show } from '../http/listen.ts'
 import type { Listen } from '../config/parsers.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, print, say } from './command.ts'

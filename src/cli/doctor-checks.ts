@@ -5,22 +5,12 @@
 
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import {
-  ACCESS_FILE,
-  FEEDS_FILE,
-  HISTORY_FILE,
-  hasDirectory,
-  leftovers,
-  listFeeds,
-  listProblems,
-  missingDirectory,
-  ORIGINS,
-  PROXY_FILE,
-  registryProblems,
-  storesOf,
-  TOKEN_FILE,
-  tallyList,
-} from '../app.ts'
+import { ACCESS_FILE, FEEDS_FILE, listFeeds, PROXY_FILE } from '../sqlite/stores.ts'
+import { HISTORY_FILE } from '../admin/history.ts'
+import { hasDirectory, missingDirectory, ORIGINS } from '../sqlite/data-directory.ts'
+import { leftovers, listProblems, registryProblems, tallyList } from '../sqlite/findings.ts'
+import { storesOf } from '../wiring/stores.ts'
+import { TOKEN_FILE } from '../admin/token.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentProblems } from '../config/settings.ts'
 import type { FeedState } from '../import/feeds/store.ts'

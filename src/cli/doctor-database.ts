@@ -2,7 +2,9 @@
  * Owns what `doctor` says of a shared database: a finding from each fact that is read of it. What is
  * allowed but unwise is a note. No finding holds a password or a key.
  */
-import { type Examination, ORIGINS, openExamination, PROXY_FILE } from '../app.ts'
+import { type Examination, openExamination } from '../postgres/examine.ts'
+import { ORIGINS } from '../sqlite/data-directory.ts'
+import { PROXY_FILE } from '../sqlite/stores.ts'
 import type { Clock } from '../lib/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'

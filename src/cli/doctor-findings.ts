@@ -1,5 +1,5 @@
 /** Owns what a finding of `doctor` is, and the words that several checks share. */
-import type { Tally } from '../app.ts'
+import type { Tally } from '../sqlite/proxies/store.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'

@@ -1,5 +1,5 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
-import type { Stores } from '../app.ts'
+import type { Stores } from '../wiring/command-stores.ts'
 import type { Settings } from '../config/settings.ts'
 import { type Feed, inFeedLine } from '../import/feeds/feed.ts'
 import type { Imported } from '../import/feeds/fetch.ts'

@@ -1,6 +1,7 @@
 /** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
 import { readFileSync } from 'node:fs'
-import { type Stores, storesOf } from '../app.ts'
+import type { Stores } from '../wiring/command-stores.ts'
+import { storesOf } from '../wiring/stores.ts'
 import type { Settings } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../import/feeds/feed.ts'

@@ -1,6 +1,6 @@
 /** Owns `geoip apply`, and opening the databases that `--geoip` names. */
 import { readFileSync, statSync } from 'node:fs'
-import { storesOf } from '../app.ts'
+import { storesOf } from '../wiring/stores.ts'
 import {
   createPlacing,
   openPlaces,

@@ -3,7 +3,7 @@
  * `import`. It reads the file itself: from a pipe that a killed server leaves, it would take a part of
  * the list for the whole.
  */
-import type { RunningImport } from '../app.ts'
+import type { RunningImport } from '../admin/import.ts'
 import { processEnvironment } from '../config/environment.ts'
 import { messageOf } from '../lib/errors.ts'
 import { environmentOf, programOf, type Texts } from './feed-process.ts'

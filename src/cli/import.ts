@@ -1,6 +1,6 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
-import { storesOf } from '../app.ts'
+import { storesOf } from '../wiring/stores.ts'
 import type { Settings } from '../config/settings.ts'
 import { checkMapping, isShowable } from '../import/fields/columns.ts'
 import { shrinkProblem } from '../import/guard.ts'

@@ -12,7 +12,8 @@ import {
   unknownKey,
 } from '../access/manage.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
-import { type Stores, storesOf } from '../app.ts'
+import type { Stores } from '../wiring/command-stores.ts'
+import { storesOf } from '../wiring/stores.ts'
 import { Expected, readKey } from '../config/parsers.ts'
 import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'

@@ -2,7 +2,7 @@
  * Owns `move`: all that an installation holds goes from a data directory into a database that machines
  * share, or back.
  */
-import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../app.ts'
+import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../wiring/move.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeCounts } from '../move/contents.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'

@@ -1,5 +1,6 @@
 /** Owns `nodes`: the machines that serve from a shared database, with the version and lag of each. */
-import { type Examination, type NodeState, openExamination } from '../app.ts'
+import { type Examination, openExamination } from '../postgres/examine.ts'
+import type { NodeState } from '../postgres/nodes.ts'
 import { CommandError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { command, print, printJson, say, table } from './command.ts'

@@ -7,7 +7,7 @@ import {
   requireUseful,
 } from '../access/manage.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import { storesOf } from '../app.ts'
+import { storesOf } from '../wiring/stores.ts'
 import { SETTINGS } from '../config/settings.ts'
 import { CommandError } from '../lib/errors.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'

@@ -1,6 +1,7 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
-import { completeRestore, hasDirectory } from '../app.ts'
+import { completeRestore } from '../sqlite/move/place.ts'
+import { hasDirectory } from '../sqlite/data-directory.ts'
 import type { Environment } from '../config/environment.ts'
 import { environmentNameOf, flagOf, readSettings, SETTINGS } from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'

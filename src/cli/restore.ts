@@ -1,6 +1,8 @@
 /** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
-import { requireOwnData, restore, restoreDatabase } from '../app.ts'
+import { requireOwnData } from '../sqlite/copy/copy-of.ts'
+import { restore } from '../sqlite/move/restore.ts'
+import { restoreDatabase } from '../wiring/move.ts'
 import { CommandError } from '../lib/errors.ts'
 import { describeContents } from './backup.ts'
 import { command, DATA_SETTINGS, printJson, say } from './command.ts'

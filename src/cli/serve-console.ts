@@ -1,6 +1,8 @@
 /** Owns starting the admin listener of `serve`, with the console and the metrics. */
 import { resolve } from 'node:path'
-import { type App, createConsole, type createLogTap } from '../app.ts'
+import type { App } from '../wiring/service.ts'
+import { createConsole } from '../wiring/console.ts'
+import type { createLogTap } from '../admin/log-tap.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import { repeat } from '../jobs/runner.ts'

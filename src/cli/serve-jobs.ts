@@ -1,5 +1,6 @@
 /** Owns what `serve` runs in the background; of a node, what one node runs for all of its database. */
-import { openServerFeeds, withFeeds } from '../app.ts'
+import { openServerFeeds } from '../sqlite/feeds/store.ts'
+import { withFeeds } from '../sqlite/stores.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Feed } from '../import/feeds/feed.ts'
 import type { FeedStore } from '../import/feeds/store.ts'

@@ -1,6 +1,7 @@
 /** Owns `serve`: starts the service and its jobs, and ends it cleanly. */
 import { hostname } from 'node:os'
-import { createApp, createLogTap } from '../app.ts'
+import { createApp } from '../wiring/service.ts'
+import { createLogTap } from '../admin/log-tap.ts'
 import { serviceManager } from '../config/environment.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Feed } from '../import/feeds/feed.ts'

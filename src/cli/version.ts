@@ -1,5 +1,5 @@
 /** Owns `version`: prints the versions of the program and of what is built into it. */
-import { sqliteVersion } from '../app.ts'
+import { sqliteVersion } from '../sqlite/database.ts'
 import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
 import { command, print, printJson } from './command.ts'
 

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { isOwnHost } from '../../src/admin/guard.ts'
-import { makeToken } from '../../src/app.ts'
+import { makeToken } from '../../src/wiring/console.ts'
 import { readListen } from '../../src/config/parsers.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'

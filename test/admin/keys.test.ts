@@ -1,6 +1,6 @@
 /** Tests of the console's keys, plans, feeds and overview: shapes, changes, refusals, secrets. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { withFeeds } from '../../src/app.ts'
+import { withFeeds } from '../../src/sqlite/stores.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { proxylist } from '../support/program.ts'

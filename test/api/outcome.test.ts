@@ -10,7 +10,7 @@ import { createAdmissions, createHandler, type Outcome } from '../../src/api/han
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream, AnswerStreamer } from '../../src/api/streaming.ts'
-import { openMemoryList } from '../../src/app.ts'
+import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'

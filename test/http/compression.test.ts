@@ -8,7 +8,7 @@ import type { Answer } from '../../src/api/answer.ts'
 import { bodyOf } from '../../src/api/answer.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import { openMemoryList } from '../../src/app.ts'
+import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import {
   chooseEncoding,
   compressStream,

@@ -1,5 +1,5 @@
 /** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
-import { storesOf } from '../../src/app.ts'
+import { storesOf } from '../../src/wiring/stores.ts'
 import { importFeed } from '../../src/cli/feed-import.ts'
 import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
 import { type FetchContext, fetchFeed } from '../../src/import/feeds/fetch.ts'

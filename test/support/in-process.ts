@@ -1,15 +1,10 @@
 /** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
-import {
-  type App,
-  type AppStores,
-  createApp,
-  createMetrics,
-  observeData,
-  observeNode,
-  openNode,
-  openServerList,
-  openServerRegistry,
-} from '../../src/app.ts'
+import { type App, type AppStores, createApp } from '../../src/wiring/service.ts'
+import { createMetrics } from '../../src/wiring/console.ts'
+import { observeData } from '../../src/sqlite/observe.ts'
+import { observeNode, openNode } from '../../src/node/node.ts'
+import { openServerList } from '../../src/sqlite/server-list.ts'
+import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
