@@ -2,11 +2,11 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Subject } from '../access/rate-limit.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../sqlite/stores.ts'
-import { subjectsAhead, tallyList } from '../sqlite/findings.ts'
 import { FUTURE_SECONDS_MAX } from '../import/row.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import { subjectsAhead, tallyList } from '../sqlite/findings.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../sqlite/stores.ts'
 
 /** Clocks of servers may differ by so much; an import accepts checks that are so far ahead. */
 export const AHEAD_OF_USAGE_MS = MINUTE_MS

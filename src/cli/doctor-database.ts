@@ -2,12 +2,13 @@
  * Owns what `doctor` says of a shared database: a finding from each fact that is read of it. What is
  * allowed but unwise is a note. No finding holds a password or a key.
  */
-import { type Examination, openExamination } from '../postgres/examine.ts'
-import { ORIGINS } from '../sqlite/data-directory.ts'
-import { PROXY_FILE } from '../sqlite/stores.ts'
+
 import type { Clock } from '../lib/clock.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import { type Examination, openExamination } from '../postgres/examine.ts'
+import { ORIGINS } from '../sqlite/data-directory.ts'
+import { PROXY_FILE } from '../sqlite/stores.ts'
 import { AHEAD_OF_LIST_MS, AHEAD_OF_USAGE_MS, describeAhead } from './doctor-clock.ts'
 import {
   counted,

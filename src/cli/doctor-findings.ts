@@ -1,9 +1,10 @@
 /** Owns what a finding of `doctor` is, and the words that several checks share. */
-import type { Tally } from '../sqlite/proxies/store.ts'
+
 import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
+import type { Tally } from '../sqlite/proxies/store.ts'
 
 /** What a check found; a note is about something that is allowed, but unwise. */
 export type Result = { ok: boolean; note?: true; found: string }

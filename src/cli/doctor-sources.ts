@@ -6,8 +6,8 @@ import type { Feed } from '../import/feeds/feed.ts'
 import { readHeaders } from '../import/feeds/source.ts'
 import type { FeedState } from '../import/feeds/store.ts'
 import { reasonOf } from '../lib/errors.ts'
-import { feedsOf } from './feeds.ts'
-import { openGeoip } from './geoip.ts'
+import { feedsOf } from './commands/feeds.ts'
+import { openGeoip } from './commands/geoip.ts'
 
 /** What goes wrong in `work`, as a sentence. */
 function problemOf(work: () => unknown): string[] {

@@ -6,8 +6,8 @@
 import type { RunningImport } from '../admin/import.ts'
 import { processEnvironment } from '../config/environment.ts'
 import { messageOf } from '../lib/errors.ts'
+import { STDIN } from './commands/import.ts'
 import { environmentOf, programOf, type Texts } from './feed-process.ts'
-import { STDIN } from './import.ts'
 
 /** What `import --progress` says, see `import.ts`. */
 const PROGRESS = /^read (\d+) bytes\n/gm

@@ -1,10 +1,10 @@
 /** Owns starting the admin listener of `serve`, with the console and the metrics. */
 import { resolve } from 'node:path'
-import type { App } from '../wiring/service.ts'
-import { createConsole } from '../wiring/console.ts'
 import type { createLogTap } from '../admin/log-tap.ts'
+import type { App } from '../app.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
+import { createConsole } from '../console.ts'
 import { repeat } from '../jobs/runner.ts'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'

@@ -1,6 +1,5 @@
 /** Owns what `serve` runs in the background; of a node, what one node runs for all of its database. */
-import { openServerFeeds } from '../sqlite/feeds/store.ts'
-import { withFeeds } from '../sqlite/stores.ts'
+
 import type { Settings } from '../config/settings.ts'
 import type { Feed } from '../import/feeds/feed.ts'
 import type { FeedStore } from '../import/feeds/store.ts'
@@ -15,8 +14,10 @@ import { messageOf } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
+import { openServerFeeds } from '../sqlite/feeds/store.ts'
+import { withFeeds } from '../sqlite/stores.ts'
+import { feedsOf } from './commands/feeds.ts'
 import { linesOf, startFetch, storeTexts } from './feed-process.ts'
-import { feedsOf } from './feeds.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
 import { decompress } from './sample-file.ts'
 import type { Served, StoreSettings } from './serve-stores.ts'

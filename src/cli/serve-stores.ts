@@ -1,16 +1,16 @@
 /** Owns the stores of `serve`: those of a data directory, or those of a node on a shared database. */
 import { join } from 'node:path'
-import { ACCESS_FILE, PROXY_FILE, withResource } from '../sqlite/stores.ts'
-import { type Node, observeNode, openNode } from '../node/node.ts'
-import { observeData } from '../sqlite/observe.ts'
-import { openMemoryList, openServerList } from '../sqlite/server-list.ts'
-import { openServerRegistry } from '../sqlite/server-registry.ts'
-import { requireOwnData } from '../sqlite/copy/copy-of.ts'
 import type { Settings } from '../config/settings.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Observed } from '../metrics/observed.ts'
+import { type Node, observeNode, openNode } from '../node/node.ts'
+import { requireOwnData } from '../sqlite/copy/copy-of.ts'
+import { observeData } from '../sqlite/observe.ts'
+import { openMemoryList, openServerList } from '../sqlite/server-list.ts'
+import { openServerRegistry } from '../sqlite/server-registry.ts'
+import { ACCESS_FILE, PROXY_FILE, withResource } from '../sqlite/stores.ts'
 import type { DATA_SETTINGS } from './command.ts'
 
 export type StoreSettings = Settings<(typeof DATA_SETTINGS)[number] | 'sample' | 'providerService'>

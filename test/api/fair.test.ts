@@ -10,10 +10,10 @@ import { createAdmissions, createHandler, type Outcome } from '../../src/api/han
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import type { AnswerStream } from '../../src/api/streaming.ts'
-import { openServerList } from '../../src/sqlite/server-list.ts'
-import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import type { Filter } from '../../src/proxies/filter.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
+import { openServerList } from '../../src/sqlite/server-list.ts'
+import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { addKeys, addList, type Limits, T0, type TestRow } from '../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 

@@ -8,13 +8,13 @@ import type { Answer } from '../../src/api/answer.ts'
 import { bodyOf } from '../../src/api/answer.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import {
   chooseEncoding,
   compressStream,
   createCompressor,
   type Encoding,
 } from '../../src/http/compression.ts'
+import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import { SHARE } from '../support/limits.ts'
 

@@ -1,10 +1,9 @@
 /** A node on its database (src/node): what it says, hears, and does when it cannot go on. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
-import { type Node, openNode } from '../../src/node/node.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { startFollower } from '../../src/node/follower.ts'
-import { createReporter } from '../../src/node/node.ts'
+import { createReporter, type Node, openNode } from '../../src/node/node.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
 import { T0 } from '../support/fixtures.ts'
 import { burst, IP, regular } from '../support/limits.ts'

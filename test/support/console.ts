@@ -1,14 +1,14 @@
 /** Owns the admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
 
 import type { ImportParts } from '../../src/admin/import.ts'
-import { type Console, createConsole, makeToken } from '../../src/wiring/console.ts'
-import { createApp } from '../../src/wiring/service.ts'
 import { createLogTap } from '../../src/admin/log-tap.ts'
+import { createApp } from '../../src/app.ts'
+import { readRanges } from '../../src/config/parsers.ts'
+import { type Console, createConsole, makeToken } from '../../src/console.ts'
+import type { Later } from '../../src/lib/clock.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
-import { readRanges } from '../../src/config/parsers.ts'
-import type { Later } from '../../src/lib/clock.ts'
 import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp } from './temporary.ts'

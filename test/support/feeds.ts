@@ -1,11 +1,12 @@
 /** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
-import { storesOf } from '../../src/wiring/stores.ts'
-import { importFeed } from '../../src/cli/feed-import.ts'
+
+import { importFeed } from '../../src/cli/commands/feed-import.ts'
 import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
 import { type FetchContext, fetchFeed } from '../../src/import/feeds/fetch.ts'
 import type { FeedState } from '../../src/import/feeds/store.ts'
 import { openFeeds } from '../../src/sqlite/feeds/store.ts'
 import { openList } from '../../src/sqlite/stores.ts'
+import { storesOf } from '../../src/stores.ts'
 import { T0 } from './fixtures.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 

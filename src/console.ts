@@ -1,30 +1,30 @@
 /** Owns the wiring of the admin listener: console, metrics and what they read of the service. */
 import { join } from 'node:path'
-import { createAuthThrottle } from '../access/auth-throttle.ts'
-import type { Registry } from '../access/ports.ts'
-import { HISTORY_FILE, openHistory } from '../admin/history.ts'
-import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from '../admin/import.ts'
-import { keyRoutes } from '../admin/keys.ts'
-import type { LogTap } from '../admin/log-tap.ts'
-import { createOverview } from '../admin/overview.ts'
-import { planRoutes } from '../admin/plans.ts'
-import { ok } from '../admin/route.ts'
-import { createAdmin } from '../admin/server.ts'
-import { newToken, storeToken } from '../admin/token.ts'
-import type { Listen } from '../config/parsers.ts'
-import type { Settings } from '../config/settings.ts'
-import { type Listening, listen } from '../http/listen.ts'
-import { PAGE_FIELDS, servePage } from '../http/routes/pages.ts'
-import { describeState } from '../import/feeds/store.ts'
-import { type Clock, type Later, stopwatch, timerLater } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import { METRICS_TYPE } from '../metrics/family.ts'
-import type { Observed } from '../metrics/observed.ts'
-import { createTiming, type Timing } from '../metrics/process.ts'
-import { sqliteVersion } from '../sqlite/database.ts'
-import { giveToOwner } from '../sqlite/database-files.ts'
-import { lockPlace } from '../sqlite/file-lock.ts'
-import type { App } from './service.ts'
+import { createAuthThrottle } from './access/auth-throttle.ts'
+import type { Registry } from './access/ports.ts'
+import { HISTORY_FILE, openHistory } from './admin/history.ts'
+import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
+import { keyRoutes } from './admin/keys.ts'
+import type { LogTap } from './admin/log-tap.ts'
+import { createOverview } from './admin/overview.ts'
+import { planRoutes } from './admin/plans.ts'
+import { ok } from './admin/route.ts'
+import { createAdmin } from './admin/server.ts'
+import { newToken, storeToken } from './admin/token.ts'
+import type { App } from './app.ts'
+import type { Listen } from './config/parsers.ts'
+import type { Settings } from './config/settings.ts'
+import { type Listening, listen } from './http/listen.ts'
+import { PAGE_FIELDS, servePage } from './http/routes/pages.ts'
+import { describeState } from './import/feeds/store.ts'
+import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
+import type { Log } from './lib/log.ts'
+import { METRICS_TYPE } from './metrics/family.ts'
+import type { Observed } from './metrics/observed.ts'
+import { createTiming, type Timing } from './metrics/process.ts'
+import { sqliteVersion } from './sqlite/database.ts'
+import { giveToOwner } from './sqlite/database-files.ts'
+import { lockPlace } from './sqlite/file-lock.ts'
 
 /** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
 export function createMetrics(
@@ -34,7 +34,7 @@ export function createMetrics(
   timing: Timing | null = null,
 ) {
   const load = async (): Promise<() => Promise<string>> => {
-    const { createMetricsText } = await import('../metrics/text.ts')
+    const { createMetricsText } = await import('./metrics/text.ts')
     return createMetricsText({
       ...{ counted, observed, clock, sqliteVersion: sqliteVersion() },
       timing: timing ?? createTiming(),
@@ -82,7 +82,7 @@ export function createConsole(parts: ConsoleParts) {
   const writeMetrics = createMetrics(app, observed, clock)
   const { handle } = createAdmin({
     ...{ dir, metricsOpen, throttle, clock, log, fields: PAGE_FIELDS },
-    pages: servePage(async () => (await import('../web/files.ts')).CONSOLE),
+    pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
     metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
     routes: {
       '/console/overview': { GET: async () => ok(await overview.read()) },

@@ -3,14 +3,14 @@
  * hashes of keys, and CSV with keys themselves, for who comes from another program.
  */
 import Papa from 'papaparse'
-import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../access/key.ts'
-import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import type { LoadProblem } from '../access/ports.ts'
-import { storesOf } from '../wiring/stores.ts'
-import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../config/parsers.ts'
-import { CommandError, messageOf, unreadable } from '../lib/errors.ts'
-import { formatInstant, parseInstant } from '../lib/time.ts'
-import { command, DATA_SETTINGS, print, say } from './command.ts'
+import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../../access/key.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+import type { LoadProblem } from '../../access/ports.ts'
+import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
+import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
+import { formatInstant, parseInstant } from '../../lib/time.ts'
+import { storesOf } from '../../stores.ts'
+import { command, DATA_SETTINGS, print, say } from '../command.ts'
 import { planFlags } from './plans.ts'
 
 /** Problems that are shown; of further ones, only the number is. */

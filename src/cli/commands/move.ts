@@ -2,11 +2,17 @@
  * Owns `move`: all that an installation holds goes from a data directory into a database that machines
  * share, or back.
  */
-import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../wiring/move.ts'
-import { CommandError } from '../lib/errors.ts'
-import { describeCounts } from '../move/contents.ts'
-import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
-import { createProgress } from './progress.ts'
+
+import { CommandError } from '../../lib/errors.ts'
+import { describeCounts } from '../../move/contents.ts'
+import {
+  type Moved,
+  type MoveOptions,
+  moveFromDatabase,
+  moveToDatabase,
+} from '../../wiring/move.ts'
+import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
+import { createProgress } from '../progress.ts'
 
 /** What is moved, for the operator, whether or not there is any. */
 const SAID: readonly string[] = ['keys', 'plans', 'usage', 'proxies']

@@ -1,12 +1,12 @@
 /** Owns `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
-import { hasDirectory, missingDirectory } from '../sqlite/data-directory.ts'
-import { makeToken } from '../wiring/console.ts'
-import { presentToken } from '../admin/token.ts'
-import { show } from '../http/listen.ts'
-import type { Listen } from '../config/parsers.ts'
-import { CommandError } from '../lib/errors.ts'
-import { command, print, say } from './command.ts'
+import { presentToken } from '../../admin/token.ts'
+import type { Listen } from '../../config/parsers.ts'
+import { makeToken } from '../../console.ts'
+import { show } from '../../http/listen.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { hasDirectory, missingDirectory } from '../../sqlite/data-directory.ts'
+import { command, print, say } from '../command.ts'
 
 /** Where a tunnel to a unix socket ends on the operator's own machine. */
 const TUNNEL_PORT = 8081

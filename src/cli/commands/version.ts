@@ -1,7 +1,8 @@
 /** Owns `version`: prints the versions of the program and of what is built into it. */
-import { sqliteVersion } from '../sqlite/database.ts'
-import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
-import { command, print, printJson } from './command.ts'
+
+import { BUN_VERSION, COMMIT, VERSION } from '../../config/version.ts'
+import { sqliteVersion } from '../../sqlite/database.ts'
+import { command, print, printJson } from '../command.ts'
 
 export const versionCommand = command({
   name: 'version',

@@ -1,15 +1,15 @@
 /** Owns `keys show` and `keys reset`: everything known of a key, and giving it a fresh start. */
-import { clientBucket, keySubject } from '../access/entitlements.ts'
-import { DEMO_KEY } from '../access/key.ts'
-import { factsOf, findKey } from '../access/manage.ts'
-import { TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/ports.ts'
-import type { UsagePart } from '../access/rate-limit.ts'
-import { operatorReport } from '../api/key-report.ts'
-import { storesOf } from '../wiring/stores.ts'
-import { CommandError } from '../lib/errors.ts'
-import { columns, counted } from './chart.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
+import { clientBucket, keySubject } from '../../access/entitlements.ts'
+import { DEMO_KEY } from '../../access/key.ts'
+import { factsOf, findKey } from '../../access/manage.ts'
+import { TEMP_PLAN } from '../../access/plan.ts'
+import type { Registry } from '../../access/ports.ts'
+import type { UsagePart } from '../../access/rate-limit.ts'
+import { operatorReport } from '../../api/key-report.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { storesOf } from '../../stores.ts'
+import { columns, counted } from '../chart.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
 type Described = ReturnType<typeof operatorReport>
 

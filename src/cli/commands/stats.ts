@@ -1,15 +1,15 @@
 /** Owns `stats`: the use of the last 24 hours, and what the list holds, drawn for a terminal. */
-import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../access/history.ts'
-import { DEMO_KEY } from '../access/key.ts'
-import { DEMO_PLAN, TEMP_PLAN } from '../access/plan.ts'
-import type { Registry } from '../access/ports.ts'
-import type { Stores } from '../wiring/command-stores.ts'
-import { storesOf } from '../wiring/stores.ts'
-import type { Clock } from '../lib/clock.ts'
-import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../lib/time.ts'
-import type { Breakdown } from '../proxies/stats/breakdown.ts'
-import { bars, counted } from './chart.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
+import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../../access/history.ts'
+import { DEMO_KEY } from '../../access/key.ts'
+import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
+import type { Registry } from '../../access/ports.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/time.ts'
+import type { Breakdown } from '../../proxies/stats/breakdown.ts'
+import type { Stores } from '../../stores/command-stores.ts'
+import { storesOf } from '../../stores.ts'
+import { bars, counted } from '../chart.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */
 const HOURS = 24

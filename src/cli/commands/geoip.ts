@@ -1,16 +1,15 @@
 /** Owns `geoip apply`, and opening the databases that `--geoip` names. */
 import { readFileSync, statSync } from 'node:fs'
-import { storesOf } from '../wiring/stores.ts'
 import {
   createPlacing,
   openPlaces,
   type PlaceReader,
   type Placing,
   UnusableGeoip,
-} from '../import/geoip.ts'
-import { CommandError, nextTurn, unreadable } from '../lib/errors.ts'
-import { EVERYTHING } from '../proxies/filter.ts'
-import { type IncomingProxy, SERVICE_SETS, TYPES } from '../proxies/proxy.ts'
+} from '../../import/geoip.ts'
+import { CommandError, nextTurn, unreadable } from '../../lib/errors.ts'
+import { EVERYTHING } from '../../proxies/filter.ts'
+import { type IncomingProxy, SERVICE_SETS, TYPES } from '../../proxies/proxy.ts'
 import {
   AT,
   type CityNames,
@@ -19,8 +18,9 @@ import {
   ipText,
   portOf,
   type Row,
-} from '../proxies/row.ts'
-import { command, DATA_SETTINGS, printJson, say, yieldToServer } from './command.ts'
+} from '../../proxies/row.ts'
+import { storesOf } from '../../stores.ts'
+import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
 
 /** @throws CommandError naming the file. */
 function openOne(file: string): PlaceReader {

@@ -1,9 +1,10 @@
 /** Owns `nodes`: the machines that serve from a shared database, with the version and lag of each. */
-import { type Examination, openExamination } from '../postgres/examine.ts'
-import type { NodeState } from '../postgres/nodes.ts'
-import { CommandError } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
-import { command, print, printJson, say, table } from './command.ts'
+
+import { CommandError } from '../../lib/errors.ts'
+import { formatInstant } from '../../lib/time.ts'
+import { type Examination, openExamination } from '../../postgres/examine.ts'
+import type { NodeState } from '../../postgres/nodes.ts'
+import { command, print, printJson, say, table } from '../command.ts'
 
 const shownOf = ({ node, address, version, lagSeconds, seenMs }: NodeState) => ({
   ...{ node, address, version },

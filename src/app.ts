@@ -1,24 +1,24 @@
 /** Owns the wiring of the service, which `serve` and every test that sends requests share. */
-import { createAccess } from '../access/access.ts'
-import { createAuthThrottle } from '../access/auth-throttle.ts'
-import type { KeyReader, UsageStore } from '../access/ports.ts'
-import { createAdmissions, createHandler } from '../api/handler.ts'
-import { createQueryReader } from '../api/query.ts'
-import { createResponseCache } from '../api/response-cache.ts'
-import type { AnswerStreamer } from '../api/streaming.ts'
-import type { Settings } from '../config/settings.ts'
-import { VERSION } from '../config/version.ts'
-import { createHttpApp } from '../http/app.ts'
-import { createClientIp } from '../http/client-ip.ts'
-import { listen } from '../http/listen.ts'
-import { type Clock, type Later, timerLater } from '../lib/clock.ts'
-import type { Log } from '../lib/log.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
-import type { ReplicationState } from '../metrics/observed.ts'
-import { createCounters, type Traffic } from '../metrics/traffic.ts'
-import type { Lang } from '../proxies/proxy.ts'
-import { createStatsCache } from '../proxies/stats/cache.ts'
-import type { ProxyReader, StatsSource } from '../proxies/store.ts'
+import { createAccess } from './access/access.ts'
+import { createAuthThrottle } from './access/auth-throttle.ts'
+import type { KeyReader, UsageStore } from './access/ports.ts'
+import { createAdmissions, createHandler } from './api/handler.ts'
+import { createQueryReader } from './api/query.ts'
+import { createResponseCache } from './api/response-cache.ts'
+import type { AnswerStreamer } from './api/streaming.ts'
+import type { Settings } from './config/settings.ts'
+import { VERSION } from './config/version.ts'
+import { createHttpApp } from './http/app.ts'
+import { createClientIp } from './http/client-ip.ts'
+import { listen } from './http/listen.ts'
+import { type Clock, type Later, timerLater } from './lib/clock.ts'
+import type { Log } from './lib/log.ts'
+import type { Awaitable } from './lib/turn-batch.ts'
+import type { ReplicationState } from './metrics/observed.ts'
+import { createCounters, type Traffic } from './metrics/traffic.ts'
+import type { Lang } from './proxies/proxy.ts'
+import { createStatsCache } from './proxies/stats/cache.ts'
+import type { ProxyReader, StatsSource } from './proxies/store.ts'
 
 /** What the service reads and writes. */
 export type AppStores = {
@@ -41,16 +41,16 @@ export type App = ReturnType<typeof createApp>
 /** What makes the reference, and the files of all pages; nothing of it is loaded before it is asked for. */
 function documentsOf({ errors, page, providerService: provider, publicStats: stats }: AppSettings) {
   const document = async (lang: Lang) => {
-    const { createDocument } = await import('../api/openapi/document.ts')
+    const { createDocument } = await import('./api/openapi/document.ts')
     return createDocument({ version: VERSION, provider, errors, stats, lang })
   }
   const openapi = async (): Promise<string> => JSON.stringify(await document('en'))
   if (page === 'off') return { openapi, docs: null, pages: null }
-  const load = () => import('../web/files.ts')
+  const load = () => import('./web/files.ts')
   return {
     openapi,
     docs: async (lang: Lang): Promise<string> => {
-      const { docsPage } = await import('../web/docs/page.ts')
+      const { docsPage } = await import('./web/docs/page.ts')
       return docsPage(await document(lang), lang, (await load()).DOCS)
     },
     pages: async () => {

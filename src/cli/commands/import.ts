@@ -1,18 +1,23 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
-import { storesOf } from '../wiring/stores.ts'
-import type { Settings } from '../config/settings.ts'
-import { checkMapping, isShowable } from '../import/fields/columns.ts'
-import { shrinkProblem } from '../import/guard.ts'
-import { type ImportObserver, importSources, type Source, sourceOfFile } from '../import/import.ts'
-import { stopwatch } from '../lib/clock.ts'
-import { CommandError, unreadable } from '../lib/errors.ts'
-import { SECOND_MS } from '../lib/time.ts'
-import type { IncomingProxy } from '../proxies/proxy.ts'
-import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
-import { command, DATA_SETTINGS, print, say, yieldToServer } from './command.ts'
+import type { Settings } from '../../config/settings.ts'
+import { checkMapping, isShowable } from '../../import/fields/columns.ts'
+import { shrinkProblem } from '../../import/guard.ts'
+import {
+  type ImportObserver,
+  importSources,
+  type Source,
+  sourceOfFile,
+} from '../../import/import.ts'
+import { stopwatch } from '../../lib/clock.ts'
+import { CommandError, unreadable } from '../../lib/errors.ts'
+import { SECOND_MS } from '../../lib/time.ts'
+import type { IncomingProxy } from '../../proxies/proxy.ts'
+import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
+import { storesOf } from '../../stores.ts'
+import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
+import { createProgress } from '../progress.ts'
 import { openGeoip } from './geoip.ts'
-import { createProgress } from './progress.ts'
 
 /** Rejected rows, and ignored fields, that are reported one by one; the rest is counted. */
 const NAMED_MAX = 20

@@ -1,14 +1,15 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
-import type { Stores } from '../wiring/command-stores.ts'
-import type { Settings } from '../config/settings.ts'
-import { type Feed, inFeedLine } from '../import/feeds/feed.ts'
-import type { Imported } from '../import/feeds/fetch.ts'
-import { shrinkProblem } from '../import/guard.ts'
-import { importSources, type Source } from '../import/import.ts'
-import type { Clock } from '../lib/clock.ts'
-import { CommandError } from '../lib/errors.ts'
-import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
-import { say } from './command.ts'
+
+import type { Settings } from '../../config/settings.ts'
+import { type Feed, inFeedLine } from '../../import/feeds/feed.ts'
+import type { Imported } from '../../import/feeds/fetch.ts'
+import { shrinkProblem } from '../../import/guard.ts'
+import { importSources, type Source } from '../../import/import.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { CommandError } from '../../lib/errors.ts'
+import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
+import type { Stores } from '../../stores/command-stores.ts'
+import { say } from '../command.ts'
 import { openGeoip } from './geoip.ts'
 
 /** Rejected rows that are reported one by one. */

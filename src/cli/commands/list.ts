@@ -1,15 +1,15 @@
 /** Owns `list`: prints the API's answer to a query, without key or limits. */
 
-import { ApiError } from '../api/errors.ts'
-import { createParamsParser } from '../api/params.ts'
-import { createWriters, encodeByteText, type Writer } from '../api/render.ts'
-import type { ReadableList } from '../wiring/command-stores.ts'
-import { storesOf } from '../wiring/stores.ts'
-import { CommandError, nextTurn } from '../lib/errors.ts'
-import { splitQueryString } from '../lib/query-string.ts'
-import { formatInstant } from '../lib/time.ts'
-import type { EndpointRow } from '../proxies/row.ts'
-import { command, createStdoutWriter, DATA_SETTINGS, say } from './command.ts'
+import { ApiError } from '../../api/errors.ts'
+import { createParamsParser } from '../../api/params.ts'
+import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
+import { CommandError, nextTurn } from '../../lib/errors.ts'
+import { splitQueryString } from '../../lib/query-string.ts'
+import { formatInstant } from '../../lib/time.ts'
+import type { EndpointRow } from '../../proxies/row.ts'
+import type { ReadableList } from '../../stores/command-stores.ts'
+import { storesOf } from '../../stores.ts'
+import { command, createStdoutWriter, DATA_SETTINGS, say } from '../command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */
 const CHUNK_RECORDS = 4096

@@ -1,13 +1,13 @@
 /** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
-import { requireOwnData } from '../sqlite/copy/copy-of.ts'
-import { restore } from '../sqlite/move/restore.ts'
-import { restoreDatabase } from '../wiring/move.ts'
-import { CommandError } from '../lib/errors.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { requireOwnData } from '../../sqlite/copy/copy-of.ts'
+import { restore } from '../../sqlite/move/restore.ts'
+import { restoreDatabase } from '../../wiring/move.ts'
+import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
+import { createProgress } from '../progress.ts'
 import { describeContents } from './backup.ts'
-import { command, DATA_SETTINGS, printJson, say } from './command.ts'
 import { STDIN, toSource } from './import.ts'
-import { createProgress } from './progress.ts'
 
 /** Where the data from before is, and what brings it back. */
 const describePrevious = (previous: string, data: string): string =>

@@ -1,6 +1,6 @@
 /** Owns `systemd-unit`: prints the unit file that runs the service under systemd. */
-import unit from '../../data/proxylist.service' with { type: 'text' }
-import { command, print } from './command.ts'
+import unit from '../../../data/proxylist.service' with { type: 'text' }
+import { command, print } from '../command.ts'
 
 export const systemdUnitCommand = command({
   name: 'systemd-unit',

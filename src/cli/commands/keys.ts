@@ -1,6 +1,6 @@
 /** Owns the `keys` commands that create, list, change and end access keys. */
 import { isatty } from 'node:tty'
-import { keyState, newKey } from '../access/key.ts'
+import { keyState, newKey } from '../../access/key.ts'
 import {
   changeKey,
   endOf,
@@ -10,15 +10,15 @@ import {
   rotateKey as rotateKeyOf,
   STANDARD_PLAN,
   unknownKey,
-} from '../access/manage.ts'
-import { TEMP_PLAN } from '../access/plan.ts'
-import type { Stores } from '../wiring/command-stores.ts'
-import { storesOf } from '../wiring/stores.ts'
-import { Expected, readKey } from '../config/parsers.ts'
-import { CommandError, orAborted, reasonOf } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
-import type { Awaitable } from '../lib/turn-batch.ts'
-import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
+} from '../../access/manage.ts'
+import { TEMP_PLAN } from '../../access/plan.ts'
+import { Expected, readKey } from '../../config/parsers.ts'
+import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
+import { formatInstant } from '../../lib/time.ts'
+import type { Awaitable } from '../../lib/turn-batch.ts'
+import type { Stores } from '../../stores/command-stores.ts'
+import { storesOf } from '../../stores.ts'
+import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 import { resetKey, showKey } from './key-show.ts'
 

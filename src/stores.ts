@@ -4,16 +4,11 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Settings } from '../config/settings.ts'
-import type { Clock } from '../lib/clock.ts'
-import { CommandError } from '../lib/errors.ts'
-import { requireOwnData } from '../sqlite/copy/copy-of.ts'
-import {
-  ACCESS_FILE,
-  hasDirectory,
-  missingDirectory,
-  PROXY_FILE,
-} from '../sqlite/data-directory.ts'
+import type { Settings } from './config/settings.ts'
+import type { Clock } from './lib/clock.ts'
+import { CommandError } from './lib/errors.ts'
+import { requireOwnData } from './sqlite/copy/copy-of.ts'
+import { ACCESS_FILE, hasDirectory, missingDirectory, PROXY_FILE } from './sqlite/data-directory.ts'
 import {
   changeList,
   changeRegistry,
@@ -24,9 +19,9 @@ import {
   withList,
   withListToReplace,
   withRegistry,
-} from '../sqlite/stores.ts'
-import type { Stores } from './command-stores.ts'
-import { databaseStores } from './database-stores.ts'
+} from './sqlite/stores.ts'
+import type { Stores } from './stores/command-stores.ts'
+import { databaseStores } from './stores/database-stores.ts'
 
 /** The stores in a data directory, which is no copy of a database. */
 function directoryStores(dir: string, clock: Clock): Stores {

@@ -5,12 +5,12 @@ import {
   refuseTemporaryName,
   removePlan as removePlanOf,
   requireUseful,
-} from '../access/manage.ts'
-import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../access/plan.ts'
-import { storesOf } from '../wiring/stores.ts'
-import { SETTINGS } from '../config/settings.ts'
-import { CommandError } from '../lib/errors.ts'
-import { command, DATA_SETTINGS, print, printJson, say, table } from './command.ts'
+} from '../../access/manage.ts'
+import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
+import { SETTINGS } from '../../config/settings.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { storesOf } from '../../stores.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
 const UNLIMITED = 'unlimited'
 
