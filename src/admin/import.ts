@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import type { SettingName } from '../config/settings.ts'
 import { reasonOf } from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import { refuseForms } from './csrf.ts'
 import { AdminError } from './errors.ts'
-import { refuseForms } from './guard.ts'
 import { type AdminRoutes, type Replied, readMembers, readQuery, wireName } from './route.ts'
 
 /** The one path that takes a query. */

@@ -9,8 +9,8 @@ import { nearest } from '../lib/did-you-mean.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import { requireJson } from './csrf.ts'
 import { AdminError } from './errors.ts'
-import { requireJson } from './guard.ts'
 
 /** A request that may be answered, and when it arrived; `name` is what stands for `*` in its path. */
 export type Asked = { request: Request; name: string; nowMs: number }

@@ -1,6 +1,6 @@
 /** Owns starting the admin listener of `serve`, with the console and the metrics. */
 import { resolve } from 'node:path'
-import type { createLogTap } from '../admin/log-tap.ts'
+import type { createLogTap } from '../admin/live-log.ts'
 import type { App } from '../app.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'

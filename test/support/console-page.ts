@@ -1,6 +1,6 @@
 /** Owns the console as tests open it: a server with an admin listener, and its URL with a token. */
 import type { Page } from 'playwright-core'
-import type { Overview } from '../../src/web/console/client/wire.ts'
+import type { Overview } from '../../src/admin/wire.ts'
 import { openPage } from './browser.ts'
 import { launchServer } from './launch.ts'
 import { program, proxylist } from './program.ts'

@@ -1,7 +1,7 @@
 /** Owns the admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
 
 import type { ImportParts } from '../../src/admin/import.ts'
-import { createLogTap } from '../../src/admin/log-tap.ts'
+import { createLogTap } from '../../src/admin/live-log.ts'
 import { createApp } from '../../src/app.ts'
 import { readRanges } from '../../src/config/parsers.ts'
 import { type Console, createConsole, makeToken } from '../../src/console.ts'

@@ -1,6 +1,6 @@
 /** Owns `serve`: starts the service and its jobs, and ends it cleanly. */
 import { hostname } from 'node:os'
-import { createLogTap } from '../../admin/log-tap.ts'
+import { createLogTap } from '../../admin/live-log.ts'
 import { createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
 import type { Settings } from '../../config/settings.ts'

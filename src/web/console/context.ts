@@ -1,9 +1,9 @@
 /** Owns what every view has at hand: the client, the language, the imports of this tab. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
-import type { Client } from './client/client.ts'
-import type { ImportQueue } from './client/import-queue.ts'
-import type { KeyFilter } from './logic/keys.ts'
+import type { Client } from './client.ts'
+import type { ImportQueue } from './import-queue.ts'
+import type { KeyFilter } from './key-filter.ts'
 import type { ConsoleSpeech } from './speech.ts'
 
 export type Surroundings = {

@@ -1,5 +1,5 @@
 /** Owns how the console writes numbers, instants and amounts in a language. Reads no clock. Pure. */
-import { createSpeech, type Lang } from '../shared/speech.ts'
+import { createSpeech, type Lang } from '../parts/speech.ts'
 import { RUSSIAN } from './russian.ts'
 import { ENGLISH, type Words } from './words.ts'
 

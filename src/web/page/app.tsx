@@ -1,15 +1,15 @@
 /** Owns the page: what is chosen, what follows from it, and where it is shown. */
 import { render } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks'
-import { Header, useLang } from '../shared/header.tsx'
-import { KeyView } from './key/key-view.tsx'
+import { Header, useLang } from '../parts/header.tsx'
+import { Filters } from './filters.tsx'
+import { Intro } from './intro.tsx'
+import { KeyView } from './key.tsx'
+import { DEMO } from './key-field.tsx'
 import { countFacets, type Facets } from './model/facets.ts'
 import { type Choice, paramsOf, queryString, readChoice, START } from './model/query.ts'
-import { DEMO } from './request/key-field.tsx'
-import { countText, goToRequest, Panel } from './request/panel.tsx'
+import { countText, goToRequest, Panel } from './request.tsx'
 import { useServices, useStats } from './use-stats.ts'
-import { Filters } from './views/filters.tsx'
-import { Intro } from './views/intro.tsx'
 import { createSay, type Say } from './words/say.ts'
 
 /** The hash of the view of a key; any other holds a choice. */

@@ -1,16 +1,11 @@
 /** How the console keeps its token, asks, follows the log and imports, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
-import { createClient, type RequestError } from '../../../src/web/console/client/client.ts'
-import { follow, retryDelay } from '../../../src/web/console/client/follow.ts'
-import { createImportQueue, type ImportItem } from '../../../src/web/console/client/import-queue.ts'
-import { createLineReader } from '../../../src/web/console/client/lines.ts'
-import {
-  keepToken,
-  readToken,
-  takeToken,
-  tokenIn,
-} from '../../../src/web/console/client/session.ts'
-import type { ImportLine } from '../../../src/web/console/client/wire.ts'
+import type { ImportLine } from '../../../src/admin/wire.ts'
+import { createClient, type RequestError } from '../../../src/web/console/client.ts'
+import { follow, retryDelay } from '../../../src/web/console/follow.ts'
+import { createImportQueue, type ImportItem } from '../../../src/web/console/import-queue.ts'
+import { createLineReader } from '../../../src/web/console/lines.ts'
+import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/session.ts'
 
 /** The parts of a window that hold the token. */
 function tab(hash: string) {

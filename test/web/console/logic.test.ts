@@ -1,8 +1,7 @@
 /** What the console decides without a browser: series, filters, the log, places, plans, language. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Key, LogEntry } from '../../../src/web/console/client/wire.ts'
-import { daysUntil } from '../../../src/web/console/logic/days.ts'
+import type { Key, LogEntry } from '../../../src/admin/wire.ts'
 import {
   coarsen,
   greatest,
@@ -16,17 +15,18 @@ import {
   thin,
   ticksUpTo,
   withGaps,
-} from '../../../src/web/console/logic/history.ts'
-import { ALL_KEYS, type KeyFilter, selectKeys } from '../../../src/web/console/logic/keys.ts'
+} from '../../../src/web/console/chart-data.ts'
+import { daysUntil } from '../../../src/web/console/days.ts'
+import { ALL_KEYS, type KeyFilter, selectKeys } from '../../../src/web/console/key-filter.ts'
 import {
   append,
   EMPTY_LOG,
   LOG_LINES,
   outcomeOf,
   selectLines,
-} from '../../../src/web/console/logic/log.ts'
-import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/logic/plan.ts'
-import { hrefOf, placeOf } from '../../../src/web/console/logic/route.ts'
+} from '../../../src/web/console/log-lines.ts'
+import { hrefOf, placeOf } from '../../../src/web/console/place.ts'
+import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/plan-fields.ts'
 import { RUSSIAN } from '../../../src/web/console/russian.ts'
 import { createConsoleSpeech } from '../../../src/web/console/speech.ts'
 import { ENGLISH } from '../../../src/web/console/words.ts'

@@ -2,7 +2,7 @@
  * Owns sending a request of the visitor and reading what comes back: rows of any form, limits,
  * errors, sizes. The key travels in a header and is in nothing that this file gives back.
  */
-import { nowMs } from '../../shared/clock.ts'
+import { nowMs } from '../../parts/clock.ts'
 import { type Choice, type Form, formOf } from './query.ts'
 
 /** What is left of a limit of the key (`RateLimit`, `RateLimit-Policy`); times in seconds. */

@@ -1,5 +1,5 @@
 /** Owns every sentence of the page in English. The other languages have the same ones. */
-import type { Plural } from '../../shared/speech.ts'
+import type { Plural } from '../../parts/speech.ts'
 
 export const en = {
   tagline: 'Which proxies match, right now',

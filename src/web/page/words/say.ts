@@ -1,5 +1,5 @@
 /** Owns speaking: the sentences of a language together with its numbers and names. */
-import { createSpeech, type Lang, type Speech } from '../../shared/speech.ts'
+import { createSpeech, type Lang, type Speech } from '../../parts/speech.ts'
 import type { Count } from '../model/facets.ts'
 import { en, type Words } from './en.ts'
 import { ru } from './ru.ts'

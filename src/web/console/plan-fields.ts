@@ -1,0 +1,49 @@
+/** Owns the limits of a plan as text fields, in the forms of the command line. Pure. */
+import type { Plan } from '../../admin/wire.ts'
+
+export const UNLIMITED = 'unlimited'
+
+export const LIMITS = ['burst', 'daily', 'subnets', 'clients', 'count', 'downloads'] as const
+export type LimitName = (typeof LIMITS)[number]
+export type PlanFields = { [limit in LimitName]: string }
+
+/** Plans of `demo` and of temporary keys count no networks. */
+export const limitsOf = (name: string): readonly LimitName[] =>
+  name === 'demo' || name === 'temp'
+    ? LIMITS.filter(limit => limit !== 'subnets' && limit !== 'clients')
+    : LIMITS
+
+/** The limits of a plan as `5/5s`, numbers, or `unlimited`. */
+export function fieldsOf({ burst, ...limits }: Plan): PlanFields {
+  const text = (limit: Exclude<LimitName, 'burst'>): string => String(limits[limit] ?? UNLIMITED)
+  return {
+    burst: burst === null ? UNLIMITED : `${burst.requests}/${burst.seconds}s`,
+    daily: text('daily'),
+    subnets: text('subnets'),
+    clients: text('clients'),
+    count: text('count'),
+    downloads: text('downloads'),
+  }
+}
+
+/** What a new plan starts with: the built-in `standard`. */
+export const STANDARD: PlanFields = {
+  burst: '5/5s',
+  daily: '34560',
+  subnets: UNLIMITED,
+  clients: UNLIMITED,
+  count: UNLIMITED,
+  downloads: '4',
+}
+
+/** The members that differ; only they are sent, and the server says what is wrong with them. */
+export const changesOf = (
+  before: PlanFields | null,
+  after: PlanFields,
+  limits: readonly LimitName[],
+): { [limit: string]: string } =>
+  Object.fromEntries(
+    limits
+      .map(limit => [limit, after[limit].trim()] as const)
+      .filter(([limit, value]) => before === null || value !== before[limit]),
+  )

@@ -1,0 +1,233 @@
+/** Owns the filters of the query: a card for each. */
+
+import { Ages } from './ages.tsx'
+import { Card } from './card.tsx'
+import { Countries } from './countries.tsx'
+import { Limit } from './limit.tsx'
+import type { Facets } from './model/facets.ts'
+import { ANONS, type Choice, isInvalid, type Name, SORTS, TYPES } from './model/query.ts'
+import type { Stats } from './model/stats.ts'
+import { Options } from './options.tsx'
+import type { Say } from './words/say.ts'
+
+export type FiltersProps = {
+  choice: Choice
+  set: (change: Partial<Choice>) => void
+  stats: Stats | null
+  facets: Facets | null
+  /** Of the choice that a visitor begins with. */
+  whole: Facets | null
+  services: readonly string[]
+  say: Say
+}
+
+type TextProps = {
+  name: Extract<Name, 'city' | 'port' | 'ip'>
+  label: string
+  /** What is accepted, shown while what is typed is not. */
+  invalid: string
+  placeholder: string
+  list?: string
+} & Pick<FiltersProps, 'choice' | 'set'>
+
+function TextField({ name, label, invalid, placeholder, list, choice, set }: TextProps) {
+  const isWrong = isInvalid(name, choice[name])
+  return (
+    <label class="field" data-name={name}>
+      <span>{label}</span>
+      <input
+        class="input"
+        name={name}
+        value={choice[name]}
+        list={list}
+        placeholder={placeholder}
+        inputMode={name === 'port' ? 'numeric' : 'text'}
+        autocomplete="off"
+        spellcheck={false}
+        aria-invalid={isWrong || undefined}
+        onInput={event => set({ [name]: event.currentTarget.value })}
+      />
+      {isWrong && <span class="wrong">{invalid}</span>}
+    </label>
+  )
+}
+
+function Place({ choice, set, stats, say }: FiltersProps) {
+  const { words, lang, number } = say
+  const cities = stats?.cities ?? []
+  const nameOf = ({ city, city_en }: (typeof cities)[number]): string =>
+    lang === 'en' && city_en !== '' ? city_en : city
+  const names = new Map(cities.map(city => [nameOf(city), city.count]))
+  const field = { choice, set }
+  return (
+    <Card title={words.place}>
+      <div class="fields">
+        <TextField
+          {...field}
+          name="city"
+          label={words.city}
+          invalid={words.cityInvalid}
+          placeholder={[...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')}
+          list="cities"
+        />
+        <TextField
+          {...field}
+          name="port"
+          label={words.port}
+          invalid={words.portInvalid}
+          placeholder="1080"
+        />
+        <TextField
+          {...field}
+          name="ip"
+          label={words.ip}
+          invalid={words.ipInvalid}
+          placeholder="203.0.113.10:1080"
+        />
+        <datalist id="cities">
+          {[...names].map(([name, count]) => (
+            <option key={name} value={name} label={number(count)} />
+          ))}
+        </datalist>
+      </div>
+    </Card>
+  )
+}
+
+function Sorts({ choice, set, say }: FiltersProps) {
+  const chosen = choice.sort === '' ? 'checked' : choice.sort
+  return (
+    <Card title={say.words.sort} area="last">
+      <ul class="options plain">
+        {SORTS.map(sort => (
+          <li key={sort}>
+            <label class="option">
+              <input
+                type="radio"
+                name="sort"
+                value={sort}
+                checked={sort === chosen}
+                onChange={() => set({ sort })}
+              />
+              <span class="option-name">{say.named('sort_', sort) ?? sort}</span>
+            </label>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  )
+}
+
+/** The cards of closed lists: type, anonymity, services. */
+function Lists({ choice, set, facets, services, say }: FiltersProps) {
+  const { words } = say
+  const hints: { [service: string]: string } = { smtp: words.smtpHint, google: words.googleHint }
+  return (
+    <>
+      <Card title={words.type}>
+        <Options
+          name="type"
+          options={TYPES.map(value => ({ value, label: value }))}
+          counts={facets?.type ?? null}
+          value={choice.type}
+          choose={type => set({ type })}
+          say={say}
+        />
+      </Card>
+      <Card title={words.anon}>
+        <Options
+          name="anon"
+          options={ANONS.map(value => ({
+            value,
+            label: words[value],
+            hint: words[`${value}Hint`],
+          }))}
+          counts={facets?.anon ?? null}
+          value={choice.anon}
+          choose={anon => set({ anon })}
+          say={say}
+        />
+      </Card>
+      <Card title={words.service} hint={words.serviceHint}>
+        <Options
+          name="service"
+          options={services.map(value => ({ value, label: value, hint: hints[value] }))}
+          counts={facets?.service ?? null}
+          value={choice.service}
+          choose={service => set({ service })}
+          say={say}
+          scale={facets?.matches.size ?? 1}
+        />
+      </Card>
+    </>
+  )
+}
+
+/** The cards of measured values. */
+function Limits({ choice, set, stats, say }: FiltersProps) {
+  const { words } = say
+  const hint = stats === null ? {} : { hint: words.whole }
+  const common = (name: 'ping' | 'speed' | 'works') => ({
+    ...{ name, value: choice[name], histogram: stats?.histograms[name] ?? null, say },
+    set: (value: string) => set({ [name]: value }),
+  })
+  const most = 999_999_999_999_999
+  return (
+    <>
+      <Card title={words.ping} {...hint}>
+        <Limit
+          {...common('ping')}
+          label={words.ping}
+          fieldLabel={words.pingLimit}
+          placeholder={words.pingUnit}
+          direction="most"
+          max={most}
+          show={n => say.unit(n, 'millisecond')}
+        />
+      </Card>
+      <Card title={words.works} {...hint}>
+        <Limit
+          {...common('works')}
+          label={words.works}
+          fieldLabel={words.worksLimit}
+          placeholder="%"
+          direction="least"
+          max={100}
+          show={say.percent}
+        />
+      </Card>
+      <Card title={words.speed} {...hint}>
+        <Limit
+          {...common('speed')}
+          label={words.speed}
+          fieldLabel={words.speedLimit}
+          placeholder={words.speedUnit}
+          direction="least"
+          max={most}
+          show={say.rate}
+        />
+      </Card>
+    </>
+  )
+}
+
+export function Filters(props: FiltersProps) {
+  const { choice, set, facets, say } = props
+  return (
+    <form class="filters" aria-label={say.words.query} onSubmit={event => event.preventDefault()}>
+      <Countries {...props} />
+      <Lists {...props} />
+      <Card title={say.words.time}>
+        <Ages
+          counts={facets?.age ?? null}
+          value={choice.time}
+          set={time => set({ time })}
+          say={say}
+        />
+      </Card>
+      <Limits {...props} />
+      <Place {...props} />
+      <Sorts {...props} />
+    </form>
+  )
+}

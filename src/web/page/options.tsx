@@ -1,0 +1,77 @@
+/** Owns check boxes that are charts: each row has its count, drawn as a bar. */
+import type { Count, Facet } from './model/facets.ts'
+import { itemsOf, type Name, toggled } from './model/query.ts'
+import type { Say } from './words/say.ts'
+
+export type Option = {
+  /** What the API calls it. */
+  value: string
+  label: string
+  hint?: string | undefined
+  /** A short name before it, such as the code of a country. */
+  tag?: string
+  /** Whether Tab skips it while it is not chosen. */
+  isAside?: boolean
+  /** What the statistics call it; by default `value`. */
+  counted?: string
+}
+
+type OptionsProps = {
+  name: Name
+  options: readonly Option[]
+  /** `null`: there are no counts; an option may lack its own. */
+  counts: Facet | null
+  /** The value of the parameter: its items are checked. */
+  value: string
+  choose: (value: string) => void
+  say: Say
+  /** The count of a full bar; by default the largest of the options. */
+  scale?: number
+}
+
+export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
+  const chosen = itemsOf(value)
+  const countOf = ({ value, counted = value }: Option): Count | null => counts?.get(counted) ?? null
+  const most = Math.max(
+    1,
+    scale ?? Math.max(0, ...options.map(option => countOf(option)?.size ?? 0)),
+  )
+  return (
+    <ul class="options" data-any={chosen.length === 0 || undefined}>
+      {options.map(option => {
+        const count = countOf(option)
+        return (
+          <li key={option.value}>
+            <label class="option" data-none={count?.most === 0 || undefined}>
+              <input
+                type="checkbox"
+                name={name}
+                value={option.value}
+                checked={chosen.includes(option.value)}
+                tabIndex={
+                  option.isAside === true && !chosen.includes(option.value) ? -1 : undefined
+                }
+                onChange={() => choose(toggled(value, option.value))}
+              />
+              <span class="option-name">
+                {option.tag !== undefined && (
+                  <i class="tag" aria-hidden="true">
+                    {option.tag}
+                  </i>
+                )}
+                <span>{option.label}</span>
+                {option.hint !== undefined && <small>{option.hint}</small>}
+              </span>
+              <span class="option-count" title={count === null ? undefined : say.range(count)}>
+                {count === null ? '' : say.bound(count)}
+              </span>
+              <span class="bar" aria-hidden="true">
+                <span style={{ '--share': Math.min(1, (count?.size ?? 0) / most) }} />
+              </span>
+            </label>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}

@@ -1,0 +1,287 @@
+/** Tests of which requests the admin listener looks at: Host, Origin, Sec-Fetch-Site, tokens, types. */
+import { afterAll, describe, expect, test } from 'bun:test'
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { isOwnHost } from '../../src/admin/csrf.ts'
+import { readListen } from '../../src/config/parsers.ts'
+import { makeToken } from '../../src/console.ts'
+import { startConsole } from '../support/console.ts'
+import { dataDirectory } from '../support/fixtures.ts'
+import { cleanUp } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const HOSTS: { [where: string]: { own: string[]; foreign: string[] } } = {
+  '127.0.0.1:8081': {
+    own: ['127.0.0.1:8081', 'localhost:8081', '[::1]:8081'],
+    foreign: [
+      ...['', 'evil.example', 'evil.example:8081', '127.0.0.1', '127.0.0.1:8082', 'localhost'],
+      ...[
+        '127.0.0.1.evil.example:8081',
+        'localhost.:8081',
+        '127.0.0.1:8081:8081',
+        '[::1',
+        '::1:8081',
+      ],
+      ...['user@127.0.0.1:8081', '127.0.0.1:8081/', '10.0.0.1:8081', '127.0.0.1:08081x'],
+    ],
+  },
+  '127.0.0.1:80': {
+    own: ['127.0.0.1', 'localhost:80'],
+    foreign: ['127.0.0.1:8081', 'evil.example'],
+  },
+  'admin.example:8081': {
+    own: ['admin.example:8081', 'localhost:8081'],
+    foreign: ['evil.example:8081', 'x.admin.example:8081', 'admin.example'],
+  },
+  '[fd00::5]:8081': { own: ['[fd00::5]:8081'], foreign: ['[fd00::6]:8081', 'fd00::5:8081'] },
+  ':8081': {
+    own: ['10.0.0.1:8081', '[fd00::5]:8081', 'localhost:8081'],
+    foreign: ['evil.example:8081', '10.0.0.1:8082', '10.0.0.1.nip.example:8081'],
+  },
+  'unix:/run/admin.sock': {
+    own: ['localhost:8081', '127.0.0.1:9000', '[::1]:1', 'localhost'],
+    foreign: ['evil.example', 'evil.example:8081', '10.0.0.1:8081'],
+  },
+}
+
+describe.each(Object.entries(HOSTS))('listening on %s', (given, { own, foreign }) => {
+  const where = readListen(given)
+  test.each(own)('Host %s is its own', host => expect(isOwnHost(host, where)).toBeTrue())
+  test.each(foreign)('Host “%s” is refused', host => expect(isOwnHost(host, where)).toBeFalse())
+})
+
+const OVERVIEW = '/console/overview'
+const PATHS = ['/', '/-/x.js', OVERVIEW, '/metrics', '/nothing'] as const
+
+describe('a request of another site', () => {
+  const service = startConsole(dataDirectory(), { metricsOpen: true })
+  const REFUSED: readonly (readonly [
+    what: string,
+    headers: { [name: string]: string },
+    code: string,
+  ])[] = [
+    ['under a name that resolves here', { host: 'evil.example:8081' }, 'HOST_REFUSED'],
+    ['without a Host', { host: '' }, 'HOST_REFUSED'],
+    ['from a page elsewhere', { origin: 'https://evil.example' }, 'ORIGIN_REFUSED'],
+    ['from another port of this machine', { origin: 'http://127.0.0.1:3000' }, 'ORIGIN_REFUSED'],
+    ['from another scheme', { origin: 'https://127.0.0.1:8081' }, 'ORIGIN_REFUSED'],
+    ['from another loopback name', { origin: 'http://localhost:8081' }, 'ORIGIN_REFUSED'],
+    ['from a file or a sandbox', { origin: 'null' }, 'ORIGIN_REFUSED'],
+    ...['cross-site', 'same-site', 'anything'].map(
+      site => [`marked ${site}`, { 'sec-fetch-site': site }, 'ORIGIN_REFUSED'] as const,
+    ),
+  ]
+  describe.each(REFUSED)('%s', (_, headers, code) => {
+    test.each(PATHS)(`is refused at %s, with the token too`, async path => {
+      const { status, text, headers: got } = await service.ask(path, { headers })
+      expect([status, JSON.parse(text).code]).toEqual([403, code])
+      expect(got.get('access-control-allow-origin')).toBeNull()
+    })
+  })
+
+  test.each([
+    ['curl, which sends neither', {}],
+    ['its own page', { origin: 'http://127.0.0.1:8081', 'sec-fetch-site': 'same-origin' }],
+    ['a browser in whose bar it was typed', { 'sec-fetch-site': 'none' }],
+    [
+      'its own page under another name',
+      { host: 'localhost:8081', origin: 'http://localhost:8081' },
+    ],
+  ])('%s is answered', async (_, headers) => {
+    expect((await service.ask(OVERVIEW, { headers })).status).toBe(200)
+  })
+
+  test('a preflight gets no permission', async () => {
+    const headers = { origin: 'https://evil.example', 'access-control-request-method': 'POST' }
+    for (const path of PATHS) {
+      const { status, headers: got } = await service.askBare(path, { method: 'OPTIONS', headers })
+      expect(status).toBe(403)
+      expect([...got.keys()].filter(name => name.startsWith('access-control'))).toEqual([])
+    }
+  })
+})
+
+describe('the token', () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  const withToken = (authorization: string) =>
+    service.askBare(OVERVIEW, { headers: { authorization }, ip: `10.0.0.${Math.random()}` })
+  const codeOf = async (authorization: string): Promise<string> =>
+    JSON.parse((await withToken(authorization)).text).code
+
+  test('is needed everywhere but for the console’s own files', async () => {
+    for (const path of [...PATHS.slice(1), '/console/keys', '/console/log', '/console/import']) {
+      const { status, text, headers } = await service.askBare(path)
+      expect([path, status, JSON.parse(text).code]).toEqual([path, 401, 'TOKEN_MISSING'])
+      expect(headers.get('www-authenticate')).toBe('Bearer')
+    }
+    expect((await service.askBare('/')).status).toBe(200)
+  })
+
+  test.each(['', 'Basic eDp5', 'Bearer', 'Bearer ', 'Token abc', 'Bearer a b'])(
+    '“%s” is none',
+    async authorization => expect(await codeOf(authorization)).toBe('TOKEN_MISSING'),
+  )
+
+  test('that is wrong, or longer or shorter, is invalid', async () => {
+    const { token } = service
+    const wrong = ['x', token.slice(1), `${token}x`, token.toLowerCase(), 'x'.repeat(10_000)]
+    for (const other of wrong) expect(await codeOf(`Bearer ${other}`)).toBe('TOKEN_INVALID')
+    expect((await withToken(`bearer ${token}`)).status).toBe(200)
+  })
+
+  test.each(['token', 'access_token', 'key', 'TOKEN', 't%6fken'])(
+    'in a URL, as %s, is refused everywhere, right or wrong',
+    async name => {
+      for (const path of PATHS) {
+        for (const value of [service.token, 'x', '']) {
+          const { status, text } = await service.ask(`${path}?${name}=${value}`)
+          expect([status, JSON.parse(text).code]).toEqual([400, 'TOKEN_IN_URL'])
+          expect(text).not.toContain(service.token)
+        }
+      }
+    },
+  )
+
+  test('is stored as a hash in a file for its owner only', () => {
+    const file = `${dir}/admin-token`
+    expect(readFileSync(file, 'utf8')).toMatch(/^[0-9a-f]{64}\n$/)
+    expect(statSync(file).mode & 0o777).toBe(0o600)
+  })
+
+  test('has 256 random bits', () => {
+    const tokens = Array.from({ length: 20 }, () => makeToken(dir).token)
+    expect(new Set(tokens).size).toBe(20)
+    for (const token of tokens) expect(Buffer.from(token, 'base64url')).toHaveLength(32)
+  })
+})
+
+test('a token that was replaced stops working at once, without a restart', async () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  expect((await service.ask(OVERVIEW)).status).toBe(200)
+  const { token, hadOne } = makeToken(dir)
+  expect(hadOne).toBeTrue()
+  expect(await service.short(OVERVIEW)).toBe('401 TOKEN_INVALID')
+  const headers = { authorization: `Bearer ${token}` }
+  expect((await service.askBare(OVERVIEW, { headers })).status).toBe(200)
+})
+
+test('without a token in its file every token is refused, and the sentence says how to make one', async () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  rmSync(`${dir}/admin-token`)
+  const isRefused = async () => {
+    const { status, text } = await service.ask(OVERVIEW)
+    expect(status).toBe(401)
+    expect(JSON.parse(text).message).toBe('there is no token; make one with: proxylist console')
+  }
+  await isRefused()
+  for (const damaged of ['', 'x', 'g'.repeat(64), '0'.repeat(63)]) {
+    writeFileSync(`${dir}/admin-token`, damaged)
+    await isRefused()
+  }
+})
+
+test('a directory in the place of the token file is named on stderr, and by the command', async () => {
+  const dir = dataDirectory()
+  const service = startConsole(dir)
+  rmSync(`${dir}/admin-token`)
+  mkdirSync(`${dir}/admin-token`)
+  const { status, text } = await service.ask(OVERVIEW)
+  expect(status).toBe(503)
+  expect(text).toContain('the data cannot be used now; stderr of the server says more')
+  expect(() => makeToken(dir)).toThrow(
+    `cannot write ${dir}/admin-token: it is a directory, not a file`,
+  )
+  expect(readdirSync(dir).filter(name => name.includes('.new-'))).toEqual([])
+})
+
+test('many wrong tokens from one address are refused later each, right ones never', async () => {
+  const delays: (() => void)[] = []
+  const service = startConsole(dataDirectory(), {
+    later: run => {
+      delays.push(run)
+      return () => {}
+    },
+  })
+  const wrong = () =>
+    service.askBare(OVERVIEW, { headers: { authorization: 'Bearer x' }, ip: '192.0.2.9' })
+  for (let n = 0; n < 10; n += 1) expect((await wrong()).status).toBe(401)
+  expect(delays).toHaveLength(0)
+  const late = wrong()
+  expect((await service.ask(OVERVIEW, { ip: '192.0.2.9' })).status).toBe(200)
+  expect(delays).toHaveLength(1)
+  for (const end of delays) end()
+  expect((await late).status).toBe(401)
+})
+
+describe('a write', () => {
+  const service = startConsole(dataDirectory())
+  const WRITES = [
+    ['POST', '/console/keys'],
+    ['POST', '/console/keys/abc'],
+    ['POST', '/console/keys/abc/rotate'],
+    ['POST', '/console/keys/abc/revoke'],
+    ['POST', '/console/keys/abc/reset'],
+    ['PUT', '/console/plans/gold'],
+    ['POST', '/console/import'],
+  ] as const
+  const FORMS = [
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'text/plain',
+    'Text/Plain;charset=UTF-8',
+  ]
+  describe.each(WRITES)('%s %s', (method, path) => {
+    test.each(FORMS)('as a form sends it, %s, is refused', async type => {
+      const headers = { 'content-type': type }
+      expect(await service.short(path, { method, body: '{}', headers })).toBe(
+        '415 CONTENT_TYPE_REFUSED',
+      )
+    })
+  })
+  test.each(WRITES.slice(0, -1))('%s %s takes JSON only', async (method, path) => {
+    for (const type of ['application/octet-stream', 'application/jsonx', '']) {
+      const headers = { 'content-type': type }
+      expect(await service.short(path, { method, body: '{}', headers })).toBe(
+        '415 CONTENT_TYPE_REFUSED',
+      )
+    }
+  })
+  test('with another method says which there are', async () => {
+    const { status, headers } = await service.ask('/console/keys', { method: 'DELETE' })
+    expect([status, headers.get('allow')]).toEqual([405, 'GET, POST'])
+    expect(await service.short('/metrics', { method: 'POST', json: {} })).toBe(
+      '405 METHOD_NOT_ALLOWED',
+    )
+  })
+})
+
+describe('every answer', () => {
+  const service = startConsole(dataDirectory())
+  const ANSWERS = ['/', OVERVIEW, '/console/keys', '/metrics', '/nothing', '/console/keys/%zz']
+  test.each(ANSWERS)('of %s has the security fields of a page and sets no cookie', async path => {
+    const { headers } = await service.ask(path)
+    expect(headers.get('content-security-policy')).toStartWith("default-src 'none'; ")
+    expect(headers.get('content-security-policy')).not.toContain('unsafe')
+    expect(headers.get('cross-origin-opener-policy')).toBe('same-origin')
+    expect(headers.get('cross-origin-resource-policy')).toBe('same-origin')
+    expect(headers.get('referrer-policy')).toBe('no-referrer')
+    expect(headers.get('x-content-type-options')).toBe('nosniff')
+    expect(headers.get('cache-control')).toBe(path === '/' ? 'no-cache' : 'no-store')
+    expect(headers.get('set-cookie')).toBeNull()
+  })
+
+  test('to a path with NUL is that nothing is there: PostgreSQL has no text with it', async () => {
+    const { text } = await service.ask('/console/keys/a%00b')
+    expect(JSON.parse(text)).toMatchObject({ code: 'NOT_FOUND', message: 'nothing is served here' })
+  })
+
+  test('that refuses has the body of spec 2.3', async () => {
+    const { text } = await service.ask('/nothing')
+    const { timestamp, ...rest } = JSON.parse(text)
+    expect(rest).toEqual({ status: 'error', code: 'NOT_FOUND', message: 'nothing is served here' })
+    expect(timestamp).toBe('2026-11-20T12:00:00.000Z')
+  })
+})
