@@ -3,9 +3,9 @@
  * here creates or changes a file.
  */
 import type { Subject } from '../access/rate-limit.ts'
+import { checkRegistry } from './check.ts'
+import { checkInWorker } from './check-in-worker.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
-import { checkRegistry } from './integrity/check.ts'
-import { checkInWorker } from './integrity/check-in-worker.ts'
 import { RESTORE_PART } from './move/place.ts'
 import { checkOpenList, type Tally } from './proxies/store.ts'
 import { openList, openRegistry, PROXY_FILE } from './stores.ts'

@@ -9,11 +9,11 @@ import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
+import type { Checked } from './check.worker.ts'
+import { startCheck } from './check-in-worker.ts'
+import { createCheckpointer, hasLongWal } from './checkpoint.ts'
 import type { OpenMode } from './database.ts'
 import { isDamage, isStoreFailure } from './errors.ts'
-import type { Checked } from './integrity/check.worker.ts'
-import { startCheck } from './integrity/check-in-worker.ts'
-import { createCheckpointer, hasLongWal } from './integrity/checkpoint.ts'
 import {
   closeSafely,
   type Fingerprint,
@@ -24,13 +24,13 @@ import {
   removeStamp,
   watchFile,
 } from './integrity/file-stamp.ts'
-import { trimWal } from './integrity/trim.ts'
 import { makeStats } from './proxies/counts.ts'
 import { createStatsSource } from './proxies/stats.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
 import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
+import { trimWal } from './wal.ts'
 
 type Say = (sentence: string) => void
 

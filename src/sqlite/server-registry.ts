@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
+import { createCheckpointer } from './checkpoint.ts'
 import { type OpenMode, requireHeader } from './database.ts'
-import { createCheckpointer } from './integrity/checkpoint.ts'
 import {
   closeSafely,
   type Fingerprint,

@@ -25,10 +25,10 @@ import { explain, isDamage, isStoreFailure } from './errors.ts'
 import { FEEDS_FILE, openFeeds } from './feeds/store.ts'
 import { lockPlace } from './file-lock.ts'
 import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
-import { trimWal } from './integrity/trim.ts'
 import { readBreakdown } from './proxies/counts.ts'
 import { beginImport } from './proxies/import.ts'
 import { checkListFile, checkOpenList, createListStore, openListFile } from './proxies/store.ts'
+import { trimWal } from './wal.ts'
 
 export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
 

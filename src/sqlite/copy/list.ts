@@ -21,10 +21,10 @@ import {
   stamp,
   watchFile,
 } from '../integrity/file-stamp.ts'
-import { trimWal } from '../integrity/trim.ts'
 import { createRoomCheck } from '../proxies/room.ts'
 import { checkListFile, openListFile } from '../proxies/store.ts'
 import { countRows, createUpkeep } from '../proxies/upkeep.ts'
+import { trimWal } from '../wal.ts'
 import { readCopyOf, writeCopyOf } from './copy-of.ts'
 import { putFresh } from './fresh.ts'
 

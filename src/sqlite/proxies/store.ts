@@ -6,8 +6,8 @@ import type { Database } from 'bun:sqlite'
 import type { Clock } from '../../lib/clock.ts'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
+import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
-import { checkList } from '../integrity/check.ts'
 import {
   fingerprintOf,
   isSameFile,
@@ -21,8 +21,8 @@ import list from './migrations/1-list.sql' with { type: 'text' }
 import digest from './migrations/2-digest.sql' with { type: 'text' }
 import checksum from './migrations/3-checksum.sql' with { type: 'text' }
 import indexes from './migrations/4-indexes.sql' with { type: 'text' }
-import { SCAN_MAX } from './select/quick-select.ts'
-import { createSelect } from './select/select.ts'
+import { SCAN_MAX } from './quick-select.ts'
+import { createSelect } from './select.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
 const REMOVE_SLICE = 2_000

@@ -13,8 +13,8 @@ import { chain, createStream, firstRows, type Stream } from '../streaming/chunks
 import { type Connection, createPool } from '../streaming/connections.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from '../streaming/exchange.ts'
 import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
-import { QUICK_RECORDS_MAX } from './select/quick-select.ts'
-import type { LongAnswer } from './select/select.ts'
+import { QUICK_RECORDS_MAX } from './quick-select.ts'
+import type { LongAnswer } from './select.ts'
 
 declare const self: Worker
 

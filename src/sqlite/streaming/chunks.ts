@@ -5,7 +5,7 @@ import { encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { formatInstant } from '../../lib/time.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import { QUICK_RECORDS_MAX } from '../proxies/select/quick-select.ts'
+import { QUICK_RECORDS_MAX } from '../proxies/quick-select.ts'
 import type { Owner } from './turns.ts'
 
 /** A chunk of a stream is about this long. */

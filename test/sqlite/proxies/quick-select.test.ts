@@ -5,12 +5,9 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import type { Bound } from '../../../src/sqlite/proxies/select/filter-sql.ts'
-import {
-  createQuickSelect,
-  QUICK_RECORDS_MAX,
-} from '../../../src/sqlite/proxies/select/quick-select.ts'
-import { createReader, ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/select/reader.ts'
+import type { Bound } from '../../../src/sqlite/proxies/filter-sql.ts'
+import { createQuickSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/quick-select.ts'
+import { createReader, ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'

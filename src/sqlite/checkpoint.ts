@@ -4,10 +4,10 @@
  * because a commit that waits for the disk makes all requests wait.
  */
 import type { Database } from 'bun:sqlite'
-import { closeSection, createSection, startTask } from '../../lib/worker.ts'
-import type { ServerHolds } from '../migrate.ts'
+import { closeSection, createSection, startTask } from '../lib/worker.ts'
 import type { Checkpointed, CheckpointTask } from './checkpoint.worker.ts'
-import { pendingBytes } from './file-stamp.ts'
+import { pendingBytes } from './integrity/file-stamp.ts'
+import type { ServerHolds } from './migrate.ts'
 
 /** So much of the WAL may stay; copying it takes some 20 ms. */
 const PENDING_BYTES_MAX = 16 * 1024 * 1024
@@ -40,14 +40,10 @@ export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () =
     section = createSection()
     const task: CheckpointTask = { file, holds, section }
     // A failure is no news: the next attempt succeeds, or the store fails where it is used.
-    worker = startTask<CheckpointTask, Checkpointed>(
-      'sqlite/integrity/checkpoint.worker.ts',
-      task,
-      () => {
-        worker = null
-        onEnd()
-      },
-    )
+    worker = startTask<CheckpointTask, Checkpointed>('sqlite/checkpoint.worker.ts', task, () => {
+      worker = null
+      onEnd()
+    })
   }
 
   return {

@@ -2,10 +2,10 @@
  * Owns what a list has nothing of (contract A2): a few seeks in indexes, and for types, which no index
  * leads to, a scan that may be bounded.
  */
-import type { Filter } from '../../../proxies/filter.ts'
-import { type ProxyType, TYPES } from '../../../proxies/proxy.ts'
-import { countryToNumber } from '../../../proxies/row.ts'
-import type { Lacking, Lacks } from '../../../proxies/store.ts'
+import type { Filter } from '../../proxies/filter.ts'
+import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
+import { countryToNumber } from '../../proxies/row.ts'
+import type { Lacking, Lacks } from '../../proxies/store.ts'
 import type { Bound } from './filter-sql.ts'
 import { ORDER, type Reader } from './reader.ts'
 

@@ -4,19 +4,19 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
-import { openAccessFile } from '../../../src/sqlite/access/file.ts'
+import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import {
   fingerprintOf,
   isStamped,
   pendingBytes,
   walBytes,
-} from '../../../src/sqlite/integrity/file-stamp.ts'
-import { checkListFile } from '../../../src/sqlite/proxies/store.ts'
-import { openServerList } from '../../../src/sqlite/server-list.ts'
-import { openServerRegistry } from '../../../src/sqlite/server-registry.ts'
-import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
-import { dataDirectory, T0 } from '../../support/fixtures.ts'
-import { cleanUp } from '../../support/temporary.ts'
+} from '../../src/sqlite/integrity/file-stamp.ts'
+import { checkListFile } from '../../src/sqlite/proxies/store.ts'
+import { openServerList } from '../../src/sqlite/server-list.ts'
+import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
+import { ACCESS_FILE, openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { dataDirectory, T0 } from '../support/fixtures.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

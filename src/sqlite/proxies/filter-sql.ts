@@ -3,11 +3,11 @@
  * the answer. What the filters mean is in the contract, A4.
  */
 
-import { ageClock } from '../../../lib/time.ts'
-import type { Filter, Sort } from '../../../proxies/filter.ts'
-import { createMatcher } from '../../../proxies/matcher.ts'
-import { ANONS, servicesToBits, TYPES } from '../../../proxies/proxy.ts'
-import { countryToNumber, idOf, type Row } from '../../../proxies/row.ts'
+import { ageClock } from '../../lib/time.ts'
+import type { Filter, Sort } from '../../proxies/filter.ts'
+import { createMatcher } from '../../proxies/matcher.ts'
+import { ANONS, servicesToBits, TYPES } from '../../proxies/proxy.ts'
+import { countryToNumber, idOf, type Row } from '../../proxies/row.ts'
 
 export type Bound = number | string
 export type Condition = { sql: string; values: readonly Bound[] }

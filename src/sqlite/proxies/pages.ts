@@ -4,8 +4,8 @@
  * have to be read on one snapshot. A statement reads a bounded part of an index, so that others can
  * have their turn between two pages.
  */
-import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import { AT, type EndpointRow } from '../../../proxies/row.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { AT, type EndpointRow } from '../../proxies/row.ts'
 import type { Bound, Condition, Search } from './filter-sql.ts'
 import { QUICK_RECORDS_MAX } from './quick-select.ts'
 import {

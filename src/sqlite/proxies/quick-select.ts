@@ -2,8 +2,8 @@
  * Owns quick selects: those that read a bounded part of an index, and give up where that is not
  * enough. So no request makes others wait for more than some milliseconds.
  */
-import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import { type EndpointRow, ROW_COLUMNS } from '../../../proxies/row.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { type EndpointRow, ROW_COLUMNS } from '../../proxies/row.ts'
 import type { Condition, Search } from './filter-sql.ts'
 import {
   type Columns,

@@ -1,9 +1,9 @@
 /** The worker that checks the list while the server answers, and stamps it or removes its stamp. */
-import { systemClock } from '../../lib/clock.ts'
-import { messageOf } from '../../lib/errors.ts'
-import { inSection, type Section } from '../../lib/worker.ts'
-import { checkListFile } from '../proxies/store.ts'
-import { type Fingerprint, fingerprintOf } from './file-stamp.ts'
+import { systemClock } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
+import { inSection, type Section } from '../lib/worker.ts'
+import { type Fingerprint, fingerprintOf } from './integrity/file-stamp.ts'
+import { checkListFile } from './proxies/store.ts'
 
 /** The problems of the list, and the file that was checked; or why it could not be checked. */
 export type Checked =

@@ -2,8 +2,8 @@
  * Owns checking a list in a worker: the main thread goes on meanwhile, as a server must, and as a
  * command must that is to end at a signal.
  */
-import { CommandError } from '../../lib/errors.ts'
-import { closeSection, createSection, startTask } from '../../lib/worker.ts'
+import { CommandError } from '../lib/errors.ts'
+import { closeSection, createSection, startTask } from '../lib/worker.ts'
 import type { Checked, CheckTask } from './check.worker.ts'
 
 /** How long `stop` waits for a check that is stamping the list, in milliseconds. */
@@ -16,7 +16,7 @@ const STOP_MS_MAX = 2_000
 export function startCheck(file: string, onChecked: (checked: Checked) => void): () => void {
   const section = createSection()
   const worker = startTask<CheckTask, Checked>(
-    'sqlite/integrity/check.worker.ts',
+    'sqlite/check.worker.ts',
     { file, section },
     onChecked,
   )

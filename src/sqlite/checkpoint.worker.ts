@@ -3,13 +3,13 @@
  * that waits for the disk in its main thread answers nobody. The list keeps its file stamp.
  */
 import type { Database } from 'bun:sqlite'
-import { systemClock } from '../../lib/clock.ts'
-import { messageOf } from '../../lib/errors.ts'
-import { inSection, type Section } from '../../lib/worker.ts'
-import { openAccessFile } from '../access/file.ts'
-import type { ServerHolds } from '../migrate.ts'
-import { openListFile } from '../proxies/store.ts'
-import { copyWal } from './file-stamp.ts'
+import { systemClock } from '../lib/clock.ts'
+import { messageOf } from '../lib/errors.ts'
+import { inSection, type Section } from '../lib/worker.ts'
+import { openAccessFile } from './access/file.ts'
+import { copyWal } from './integrity/file-stamp.ts'
+import type { ServerHolds } from './migrate.ts'
+import { openListFile } from './proxies/store.ts'
 
 /** All of a task is in its section, so that the server can wait for it. */
 export type CheckpointTask = { file: string; holds: ServerHolds; section: Section }

@@ -5,9 +5,9 @@
  */
 import { Database } from 'bun:sqlite'
 import { realpathSync, truncateSync } from 'node:fs'
-import { walOf } from '../database-files.ts'
-import { hasMoved } from '../file-lock.ts'
-import { walBytes } from './file-stamp.ts'
+import { walOf } from './database-files.ts'
+import { hasMoved } from './file-lock.ts'
+import { walBytes } from './integrity/file-stamp.ts'
 
 /** Sizes in a WAL, see https://www.sqlite.org/fileformat2.html#walformat. */
 const HEADER_BYTES = 32

@@ -3,10 +3,10 @@
  * some seconds. Every index of the list is read too, because answers come from the indexes alone.
  */
 import { Database } from 'bun:sqlite'
-import { messageOf } from '../../lib/errors.ts'
-import { createAdmissionLog } from '../access/admission-log.ts'
-import { isDamage } from '../errors.ts'
-import { hashSql, isChecksumRight, ROW_NUMBERS } from './checksum.ts'
+import { messageOf } from '../lib/errors.ts'
+import { createAdmissionLog } from './access/admission-log.ts'
+import { isDamage } from './errors.ts'
+import { hashSql, isChecksumRight, ROW_NUMBERS } from './integrity/checksum.ts'
 
 const ORDER = ['id', 'checked_at', 'ping_ms'] as const
 

@@ -3,10 +3,10 @@
  * SQL of a filter is in `filter-sql.ts`.
  */
 import type { Database } from 'bun:sqlite'
-import type { Totals } from '../../../api/answer.ts'
-import { drawFrom, type Matches } from '../../../proxies/draw.ts'
-import type { Filter } from '../../../proxies/filter.ts'
-import { maskId } from '../../../proxies/mask.ts'
+import type { Totals } from '../../api/answer.ts'
+import { drawFrom, type Matches } from '../../proxies/draw.ts'
+import type { Filter } from '../../proxies/filter.ts'
+import { maskId } from '../../proxies/mask.ts'
 import {
   AT,
   type EndpointRow,
@@ -14,9 +14,9 @@ import {
   ROW_COLUMNS,
   type Row,
   subnetOf,
-} from '../../../proxies/row.ts'
-import type { FindOptions } from '../../../proxies/store.ts'
-import { dataVersionOf } from '../../database.ts'
+} from '../../proxies/row.ts'
+import type { FindOptions } from '../../proxies/store.ts'
+import { dataVersionOf } from '../database.ts'
 import type { Search } from './filter-sql.ts'
 import { createFreshest } from './freshest.ts'
 import { createLacks } from './lacks.ts'

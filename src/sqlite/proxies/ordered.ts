@@ -2,11 +2,11 @@
  * Owns orders that no index has, at any length: the ids of all matches are read once, sorted or drawn in
  * memory (8 bytes each), and their rows looked up page by page. All of it has to happen on one snapshot.
  */
-import { draw, type Matches } from '../../../proxies/draw.ts'
-import type { Filter } from '../../../proxies/filter.ts'
-import { maskId } from '../../../proxies/mask.ts'
-import { AT, type EndpointRow } from '../../../proxies/row.ts'
-import type { FindOptions } from '../../../proxies/store.ts'
+import { draw, type Matches } from '../../proxies/draw.ts'
+import type { Filter } from '../../proxies/filter.ts'
+import { maskId } from '../../proxies/mask.ts'
+import { AT, type EndpointRow } from '../../proxies/row.ts'
+import type { FindOptions } from '../../proxies/store.ts'
 import type { Search } from './filter-sql.ts'
 import { type NextMark, PAGE_ROWS, readPages } from './pages.ts'
 import { type Columns, ENDPOINT_COLUMNS, type Reader, type RowOrder } from './reader.ts'

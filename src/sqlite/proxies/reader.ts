@@ -3,11 +3,11 @@
  * of prepared statements.
  */
 import type { Database, Statement } from 'bun:sqlite'
-import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import type { Filter, Sort } from '../../../proxies/filter.ts'
-import { AT, type EndpointRow, ROW_COLUMNS, type Row } from '../../../proxies/row.ts'
-import type { FindOptions } from '../../../proxies/store.ts'
-import { createCities } from '../cities.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import type { Filter, Sort } from '../../proxies/filter.ts'
+import { AT, type EndpointRow, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import type { FindOptions } from '../../proxies/store.ts'
+import { createCities } from './cities.ts'
 import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 
 /** Prepared statements in memory; each takes about 11 KB. */

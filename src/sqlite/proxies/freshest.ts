@@ -4,8 +4,8 @@
  * new filters for what is freshest, and a thousand rows are looked at to find a hundred: in memory
  * that takes a tenth of the time that it takes in SQL.
  */
-import { createBoundedMap } from '../../../lib/bounded-map.ts'
-import { AT, ROW_COLUMNS, type Row } from '../../../proxies/row.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
+import { AT, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import type { Condition, Path, Search } from './filter-sql.ts'
 import { readPages } from './pages.ts'
 import { COMPARE, type Reader } from './reader.ts'
