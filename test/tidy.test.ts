@@ -43,6 +43,7 @@ const LAYERS = [
   ['access', 'proxies'],
   ['api'],
   ['config', 'import', 'node/ports.ts'],
+  ['feeds'],
   ['metrics', 'move'],
   ['admin', 'checker', 'http', 'jobs', 'postgres', 'sqlite'],
   ['web'],
@@ -137,7 +138,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   [
     'the Authorization header',
     /'authorization'|Bearer/i,
-    ...['admin/', 'http/', 'import/feeds/', 'api/openapi/', 'cli/commands/console.ts', 'web/'], // some only document it
+    ...['admin/', 'http/', 'feeds/', 'api/openapi/', 'cli/commands/console.ts', 'web/'], // some only document it
   ],
   [
     'reading a clock',

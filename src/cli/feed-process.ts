@@ -6,8 +6,8 @@ import { existsSync } from 'node:fs'
 import { type Environment, processEnvironment } from '../config/environment.ts'
 import { environmentNameOf, type SettingName, type Settings } from '../config/settings.ts'
 import { IS_COMPILED } from '../config/version.ts'
-import { type Feed, feedLine } from '../import/feeds/feed.ts'
-import type { Attempt } from '../jobs/feeds.ts'
+import { type Feed, feedLine } from '../feeds/feed.ts'
+import type { Attempt } from '../feeds/keep.ts'
 import { messageOf } from '../lib/errors.ts'
 
 /** On Linux, the file of this very process: also when an upgrade has replaced it in its place. */

@@ -3,10 +3,10 @@
  * changes nothing. Knows nothing of what is in it.
  */
 import { statSync } from 'node:fs'
-import type { Feed } from '../import/feeds/feed.ts'
+import type { Feed } from '../feeds/feed.ts'
+import type { FeedChanges } from '../feeds/keep.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { FeedChanges } from './feeds.ts'
 import type { OnFailure } from './runner.ts'
 
 type FeedsFileOptions = {

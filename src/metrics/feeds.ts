@@ -1,5 +1,5 @@
 /** Owns which feeds metrics show, and the label that names one. */
-import type { FeedState } from '../import/feeds/store.ts'
+import type { FeedState } from '../feeds/store.ts'
 
 /** Feeds that are shown at most: first those that fail. A scrape takes microseconds for each. */
 export const FEEDS_MAX = 200

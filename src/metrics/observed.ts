@@ -2,7 +2,7 @@
  * Owns what is read when metrics are scraped, besides counters: the port of stores, feeds and files.
  * Everything here takes microseconds, or happens off the main thread.
  */
-import type { FeedState } from '../import/feeds/store.ts'
+import type { FeedState } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/stats/breakdown.ts'
 

@@ -7,7 +7,7 @@ import type { StoredKey } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
-import type { FeedState } from '../import/feeds/store.ts'
+import type { FeedState } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { City, Row } from '../proxies/row.ts'
 

@@ -2,7 +2,7 @@
  * Owns the states of the feeds in a database that machines share, and which of them fetches a feed.
  * Knows nothing of fetching.
  */
-import type { FeedKey, FeedState, FeedStore } from '../import/feeds/store.ts'
+import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import type { Connection } from './connection.ts'
 import { onlyRow } from './rows.ts'

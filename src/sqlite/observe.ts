@@ -5,7 +5,7 @@ import type { DatabaseState, Observed } from '../metrics/observed.ts'
 import { createStatsCache } from '../proxies/stats/cache.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
 import { walOf } from './database-files.ts'
-import { openServerFeeds } from './feeds/store.ts'
+import { openServerFeeds } from './feeds.ts'
 import type { ServerList } from './server-list.ts'
 import type { Health } from './supervise.ts'
 

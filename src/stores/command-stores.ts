@@ -3,7 +3,7 @@
  * directory (`stores.ts`) and a database that machines share (`database-stores.ts`) give it.
  */
 import type { Registry } from '../access/ports.ts'
-import type { FeedState, FeedStore } from '../import/feeds/store.ts'
+import type { FeedState, FeedStore } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from '../proxies/row.ts'

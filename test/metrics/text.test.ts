@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { prometheusContentType } from 'prom-client'
 import { createAdmissions } from '../../src/api/handler.ts'
-import type { FeedState } from '../../src/import/feeds/store.ts'
+import type { FeedState } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
 import { METRICS_TYPE } from '../../src/metrics/family.ts'
 import { FEEDS_MAX, LABEL_LENGTH_MAX } from '../../src/metrics/feeds.ts'

@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'bun:test'
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openFeeds } from '../../src/sqlite/feeds/store.ts'
+import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'

@@ -1,10 +1,10 @@
 /** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
 
 import { importFeed } from '../../src/cli/commands/feed-import.ts'
-import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
-import { type FetchContext, fetchFeed } from '../../src/import/feeds/fetch.ts'
-import type { FeedState } from '../../src/import/feeds/store.ts'
-import { openFeeds } from '../../src/sqlite/feeds/store.ts'
+import { type FetchContext, fetchFeed } from '../../src/feeds/attempt.ts'
+import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import type { FeedState } from '../../src/feeds/store.ts'
+import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { storesOf } from '../../src/stores.ts'
 import { T0 } from './fixtures.ts'

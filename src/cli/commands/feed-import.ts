@@ -1,8 +1,8 @@
 /** Owns importing a feed into the list of a data directory, in one step or not at all. */
 
 import type { Settings } from '../../config/settings.ts'
-import { type Feed, inFeedLine } from '../../import/feeds/feed.ts'
-import type { Imported } from '../../import/feeds/fetch.ts'
+import type { Imported } from '../../feeds/attempt.ts'
+import { type Feed, inFeedLine } from '../../feeds/feed.ts'
 import { shrinkProblem } from '../../import/guard.ts'
 import { importSources, type Source } from '../../import/import.ts'
 import type { Clock } from '../../lib/clock.ts'

@@ -1,6 +1,6 @@
 /** Owns the metrics of feeds. */
 
-import type { FeedState } from '../../import/feeds/store.ts'
+import type { FeedState } from '../../feeds/store.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { type Family, one, type Reading, type Sample } from '../family.ts'
 

@@ -16,7 +16,7 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from '../data-directory.ts'
-import { FEEDS_FILE } from '../feeds/store.ts'
+import { FEEDS_FILE } from '../feeds.ts'
 import { type Copy, copyDatabases, sizeOf } from './copy.ts'
 import { type Counts, NO_COUNTS } from './counts.ts'
 import { inScratch } from './scratch.ts'

@@ -2,10 +2,11 @@
  * Owns one attempt at a feed, from its claim to its new state: fetch, import, and what became of
  * both. A failure keeps the list as it was (contract G1).
  */
-import type { Clock, Later } from '../../lib/clock.ts'
-import { CommandError, messageOf } from '../../lib/errors.ts'
-import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
-import type { Source } from '../import.ts'
+
+import type { Source } from '../import/import.ts'
+import type { Clock, Later } from '../lib/clock.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { FetchFailure, type Validators } from './download.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { delayMs } from './schedule.ts'

@@ -8,13 +8,13 @@ import { chmodSync, mkdirSync, readdirSync, utimesSync, writeFileSync } from 'no
 import { type AddressInfo, createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
-import { FETCH_MS_MAX } from '../../../src/import/feeds/fetch.ts'
-import type { FeedState } from '../../../src/import/feeds/store.ts'
-import { MINUTE_MS } from '../../../src/lib/time.ts'
-import { type Answerer, reply, startFeedServer } from '../../support/feed-server.ts'
-import { createFetcher, lines } from '../../support/feeds.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { cleanUp } from '../../support/temporary.ts'
+import { FETCH_MS_MAX } from '../../src/feeds/attempt.ts'
+import type { FeedState } from '../../src/feeds/store.ts'
+import { MINUTE_MS } from '../../src/lib/time.ts'
+import { type Answerer, reply, startFeedServer } from '../support/feed-server.ts'
+import { createFetcher, lines } from '../support/feeds.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp } from '../support/temporary.ts'
 
 afterEach(cleanUp)
 afterAll(cleanUp)

@@ -1,8 +1,8 @@
 /** When a server fetches its feeds, and what it says of them: clock, timers and attempts by hand. */
 import { beforeEach, describe, expect, test } from 'bun:test'
-import { type Feed, parseFeeds } from '../../src/import/feeds/feed.ts'
-import type { FeedState } from '../../src/import/feeds/store.ts'
-import { type Attempt, keepFeeds } from '../../src/jobs/feeds.ts'
+import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import { type Attempt, keepFeeds } from '../../src/feeds/keep.ts'
+import type { FeedState } from '../../src/feeds/store.ts'
 import { HOUR_MS, MINUTE_MS } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 

@@ -2,11 +2,11 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { HOUR_MS } from '../../../src/lib/time.ts'
-import { FEEDS_FILE, openFeeds } from '../../../src/sqlite/feeds/store.ts'
-import { FEED as A, FEED_STATE } from '../../support/feeds.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { HOUR_MS } from '../../src/lib/time.ts'
+import { FEEDS_FILE, openFeeds } from '../../src/sqlite/feeds.ts'
+import { FEED as A, FEED_STATE } from '../support/feeds.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

@@ -4,8 +4,8 @@
  */
 import { closeSync, readdirSync, readFileSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { CommandError, reasonOf, unreadable } from '../../lib/errors.ts'
-import { type Source, sourceOfFile } from '../import.ts'
+import { type Source, sourceOfFile } from '../import/import.ts'
+import { CommandError, reasonOf, unreadable } from '../lib/errors.ts'
 import { download, FetchFailure, tooLarge, type Validators } from './download.ts'
 import { type Feed, parseHeaders } from './feed.ts'
 

@@ -1,6 +1,6 @@
 /** Lines of feeds and header files, what of a source is shown, and when a feed is tried again. */
 import { describe, expect, test } from 'bun:test'
-import { retryAfterMs } from '../../../src/import/feeds/download.ts'
+import { retryAfterMs } from '../../src/feeds/download.ts'
 import {
   type Feed,
   feedLine,
@@ -9,12 +9,12 @@ import {
   parseFeedsFile,
   parseHeaders,
   refuseConflicts,
-} from '../../../src/import/feeds/feed.ts'
-import { maskSource } from '../../../src/import/feeds/mask.ts'
-import { delayMs, isDue } from '../../../src/import/feeds/schedule.ts'
-import { CommandError } from '../../../src/lib/errors.ts'
-import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/lib/time.ts'
-import { T0 } from '../../support/fixtures.ts'
+} from '../../src/feeds/feed.ts'
+import { maskSource } from '../../src/feeds/mask.ts'
+import { delayMs, isDue } from '../../src/feeds/schedule.ts'
+import { CommandError } from '../../src/lib/errors.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
+import { T0 } from '../support/fixtures.ts'
 
 const EVERY_MS = MINUTE_MS
 const parse = (text: string): Feed[] => parseFeeds(text, EVERY_MS, '--feed')

@@ -1,6 +1,6 @@
 /** Owns the port of feeds: what fetching them requires of a store. */
-import { formatInstant } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import { formatInstant } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Validators } from './download.ts'
 
 /** What is known of a feed. Instants are Unix milliseconds. */

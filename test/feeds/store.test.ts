@@ -3,16 +3,16 @@
  * process at a time fetches a feed, until it has saved the state or has ended.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
-import type { FeedStore } from '../../../src/import/feeds/store.ts'
-import { openConnection } from '../../../src/postgres/connection.ts'
-import { createFeedStore } from '../../../src/postgres/feeds.ts'
-import { migrate } from '../../../src/postgres/schema.ts'
-import { openFeeds } from '../../../src/sqlite/feeds/store.ts'
-import { FEED as A, FEED_STATE } from '../../support/feeds.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { until } from '../../support/until.ts'
+import type { FeedStore } from '../../src/feeds/store.ts'
+import { openConnection } from '../../src/postgres/connection.ts'
+import { createFeedStore } from '../../src/postgres/feeds.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { FEED as A, FEED_STATE } from '../support/feeds.ts'
+import { T0 } from '../support/fixtures.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -120,8 +120,8 @@ for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
 }
 
 const program = (url: string): string => `
-  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/connection.ts`)})
-  const { createFeedStore } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/feeds.ts`)})
+  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/connection.ts`)})
+  const { createFeedStore } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/feeds.ts`)})
   const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: 30_000, name: 'killed' })
   console.log(await createFeedStore(connection).claim(${JSON.stringify(A)}, ${T0}))
   await Bun.sleep(60_000)`

@@ -1,10 +1,7 @@
-/**
- * Owns fetching a URL into a file: conditional, bounded in bytes and redirects, ended by a signal.
- * The only file that sends requests. Knows nothing of what the bytes mean, or of schedules.
- */
+/** The only file that sends requests. Knows nothing of what the bytes mean, or of schedules. */
 import { closeSync, openSync, unlinkSync, writeFileSync } from 'node:fs'
-import { codeOf, messageOf, systemReasonOf } from '../../lib/errors.ts'
-import { SECOND_MS } from '../../lib/time.ts'
+import { codeOf, messageOf, systemReasonOf } from '../lib/errors.ts'
+import { SECOND_MS } from '../lib/time.ts'
 
 export const REDIRECTS_MAX = 5
 

@@ -1,5 +1,5 @@
 /** Owns when a feed is tried again (contract G1). Pure: the clock and chance are passed in. */
-import { HOUR_MS, MINUTE_MS } from '../../lib/time.ts'
+import { HOUR_MS, MINUTE_MS } from '../lib/time.ts'
 
 /** The longest time for which a `Retry-After` is heeded. */
 export const RETRY_AFTER_MS_MAX = HOUR_MS

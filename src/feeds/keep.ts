@@ -2,13 +2,13 @@
  * Owns when a server fetches its feeds, and what it says of them. Each attempt runs elsewhere
  * (`run`), so that requests do not notice; its result is read from the store of feeds.
  */
-import { type Feed, feedLine } from '../import/feeds/feed.ts'
-import { delayMs, isDue } from '../import/feeds/schedule.ts'
-import type { FeedState, FeedStore } from '../import/feeds/store.ts'
+
 import { type Clock, type Later, timerLater } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import { HOUR_MS, SECOND_MS } from '../lib/time.ts'
-import type { Job } from './runner.ts'
+import { type Feed, feedLine } from './feed.ts'
+import { delayMs, isDue } from './schedule.ts'
+import type { FeedState, FeedStore } from './store.ts'
 
 /** Most attempts at once: some that hang must not keep the others waiting; each takes 50 MB. */
 const RUNNING_MAX = 8
@@ -184,9 +184,10 @@ function keepFeed(
 export type FeedChanges = { added: number; changed: number; removed: number }
 
 /** Fetches each feed now, then at its interval, until the job is stopped. */
-export function keepFeeds(
-  options: FeedsOptions,
-): Job & { change(feeds: readonly Feed[]): FeedChanges } {
+export function keepFeeds(options: FeedsOptions): {
+  change(feeds: readonly Feed[]): FeedChanges
+  stop(): void
+} {
   const runInSlot = createSlots()
   const jobs = new Map<string, FeedJob>()
 

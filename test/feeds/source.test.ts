@@ -2,12 +2,12 @@
 import { afterAll, expect, test } from 'bun:test'
 import { closeSync, fstatSync, openSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { type Feed, parseFeeds } from '../../../src/import/feeds/feed.ts'
-import { openFeed } from '../../../src/import/feeds/source.ts'
-import { reply, startFeedServer } from '../../support/feed-server.ts'
-import { lines } from '../../support/feeds.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import { openFeed } from '../../src/feeds/source.ts'
+import { reply, startFeedServer } from '../support/feed-server.ts'
+import { lines } from '../support/feeds.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 

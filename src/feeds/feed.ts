@@ -2,12 +2,13 @@
  * Owns what a feed is (contract G1): a source that the server imports again and again, written as a
  * line of options. Parses such lines and files of headers. Pure; knows nothing of fetching.
  */
-import { CommandError } from '../../lib/errors.ts'
-import { parsePairs } from '../../lib/query-string.ts'
-import { DAY_MS, parseDurationWithin, SECOND_MS } from '../../lib/time.ts'
-import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
-import type { Mapping } from '../fields/columns.ts'
-import { FORMATS, type Format } from '../formats/formats.ts'
+
+import type { Mapping } from '../import/fields/columns.ts'
+import { FORMATS, type Format } from '../import/formats/formats.ts'
+import { CommandError } from '../lib/errors.ts'
+import { parsePairs } from '../lib/query-string.ts'
+import { DAY_MS, parseDurationWithin, SECOND_MS } from '../lib/time.ts'
+import { type ProxyType, TYPES } from '../proxies/proxy.ts'
 import { maskSource } from './mask.ts'
 
 export type Feed = {

@@ -1,16 +1,13 @@
-/**
- * Owns the states of the feeds in SQLite, a small database of their own, and which process fetches
- * a feed. Knows nothing of fetching.
- */
+/** The port of feeds in a small SQLite database of their own. Knows nothing of fetching. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { FeedKey, FeedState, FeedStore } from '../../import/feeds/store.ts'
-import { HOUR_MS } from '../../lib/time.ts'
-import { FEEDS_FILE } from '../data-directory.ts'
-import { type OpenMode, openDatabase } from '../database.ts'
-import { isAlive, removeDatabase } from '../database-files.ts'
-import { isDamage } from '../errors.ts'
-import feeds from './migrations/1-feeds.sql' with { type: 'text' }
+import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
+import { HOUR_MS } from '../lib/time.ts'
+import { FEEDS_FILE } from './data-directory.ts'
+import { type OpenMode, openDatabase } from './database.ts'
+import { isAlive, removeDatabase } from './database-files.ts'
+import { isDamage } from './errors.ts'
+import feeds from './feeds.sql' with { type: 'text' }
 
 export { FEEDS_FILE }
 
