@@ -1,7 +1,7 @@
 /**
  * Owns who may send requests, and how many (contract B): authenticates a key, admits a request,
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
- * `network-quota.ts`; what a refusal says to a client is in `api/refusals.ts`.
+ * `network-quota.ts`; what a refusal says to a client is in `api/errors.ts`.
  */
 import { type Later, stopwatch, timerLater } from '../lib/clock.ts'
 import { SECOND_MS, utcDay } from '../lib/time.ts'

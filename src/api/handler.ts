@@ -16,12 +16,10 @@ import type { Decision, LimitStatus } from '../access/rate-limit.ts'
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Answer } from './answer.ts'
-import { ApiError, toApiError } from './errors.ts'
+import type { Answer, AnswerStream } from './answer.ts'
+import { ApiError, invalidKey, networkRefusal, rateLimitRefusal, toApiError } from './errors.ts'
 import type { Query, QueryReader } from './query.ts'
-import { invalidKey, networkRefusal, rateLimitRefusal } from './refusals.ts'
 import type { ResponseCache } from './response-cache.ts'
-import type { AnswerStream } from './streaming.ts'
 
 /** A request: its key, its query string, and where to find the client's address if it counts. */
 export type ApiRequest = { key: string; queryString: string; ip: () => string; nowMs: number }

@@ -1,27 +1,190 @@
 /**
- * Owns the response cache: answers in memory, and how long each stays exactly right. While the
- * list is unchanged, an answer changes only when a row in it grows older than the filter allows,
- * or when the clock steps back to where a row left out was young enough. So there is no time to
- * live to tune.
+ * The response cache: answers in memory, and how long each stays exactly right. While the list is
+ * unchanged, an answer changes only when a row in it grows older than the filter allows, or when the
+ * clock steps back to where a row left out was young enough. So there is no time to live to tune.
+ * Answers in random order (contract F1) are drawn for each request, from matches that stay in the cache
+ * for as long as they are right: a draw costs what a cached answer costs.
+ *
+ * Beside it: how much of the main thread the selects of a key may take (contract B9).
  */
+import { LRUCache } from 'lru-cache'
 import type { Share } from '../access/entitlements.ts'
-import { createDoorkeeper } from '../lib/bounded-map.ts'
+import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
+import { stopwatch } from '../lib/clock.ts'
 import { ageClock } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import { countFirst, countSince, draw, type Matches, matchAt } from '../proxies/draw.ts'
+import { AT, type Found } from '../proxies/row.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import {
   type Answer,
+  type AnswerRenderer,
+  type AnswerStream,
+  type AnswerStreamer,
   createAnswerFinder,
   createAnswerRenderer,
   nullIfEmpty,
   type Rendered,
 } from './answer.ts'
-import { createDraws } from './cache/draws.ts'
-import { type CacheEntries, createCacheEntries } from './cache/entries.ts'
-import { createNotFound } from './cache/not-found.ts'
-import { createSelectBudgets } from './cache/select-budget.ts'
+import { createNotFound } from './not-found.ts'
 import type { Query } from './query.ts'
-import type { AnswerStream, AnswerStreamer } from './streaming.ts'
+
+/** What draws are made from: rows while they are few, otherwise numbers. */
+export type MatchSet = { kind: 'few'; found: Found } | { kind: 'many'; matches: Matches }
+
+/** `null`: no proxy matches. `too-large`: to be found by the streamer. */
+export type Content = Answer | MatchSet | 'too-large' | null
+
+export type Entry = {
+  content: Content
+  listVersion: string
+  /** Seconds of `ageClock` between which the entry is right, both included. */
+  fromSeconds: number
+  toSeconds: number
+}
+
+/** Memory of an entry besides its content, and of a row with its text. */
+const OVERHEAD_BYTES = 1024
+const ROW_BYTES = 512
+
+function bytesOf(content: Content): number {
+  if (content === null || content === 'too-large') return 0
+  if (content.kind === 'few') return content.found.rows.length * ROW_BYTES
+  if (content.kind === 'many') {
+    const { ids, types, agesSeconds } = content.matches
+    return ids.byteLength + types.byteLength + agesSeconds.byteLength
+  }
+  const subnetBytes = content.subnets.length * 8
+  return content.chunks.reduce((sum, { length }) => sum + length, subnetBytes)
+}
+
+/** An entry, and the memory that other modules hold for it, such as compressed bodies. */
+type Held = { entry: Entry; reservedBytes: number }
+const sizeOf = ({ entry, reservedBytes }: Held): number =>
+  OVERHEAD_BYTES + bytesOf(entry.content) + reservedBytes
+
+/** What the cache did so far, and its size. */
+export type CacheCounts = {
+  /** Lookups that found what is right, and those that did not. */
+  hits: number
+  misses: number
+  /** Entries that made room for others. */
+  evictions: number
+  entries: number
+  bytes: number
+  bytesMax: number
+}
+
+export type CacheEntries = ReturnType<typeof createCacheEntries>
+
+/** Creates entries of at most `bytesMax` bytes together, looked up by id. */
+export function createCacheEntries(bytesMax: number) {
+  const counts = { hits: 0, misses: 0, evictions: 0 }
+  const held = new LRUCache<string, Held>({
+    maxSize: Math.max(1, bytesMax), // every entry is larger than 1 byte, so none fits
+    sizeCalculation: sizeOf,
+    dispose(_, __, reason) {
+      if (reason === 'evict') counts.evictions += 1
+    },
+  })
+  const isRight = (entry: Entry, listVersion: string, nowSeconds: number): boolean =>
+    entry.listVersion === listVersion &&
+    entry.fromSeconds <= nowSeconds &&
+    nowSeconds <= entry.toSeconds
+
+  return {
+    has: (id: string): boolean => held.has(id),
+
+    /** The entry that is right at `nowSeconds` for this version of the list. */
+    lookUp(id: string, listVersion: string, nowSeconds: number): Entry | null {
+      const entry = held.get(id)?.entry
+      if (entry === undefined || !isRight(entry, listVersion, nowSeconds)) {
+        counts.misses += 1
+        return null
+      }
+      if (entry.content === 'too-large') counts.misses += 1
+      else counts.hits += 1
+      return entry
+    },
+
+    counts: (): CacheCounts => ({
+      ...counts,
+      entries: held.size,
+      bytes: held.calculatedSize,
+      bytesMax,
+    }),
+
+    set: (id: string, entry: Entry): void => void held.set(id, { entry, reservedBytes: 0 }),
+
+    /** Records what has to be found by the streamer while the list stays unchanged. */
+    markTooLarge(id: string, listVersion: string): void {
+      const always = { fromSeconds: -Infinity, toSeconds: Infinity }
+      const entry: Entry = { content: 'too-large', listVersion, ...always }
+      held.set(id, { entry, reservedBytes: 0 })
+    },
+
+    /**
+     * Reserves memory that another module holds as long as `content` is in the cache. Returns false
+     * when it is no longer in the cache, or when the entry would exceed the bound of the cache.
+     */
+    reserve(id: string, content: Answer, bytes: number): boolean {
+      const known = held.peek(id)
+      if (known?.entry.content !== content) return false
+      const larger = { ...known, reservedBytes: known.reservedBytes + bytes }
+      if (sizeOf(larger) > bytesMax) return false
+      held.set(id, larger)
+      return true
+    },
+  }
+}
+
+/** Milliseconds that may be spent at once, and the part of the time that may be spent for long. */
+type Bounds = { msMax: number; part: number }
+const KEY: Bounds = { msMax: 15, part: 0.6 }
+const TRIAL: Bounds = { msMax: 10, part: 0.1 }
+
+/** Keys whose budget is in memory; that of another is full. */
+const KEYS_MAX = 10_000
+
+/** What is left at an instant of `elapsedMs`. */
+type Budget = { leftMs: number; atMs: number }
+
+/** The budgets of all; `elapsedMs` is a monotonic clock. */
+export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
+  const byKey = createBoundedMap<string, Budget>(KEYS_MAX)
+  const trial: Budget = { leftMs: TRIAL.msMax, atMs: 0 }
+
+  function budgetOf({ id, isTrial }: Share): Budget {
+    if (isTrial) return trial
+    const known = byKey.get(id)
+    if (known !== undefined) return known
+    const full = { leftMs: KEY.msMax, atMs: elapsedMs() }
+    byKey.set(id, full)
+    return full
+  }
+
+  return {
+    /** Whether a select for `share` may begin; the last one may exceed the budget. */
+    hasTime(share: Share): boolean {
+      const budget = budgetOf(share)
+      const { msMax, part } = share.isTrial ? TRIAL : KEY
+      const nowMs = elapsedMs()
+      budget.leftMs = Math.min(msMax, budget.leftMs + (nowMs - budget.atMs) * part)
+      budget.atMs = nowMs
+      return budget.leftMs > 0
+    },
+
+    /** Runs a select for `share` and subtracts the time that it takes. */
+    spend<T>(share: Share, select: () => T): T {
+      const beforeMs = elapsedMs()
+      try {
+        return select()
+      } finally {
+        budgetOf(share).leftMs -= elapsedMs() - beforeMs
+      }
+    },
+  }
+}
 
 export type CacheParts = {
   reader: ProxyReader
@@ -133,3 +296,160 @@ export function createResponseCache(
       entries.reserve(id, answer, bytes),
   }
 }
+
+/** Most records of an answer that is drawn here; a longer one is streamed. */
+const DRAWN_MAX = 1_000
+
+type Streamed = Promise<Answer | AnswerStream | null>
+/** When, for whom and how an answer is asked for. */
+type Asked = { nowMs: number; needsSubnets: boolean; share: Share }
+export type DrawParts = {
+  reader: ProxyReader
+  streamer: AnswerStreamer | null
+  entries: CacheEntries
+  render: AnswerRenderer
+  /** Says which matches are stored: many filters are asked for once. */
+  isRepeated: (id: string) => boolean
+  stream: (query: Query, nowMs: number, needsTotals: boolean, share: Share) => Streamed
+  /** Whether a select for a share may take time here, and runs one; see `createSelectBudgets`. */
+  hasTime: (share: Share) => boolean
+  spend: <T>(share: Share, select: () => T) => T
+}
+
+/** Queries that are drawn from the same matches have the same id. */
+function createIds(): (query: Query) => string {
+  const known = new WeakMap<Query, string>()
+  return query => {
+    const id = known.get(query) ?? `draw ${JSON.stringify([query.addressBits, undrawn(query)])}`
+    known.set(query, id)
+    return id
+  }
+}
+const undrawn = ({ filter }: Query) => ({ ...filter, sort: null, count: null })
+
+/** The oldest check that a query allows, Unix seconds. */
+const sinceOf = ({ filter }: Query, nowMs: number): number => ageClock(nowMs) - filter.ageMaxSeconds
+
+/** Draws answers from matches; `null` where they have to be streamed. */
+function createDrawing({ reader, render }: Pick<DrawParts, 'reader' | 'render'>) {
+  /** From rows in memory. */
+  function few(query: Query, { rows, ...foundIn }: Found, nowMs: number): Answer {
+    const since = sinceOf(query, nowMs)
+    const size = countFirst(rows.length, at => (rows[at]?.[AT.checkedAt] ?? -Infinity) >= since)
+    const drawn = Array.from(draw(size, query.filter.count ?? size), at => rows[at]).filter(
+      row => row !== undefined,
+    )
+    const isTxt = query.output.kind === 'txt'
+    return isTxt
+      ? render.endpoints(query, drawn).answer
+      : render.records(query, { ...foundIn, rows: drawn }).answer
+  }
+
+  /** From numbers; records are looked up in the list, which may have changed in this very turn. */
+  function many(query: Query, matches: Matches, nowMs: number): Answer | null {
+    const { filter, output, addressBits } = query
+    const size = countSince(matches, sinceOf(query, nowMs))
+    const count = Math.min(filter.count ?? size, size)
+    if (count > DRAWN_MAX) return null
+    const drawn = Array.from(draw(size, count))
+    if (output.kind === 'txt') {
+      return render.endpoints(
+        query,
+        drawn.map(at => matchAt(matches, at)),
+      ).answer
+    }
+    const ids = drawn.map(at => matches.ids[at] ?? 0)
+    const found = reader.findByIds(filter, { nowMs, addressBits }, ids)
+    return found && render.records(query, found).answer
+  }
+
+  return (query: Query, set: MatchSet, nowMs: number): Answer | null =>
+    set.kind === 'few' ? few(query, set.found, nowMs) : many(query, set.matches, nowMs)
+}
+
+/** What the streamer is reading: requests at the same time wait for one reading. */
+function createReadings(streamer: AnswerStreamer | null) {
+  const underWay = new Map<string, { fromSeconds: number; reading: Promise<Matches> }>()
+
+  /** Reads all matches of a query, or joins a reading of the same `version` of the list. */
+  return (
+    query: Query,
+    id: string,
+    version: string,
+    { nowMs, share }: { nowMs: number; share: Share },
+  ): Promise<Matches> => {
+    if (streamer === null) throw new Error('matches are too many, and nothing reads them')
+    const name = `${version} ${id}`
+    const known = underWay.get(name)
+    if (known !== undefined && known.fromSeconds <= ageClock(nowMs)) return known.reading
+    const fresh = { fromSeconds: ageClock(nowMs), reading: streamer.matches(query, nowMs, share) }
+    underWay.set(name, fresh)
+    const forget = (): void => {
+      if (underWay.get(name) === fresh) underWay.delete(name)
+    }
+    fresh.reading.then(forget, forget)
+    return fresh.reading
+  }
+}
+
+/** Creates what finds the answers to queries in random order. */
+export function createDraws(parts: DrawParts) {
+  const { reader, streamer, entries, isRepeated, stream, hasTime, spend } = parts
+  const idOf = createIds()
+  const drawFrom = createDrawing(parts)
+  const readMany = createReadings(streamer)
+
+  const store = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
+    entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
+
+  /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
+  function findFew(
+    query: Query,
+    id: string,
+    version: string,
+    { nowMs, share }: Asked,
+  ): MatchSet | null {
+    const options = { nowMs, addressBits: query.addressBits }
+    const found = spend(share, () => reader.find(undrawn(query), options))
+    if (found === 'too-large') {
+      entries.markTooLarge(id, version)
+      return null
+    }
+    const isStored = entries.has(id) || isRepeated(id)
+    const set: MatchSet = { kind: 'few', found: { ...found, areKept: found.areKept || isStored } }
+    if (isStored) store(id, set, version, nowMs)
+    return set
+  }
+
+  async function drawLong(query: Query, asked: Asked): Streamed {
+    const { nowMs, needsSubnets, share } = asked
+    const { count } = query.filter
+    if (count === null || count > DRAWN_MAX) return stream(query, nowMs, needsSubnets, share)
+    const id = idOf(query)
+    const version = reader.version()
+    const set = { kind: 'many', matches: await readMany(query, id, version, asked) } as const
+    // The streamer may have seen a newer list than `version`: then the matches are not stored.
+    if (isRepeated(id) && version === reader.version()) store(id, set, version, nowMs)
+    return drawNow(query, set, asked)
+  }
+
+  function drawNow(query: Query, set: MatchSet, { nowMs, needsSubnets, share }: Asked): Finding {
+    const answer = drawFrom(query, set, nowMs)
+    return answer === null ? stream(query, nowMs, needsSubnets, share) : nullIfEmpty(answer)
+  }
+
+  /** The answer to a query in random order: as `ResponseCache.find`, but another one each time. */
+  return (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share): Finding => {
+    const asked = { nowMs, needsSubnets, share: shareOf() }
+    const id = idOf(query)
+    const version = reader.version()
+    const content = entries.lookUp(id, version, ageClock(nowMs))?.content
+    if (isSet(content)) return drawNow(query, content, asked)
+    const isLong = content === 'too-large' || !hasTime(asked.share)
+    const set = isLong ? null : findFew(query, id, version, asked)
+    return set === null ? drawLong(query, asked) : drawNow(query, set, asked)
+  }
+}
+
+const isSet = (content: Content | undefined): content is MatchSet =>
+  typeof content === 'object' && content !== null && content.kind !== 'answer'

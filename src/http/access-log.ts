@@ -2,7 +2,7 @@
  * Owns the access log: one JSON line per request. It receives no query string, no header and no
  * key, so it cannot leak one.
  */
-import type { Sent } from '../api/streaming.ts'
+import type { Sent } from '../api/answer.ts'
 import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { lengthOf, type Reply, type StreamBody } from './reply.ts'

@@ -19,9 +19,19 @@ import type { Counters, Outcome, RouteTraffic } from '../metrics/traffic.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
 import { type Cors, createCors } from './cors.ts'
-import { errorReply, lengthOf, plainText, type Reply, responseOf } from './reply.ts'
-import { type End, type Incoming, methodNotAllowed, notFound, type Route } from './routes/route.ts'
-import { createRoutes, type RouteParts } from './routes/routes.ts'
+import {
+  type End,
+  errorReply,
+  type Incoming,
+  lengthOf,
+  methodNotAllowed,
+  notFound,
+  plainText,
+  type Reply,
+  type Route,
+  responseOf,
+} from './reply.ts'
+import { createRoutes, type RouteParts } from './routes.ts'
 
 export type HttpParts = RouteParts & {
   clock: Clock

@@ -3,8 +3,7 @@
  * header fields of answers, and preflight requests, which carry no key and cost nothing.
  */
 import type { Origins } from '../config/parsers.ts'
-import { COMMON_HEADERS, type HeaderFields } from './headers.ts'
-import { METHODS, type Reply } from './reply.ts'
+import { COMMON_HEADERS, type HeaderFields, METHODS, type Reply } from './reply.ts'
 
 /** The header fields that scripts may read, besides those that browsers always show. */
 const EXPOSED = [

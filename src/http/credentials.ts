@@ -4,7 +4,7 @@
  */
 
 import { ApiError } from '../api/errors.ts'
-import { invalid } from '../api/params.ts'
+import { invalid } from '../api/query.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 

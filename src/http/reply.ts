@@ -1,17 +1,98 @@
-/** Owns what routes reply: a status, header fields and a body, which become a `Response`. */
+/**
+ * What routes are and reply: a status, header fields (contract A8) and a body, which become a `Response`.
+ */
 import type { LimitStatus } from '../access/rate-limit.ts'
-import { errorBody } from '../api/errors.ts'
+import type { Sent } from '../api/answer.ts'
+import { ApiError, errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
-import type { Sent } from '../api/streaming.ts'
+import { OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Clock } from '../lib/clock.ts'
 import { formatHttpDate } from '../lib/time.ts'
-import {
-  addCors,
-  COMMON_HEADERS,
-  CONTENT_TYPES,
-  completeHeaders,
-  type HeaderFields,
-} from './headers.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { Encoding } from './compression.ts'
+
+export type HeaderFields = { [name: string]: string }
+
+export const CONTENT_TYPES = {
+  txt: 'text/plain; charset=utf-8',
+  json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8; header=present',
+  ndjson: 'application/x-ndjson',
+} as const
+
+/** The header fields of every reply. */
+export const COMMON_HEADERS = {
+  'cache-control': 'private, no-store',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+}
+
+/** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
+export type Coding = Encoding | 'identity' | 'fixed'
+
+const VARY = { vary: 'Accept-Encoding' }
+const CODINGS: { [C in Coding]: HeaderFields } = {
+  fixed: {},
+  identity: VARY,
+  zstd: { ...VARY, 'content-encoding': 'zstd' },
+  gzip: { ...VARY, 'content-encoding': 'gzip' },
+}
+
+type ByCoding = { [C in Coding]: HeaderFields }
+
+/** The fields of a body in each coding: content type, and the file name of a download. */
+function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
+  const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES[kind] }
+  if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
+  const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
+  return {
+    fixed: coded('fixed'),
+    identity: coded('identity'),
+    zstd: coded('zstd'),
+    gzip: coded('gzip'),
+  }
+}
+
+type ByKind = { [K in Output['kind']]: ByCoding }
+const allKinds = (isDownload: boolean): ByKind =>
+  Object.fromEntries(OUTPUT_KINDS.map(kind => [kind, fieldsOf({ kind, isDownload })])) as ByKind
+const INLINE = allKinds(false)
+const DOWNLOAD = allKinds(true)
+
+/** The fields of a body in one coding. The object is shared: do not change it. */
+export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
+  (isDownload ? DOWNLOAD : INLINE)[kind][coding]
+
+/** All header fields of a response: those of its reply, and those of `limits`, if any. */
+export function completeHeaders(
+  requestId: string,
+  limits: readonly LimitStatus[],
+  reply: HeaderFields,
+): HeaderFields {
+  const headers: HeaderFields = { ...reply, 'x-request-id': requestId }
+  if (limits.length > 0) addRateLimit(headers, limits)
+  return headers
+}
+
+/** Adds the fields for the origin of a request; `Vary` may be in both. */
+export function addCors(headers: HeaderFields, cors: HeaderFields): void {
+  const { vary } = headers
+  Object.assign(headers, cors)
+  if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
+}
+
+/** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
+function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
+  let policy = ''
+  let limit = ''
+  for (const { name, quota, windowSeconds, remaining, resetSeconds } of limits) {
+    const comma = policy === '' ? '' : ', '
+    policy += `${comma}"${name}";q=${quota};w=${windowSeconds}`
+    limit += `${comma}"${name}";r=${remaining};t=${resetSeconds}`
+  }
+  headers['ratelimit-policy'] = policy
+  headers.ratelimit = limit
+}
 
 export type Body =
   | { kind: 'whole'; content: string | Uint8Array }
@@ -132,4 +213,30 @@ export function lengthOf(body: Body): number {
   if (body.kind !== 'whole') return 0
   const { content } = body
   return typeof content === 'string' ? Buffer.byteLength(content) : content.length
+}
+
+/**
+ * A request and when it arrived. `ip` finds the client's address, in a microsecond; the connection
+ * must still be open, so a route that needs it calls it before it waits for anything.
+ */
+export type Incoming = { request: Request; isHead: boolean; ip: () => string; nowMs: number }
+/** Ends a request with `end`, at once or later. A route may throw, but its promise never rejects. */
+export type Route = (incoming: Incoming, end: End) => Awaitable<Response>
+export type End = (routed: Reply | Refused) => Awaitable<Response>
+
+/** The route of other methods. */
+export const methodNotAllowed: Route = () => {
+  throw new ApiError('METHOD_NOT_ALLOWED', `only ${METHODS.join(' and ')} are allowed here`)
+}
+
+/** The error of a path that is not served. */
+export const noSuchPath = (): ApiError =>
+  new ApiError(
+    'NOT_FOUND',
+    'nothing is served here; the list is at /api, and /openapi.json describes it',
+  )
+
+/** The route of every other path. */
+export const notFound: Route = () => {
+  throw noSuchPath()
 }

@@ -1,7 +1,8 @@
 /** Owns what a family of metrics is: a name, a type, labels, and the samples that a reading has of it. */
-import type { CacheCounts } from '../api/cache/entries.ts'
+
 import type { Admissions } from '../api/handler.ts'
-import type { Breakdown } from '../proxies/stats/breakdown.ts'
+import type { CacheCounts } from '../api/response-cache.ts'
+import type { Breakdown } from '../proxies/stats.ts'
 import type { ShownFeed } from './feeds.ts'
 import { BOUNDS_SECONDS, type Histogram } from './histogram.ts'
 import type { DatabaseState, ReplicationState } from './observed.ts'

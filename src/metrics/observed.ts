@@ -4,7 +4,7 @@
  */
 import type { FeedState } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Breakdown } from '../proxies/stats/breakdown.ts'
+import type { Breakdown } from '../proxies/stats.ts'
 
 /** A database that a server uses. */
 export type DatabaseState = {

@@ -2,8 +2,9 @@
  * Owns the counters of requests: plain numbers, which cost a request nanoseconds and are read when
  * metrics are scraped. They begin at 0 with the process. Knows nothing of HTTP besides its statuses.
  */
+
+import type { Sent } from '../api/answer.ts'
 import { type ErrorCode, STATUS } from '../api/errors.ts'
-import type { Sent } from '../api/streaming.ts'
 import { createHistogram, type Histogram, observe } from './histogram.ts'
 
 /** How a request ended: with an error code, or with a status that is no error. */

@@ -2,13 +2,12 @@
  * Owns the ports of this folder: what the rules require of a store of proxies. Failures of a store
  * are `StoreError`s.
  */
-import type { Coded } from '../lib/text/coded.ts'
+import type { Coded } from '../lib/coded.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from './filter.ts'
 import type { IncomingProxy, ProxyType } from './proxy.ts'
 import type { EndpointRow, Found } from './row.ts'
-import type { Breakdown } from './stats/breakdown.ts'
-import type { StatsOptions } from './stats/publish.ts'
+import type { Breakdown, StatsOptions } from './stats.ts'
 
 export type FindOptions = {
   nowMs: number

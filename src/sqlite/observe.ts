@@ -2,7 +2,7 @@
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
-import { createStatsCache } from '../proxies/stats/cache.ts'
+import { createStatsCache } from '../proxies/stats-cache.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
 import { walOf } from './database-files.ts'
 import { openServerFeeds } from './feeds.ts'

@@ -4,7 +4,7 @@
  */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { AnswerStreamer } from '../api/streaming.ts'
+import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'

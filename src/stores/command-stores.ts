@@ -7,7 +7,7 @@ import type { FeedState, FeedStore } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from '../proxies/row.ts'
-import type { Breakdown } from '../proxies/stats/breakdown.ts'
+import type { Breakdown } from '../proxies/stats.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import type { ReplaceObserver } from '../sqlite/stores.ts'
 

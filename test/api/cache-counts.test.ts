@@ -1,7 +1,7 @@
 /** Holds what the entries of the response cache count: lookups, evictions, and their size. */
 import { describe, expect, test } from 'bun:test'
 import type { Answer } from '../../src/api/answer.ts'
-import { createCacheEntries } from '../../src/api/cache/entries.ts'
+import { createCacheEntries } from '../../src/api/response-cache.ts'
 
 const answerOf = (bytes: number): Answer => ({
   ...{ kind: 'answer', records: 1, subnets: [] },

@@ -4,10 +4,14 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
-import { type Answer, bodyOf, createAnswerFinder } from '../../src/api/answer.ts'
+import {
+  type Answer,
+  type AnswerStreamer,
+  bodyOf,
+  createAnswerFinder,
+} from '../../src/api/answer.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import type { AnswerStreamer } from '../../src/api/streaming.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { type List, openList } from '../../src/sqlite/stores.ts'

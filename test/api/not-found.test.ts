@@ -1,7 +1,7 @@
 /** Why no proxy matches (contract A2): said where it is one thing, of the list as it is, at a bounded cost. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { entitlementsOf } from '../../src/access/entitlements.ts'
-import { createNotFound } from '../../src/api/cache/not-found.ts'
+import { createNotFound } from '../../src/api/not-found.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { createListStore } from '../../src/sqlite/proxies/store.ts'

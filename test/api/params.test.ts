@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createParamsParser, describeParameters } from '../../src/api/params.ts'
+import { createParamsParser, describeParameters } from '../../src/api/query.ts'
 import { describeFilter, type Output } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
 import { type Filter, fold, SORTS } from '../../src/proxies/filter.ts'

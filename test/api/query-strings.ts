@@ -1,6 +1,6 @@
 /** Owns query strings at random: parameters with good and bad values, and text of any kind. */
 import fc from 'fast-check'
-import { describeParameters } from '../../src/api/params.ts'
+import { describeParameters } from '../../src/api/query.ts'
 import { ANONS, TYPES } from '../../src/proxies/proxy.ts'
 
 const NAMES = ['key', ...describeParameters('the service').map(({ name }) => name)]

@@ -1,8 +1,8 @@
-/** What a refusal says to a client (src/api/refusals.ts, spec 7, contract B): codes and messages. */
+/** What a refusal says to a client (src/api/errors.ts, spec 7, contract B): codes and messages. */
 import { describe, expect, test } from 'bun:test'
 import { type Caller, newKey } from '../../src/access/key.ts'
 import type { NetworkDecision } from '../../src/access/network-quota.ts'
-import { invalidKey, networkRefusal, rateLimitRefusal } from '../../src/api/refusals.ts'
+import { invalidKey, networkRefusal, rateLimitRefusal } from '../../src/api/errors.ts'
 import { burst, DEMO, regular, temp } from '../support/limits.ts'
 
 const INVALID = ['INVALID_KEY', 'the key is invalid or expired'] as const

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createParamsParser } from '../../src/api/params.ts'
+import { createParamsParser } from '../../src/api/query.ts'
 import { describeFilter, memberNames, type Output } from '../../src/api/render.ts'
 import { canonicalIp } from '../../src/lib/ip.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'

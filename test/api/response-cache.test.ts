@@ -6,10 +6,15 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { type Entitlements, entitlementsOf } from '../../src/access/entitlements.ts'
 import { BUILT_IN_PLANS } from '../../src/access/plan.ts'
-import { type Answer, bodyOf, type Totals } from '../../src/api/answer.ts'
+import {
+  type Answer,
+  type AnswerStream,
+  type AnswerStreamer,
+  bodyOf,
+  type Totals,
+} from '../../src/api/answer.ts'
 import { createQueryReader, type Query } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
-import type { AnswerStream, AnswerStreamer } from '../../src/api/streaming.ts'
 import { createCompressor, type Encoding } from '../../src/http/compression.ts'
 import { createDoorkeeper } from '../../src/lib/bounded-map.ts'
 import { ANONS, type IncomingProxy, SERVICES, TYPES } from '../../src/proxies/proxy.ts'

@@ -1,11 +1,10 @@
 /**
- * How much of the main thread selects may take (src/api/cache/select-budget.ts, contract B9), and that
+ * How much of the main thread selects may take (src/api/response-cache.ts, contract B9), and that
  * the response cache keeps to it.
  */
 import { afterAll, afterEach, describe, expect, spyOn, test } from 'bun:test'
-import { createSelectBudgets } from '../../src/api/cache/select-budget.ts'
 import { createQueryReader } from '../../src/api/query.ts'
-import { createResponseCache } from '../../src/api/response-cache.ts'
+import { createResponseCache, createSelectBudgets } from '../../src/api/response-cache.ts'
 import type { ProxyReader } from '../../src/proxies/store.ts'
 import { listOf, T0 } from '../support/fixtures.ts'
 import { NO_STREAMER } from '../support/streamer.ts'

@@ -3,7 +3,7 @@
  * with what was sent of them.
  */
 import { describe, expect, test } from 'bun:test'
-import type { Sent } from '../../src/api/streaming.ts'
+import type { Sent } from '../../src/api/answer.ts'
 import { createAccessLog } from '../../src/http/access-log.ts'
 import { plainText, type Reply } from '../../src/http/reply.ts'
 import { T0 } from '../support/fixtures.ts'

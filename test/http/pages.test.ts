@@ -1,8 +1,8 @@
 /** The routes of the page when its files cannot be had. */
 import { expect, test } from 'bun:test'
 import type { Refused } from '../../src/api/handler.ts'
+import { pageRoutes } from '../../src/http/pages.ts'
 import type { Reply } from '../../src/http/reply.ts'
-import { pageRoutes } from '../../src/http/routes/pages.ts'
 
 test('a page whose files cannot be loaded is refused, and its promise does not reject', async () => {
   const routes = pageRoutes(() => Promise.reject(new Error('no files')))

@@ -1,7 +1,7 @@
 /** The time of a response (spec 2.2, 2.3) is when it is sent, which may be long after the request. */
 import { afterAll, expect, test } from 'bun:test'
+import type { AnswerStreamer } from '../../src/api/answer.ts'
 import { ApiError } from '../../src/api/errors.ts'
-import type { AnswerStreamer } from '../../src/api/streaming.ts'
 import type { Later } from '../../src/lib/clock.ts'
 import { ASK, dataDirectory, T0, type TestRow } from '../support/fixtures.ts'
 import { startInProcess } from '../support/in-process.ts'

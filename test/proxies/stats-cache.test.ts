@@ -3,7 +3,7 @@
  * when somebody asks, one at a time, at most every 15 seconds.
  */
 import { describe, expect, test } from 'bun:test'
-import { createStatsCache } from '../../src/proxies/stats/cache.ts'
+import { createStatsCache } from '../../src/proxies/stats-cache.ts'
 
 /** A cache of numbered statistics, which are made when the test says so. */
 function createScene() {

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { encode } from '../../src/lib/text/coded.ts'
+import { encode } from '../../src/lib/coded.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { countryText, countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
 import {
@@ -13,14 +13,12 @@ import {
   type CountedRow,
   createCounter,
   type ListCounts,
-} from '../../src/proxies/stats/counts.ts'
-import type { Histogram, StatsDocument } from '../../src/proxies/stats/document.ts'
-import {
   largestThatFits,
   type StatsOptions,
   type StatsSize,
   statsDocument,
-} from '../../src/proxies/stats/publish.ts'
+} from '../../src/proxies/stats.ts'
+import type { Histogram, StatsDocument } from '../../src/proxies/stats-document.ts'
 import { between, randomOf } from '../support/random.ts'
 
 const NOW = 2_000_000_000

@@ -5,8 +5,7 @@
 
 import { ANONS, TYPES } from '../../src/proxies/proxy.ts'
 import { countryToNumber, UNKNOWN, UNKNOWN_PING } from '../../src/proxies/row.ts'
-import { createCounter } from '../../src/proxies/stats/counts.ts'
-import { statsDocument } from '../../src/proxies/stats/publish.ts'
+import { createCounter, statsDocument } from '../../src/proxies/stats.ts'
 import { SERVICES } from '../../src/web/page/model/query.ts'
 import { createRandom, pick } from './random.ts'
 

@@ -1,5 +1,5 @@
 /** Owns what streamers of tests have in common: methods that are not expected to be called. */
-import type { AnswerStreamer } from '../../src/api/streaming.ts'
+import type { AnswerStreamer } from '../../src/api/answer.ts'
 
 const unexpected = async (): Promise<never> => {
   throw new Error('the streamer was not expected to be asked')

@@ -1,6 +1,6 @@
 /** Owns the parameters of /api in the OpenAPI document, made from the table that validates them. */
 import { DEFAULT_AGE_MAX_SECONDS } from '../../proxies/filter.ts'
-import { type Described, describeParameters } from '../params.ts'
+import { type Described, describeParameters } from '../query.ts'
 import { OUTPUT_KINDS } from '../render.ts'
 import type { Parameter, Schema } from './schema.ts'
 import { PARAMETER_TEXTS, type Text } from './texts/parameters.ts'

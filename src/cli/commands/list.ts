@@ -1,7 +1,7 @@
 /** Owns `list`: prints the API's answer to a query, without key or limits. */
 
 import { ApiError } from '../../api/errors.ts'
-import { createParamsParser } from '../../api/params.ts'
+import { createParamsParser } from '../../api/query.ts'
 import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
 import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { splitQueryString } from '../../lib/query-string.ts'

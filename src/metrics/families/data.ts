@@ -1,7 +1,7 @@
 /** Owns the metrics of the list and of the databases. */
 import { toSeconds } from '../../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../../proxies/filter.ts'
-import { freshRows } from '../../proxies/stats/breakdown.ts'
+import { freshRows } from '../../proxies/stats.ts'
 import { type Family, one, type Reading } from '../family.ts'
 
 /** Seconds since an instant in Unix seconds, at least 0: a check may lie in the future. */

@@ -1,16 +1,18 @@
 /** Owns reading the counts of a list, and making the coded statistics of them. */
 import type { Database } from 'bun:sqlite'
-import { type Coded, encode } from '../../lib/text/coded.ts'
+import { type Coded, encode } from '../../lib/coded.ts'
 import { ageClock } from '../../lib/time.ts'
 import { AT, type CityName, ROW_COLUMNS } from '../../proxies/row.ts'
-import { type Breakdown, breakdownOf } from '../../proxies/stats/breakdown.ts'
 import {
+  type Breakdown,
+  breakdownOf,
   COUNTED_COLUMNS,
   type CountedRow,
   createCounter,
   type ListCounts,
-} from '../../proxies/stats/counts.ts'
-import { largestThatFits, statsDocument } from '../../proxies/stats/publish.ts'
+  largestThatFits,
+  statsDocument,
+} from '../../proxies/stats.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
 
 /** Rows that are in memory at a time. */

@@ -4,8 +4,7 @@
  */
 
 import { ageClock } from '../../lib/time.ts'
-import type { Filter, Sort } from '../../proxies/filter.ts'
-import { createMatcher } from '../../proxies/matcher.ts'
+import { createMatcher, type Filter, type Sort } from '../../proxies/filter.ts'
 import { ANONS, servicesToBits, TYPES } from '../../proxies/proxy.ts'
 import { countryToNumber, idOf, type Row } from '../../proxies/row.ts'
 

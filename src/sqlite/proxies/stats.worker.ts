@@ -3,9 +3,9 @@
  * have priority.
  */
 import { systemClock } from '../../lib/clock.ts'
-import type { Coded } from '../../lib/text/coded.ts'
+import type { Coded } from '../../lib/coded.ts'
 import { type ErrorMessage, lowerPriority, toErrorMessage } from '../../lib/worker.ts'
-import type { Breakdown } from '../../proxies/stats/breakdown.ts'
+import type { Breakdown } from '../../proxies/stats.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
 import { makeStats, readBreakdown } from './counts.ts'
 import { openListFile } from './store.ts'

@@ -5,9 +5,8 @@
  */
 import { dirname } from 'node:path'
 import type { Share } from '../../access/entitlements.ts'
-import type { Totals } from '../../api/answer.ts'
+import type { AnswerStream, AnswerStreamer, Sent, Totals } from '../../api/answer.ts'
 import { ApiError } from '../../api/errors.ts'
-import type { AnswerStream, AnswerStreamer, Sent } from '../../api/streaming.ts'
 import { type Later, stopwatch, timerLater } from '../../lib/clock.ts'
 import { toStoreError } from '../errors.ts'
 import { type Claim, createClaims } from '../streaming/claims.ts'

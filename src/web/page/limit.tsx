@@ -3,7 +3,7 @@
  * takes any number.
  */
 
-import type { Histogram } from '../../proxies/stats/document.ts'
+import type { Histogram } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
 import { isInvalid } from './model/query.ts'
 import { columnPasses, type Limited } from './model/stats.ts'

@@ -3,10 +3,14 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Share } from '../../../src/access/entitlements.ts'
-import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
+import {
+  type AnswerStream,
+  bodyOf,
+  createAnswerFinder,
+  type Sent,
+} from '../../../src/api/answer.ts'
 import { ApiError } from '../../../src/api/errors.ts'
 import { createQueryReader, type Query } from '../../../src/api/query.ts'
-import type { AnswerStream, Sent } from '../../../src/api/streaming.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
 import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
 import { addressText } from '../../../src/proxies/proxy.ts'

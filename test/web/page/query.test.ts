@@ -1,7 +1,7 @@
 /** What is chosen on the page, as a query that the API takes and as the hash of the page (F6). */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { createParamsParser, describeParameters } from '../../../src/api/params.ts'
+import { createParamsParser, describeParameters } from '../../../src/api/query.ts'
 import { splitQueryString } from '../../../src/lib/query-string.ts'
 import {
   ANONS,

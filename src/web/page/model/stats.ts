@@ -2,7 +2,7 @@
  * Owns the statistics document (contract F4): its shape, reading it, and what the page knows of it
  * at a time. Pure: who fetches it is in `service.ts`.
  */
-import type { Histogram, StatsCity } from '../../../proxies/stats/document.ts'
+import type { Histogram, StatsCity } from '../../../proxies/stats-document.ts'
 import { isObject, type Json, list, number, numbers, object, strings, text } from './json.ts'
 
 /** Columns of one length: positions in the dimensions, a count, and how many have each service. */

@@ -3,7 +3,7 @@
  * selected once. A script, see `runAsScript`.
  */
 
-import { createParamsParser } from '../../../../src/api/params.ts'
+import { createParamsParser } from '../../../../src/api/query.ts'
 import { splitQueryString } from '../../../../src/lib/query-string.ts'
 import type { Filter } from '../../../../src/proxies/filter.ts'
 import type { FindOptions } from '../../../../src/proxies/store.ts'

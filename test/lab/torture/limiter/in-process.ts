@@ -1,7 +1,7 @@
 /** Owns the program's limiter in process, on a clock moved by hand and a database in memory. */
 import type { Caller } from '../../../../src/access/key.ts'
 import type { Decision } from '../../../../src/access/rate-limit.ts'
-import { completeHeaders } from '../../../../src/http/headers.ts'
+import { completeHeaders } from '../../../../src/http/reply.ts'
 import { openUsage } from '../../../support/limits.ts'
 
 export type { Caller }

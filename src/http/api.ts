@@ -1,23 +1,20 @@
 /** Owns the route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
-import { DEMO_KEY } from '../../access/key.ts'
-import { type Answer, bodyOf } from '../../api/answer.ts'
-import type { Handler, Outcome } from '../../api/handler.ts'
-import type { Query } from '../../api/query.ts'
-import type { ResponseCache } from '../../api/response-cache.ts'
-import type { AnswerStream, Sent } from '../../api/streaming.ts'
-import type { Clock } from '../../lib/clock.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
+import { DEMO_KEY } from '../access/key.ts'
+import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
+import type { Handler, Outcome } from '../api/handler.ts'
+import type { Query } from '../api/query.ts'
+import type { ResponseCache } from '../api/response-cache.ts'
+import type { Clock } from '../lib/clock.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import {
   COMPRESS_MIN_BYTES,
   chooseEncoding,
   compressStream,
   createCompressor,
   type Encoding,
-} from '../compression.ts'
-import { createCredentialReader } from '../credentials.ts'
-import { bodyHeaders, type HeaderFields } from '../headers.ts'
-import type { Body } from '../reply.ts'
-import type { Route } from './route.ts'
+} from './compression.ts'
+import { createCredentialReader } from './credentials.ts'
+import { type Body, bodyHeaders, type HeaderFields, type Route } from './reply.ts'
 
 /** What the route needs to answer. */
 export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }

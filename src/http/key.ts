@@ -2,20 +2,17 @@
  * Owns the route of a key's owner, /key (contract F3): the key comes in the header only, and asking
  * counts for nothing.
  */
-import type { Access } from '../../access/access.ts'
-import type { Waits } from '../../access/patience.ts'
-import type { UsageStore } from '../../access/ports.ts'
-import { ApiError } from '../../api/errors.ts'
-import { refused } from '../../api/handler.ts'
-import { ownReport } from '../../api/key-report.ts'
-import { invalid } from '../../api/params.ts'
-import { invalidKey } from '../../api/refusals.ts'
-import { StoreError } from '../../lib/errors.ts'
-import { queryStringOf, splitQueryString } from '../../lib/query-string.ts'
-import { bearerOf } from '../credentials.ts'
-import { COMMON_HEADERS, CONTENT_TYPES } from '../headers.ts'
-import type { Reply } from '../reply.ts'
-import type { Route } from './route.ts'
+import type { Access } from '../access/access.ts'
+import type { Waits } from '../access/patience.ts'
+import type { UsageStore } from '../access/ports.ts'
+import { ApiError, invalidKey } from '../api/errors.ts'
+import { refused } from '../api/handler.ts'
+import { ownReport } from '../api/key-report.ts'
+import { invalid } from '../api/query.ts'
+import { StoreError } from '../lib/errors.ts'
+import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import { bearerOf } from './credentials.ts'
+import { COMMON_HEADERS, CONTENT_TYPES, type Reply, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
 

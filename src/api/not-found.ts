@@ -2,14 +2,14 @@
  * Owns saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
  * is looked up once for each version of it, and a long scan happens in the streamer.
  */
-import { createBoundedMap } from '../../lib/bounded-map.ts'
-import { ageClock } from '../../lib/time.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
-import type { ProxyType } from '../../proxies/proxy.ts'
-import type { Lacks, ProxyReader } from '../../proxies/store.ts'
-import { ApiError } from '../errors.ts'
-import type { Query } from '../query.ts'
-import type { AnswerStreamer } from '../streaming.ts'
+import { createBoundedMap } from '../lib/bounded-map.ts'
+import { ageClock } from '../lib/time.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import type { ProxyType } from '../proxies/proxy.ts'
+import type { Lacks, ProxyReader } from '../proxies/store.ts'
+import type { AnswerStreamer } from './answer.ts'
+import { ApiError } from './errors.ts'
+import type { Query } from './query.ts'
 
 /** Queries whose lacks are in memory. */
 const LACKS_MAX = 1_000

@@ -2,10 +2,9 @@
  * Owns replies of documents: content that is the same for every client, compressed before anybody
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
-import type { Coded } from '../../lib/text/coded.ts'
-import { chooseEncoding } from '../compression.ts'
-import type { HeaderFields } from '../headers.ts'
-import type { Reply } from '../reply.ts'
+import type { Coded } from '../lib/coded.ts'
+import { chooseEncoding } from './compression.ts'
+import type { HeaderFields, Reply } from './reply.ts'
 
 export type Document = { fields: HeaderFields; etag: string; coded: Coded }
 

@@ -1,13 +1,36 @@
-/** Owns the table of routes: which paths there are, and what each replies. */
-import { refused } from '../../api/handler.ts'
-import type { Awaitable } from '../../lib/turn-batch.ts'
-import { plainText } from '../reply.ts'
+/** The table of routes: which paths there are, and what each replies. */
+import { refused } from '../api/handler.ts'
+import type { Coded } from '../lib/coded.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
+import { type Document, documentOf, documentReply } from './etag.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'
-import { type PageFile, pageRoutes } from './pages.ts'
-import { type ReferenceParts, referenceRoutes } from './reference.ts'
-import type { Route } from './route.ts'
-import { type StatsReader, statsRoute } from './stats.ts'
+import { type PageFile, pageRoutes, type ReferenceParts, referenceRoutes } from './pages.ts'
+import { COMMON_HEADERS, CONTENT_TYPES, plainText, type Route } from './reply.ts'
+
+/** The statistics for a request of an instant, see `createStatsCache`. */
+export type StatsReader = (nowMs: number) => Awaitable<Coded>
+
+const FIELDS = {
+  ...COMMON_HEADERS,
+  'content-type': CONTENT_TYPES.json,
+  'cache-control': 'max-age=15',
+}
+
+export function statsRoute(read: StatsReader): Route {
+  /** The document of the last statistics: its tag is computed once. */
+  let last: Document | null = null
+  const documentFor = (coded: Coded): Document => {
+    if (last?.coded !== coded) last = documentOf(coded, FIELDS)
+    return last
+  }
+  return ({ request, nowMs }, end) => {
+    const send = (coded: Coded) => end(documentReply(documentFor(coded), request.headers))
+    const coded = read(nowMs)
+    if (!(coded instanceof Promise)) return send(coded)
+    return coded.then(send, (thrown: unknown) => end(refused(thrown)))
+  }
+}
 
 export type RouteParts = ApiRouteParts &
   KeyRouteParts &

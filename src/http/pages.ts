@@ -1,13 +1,19 @@
 /**
- * Owns the routes of the page for people (contract F6): its files, and the header fields that keep
- * it from running or loading anything that is not its own.
+ * The pages for people (contract F5, F6): their files, the OpenAPI document, the reference made from it,
+ * and the header fields that keep a page from running or loading anything that is not its own.
  */
-
-import { refused } from '../../api/handler.ts'
-import { pathOf } from '../../lib/query-string.ts'
-import { COMMON_HEADERS, type HeaderFields } from '../headers.ts'
-import { type Document, documentOf, documentReply } from './documents.ts'
-import { noSuchPath, type Route } from './route.ts'
+import { refused } from '../api/handler.ts'
+import { encode } from '../lib/coded.ts'
+import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
+import type { Lang } from '../proxies/proxy.ts'
+import { type Document, documentOf, documentReply } from './etag.ts'
+import {
+  COMMON_HEADERS,
+  CONTENT_TYPES,
+  type HeaderFields,
+  noSuchPath,
+  type Route,
+} from './reply.ts'
 
 /** A file of a page as it is built: its content, compressed in two ways, in base64. */
 export type PageFile = {
@@ -87,4 +93,63 @@ export function servePage(load: Load): (request: Request) => Promise<Response | 
     const { status, headers, body } = documentReply(document, request.headers)
     return new Response(body.kind === 'whole' ? body.content : null, { status, headers })
   }
+}
+
+export type ReferenceParts = {
+  /** Makes the OpenAPI document, as JSON. */
+  openapi: () => Promise<string>
+  /** Makes the reference page, as HTML; `null`: there is none. */
+  docs: ((lang: Lang) => Promise<string>) | null
+}
+
+const OPENAPI_FIELDS: HeaderFields = {
+  ...COMMON_HEADERS,
+  'content-type': CONTENT_TYPES.json,
+  'cache-control': 'public, max-age=300',
+}
+
+const DOCS_FIELDS: HeaderFields = {
+  ...PAGE_FIELDS,
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-cache',
+  'content-security-policy':
+    "default-src 'none'; script-src 'none'; style-src 'self'; img-src 'self' data:; " +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+
+/** Returns a function that makes a document once, at the first request for it. */
+function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promise<Document> {
+  let made: Promise<Document> | null = null
+  return () => {
+    made ??= make().then(text => documentOf(encode(text), fields))
+    return made
+  }
+}
+
+/** The route of a document; `find` chooses it by the query string. */
+const routeOf =
+  (find: (queryString: string) => Promise<Document>): Route =>
+  async ({ request }, end) => {
+    try {
+      return end(documentReply(await find(queryStringOf(request.url)), request.headers))
+    } catch (thrown) {
+      return end(refused(thrown))
+    }
+  }
+
+/** `lang=ru` is Russian; anything else is English: people follow links with all kinds of additions. */
+const langOf = (queryString: string): Lang =>
+  splitQueryString(queryString).some(({ name, value }) => name === 'lang' && value === 'ru')
+    ? 'ru'
+    : 'en'
+
+export function referenceRoutes({ openapi, docs }: ReferenceParts): { [path: string]: Route } {
+  const document = lazily(openapi, OPENAPI_FIELDS)
+  const routes = { '/openapi.json': routeOf(document) }
+  if (docs === null) return routes
+  const pages = {
+    en: lazily(() => docs('en'), DOCS_FIELDS),
+    ru: lazily(() => docs('ru'), DOCS_FIELDS),
+  }
+  return { ...routes, '/docs': routeOf(queryString => pages[langOf(queryString)]()) }
 }
