@@ -105,8 +105,8 @@ describe('the README’s table of commands', () => {
   test('takes them for granted, which all have that use data; console uses that of one machine', () => {
     const without = (setting: SettingName): string[] =>
       COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
-    expect(without('data')).toEqual(['systemd-unit', 'nodes', 'version'])
-    expect(without('database')).toEqual(['console', 'systemd-unit', 'version'])
+    expect(without('data')).toEqual(['systemd-unit', 'nodes', 'version', 'help'])
+    expect(without('database')).toEqual(['console', 'systemd-unit', 'version', 'help'])
     expect(without('databaseTimeout')).toEqual(without('database'))
   })
 })

@@ -16,6 +16,7 @@ import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { FEED_COMMANDS } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
+import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand } from './commands/import.ts'
 import { KEY_COMMANDS } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
@@ -46,6 +47,7 @@ export const COMMANDS: readonly Command[] = [
   doctorCommand,
   nodesCommand,
   versionCommand,
+  helpCommand,
 ]
 
 const GROUPS: { [group: string]: string } = {
@@ -60,9 +62,9 @@ type Start = (command: Command, args: readonly string[], flags: Flags) => Promis
 /** The commander program for the table; `start` runs the command that was given. */
 function createProgram(start: Start): Commander {
   const program = configure(new Commander('proxylist'))
-    .helpCommand('help [command]', 'show the help of a command')
     .description('Serves filtered lists of proxy servers.')
     .version(VERSION, '--version', 'print the version')
+    .addHelpText('after', listTopics)
   const groups = new Map<string, Commander>()
   const groupOf = (name: string): Commander => {
     const group =
@@ -132,16 +134,21 @@ function prepareDirectory(dir: string): void {
 const isName = (words: string): boolean =>
   words in GROUPS || COMMANDS.some(({ name }) => name === words)
 
-/** `help keys add` means `keys add --help`. @throws CommandError when there is no such command. */
+/**
+ * `help feeds` shows a topic of the manual, `help keys add` means `keys add --help`.
+ * @throws CommandError for what is neither.
+ */
 function toOptions([first, ...words]: readonly string[]): string[] {
   if (first !== 'help') return first === undefined ? [] : [first, ...words]
-  const name = words.join(' ')
-  if (name === '' || isName(name) || words.some(word => word.startsWith('-'))) {
-    return [...words, '--help']
-  }
-  const near = nearest(name, [...Object.keys(GROUPS), ...COMMANDS.map(command => command.name)])
-  const hint = near === null ? '' : `; did you mean '${near}'?`
-  throw new CommandError(`unknown command '${withoutPassword(name)}'${hint}`, 2)
+  const name = words.filter(word => !word.startsWith('-')).join(' ')
+  const known = topics()
+  if (known.includes(name)) return ['help', ...words]
+  if (name === '') return words.length === 0 ? ['--help'] : ['help', ...words]
+  if (isName(name)) return [...words, '--help']
+  const commands = COMMANDS.map(command => command.name)
+  const near = nearest(name, [...known, ...Object.keys(GROUPS), ...commands])
+  const hint = near === null ? 'proxylist help lists them' : `did you mean '${near}'?`
+  throw new CommandError(`unknown topic '${withoutPassword(name)}'; ${hint}`, 2)
 }
 
 /** What a command says that a signal has ended while a database may be committing its change. */

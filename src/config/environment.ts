@@ -34,6 +34,13 @@ export function serviceManager(env: Environment = process.env): Manager | null {
   return { socket, watchdogMs: isMeant ? Number(usec) / 1000 : null }
 }
 
+/** What shows long text on a terminal: a command line of the shell, and the environment for it. */
+export type Pager = { command: string; env: Environment }
+
+/** The pager that `$PAGER` names; `null` without one. `less` ends by itself where the text fits. */
+export const pagerOf = (env: Environment = process.env): Pager | null =>
+  env.PAGER ? { command: env.PAGER, env: { LESS: 'FRX', ...env } } : null
+
 /** Bun's own variables except those that shells and container images set for other reasons. */
 const STEERING = /^BUN_(?!INSTALL|RUNTIME_TRANSPILER_CACHE_PATH$|TMPDIR$|WHICH_IGNORE_CWD$)/
 

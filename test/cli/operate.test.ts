@@ -178,25 +178,6 @@ describe('a signal ends a command with one sentence', () => {
   })
 })
 
-describe('help of a command', () => {
-  const names = ['', 'keys', 'plans', ...COMMANDS.map(({ name }) => name)]
-  test.each(names)('help %s is that of --help', async name => {
-    const words = name.split(' ').filter(word => word !== '')
-    const help = await proxylist([...words, '--help'])
-    expect(help.stdout).toStartWith(`Usage: proxylist ${name}`.trim())
-    expect(await proxylist(['help', ...words])).toEqual(help)
-  })
-
-  test.each([
-    ['keys ad', `unknown command 'keys ad'; did you mean 'keys add'?`],
-    ['nothing', `unknown command 'nothing'`],
-    ['serve now', `unknown command 'serve now'`],
-  ])('help %s is wrong usage', async (words, says) => {
-    const args = ['help', ...words.split(' ')]
-    await take(directoryOf(), { args, exitCode: 2, stderr: `proxylist: ${says}\n` })
-  })
-})
-
 test('an overwritten header of access.db is noticed by the running server within a tick', async () => {
   const dir = dataDirectory()
   const server = await startChild(dir)

@@ -7,7 +7,8 @@ import { COMMANDS } from '../../src/cli/program.ts'
 import { environmentNameOf, flagOf, SETTINGS } from '../../src/config/settings.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
 import { golden } from '../support/fixtures.ts'
-import { BINARY, proxylist } from '../support/program.ts'
+import { manual, TOPICS } from '../support/manual.ts'
+import { BINARY, program, proxylist, RUNNER_FREE } from '../support/program.ts'
 import { cleanUp } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
 import { BAD_VALUES, HINTS, MISTAKES } from './usage.cases.ts'
@@ -52,30 +53,83 @@ describe('wrong usage is one line and status 2', () => {
 })
 
 describe('--help', () => {
-  const names = ['', 'geoip', 'keys', 'plans', ...COMMANDS.map(({ name }) => name)]
-  test.each(names)('proxylist %s --help', async name => {
+  const groups = ['', 'geoip', 'keys', 'plans']
+  const names = [...groups, ...COMMANDS.map(({ name }) => name)]
+  test.each(names)('of proxylist %s shows each option, its default and its twin', async name => {
     const args = name.split(' ').filter(word => word !== '')
     const { exitCode, stdout, stderr } = await proxylist([...args, '--help'])
-    expect(stdout).toBe(golden(`help${name && '-'}${name.replace(' ', '-')}.txt`, stdout))
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
-    expect(await proxylist([...args, '-h'])).toEqual({ exitCode, stdout, stderr })
+    expect(stdout).toBe(golden(`help${name && '-'}${name.replace(' ', '-')}.txt`, stdout))
+    const found = COMMANDS.find(command => command.name === name)
+    if (found === undefined) return
+    const help = stdout.replace(/\s+/g, ' ')
+    expect(help).toStartWith(`Usage: proxylist ${name} [options]`)
+    expect(help).toEndWith(`Example: ${found.example} `)
+    for (const setting of found.settings) {
+      const { fallback }: { fallback?: string } = SETTINGS[setting]
+      expect(help).toContain(` ${flagOf(setting)} `)
+      expect(help).toContain(`[${environmentNameOf(setting)}]`)
+      if (fallback) expect(help).toContain(`(default: ${fallback})`)
+    }
   })
 
-  test.each(COMMANDS.map(({ name }) => name))(
-    '%s shows each option, its default and its twin',
-    async name => {
-      const help = (await proxylist([...name.split(' '), '--help'])).stdout.replace(/\s+/g, ' ')
-      const found = COMMANDS.find(command => command.name === name)
-      expect(help).toStartWith(`Usage: proxylist ${name} [options]`)
-      expect(help).toEndWith(`Example: ${found?.example} `)
-      for (const setting of found?.settings ?? []) {
-        const { fallback }: { fallback?: string } = SETTINGS[setting]
-        expect(help).toContain(` ${flagOf(setting)} `)
-        expect(help).toContain(`[${environmentNameOf(setting)}]`)
-        if (fallback) expect(help).toContain(`(default: ${fallback})`)
-      }
+  test.each([['-h'], ['help']])('%s is --help', async word => {
+    expect(await proxylist([word])).toEqual(await proxylist(['--help']))
+  })
+})
+
+describe('help', () => {
+  test.each(TOPICS)(
+    '%s is a topic of the manual, and listed with its first sentence',
+    async topic => {
+      await take(directoryOf(), { args: ['help', topic], stdout: manual(topic) })
+      const [title, gap, sentence] = manual(topic).split('\n')
+      expect([title, gap]).toEqual([expect.stringMatching(/^# \w/), ''])
+      const { stdout } = await proxylist(['help'])
+      expect(stdout).toMatch(new RegExp(`\n  ${topic} +${RegExp.escape(sentence ?? '')}\n`))
     },
   )
+
+  test.each([
+    ['a pager', 'tr a-z A-Z', '# FEEDS'],
+    ['no pager', '', '# Feeds'],
+    ['a pager that is not there', 'no-such-pager', '# Feeds'],
+  ])('on a terminal with %s', async (_, pager, starts) => {
+    let shown = ''
+    const { promise: hungUp, resolve } = Promise.withResolvers<void>()
+    const child = Bun.spawn([...program(), 'help', 'feeds'], {
+      env: { ...RUNNER_FREE, PAGER: pager },
+      terminal: {
+        data(_, bytes) {
+          shown += Buffer.from(bytes).toString()
+        },
+        exit: () => resolve(),
+      },
+    })
+    expect(await child.exited).toBe(0)
+    await hungUp
+    expect(shown.replaceAll('\r\n', '\n')).toContain(`${starts}\n\n`)
+  })
+
+  test.each(['keys add', 'list', 'plans', 'help --help'])(
+    '%s is the help of a command',
+    async name => {
+      const words = name.split(' ')
+      const help = await proxylist([words[0] ?? '', ...words.slice(1), '--help'])
+      expect(await proxylist(['help', ...words])).toEqual(help)
+    },
+  )
+
+  test.each([
+    ['keys ad', `unknown topic 'keys ad'; did you mean 'keys add'?`],
+    ['feedz', `unknown topic 'feedz'; did you mean 'feeds'?`],
+    ['nothing', `unknown topic 'nothing'; proxylist help lists them`],
+    ['serve now', `unknown topic 'serve now'; proxylist help lists them`],
+    ['--data', `unknown option '--data'`],
+  ])('%s is wrong usage', async (words, says) => {
+    const args = ['help', ...words.split(' ')]
+    await take(directoryOf(), { args, exitCode: 2, stderr: `proxylist: ${says}\n` })
+  })
 })
 
 describe('version', () => {
