@@ -14,7 +14,13 @@ import { STATUS } from '../src/api/errors.ts'
 import { describeParameters } from '../src/api/query.ts'
 import { memberNames } from '../src/api/render.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { environmentNameOf, flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
+import {
+  defaultOf,
+  environmentNameOf,
+  flagOf,
+  SETTINGS,
+  type SettingName,
+} from '../src/config/settings.ts'
 import { FAMILIES } from '../src/metrics/families.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
 import { fileOf, manual, TOPICS } from './support/manual.ts'
@@ -117,7 +123,8 @@ describe('the README’s table of options', () => {
 
   for (const name of names) {
     test(`has ${flagOf(name)}, its environment twin, default and help`, () => {
-      const { fallback = '', help }: { fallback?: string; help: string } = SETTINGS[name]
+      const { help } = SETTINGS[name]
+      const fallback = defaultOf(name)
       const twin = quoted(environmentNameOf(name))
       expect(rows).toContainEqual([quoted(flagOf(name)), twin, fallback, help])
     })

@@ -1,7 +1,14 @@
 /** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
 import type { Environment } from '../config/environment.ts'
-import { environmentNameOf, flagOf, readSettings, SETTINGS } from '../config/settings.ts'
+import {
+  defaultOf,
+  environmentNameOf,
+  flagOf,
+  readSettings,
+  SETTINGS,
+  type SettingName,
+} from '../config/settings.ts'
 import { VERSION } from '../config/version.ts'
 import type { Clock } from '../lib/clock.ts'
 import { nearest } from '../lib/did-you-mean.ts'
@@ -100,15 +107,11 @@ function addCommand(parent: Commander, name: string, command: Command, start: St
   })
 }
 
-function optionOf(name: keyof typeof SETTINGS): Option {
-  const {
-    help,
-    fallback,
-    isRepeatable = false,
-  }: { help: string; fallback?: string; isRepeatable?: boolean } = SETTINGS[name]
-  const standard = fallback ? ` (default: ${fallback})` : ''
+function optionOf(name: SettingName): Option {
+  const standard = defaultOf(name) && ` (default: ${defaultOf(name)})`
+  const { help } = SETTINGS[name]
   const option = new Option(flagOf(name), `${help}${standard} [${environmentNameOf(name)}]`)
-  if (!isRepeatable) return option
+  if (!('isRepeatable' in SETTINGS[name])) return option
   return option.argParser((given: string, before?: string) =>
     before === undefined ? given : `${before}\n${given}`,
   )

@@ -1,20 +1,14 @@
 /**
- * Owns parsing the string of an option: each parser returns a value, or throws `Expected`, which
- * says what it accepts. Which option uses which parser is in `settings.ts`.
+ * Parsers of the strings of options: each returns a value, or throws `Expected`, which says what is
+ * accepted. Which option uses which parser is in `settings.ts`.
  */
-
+import { accessSync, constants } from 'node:fs'
 import { BlockList, isIP } from 'node:net'
 import { DEMO_KEY, TEMP_PREFIX } from '../access/key.ts'
 import { memberNames } from '../api/render.ts'
+import { reasonOf } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
-import {
-  DAY_MS,
-  MINUTE_MS,
-  parseDuration,
-  parseDurationWithin,
-  parseInstant,
-  SECOND_MS,
-} from '../lib/time.ts'
+import { DAY_MS, parseDuration, parseDurationWithin, parseInstant } from '../lib/time.ts'
 
 /** Where the server listens. `port` is 0 to 65535; 0 stands for any free port. */
 export type Listen =
@@ -25,19 +19,18 @@ type Limit = number | null
 
 /** An option does not accept a string. The message says what it accepts. */
 export class Expected extends Error {}
-const expect = (what: string): never => {
+function expect(what: string): never {
   throw new Expected(what)
 }
 
-/** The path of a directory: any string but `''`. */
-export const readDirectory = (given: string): string =>
-  given === '' ? expect('the path of a directory') : given
+/** Returns a parser that accepts any string but `''`. */
+export const nonEmpty =
+  (what: string) =>
+  (given: string): string =>
+    given === '' ? expect(what) : given
 /** Any text with a word in it. */
 export const readSources = (given: string): string =>
   given.trim() === '' ? expect('a URL or the path of a file or directory') : given
-/** The path of a file: any string but `''`. */
-export const readFile = (given: string): string =>
-  given === '' ? expect('the path of a file') : given
 /** Paths of files, one a line or separated by commas. */
 export const readFiles = (given: string): string[] =>
   given
@@ -50,21 +43,11 @@ export const readOneOf =
   (given: string): T[number] =>
     values.find(value => value === given) ?? expect(values.join(' or '))
 
-/** A duration such as `90s` in milliseconds: 0 or more, see `parseDuration`. */
-export const readDurationMs = (given: string): number =>
-  parseDuration(given) ?? expect('a duration such as 90s, 15m, 24h or 30d')
-
-/** A duration of at least a minute, in milliseconds. */
-export const readRetentionMs = (given: string): number => {
-  const ms = parseDuration(given)
-  return ms !== null && ms >= MINUTE_MS
-    ? ms
-    : expect('a duration of at least 1m, such as 24h or 7d')
-}
-/** The interval of a feed in milliseconds: 1 s to 7 days. */
-export const readFeedInterval = (given: string): number =>
-  parseDurationWithin(given, SECOND_MS, 7 * DAY_MS) ??
-  expect('a duration from 1s to 7d, such as 60s')
+/** Returns a parser of durations such as `90s`, see `parseDuration`; all in milliseconds. */
+export const durationFrom =
+  (leastMs: number, mostMs: number, what: string) =>
+  (given: string): number =>
+    parseDurationWithin(given, leastMs, mostMs) ?? expect(what)
 
 const BYTE_UNITS = new Map([
   ['', 1],
@@ -223,3 +206,60 @@ export const readKey = (given: string): string => {
 /** The label of a key: up to 200 characters, none of them a control character. */
 export const readLabel = (given: string): string =>
   /^[^\p{Cc}]{0,200}$/u.test(given) ? given : expect('up to 200 printable characters')
+
+const DATABASE_URL =
+  'a URL such as postgres://USER:PASSWORD@HOST:5432/DATABASE with a host and a database, ' +
+  'and / ? # @ % in its parts percent-encoded'
+const PROTOCOLS = ['postgres:', 'postgresql:']
+const TLS_MODES = ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']
+const TLS_FILES = ['sslrootcert', 'sslcert', 'sslkey']
+
+/** Whether a part of a URL that should have been percent-encoded is taken for another one. */
+function isMisread(given: string, { pathname, search, hash }: URL): boolean {
+  try {
+    if (decodeURIComponent(given).includes('\0')) return true
+  } catch {
+    return true
+  }
+  return /[/@]/.test(pathname.slice(1)) || search.includes('@') || hash !== ''
+}
+
+/**
+ * A URL of several hosts, `postgres://user@a:5432,b:5432/name`, with each of them alone, in their order;
+ * one with a single host stays as it is.
+ */
+export function eachHost(url: string): string[] {
+  const [, start = '', hosts = '', rest = ''] =
+    /^([^/]*\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/s.exec(url) ?? []
+  return hosts.includes(',') ? hosts.split(',').map(host => start + host + rest) : [url]
+}
+
+/**
+ * The URL of a PostgreSQL database, with hosts and the name of a database. It may hold a password: nothing
+ * that is said of a wrong one repeats it, and in one that is misread the rest of a password would be a
+ * host or a name, which are shown.
+ */
+export function readDatabase(given: string): string {
+  for (const each of eachHost(given)) requireDatabase(each)
+  return given
+}
+
+/** @throws Expected unless the URL has one host and the name of a database. */
+function requireDatabase(given: string): void {
+  const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null || !PROTOCOLS.includes(url.protocol)) expect(DATABASE_URL)
+  const hasHost = (url.hostname !== '' && url.port !== '0') || url.searchParams.has('path')
+  if (url.pathname.length < 2 || !hasHost || isMisread(given, url)) expect(DATABASE_URL)
+  const mode = url.searchParams.get('sslmode')
+  if (mode !== null && !TLS_MODES.includes(mode)) {
+    expect(`a URL whose sslmode is one of ${TLS_MODES.join(', ')}`)
+  }
+  for (const name of TLS_FILES) {
+    const file = url.searchParams.get(name)
+    try {
+      if (file !== null) accessSync(file, constants.R_OK)
+    } catch (error) {
+      expect(`a URL whose ${name} is a file that can be read (${reasonOf(error)})`)
+    }
+  }
+}

@@ -3,7 +3,7 @@
  * the database does not answer. Every failure of the database becomes a `StoreError`.
  */
 import { SQL } from 'bun'
-import { eachHost } from '../config/database-settings.ts'
+import { eachHost } from '../config/parsers.ts'
 import { StoreError } from '../lib/errors.ts'
 import {
   type Availability,

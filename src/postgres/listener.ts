@@ -4,7 +4,7 @@
  * known of usage whenever listening begins.
  */
 import { SQL } from 'bun'
-import { eachHost } from '../config/database-settings.ts'
+import { eachHost } from '../config/parsers.ts'
 import { KEEPALIVE, MEANING } from './connection.ts'
 
 const CHANNEL = 'proxylist'

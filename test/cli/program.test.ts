@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { version } from '../../package.json'
 import { COMMANDS } from '../../src/cli/program.ts'
-import { environmentNameOf, flagOf, SETTINGS } from '../../src/config/settings.ts'
+import { defaultOf, environmentNameOf, flagOf } from '../../src/config/settings.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
 import { golden } from '../support/fixtures.ts'
 import { manual, TOPICS } from '../support/manual.ts'
@@ -66,10 +66,10 @@ describe('--help', () => {
     expect(help).toStartWith(`Usage: proxylist ${name} [options]`)
     expect(help).toEndWith(`Example: ${found.example} `)
     for (const setting of found.settings) {
-      const { fallback }: { fallback?: string } = SETTINGS[setting]
       expect(help).toContain(` ${flagOf(setting)} `)
       expect(help).toContain(`[${environmentNameOf(setting)}]`)
-      if (fallback) expect(help).toContain(`(default: ${fallback})`)
+      const standard = defaultOf(setting)
+      if (standard !== '') expect(help).toContain(`(default: ${standard})`)
     }
   })
 
