@@ -202,8 +202,7 @@ export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Ba
       const { result } = await readDatabase(order, database =>
         makeFrom(database, dir, { ...order, progress }),
       )
-      const files = ARCHIVED.map(name => join(dir, name))
-      return { counts: result.counts, copies: files.map(file => ({ file, to: file })) }
+      return { counts: result.counts, copies: ARCHIVED.map(name => join(dir, name)) }
     },
     { to, nowMs: order.clock(), signal: order.signal, progress: order.progress },
   )

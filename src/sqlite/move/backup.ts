@@ -1,14 +1,13 @@
 /**
  * Owns a backup: both databases, each as of one moment, in one tar archive. An archive that is a file
- * appears under its name complete or not at all. How a database is copied is in `copy.worker.ts`,
- * the archive's format in `tar.ts`.
+ * appears under its name complete or not at all. How a database is copied is in `copy.worker.ts`.
  */
-import { closeSync, existsSync, fsyncSync, openSync, renameSync, statSync } from 'node:fs'
+import { closeSync, existsSync, fsyncSync, openSync, renameSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { CommandError, systemReasonOf } from '../../lib/errors.ts'
-import { toSeconds } from '../../lib/time.ts'
+import { type WriteChunk, writeArchive } from '../../move/archive.ts'
 import {
   ACCESS_FILE,
   hasDirectory,
@@ -17,10 +16,9 @@ import {
   PROXY_FILE,
 } from '../data-directory.ts'
 import { FEEDS_FILE } from '../feeds.ts'
-import { type Copy, copyDatabases, sizeOf } from './copy.ts'
+import { copyDatabases, sizeOf } from './copy.ts'
 import { type Counts, NO_COUNTS } from './counts.ts'
 import { inScratch } from './scratch.ts'
-import { type TarEntry, type WriteChunk, writeTar } from './tar.ts'
 
 /** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
 export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
@@ -87,7 +85,7 @@ export async function backUp(options: BackupOptions): Promise<Backup> {
 type MakeCopies<C> = (
   scratch: string,
   progress: (share: number) => void,
-) => Promise<{ counts: C; copies: readonly Pick<Copy, 'file' | 'to'>[] }>
+) => Promise<{ counts: C; copies: readonly string[] }>
 
 /** What the copies hold, and the size of their archive. */
 type Archive<C> = { counts: C; bytes: number }
@@ -101,7 +99,7 @@ export const archive = <C>(make: MakeCopies<C>, options: ArchiveOptions): Promis
   return to.kind === 'file'
     ? writeFile(to.file, make, options)
     : inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
-        writeArchive(scratch, make, to.write, options),
+        copyAndPack(scratch, make, to.write, options),
       )
 }
 
@@ -117,7 +115,7 @@ async function writeFile<C>(
       const path = join(scratch, 'archive')
       const out = await open(path, 'wx', 0o600)
       try {
-        const written = await writeArchive(scratch, make, out.writeFile.bind(out), options)
+        const written = await copyAndPack(scratch, make, out.writeFile.bind(out), options)
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
@@ -142,11 +140,14 @@ const copyDirectory =
       file: join(dir, name),
       to: join(scratch, name),
     }))
-    return { counts: await copyDatabases(copies, signal, progress), copies }
+    return {
+      counts: await copyDatabases(copies, signal, progress),
+      copies: copies.map(({ to }) => to),
+    }
   }
 
 /** Has the copies made in `scratch`, then packs them: each is half of the progress. */
-async function writeArchive<C>(
+async function copyAndPack<C>(
   scratch: string,
   make: MakeCopies<C>,
   write: WriteChunk,
@@ -158,20 +159,15 @@ async function writeArchive<C>(
     const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
     throw new CommandError(message, error.exitCode)
   })
-  const copiedBytes = copies.reduce((sum, { to }) => sum + sizeOf(to), 0)
+  const copiedBytes = copies.reduce((sum, file) => sum + sizeOf(file), 0)
   let written = 0
-  const bytes = await writeTar(write, copies.map(toEntry), toSeconds(nowMs), chunkBytes => {
+  const files = copies.map(file => ({ file, name: basename(file) }))
+  const bytes = await writeArchive(write, files, nowMs, chunkBytes => {
     signal.throwIfAborted()
     written += chunkBytes
-    progress(0.5 + written / copiedBytes / 2)
+    progress(0.5 + Math.min(1, written / copiedBytes) / 2)
   })
   return { counts, bytes }
-}
-
-/** A copy under the name of its original, and with the same owner. */
-function toEntry({ file, to }: Pick<Copy, 'file' | 'to'>): TarEntry {
-  const { uid, gid } = statSync(file)
-  return { file: to, name: basename(file), mode: 0o600, uid, gid }
 }
 
 function refuseExisting(file: string): void {

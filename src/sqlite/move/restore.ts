@@ -7,6 +7,7 @@ import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemClock } from '../../lib/clock.ts'
 import { CommandError, chunksUntilAborted } from '../../lib/errors.ts'
+import { ArchiveError, extractArchive } from '../../move/archive.ts'
 import { openAccessFile } from '../access/file.ts'
 import { checkRegistry } from '../check.ts'
 import { checkInWorker } from '../check-in-worker.ts'
@@ -16,7 +17,6 @@ import { openListFile } from '../proxies/store.ts'
 import { PARTS } from './backup.ts'
 import { type Counts, countRows, NO_COUNTS } from './counts.ts'
 import { ALL_FILES, replaceData } from './place.ts'
-import { ArchiveError, extractTar } from './untar.ts'
 
 export type ExtractOptions = {
   /** The archive: its name, for sentences, and its content. */
@@ -77,7 +77,7 @@ export async function extractAndVerify(
   const placeOf = (name: string) =>
     PARTS.some(part => part.name === name) ? join(scratch, name) : null
   try {
-    const names = await extractTar(chunksUntilAborted(bytes, signal), placeOf, count => {
+    const names = await extractArchive(chunksUntilAborted(bytes, signal), placeOf, count => {
       signal.throwIfAborted()
       readBytes += count
       progress(readBytes)

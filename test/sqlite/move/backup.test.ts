@@ -7,7 +7,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { backUp } from '../../../src/sqlite/move/backup.ts'
-import { tarHeader } from '../../../src/sqlite/move/tar.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
 import { ROOT, RUNNER_FREE } from '../../support/program.ts'
@@ -314,40 +313,5 @@ describe('what a killed backup left', () => {
     const args = ['backup', '-', '--data', dataDirectory()]
     await take(target, { args, env: { TMPDIR: target }, stdout: /./, stderr: /^stdout: / })
     expect(readdirSync(target).sort()).toEqual([...stay].sort())
-  })
-})
-
-describe('the archive', () => {
-  const entry = { name: 'proxies.db', mode: 0o600, uid: 1000, gid: 1000, size: 5 }
-  const listed = (header: Buffer): string => {
-    const file = join(temporaryDirectory(), 'a.tar')
-    writeFileSync(file, header)
-    // The archive is truncated after its header. tar lists the header, and then complains.
-    const args = ['tar', '--numeric-owner', '--utc', '-tvf', file]
-    return Bun.spawnSync(args, { env: { ...process.env, LC_ALL: 'C' } }).stdout.toString()
-  }
-
-  test.each([
-    ['small numbers', {}, /^-rw------- 1000\/1000 +5 2026-11-20 12:00 proxies\.db$/m],
-    ['a file of 8 GiB', { size: 2 ** 33 }, / 8589934592 2026/],
-    ['a file of a tebibyte', { size: 2 ** 40 + 1 }, / 1099511627777 2026/],
-    ['an owner of a container', { uid: 300_000 }, / 300000\/1000 /],
-    ['an owner beyond 2 million', { uid: 2 ** 31 - 2 }, / 2147483646\/1000 /],
-  ])('is one that tar reads: %s', (_, more, shown) => {
-    expect(listed(tarHeader({ ...entry, ...more }, T0 / 1000))).toMatch(shown)
-  })
-
-  test('has a time after 2038', () => {
-    expect(listed(tarHeader(entry, Date.UTC(2040, 0, 1) / 1000))).toMatch(/ 2040-01-01 00:00 /)
-  })
-
-  test('rejects a name that does not fit', () => {
-    expect(() => tarHeader({ ...entry, name: 'x'.repeat(101) }, 0)).toThrow(/too long/)
-  })
-
-  test('is one that Bun reads too', async () => {
-    const cwd = await backupOf(dataDirectory(ROWS))
-    const files = await new Bun.Archive(await Bun.file(join(cwd, 'backup.tar')).bytes()).files()
-    expect([...files.keys()]).toEqual([ACCESS_FILE, PROXY_FILE, 'SHA256SUMS'])
   })
 })

@@ -306,13 +306,9 @@ const REFUSALS: readonly Refusal[] = [
     'cannot read backup.tar: it is a directory, not a file',
   ],
   ['cut in the first header', truncated(0.002), `backup.tar ${NO_ARCHIVE}`],
-  ['cut in the middle', truncated(0.3), /^backup\.tar is truncated in the middle of \w+\.db$/],
-  ['cut near its end', truncated(0.97), 'backup.tar is truncated in the middle of proxies.db'],
-  [
-    'cut in its checksums',
-    truncated(0.9999),
-    'backup.tar is truncated in the middle of SHA256SUMS',
-  ],
+  ['cut in the middle', truncated(0.3), 'backup.tar is truncated'],
+  ['cut near its end', truncated(0.97), 'backup.tar is truncated'],
+  ['cut in its checksums', truncated(0.9999), 'backup.tar is truncated'],
   ['a flipped bit that SQLite does not notice', flippedLabel, 'backup.tar is damaged'],
   ['cut before its end mark', truncated(1), 'backup.tar is truncated'],
   [

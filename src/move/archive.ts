@@ -1,0 +1,179 @@
+/**
+ * The tar archive of a backup: a few files of any size in constant memory, and their checksums in the
+ * last one. Knows nothing of what the files hold.
+ *
+ * By modern-tar: Bun's own archives are built in memory, and tar-stream 3.2.2 writes a time after 2038
+ * as another year. It takes an entry of a kind that it does not know for a file; what such a file holds
+ * fails its checksum or its verification.
+ */
+import { open, stat } from 'node:fs/promises'
+import { createTarDecoder, createTarPacker } from 'modern-tar'
+import { messageOf } from '../lib/errors.ts'
+
+/** The archive is not what it should be; the message continues a sentence: `is truncated`. */
+export class ArchiveError extends Error {}
+
+const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
+
+/** How compressed files begin. */
+const COMPRESSED: readonly (readonly [name: string, start: readonly number[]])[] = [
+  ['gzip', [0x1f, 0x8b]],
+  ['zstd', [0x28, 0xb5, 0x2f, 0xfd]],
+  ['xz', [0xfd, 0x37, 0x7a, 0x58]],
+  ['bzip2', [0x42, 0x5a, 0x68]],
+]
+/** The first block tells what a file is; every form of tar in use today has `ustar` there. */
+const BLOCK_BYTES = 512
+const MAGIC = [257, 262] as const
+
+/** The name of the last file of an archive, which has checksums of the others as sha256sum(1) does. */
+const SUMS = 'SHA256SUMS'
+/** The checksums of a few files are shorter, in bytes. */
+const SUMS_BYTES_MAX = 4096
+
+const createSum = (): Bun.CryptoHasher => new Bun.CryptoHasher('sha256')
+const sumLine = (sum: Bun.CryptoHasher, name: string): string => `${sum.digest('hex')}  ${name}\n`
+
+/** Takes the next bytes of an archive. */
+export type WriteChunk = (chunk: Uint8Array) => Promise<void>
+
+/**
+ * Writes an archive of files and their checksums, of owner 0 and readable by it only; returns its size
+ * in bytes. `wrote` is called with the number of bytes written; an error that it throws ends the writing.
+ */
+export async function writeArchive(
+  write: WriteChunk,
+  files: readonly { file: string; name: string }[],
+  nowMs: number,
+  wrote: (bytes: number) => void,
+): Promise<number> {
+  const { readable, controller } = createTarPacker()
+  const add = (name: string, size: number): WritableStream<Uint8Array> =>
+    controller.add({ name, size, mode: 0o600, uid: 0, gid: 0, mtime: new Date(nowMs) })
+
+  async function pack(): Promise<void> {
+    let sums = ''
+    for (const { file, name } of files) {
+      const sum = createSum()
+      const entry = add(name, (await stat(file)).size).getWriter()
+      for await (const chunk of Bun.file(file).stream()) {
+        sum.update(chunk)
+        await entry.write(chunk)
+      }
+      await entry.close()
+      sums += sumLine(sum, name)
+    }
+    await new Response(sums).body?.pipeTo(add(SUMS, Buffer.byteLength(sums)))
+    controller.finalize()
+  }
+
+  const packing = pack().catch(controller.error)
+  let bytes = 0
+  for await (const chunk of readable) {
+    await write(chunk)
+    bytes += chunk.length
+    wrote(chunk.length)
+  }
+  await packing
+  return bytes
+}
+
+/** What a file is whose start is not that of an archive. */
+function notAnArchive(start: Buffer): ArchiveError {
+  const [form] = COMPRESSED.find(([, bytes]) => bytes.every((byte, i) => start[i] === byte)) ?? []
+  return new ArchiveError(form ? `is compressed with ${form}; decompress it first` : NO_ARCHIVE)
+}
+
+const streamOf = (chunks: AsyncIterator<Uint8Array>): ReadableStream<Uint8Array> =>
+  new ReadableStream({
+    async pull(controller) {
+      const next = await chunks.next()
+      if (next.done) controller.close()
+      else controller.enqueue(next.value)
+    },
+  })
+
+/** The bytes of a body into a new file; returns their checksum. */
+async function extractFile(
+  body: AsyncIterable<Uint8Array>,
+  to: string,
+  read: (bytes: number) => void,
+): Promise<Bun.CryptoHasher> {
+  const sum = createSum()
+  const out = await open(to, 'wx', 0o600)
+  try {
+    for await (const chunk of body) {
+      sum.update(chunk)
+      await out.writeFile(chunk)
+      read(chunk.length)
+    }
+    await out.sync()
+  } finally {
+    await out.close()
+  }
+  return sum
+}
+
+/**
+ * Extracts the files of an archive, each to the path that `placeOf` returns for its name; the files
+ * must not exist, and become readable by their owner only. `read` is called with the number of bytes
+ * of content read; an error that it throws ends the reading. Returns the names of the files, which
+ * match their checksums if the archive has them.
+ * @throws ArchiveError when it is truncated, damaged, no archive, or holds anything else: what
+ *   `placeOf` returns no path for, or the same name twice.
+ */
+export async function extractArchive(
+  source: AsyncIterable<Uint8Array>,
+  placeOf: (name: string) => string | null,
+  read: (bytes: number) => void,
+): Promise<string[]> {
+  const names: string[] = []
+  let start = Buffer.alloc(0)
+  let sourceFailure: unknown = null
+
+  async function* remembered(): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of source) {
+        start = Buffer.concat([start, chunk.subarray(0, BLOCK_BYTES - start.length)])
+        yield chunk
+      }
+    } catch (error) {
+      sourceFailure = error
+      throw error
+    }
+  }
+  function explain(error: unknown): unknown {
+    if (sourceFailure !== null) return sourceFailure
+    if (start.length === 0) return new ArchiveError('is empty')
+    if (start.toString('latin1', ...MAGIC) !== 'ustar') return notAnArchive(start)
+    return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
+  }
+  /** What the decoder reads, and its errors as sentences; those of who reads it are not changed. */
+  async function* decoded<T>(stream: AsyncIterable<T>): AsyncGenerator<T> {
+    try {
+      yield* stream
+    } catch (error) {
+      throw explain(error)
+    }
+  }
+
+  const decoder = createTarDecoder({ strict: true })
+  let found = ''
+  let expected: string | null = null
+  for await (const { header, body } of decoded(streamOf(remembered()).pipeThrough(decoder))) {
+    if (header.type === 'directory') continue
+    const name = header.name.replace(/^\.\//, '')
+    if (name === SUMS) {
+      if (header.size > SUMS_BYTES_MAX) throw new ArchiveError('is damaged')
+      expected = (await Array.fromAsync(decoded(body), chunk => Buffer.from(chunk))).join('')
+    } else {
+      const to = header.type === 'file' && !names.includes(name) ? placeOf(name) : null
+      if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
+      found += sumLine(await extractFile(decoded(body), to, read), name)
+      names.push(name)
+    }
+  }
+  // An archive that tar has made has none.
+  if (expected !== null && expected !== found) throw new ArchiveError('is damaged')
+  return names
+}

@@ -1,0 +1,146 @@
+/**
+ * The archive of a backup (src/move/archive.ts): what was packed is extracted, by us and by tar(1), and
+ * an archive that is truncated, damaged or holds something else is refused.
+ */
+import { afterAll, expect, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import fc from 'fast-check'
+import { ArchiveError, extractArchive, writeArchive } from '../../src/move/archive.ts'
+import { T0 } from '../support/fixtures.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+async function* inChunks(bytes: Uint8Array, sizes: readonly number[]) {
+  for (let at = 0, n = 0; at < bytes.length; n += 1) {
+    const size = sizes[n % sizes.length] ?? 1
+    yield bytes.subarray(at, at + size)
+    at += size
+  }
+}
+async function pack(files: readonly (readonly [string, Uint8Array])[], nowMs = T0) {
+  const dir = temporaryDirectory()
+  for (const [name, bytes] of files) writeFileSync(join(dir, name), bytes)
+  const chunks: Uint8Array[] = []
+  let written = 0
+  const total = await writeArchive(
+    async chunk => void chunks.push(chunk),
+    files.map(([name]) => ({ file: join(dir, name), name })),
+    nowMs,
+    bytes => {
+      written += bytes
+    },
+  )
+  const archive = Buffer.concat(chunks)
+  expect([total, written]).toEqual([archive.length, archive.length])
+  return archive
+}
+const extract = (bytes: Uint8Array, sizes: readonly number[], dir = temporaryDirectory()) =>
+  extractArchive(
+    inChunks(bytes, sizes),
+    name => join(dir, name),
+    () => {},
+  )
+
+test('an archive is extracted as it was packed, whatever the sizes of files and chunks', async () => {
+  const entries = fc.uniqueArray(
+    fc.tuple(fc.stringMatching(/^[a-z]{1,9}\.db$/), fc.uint8Array({ maxLength: 2000 })),
+    { maxLength: 4, selector: ([name]) => name },
+  )
+  const sizes = fc.array(fc.integer({ min: 1, max: 1500 }), { minLength: 1, maxLength: 5 })
+  await fc.assert(
+    fc.asyncProperty(entries, sizes, async (files, chunkSizes) => {
+      const dir = temporaryDirectory()
+      const names = await extract(await pack(files), chunkSizes, dir)
+      expect(names).toEqual(files.map(([name]) => name))
+      for (const [name, bytes] of files) {
+        expect(readFileSync(join(dir, name)).equals(Buffer.from(bytes))).toBeTrue()
+      }
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('tar(1) lists it: owner 0, readable by it only, with the time, after 2038 too', async () => {
+  const file = join(temporaryDirectory(), 'a.tar')
+  writeFileSync(file, await pack([['proxies.db', new Uint8Array(5)]], Date.UTC(2040, 0, 1)))
+  const { stdout } = Bun.spawnSync(['tar', '--numeric-owner', '--utc', '-tvf', file], {
+    env: { ...process.env, LC_ALL: 'C' },
+  })
+  expect(stdout.toString()).toMatch(
+    /^-rw------- 0\/0 +5 2040-01-01 00:00 proxies\.db\n-rw------- 0\/0 +77 .* SHA256SUMS\n$/,
+  )
+})
+
+const TWO = [
+  ['a.db', new Uint8Array(700).fill(7)],
+  ['b.db', new Uint8Array(1)],
+] as const
+
+test('an archive that is truncated anywhere before its end mark is refused', async () => {
+  const archive = await pack(TWO)
+  for (let end = 0; end < archive.length; end += 37) {
+    expect(await extract(archive.subarray(0, end), [100]).catch(e => e)).toBeInstanceOf(
+      ArchiveError,
+    )
+  }
+})
+
+const changed = (archive: Buffer, at: number): Buffer => {
+  const copy = Buffer.from(archive)
+  copy[at] = 9
+  return copy
+}
+test.each([
+  ['a bad header', (archive: Buffer) => changed(archive, 512 + 1024 + 20), 'is damaged'],
+  ['another byte in a file', (archive: Buffer) => changed(archive, 512 + 9), 'is damaged'],
+  [
+    'the same file twice',
+    (archive: Buffer) => Buffer.concat([archive.subarray(0, 512 + 1024), archive]),
+    "is not a backup of proxylist: it holds 'a.db'",
+  ],
+  [
+    'more after its end',
+    (archive: Buffer) => Buffer.concat([archive, Buffer.from('more')]),
+    'is damaged',
+  ],
+])('an archive with %s is refused', async (_, change, says) => {
+  expect(await extract(change(await pack(TWO)), [512]).catch(String)).toBe(`Error: ${says}`)
+})
+
+test('a failure of the source, of the target or of who counts the bytes comes out as it is', async () => {
+  const archive = await pack(TWO)
+  async function* failing() {
+    yield archive.subarray(0, 600)
+    throw new RangeError('lost')
+  }
+  const into = (dir: string) => (name: string) => join(dir, name)
+  const dir = temporaryDirectory()
+  expect(await extractArchive(failing(), into(dir), () => {}).catch(String)).toBe(
+    'RangeError: lost',
+  )
+  expect(await extract(archive, [512], join(dir, 'none')).catch(String)).toContain('ENOENT')
+  const stopped = (): void => {
+    throw new RangeError('stopped')
+  }
+  const source = inChunks(archive, [512])
+  expect(await extractArchive(source, into(temporaryDirectory()), stopped).catch(String)).toBe(
+    'RangeError: stopped',
+  )
+  const file = join(dir, 'x')
+  writeFileSync(file, 'x'.repeat(1e6))
+  const files = [{ file, name: 'x' }]
+  expect(await writeArchive(async () => {}, files, T0, stopped).catch(String)).toBe(
+    'RangeError: stopped',
+  )
+  const gone = [{ file: join(dir, 'gone'), name: 'x' }]
+  expect(
+    await writeArchive(
+      async () => {},
+      gone,
+      T0,
+      () => {},
+    ).catch(String),
+  ).toContain('ENOENT')
+})
