@@ -146,7 +146,14 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     'lib/clock.ts',
     'web/parts/clock.ts',
   ],
-  ['forms of time', /new Date\(/, 'lib/time.ts', 'lib/clock.ts', 'web/parts/speech.ts'],
+  [
+    'forms of time',
+    /new Date\(/,
+    'move/archive.ts',
+    'lib/time.ts',
+    'lib/clock.ts',
+    'web/parts/speech.ts',
+  ],
   [
     'the environment',
     /process\.env|Bun\.env|import\.meta\.env/,

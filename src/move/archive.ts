@@ -84,14 +84,42 @@ function notAnArchive(start: Buffer): ArchiveError {
   return new ArchiveError(form ? `is compressed with ${form}; decompress it first` : NO_ARCHIVE)
 }
 
-const streamOf = (chunks: AsyncIterator<Uint8Array>): ReadableStream<Uint8Array> =>
-  new ReadableStream({
+/** The entries of an archive. @throws ArchiveError, and what the source throws. */
+async function* entriesOf(source: AsyncIterable<Uint8Array>) {
+  const chunks = source[Symbol.asyncIterator]()
+  let start = Buffer.alloc(0)
+  let sourceFailure: unknown = null
+  const bytes = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const next = await chunks.next()
-      if (next.done) controller.close()
-      else controller.enqueue(next.value)
+      const next = await chunks.next().catch(error => {
+        sourceFailure = error
+        throw error
+      })
+      if (next.done) return controller.close()
+      start = Buffer.concat([start, next.value.subarray(0, BLOCK_BYTES - start.length)])
+      controller.enqueue(next.value)
     },
   })
+  function explain(error: unknown): unknown {
+    if (sourceFailure !== null) return sourceFailure
+    if (start.length === 0) return new ArchiveError('is empty')
+    if (start.toString('latin1', ...MAGIC) !== 'ustar') return notAnArchive(start)
+    return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
+  }
+  /** What the decoder reads, and its errors as sentences; those of who reads it are not changed. */
+  async function* explained<T>(stream: AsyncIterable<T>): AsyncGenerator<T> {
+    try {
+      yield* stream
+    } catch (error) {
+      throw explain(error)
+    }
+  }
+  for await (const { header, body } of explained(
+    bytes.pipeThrough(createTarDecoder({ strict: true })),
+  )) {
+    yield { ...header, name: header.name.replace(/^\.\//, ''), body: explained(body) }
+  }
+}
 
 /** The bytes of a body into a new file; returns their checksum. */
 async function extractFile(
@@ -128,50 +156,19 @@ export async function extractArchive(
   read: (bytes: number) => void,
 ): Promise<string[]> {
   const names: string[] = []
-  let start = Buffer.alloc(0)
-  let sourceFailure: unknown = null
-
-  async function* remembered(): AsyncGenerator<Uint8Array> {
-    try {
-      for await (const chunk of source) {
-        start = Buffer.concat([start, chunk.subarray(0, BLOCK_BYTES - start.length)])
-        yield chunk
-      }
-    } catch (error) {
-      sourceFailure = error
-      throw error
-    }
-  }
-  function explain(error: unknown): unknown {
-    if (sourceFailure !== null) return sourceFailure
-    if (start.length === 0) return new ArchiveError('is empty')
-    if (start.toString('latin1', ...MAGIC) !== 'ustar') return notAnArchive(start)
-    return new ArchiveError(/truncated/.test(messageOf(error)) ? 'is truncated' : 'is damaged')
-  }
-  /** What the decoder reads, and its errors as sentences; those of who reads it are not changed. */
-  async function* decoded<T>(stream: AsyncIterable<T>): AsyncGenerator<T> {
-    try {
-      yield* stream
-    } catch (error) {
-      throw explain(error)
-    }
-  }
-
-  const decoder = createTarDecoder({ strict: true })
   let found = ''
   let expected: string | null = null
-  for await (const { header, body } of decoded(streamOf(remembered()).pipeThrough(decoder))) {
-    if (header.type === 'directory') continue
-    const name = header.name.replace(/^\.\//, '')
+  for await (const { name, type, size, body } of entriesOf(source)) {
+    if (type === 'directory') continue
     if (name === SUMS) {
-      if (header.size > SUMS_BYTES_MAX) throw new ArchiveError('is damaged')
-      expected = (await Array.fromAsync(decoded(body), chunk => Buffer.from(chunk))).join('')
-    } else {
-      const to = header.type === 'file' && !names.includes(name) ? placeOf(name) : null
-      if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
-      found += sumLine(await extractFile(decoded(body), to, read), name)
-      names.push(name)
+      if (size > SUMS_BYTES_MAX) throw new ArchiveError('is damaged')
+      expected = (await Array.fromAsync(body, chunk => Buffer.from(chunk))).join('')
+      continue
     }
+    const to = type === 'file' && !names.includes(name) ? placeOf(name) : null
+    if (to === null) throw new ArchiveError(`is not a backup of proxylist: it holds '${name}'`)
+    found += sumLine(await extractFile(body, to, read), name)
+    names.push(name)
   }
   // An archive that tar has made has none.
   if (expected !== null && expected !== found) throw new ArchiveError('is damaged')
