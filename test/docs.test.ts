@@ -1,6 +1,7 @@
 /**
- * Holds the documentation to the code: README.md has every parameter, error, member, command,
- * option, limit and threshold, its examples show what the program prints, and its links lead somewhere.
+ * Holds the documentation to the code: the manual has every parameter, error, member, command, option,
+ * limit and metric, examples show what the program prints, and links lead somewhere. The lists of
+ * the manual that `reference.ts` makes are written again by GOLDEN=write.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -10,22 +11,22 @@ import { entitlementsOf, limitRulesOf } from '../src/access/entitlements.ts'
 import { type Caller, DEMO_KEY, TEMP_PREFIX } from '../src/access/key.ts'
 import type { Plan } from '../src/access/plan.ts'
 import { ADMIN_STATUS } from '../src/admin/errors.ts'
-import { STATUS } from '../src/api/errors.ts'
-import { describeParameters } from '../src/api/query.ts'
-import { memberNames } from '../src/api/render.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import {
-  defaultOf,
-  environmentNameOf,
-  flagOf,
-  SETTINGS,
-  type SettingName,
-} from '../src/config/settings.ts'
-import { FAMILIES } from '../src/metrics/families.ts'
+import { flagOf, SETTINGS, type SettingName } from '../src/config/settings.ts'
 import { builtIn, DEMO, temp } from './support/limits.ts'
-import { fileOf, manual, TOPICS } from './support/manual.ts'
+import { fileOf, listBelow, manual, TOPICS } from './support/manual.ts'
 import { proxylist, ROOT } from './support/program.ts'
 import { HAS_PROMTOOL, promtool } from './support/promtool.ts'
+import {
+  COLUMNS_MAX,
+  commandList,
+  errorList,
+  GRANTED,
+  memberList,
+  metricList,
+  parameterList,
+  settingList,
+} from './support/reference.ts'
 import { startChild } from './support/service.ts'
 import { cleanUp, temporaryDirectory } from './support/temporary.ts'
 
@@ -33,7 +34,7 @@ afterAll(cleanUp)
 
 const readmeOf = (folder: string): string => readFileSync(join(ROOT, folder, 'README.md'), 'utf8')
 /** What users read: README.md and the topics of the manual. */
-const README = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
+const DOCS = [readmeOf('.'), ...TOPICS.map(manual)].join('\n')
 
 /** The paths of the tables of routes in the source of the admin listener. */
 const adminPaths = (): string[] =>
@@ -42,38 +43,78 @@ const adminPaths = (): string[] =>
     return [...source.matchAll(/'(\/console\/[^']*)'/g)].map(([, path = '']) => path)
   })
 
-describe('README.md', () => {
-  for (const { name, accepts } of describeParameters('the service')) {
-    test(`parameter ${name} and what it accepts`, () => {
-      expect(README).toContain(`| \`${name}\` | ${accepts} |`)
-    })
-  }
-  for (const [errorCode, status] of Object.entries(STATUS)) {
-    test(`error ${errorCode}`, () => expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
-  }
+describe('the manual', () => {
+  const lists = [
+    ['commands', 'All commands', commandList()],
+    ['settings', 'All options', settingList()],
+    ['metrics', 'All metrics', metricList()],
+    ['api', 'Errors', errorList()],
+  ] as const
+  test.each(lists)('%s: %s', (topic, heading, expected) =>
+    expect(listBelow(topic, heading, expected)).toBe(expected),
+  )
+
   for (const [errorCode, status] of Object.entries(ADMIN_STATUS)) {
     test(`error ${errorCode} of the admin listener`, () =>
-      expect(README).toContain(`| ${status} | \`${errorCode}\` |`))
+      expect(manual('console')).toContain(`- ${status} \`${errorCode}\`: `))
   }
   const routes = ['/', '/api', '/key', '/stats', '/openapi.json', '/docs', '/healthz', '/readyz']
   for (const path of routes) {
-    test(`route ${path}`, () => expect(README).toMatch(new RegExp(`GET ${path}[\`?]`)))
+    test(`route ${path}`, () => expect(manual('api')).toMatch(new RegExp(`GET ${path}[\`?]`)))
   }
   for (const path of adminPaths()) {
     const [, whole, action] = /^(.*?)(\/\*\/\w+)?$/.exec(path) ?? []
     test(`route ${path} of the admin listener`, () => {
-      expect(README).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
-      if (action !== undefined) expect(README).toContain(`\`${action.slice(2)}\``)
+      const text = manual('console')
+      expect(text).toMatch(new RegExp(`[A-Z]+ ${whole?.replace('*', '[A-Z]+')}[\`?]`))
+      if (action !== undefined) expect(text).toContain(`\`${action.slice(2)}\``)
     })
   }
-  for (const name of memberNames('the service')) {
-    test(`record member ${name}`, () => expect(README).toContain(`| \`${name}\` |`))
-  }
+
+  test('takes options for granted, which all commands have that use data; console uses that of one machine', () => {
+    const granted = GRANTED.map(name => `\`${flagOf(name).replace(/ .*/, '')}\``)
+    expect(manual('commands')).toContain(
+      `also take ${granted.join(', ').replace(/, (?=[^,]*$)/, ' and ')}`,
+    )
+    const without = (setting: SettingName): string[] =>
+      COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
+    expect(without('data')).toEqual(['systemd-unit', 'nodes', 'version', 'help'])
+    expect(without('database')).toEqual(['console', 'systemd-unit', 'version', 'help'])
+    expect(without('databaseTimeout')).toEqual(without('database'))
+  })
+
+  test.if(HAS_PROMTOOL)('has a configuration that Prometheus accepts', async () => {
+    const [, yaml = ''] = /```yaml\n(# prometheus\.yml\n.*?)```/s.exec(manual('metrics')) ?? []
+    const file = join(temporaryDirectory(), 'prometheus.yml')
+    writeFileSync(file, yaml)
+    expect(await promtool(['check', 'config', '--syntax-only', file])).toBe('')
+  })
 })
 
-/** The rows of the README's table with this header, as cells. */
+describe.each(TOPICS)('the topic %s', topic => {
+  const [title, summary = '', ...rest] = manual(topic).split('\n\n')
+
+  test('has a title, a sentence that says what it is about, and a place in README.md', () => {
+    expect(title).toMatch(/^# .+$/)
+    expect(summary).toMatch(/^[^\n]+\.$/)
+    expect(readmeOf('.')).toContain(`[${topic}](${fileOf(topic)})`)
+  })
+
+  test('is read in a terminal: prose has lines of 100 characters at most, and no links', () => {
+    const prose = rest.join('\n\n').replace(/^```.*?^```/gms, '')
+    expect(prose.split('\n').filter(line => [...line].length > COLUMNS_MAX)).toEqual([])
+    expect(prose).not.toMatch(/\]\(/)
+  })
+
+  test('names files of this project that are there', () => {
+    const named = [...manual(topic).matchAll(/`(data\/[^`]+)`/g)].map(([, path = '']) => path)
+    expect(named.filter(path => !existsSync(join(ROOT, path)))).toEqual([])
+  })
+})
+
+/** The rows of the table with this header, as cells. */
 function tableOf(...header: readonly string[]): string[][] {
-  const [, rest = ''] = README.split(`\n| ${header.join(' | ')} |\n`)
+  const [, rest = ''] = DOCS.split(`\n| ${header.join(' | ')} |\n`)
   const [table = ''] = rest.split('\n\n')
   const [, ...rows] = table.split('\n')
   return rows.map(row =>
@@ -85,74 +126,6 @@ function tableOf(...header: readonly string[]): string[][] {
 }
 
 const quoted = (text: string): string => `\`${text}\``
-/** A flag without its argument: `--listen`. */
-const bareFlag = (name: SettingName): string => flagOf(name).replace(/ .*/, '')
-
-describe('the README’s table of commands', () => {
-  const granted = ['data', 'database', 'databaseTimeout'] as const
-  const [first, ...others] = granted.map(name => quoted(bareFlag(name)))
-  const rows = tableOf(
-    'command',
-    'what it does',
-    `options, besides ${first}, ${others.join(' and ')}`,
-  )
-
-  const isGranted = (setting: SettingName): boolean => granted.some(name => name === setting)
-
-  for (const { name, arguments: given, summary, settings } of COMMANDS) {
-    test(`has ${name}, what it does and its options`, () => {
-      const usage = quoted(given === undefined ? name : `${name} ${given}`)
-      const options = settings.filter(setting => !isGranted(setting)).map(bareFlag)
-      expect(rows).toContainEqual([usage, summary, options.map(quoted).join(' ')])
-    })
-  }
-  test('has no other command', () => expect(rows).toHaveLength(COMMANDS.length))
-
-  test('takes them for granted, which all have that use data; console uses that of one machine', () => {
-    const without = (setting: SettingName): string[] =>
-      COMMANDS.filter(({ settings }) => !settings.includes(setting)).map(({ name }) => name)
-    expect(without('data')).toEqual(['systemd-unit', 'nodes', 'version', 'help'])
-    expect(without('database')).toEqual(['console', 'systemd-unit', 'version', 'help'])
-    expect(without('databaseTimeout')).toEqual(without('database'))
-  })
-})
-
-describe('the README’s table of options', () => {
-  const rows = tableOf('option', 'environment', 'default', 'meaning')
-  const names = Object.keys(SETTINGS) as SettingName[] // of the table itself
-
-  for (const name of names) {
-    test(`has ${flagOf(name)}, its environment twin, default and help`, () => {
-      const { help } = SETTINGS[name]
-      const fallback = defaultOf(name)
-      const twin = quoted(environmentNameOf(name))
-      expect(rows).toContainEqual([quoted(flagOf(name)), twin, fallback, help])
-    })
-  }
-  test('has no other option', () => expect(rows).toHaveLength(names.length))
-})
-
-describe('the README’s table of metrics', () => {
-  const rows = tableOf('metric', 'type', 'labels', 'meaning')
-
-  for (const { name, type, labels, help } of FAMILIES) {
-    test(`has ${name}, its type, labels and help`, () => {
-      expect(rows).toContainEqual([
-        ...[quoted(name), type, labels.map(quoted).join(' ')],
-        help.replace(/\.$/, ''),
-      ])
-    })
-  }
-  test('has no other metric', () => expect(rows).toHaveLength(FAMILIES.length))
-
-  test.if(HAS_PROMTOOL)('is preceded by a configuration that Prometheus accepts', async () => {
-    const [, yaml = ''] = /```yaml\n(# prometheus\.yml\n.*?)```/s.exec(README) ?? []
-    const file = join(temporaryDirectory(), 'prometheus.yml')
-    writeFileSync(file, yaml)
-    expect(await promtool(['check', 'config', '--syntax-only', file])).toBe('')
-  })
-})
-
 const TEMPORARY = temp('')
 
 /** A plan's row of the table of limits. */
@@ -179,21 +152,21 @@ function windowOf(caller: Caller): string {
   return [...new Set(windows)].join(' or ')
 }
 
-describe('the README’s table of limits', () => {
+describe('the manual’s table of limits', () => {
   const rows = tableOf('key', 'burst', 'a day', 'records', 'also')
   const demo = entitlementsOf(DEMO)
   const expected = [
     ...[builtIn('standard'), builtIn('classic')].map(planRow),
     [
       quoted(DEMO_KEY),
-      `${windowOf(DEMO)} for each client address`,
+      `${windowOf(DEMO)}, by client address`,
       '',
       `${demo.countMax}`,
-      `last two octets are 0; \`works\` is ${demo.worksDefault} when not given`,
+      `last two octets 0, \`works\` ${demo.worksDefault}`,
     ],
     [
       quoted(`${TEMP_PREFIX}…`),
-      `${windowOf(TEMPORARY)} for the key, and for each client address`,
+      `${windowOf(TEMPORARY)}, by key and by client address`,
       '',
       `${entitlementsOf(TEMPORARY).countMax}`,
       'expires',
@@ -204,25 +177,36 @@ describe('the README’s table of limits', () => {
   }
   test('has no other key', () => expect(rows).toHaveLength(expected.length))
 
+  test('agrees with that of README.md', () => {
+    const short = tableOf('plan', 'requests', 'records in an answer', 'also')
+    expect(short.map(([plan]) => plan)).toEqual(['standard', 'classic', 'demo', 'temp'].map(quoted))
+    short.forEach(([, requests, records], index) => {
+      const [, burst = '', daily = '', count] = expected[index] ?? []
+      expect(requests).toStartWith(burst.replace(/,.*/, '').replace('3600 s', 'an hour'))
+      if (daily !== '') expect(requests).toEndWith(`${daily} a day`)
+      expect(records).toBe(count)
+    })
+  })
+
   test('is followed by how wrong keys are slowed', () => {
     const seconds = FAILURES_WINDOW_MS / 1000
-    expect(README.replaceAll('\n', ' ')).toContain(
+    expect(manual('limits').replaceAll(/\s+/g, ' ')).toContain(
       `After ${FAILURES_FREE} wrong keys from one client address within ${seconds} s, ` +
         `each further 403 to it comes ${FAILURE_DELAY_MS} ms later`,
     )
   })
 })
 
-/** The lines that README.md shows below a command typed at a prompt. */
+/** The lines that are shown below a command typed at a prompt. */
 function shownBelow(command: string): string {
-  const [, rest = ''] = README.split(`\n$ ${command}\n`)
+  const [, rest = ''] = DOCS.split(`\n$ ${command}\n`)
   const [lines = ''] = rest.split(/^(?:\$ |```)/m)
   return lines
 }
 
 describe('the examples of the server that `make run` starts', () => {
-  const [, url = ''] = /^\$ curl '([^']*)'$/m.exec(README) ?? []
-  const [, refused = ''] = /\$ curl 'http:\/\/[^/]*([^']*)'( +# .*third.*)\n/.exec(README) ?? []
+  const [, url = ''] = /^\$ curl '([^']*)'$/m.exec(DOCS) ?? []
+  const [, refused = ''] = /\$ curl 'http:\/\/[^/]*([^']*)'( +# .*third.*)\n/.exec(DOCS) ?? []
   let server: Awaited<ReturnType<typeof startChild>>
   beforeAll(async () => {
     server = await startChild(temporaryDirectory(), {}, ['--sample'])
@@ -243,25 +227,26 @@ describe('the examples of the server that `make run` starts', () => {
     expect(await ask(pathname + search)).toBe(shown)
   })
 
-  test('show what is published of it', async () => {
-    const [, shown = ''] = /\/stats \| jq .*\n(.*)\n/.exec(README) ?? []
-    const { total, cube, cities } = JSON.parse(await ask('/stats'))
-    const { hidden, cell, ...rest } = JSON.parse(shown)
-    expect(rest).toEqual({ total, city: cities[0] })
-    // Ages move while the test runs.
-    expect(Object.keys(cell)).toEqual(Object.keys(cube))
-    expect(hidden).toBeLessThan(total)
+  test('has the parameters and members of the OpenAPI document in the manual', async () => {
+    const document = JSON.parse(await ask('/openapi.json'))
+    const parameters = parameterList(document)
+    expect(listBelow('api', 'Parameters', parameters)).toBe(parameters)
+    const members = memberList(document)
+    expect(listBelow('api', 'Record', members)).toBe(members)
+    const names = document.paths['/api'].get.parameters.map(({ name }: { name: string }) => name)
+    const [, screen = ''] = readmeOf('.').split('| which proxies |')
+    expect(names.filter((name: string) => !screen.includes(quoted(name)))).toEqual([])
   })
 
   test('show what /key says of a key', async () => {
-    const [, command = '', path = ''] = /^\$ (curl -H .*8080(\/\S*))$/m.exec(README) ?? []
+    const [, command = '', path = ''] = /^\$ (curl -H .*8080(\/\S*))$/m.exec(DOCS) ?? []
     const shown = shownBelow(command)
     const init = { headers: { authorization: 'Bearer demo', 'x-forwarded-for': '192.0.2.77' } }
     expect(shown).toBe(`${(await server.request(path, init)).text}\n`)
   })
 
   test('show how it refuses the third request within a minute', async () => {
-    const [, shown = ''] = README.split(/# .*third.*\n/)
+    const [, shown = ''] = DOCS.split(/# .*third.*\n/)
     await ask(refused)
     const seen = JSON.parse(await ask(refused))
     const { timestamp, ...rest } = JSON.parse(shown.split('\n')[0] ?? '')
@@ -270,14 +255,14 @@ describe('the examples of the server that `make run` starts', () => {
   })
 })
 
-/** The id of the first customer's key in README.md. */
+/** The id of the first customer's key in the documentation. */
 const SHOWN_ID = 'wsu5jcyw'
 
 describe('the example of an own list', () => {
   const cwd = temporaryDirectory()
-  const [, csv = ''] = /cat >my\.csv <<'END'\n(.*?)END\n/s.exec(README) ?? []
+  const [, csv = ''] = /cat >my\.csv <<'END'\n(.*?)END\n/s.exec(DOCS) ?? []
   writeFileSync(join(cwd, 'my.csv'), csv)
-  /** A command's output on both streams, and what README.md shows of it, as `form` leaves it. */
+  /** A command's output on both streams, and what the documentation shows of it, as `form` leaves it. */
   async function expectShown(args: string, form: (text: string) => string, id = ''): Promise<void> {
     const words = [...args.matchAll(/"([^"]*)"|(\S+)/g)].map(([, text, word]) => text ?? word ?? '')
     const typed = words.map(word => (word === SHOWN_ID ? id : word))
@@ -313,15 +298,15 @@ describe('the example of an own list', () => {
       withoutTimes(withoutKeys(text)).split('\n').sort().join('\n')
     const list = ['keys', 'list', '--json']
     const [{ id }] = JSON.parse((await proxylist(list, { cwd })).stdout) as [{ id: string }]
-    const commands = [...README.matchAll(/^\$ \.\/proxylist ((?:plans|keys) .*)$/gm)]
+    const commands = [...DOCS.matchAll(/^\$ \.\/proxylist ((?:plans|keys) .*)$/gm)]
       .map(([, command = '']) => command)
       .filter(command => !/^keys (?:show|add --label)/.test(command))
-    expect(commands).toHaveLength(8)
+    expect(commands).toHaveLength(5)
     for (const command of commands) await expectShown(command, form, id)
   })
 
   test('shows the record that was imported', async () => {
-    const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(README) ?? []
+    const [, query = '', json = ''] = /&(country=de&get=json)'\n(.*?)```/s.exec(DOCS) ?? []
     const { stdout } = await proxylist(['list', query], { cwd })
     const withoutTime = (text: string): string => text.trim().replace(/(?<="timecheck": )".*"/, '')
     expect(withoutTime(json)).toBe(withoutTime(stdout))
@@ -329,19 +314,13 @@ describe('the example of an own list', () => {
 })
 
 test('nginx passes requests to where the server listens', () => {
-  expect(README).toContain(`proxy_pass http://${SETTINGS.listen.fallback};`)
+  expect(DOCS).toContain(`proxy_pass http://${SETTINGS.listen.fallback};`)
 })
 
-test('the rights of the database role are those of rights.sql', () => {
-  const script = readFileSync(join(ROOT, 'data/many-machines/rights.sql'), 'utf8')
-  const statements = script.replace(/^--.*\n/gm, '').replace(/^\n/gm, '')
-  expect(README).toContain(`\`\`\`sql\n${statements}\`\`\``)
-})
-
-test('the five figures are those of test/README.md', () => {
+test('the five figures are those of test/lab/results.md', () => {
   const rows = tableOf('what', 'figure', 'how it was measured')
   expect(rows).toHaveLength(5)
-  const evidence = readmeOf('test')
+  const evidence = readFileSync(join(ROOT, 'test/lab/results.md'), 'utf8')
   for (const [, figure = ''] of rows) {
     const numbers = figure.match(/\d[\d.,]+\d/g) ?? []
     expect(numbers).not.toBeEmpty()
@@ -349,16 +328,18 @@ test('the five figures are those of test/README.md', () => {
   }
 })
 
-test('test/README.md has every folder of test/', () => {
-  const folders = readdirSync(join(ROOT, 'test'), { withFileTypes: true }).filter(entry =>
-    entry.isDirectory(),
-  )
-  for (const { name } of folders) expect(readmeOf('test')).toContain(`| \`${name}/\` | `)
+test.each(['src', 'test'])('%s/README.md has every folder there', place => {
+  const folders = readdirSync(join(ROOT, place), { withFileTypes: true })
+    .filter(entry => entry.isDirectory())
+    .map(({ name }) => `\`${name}/\``)
+  expect(folders.filter(name => !readmeOf(place).includes(name))).toEqual([])
 })
 
-const PAGES = ['README.md', 'src/README.md', 'test/README.md', ...TOPICS.map(fileOf)]
-test.each(PAGES)('links of %s lead to files that are there', page => {
-  const text = readFileSync(join(ROOT, page), 'utf8')
-  const links = [...text.matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(([, path = '']) => path)
-  expect(links.filter(path => !existsSync(join(ROOT, dirname(page), path)))).toEqual([])
-})
+test.each(['README.md', 'src/README.md', 'test/README.md'])(
+  'links of %s lead to files that are there',
+  page => {
+    const text = readFileSync(join(ROOT, page), 'utf8')
+    const links = [...text.matchAll(/\]\(([^)#:]+)[^):]*\)/g)].map(([, path = '']) => path)
+    expect(links.filter(path => !existsSync(join(ROOT, dirname(page), path)))).toEqual([])
+  },
+)
