@@ -1,27 +1,114 @@
 /**
- * Owns where commands find keys, plans, usage, the list and the states of feeds: in a data directory, or
- * in a database that machines share. What is in either is that store's own.
+ * Which stores the settings choose, for a command and for `serve`: those of a data directory, or those of
+ * a database that machines share. What is in either is that store's own.
  */
 import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Registry } from './access/ports.ts'
 import type { Settings } from './config/settings.ts'
+import type { FeedState, FeedStore } from './feeds/store.ts'
 import type { Clock } from './lib/clock.ts'
-import { CommandError } from './lib/errors.ts'
-import { requireOwnData } from './sqlite/copy/copy-of.ts'
-import { ACCESS_FILE, hasDirectory, missingDirectory, PROXY_FILE } from './sqlite/data-directory.ts'
+import { CommandError, StoreError } from './lib/errors.ts'
+import type { Log } from './lib/log.ts'
+import type { Awaitable } from './lib/turn-batch.ts'
+import type { Observed } from './metrics/observed.ts'
+import { type Node, observeNode, openNode } from './node/node.ts'
+import { createRegistry, PATIENT_MS } from './postgres/access/registry.ts'
+import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
+import { createFeedStore } from './postgres/feeds.ts'
+import { readListChanges } from './postgres/proxies/read.ts'
+import { createListStore } from './postgres/proxies/store.ts'
+import { installationOf, migrate, schemaState } from './postgres/schema.ts'
+import { createUsageStore } from './postgres/usage/usage.ts'
+import type { Filter } from './proxies/filter.ts'
+import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
+import type { Breakdown } from './proxies/stats.ts'
+import type { ProxyWriter } from './proxies/store.ts'
+import { listCopyOf, requireOwnData } from './sqlite/copy/copy-of.ts'
+import { openListInMemory } from './sqlite/copy/memory.ts'
+import {
+  ACCESS_FILE,
+  hasDirectory,
+  missingDirectory,
+  ORIGINS,
+  PROXY_FILE,
+} from './sqlite/data-directory.ts'
+import { observeData } from './sqlite/observe.ts'
+import { openMemoryList, openServerList } from './sqlite/server-list.ts'
+import { openServerRegistry } from './sqlite/server-registry.ts'
 import {
   changeList,
   changeRegistry,
   listFeeds,
+  type ReplaceObserver,
   readList,
   readRegistry,
   withFeeds,
   withList,
   withListToReplace,
   withRegistry,
+  withResource,
 } from './sqlite/stores.ts'
-import type { Stores } from './stores/command-stores.ts'
-import { databaseStores } from './stores/database-stores.ts'
+
+/** What a command does with a store: makes what is missing, changes what is there, or reads it. */
+export type Need = 'make' | 'change' | 'read'
+
+/** A list that an import writes. */
+export type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<boolean> }
+
+/** A list that is read, as of one moment. */
+export type ReadableList = {
+  /** Whole rows that match, in pages between which the caller may pause. */
+  pages(filter: Filter, nowMs: number): Iterable<Row[]>
+  /** The same for bare addresses. */
+  endpointPages(filter: Filter, nowMs: number): Iterable<EndpointRow[]>
+  cityNames: CityNames
+}
+
+/** Is called with a sentence for the operator. */
+export type Say = (sentence: string) => void
+type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
+
+/**
+ * The stores of a command: each is opened, worked with and closed. They throw a `CommandError` where a
+ * store fails, and where there is nothing to read or change.
+ */
+export type Stores = {
+  registry<T>(need: Need, work: (registry: Registry) => Awaitable<T>): Promise<T>
+  /** The list; `say` is called when it is this machine's copy because the database is away. */
+  readList<T>(work: (list: ReadableList) => Awaitable<T>, say: Say): Promise<T>
+  /** The list by type, country and age. */
+  readBreakdown(nowMs: number, say: Say): Promise<Breakdown>
+  changeList: With<ReadableList & WritableList>
+  withList: With<WritableList>
+  /** For a list whose rows are all to be replaced, also where it is damaged. */
+  withListToReplace<T>(
+    work: (list: WritableList) => Awaitable<T>,
+    observer: ReplaceObserver,
+    signal?: AbortSignal,
+  ): Promise<T>
+  withFeeds: With<FeedStore>
+  /** The states of the feeds; none when no feed was ever fetched. */
+  listFeeds(): Promise<FeedState[]>
+  /** What is there, to leave out what is not; a database has both. */
+  has(): { registry: boolean; list: boolean }
+  /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
+  place: string
+  /** A directory for temporary files. */
+  scratch: string
+}
+
+/** The stores that the settings choose. */
+export const storesOf = (
+  settings: Settings<'data' | 'database' | 'databaseTimeout'>,
+  clock: Clock,
+): Stores => {
+  const { data, database, databaseTimeout } = settings
+  return database === undefined
+    ? directoryStores(data, clock)
+    : databaseStores({ url: database, timeoutMs: databaseTimeout }, data, clock)
+}
 
 /** The stores in a data directory, which is no copy of a database. */
 function directoryStores(dir: string, clock: Clock): Stores {
@@ -29,16 +116,15 @@ function directoryStores(dir: string, clock: Clock): Stores {
     requireOwnData(dir)
     return dir
   }
+  const registryFor = { make: withRegistry, change: changeRegistry, read: readRegistry }
   return {
-    withRegistry: async work => withRegistry(own(), work),
-    readRegistry: async work => readRegistry(own(), work),
-    changeRegistry: async work => changeRegistry(own(), work),
-    withList: async work => withList(own(), clock, work),
-    withListToReplace: async (work, observer, signal) =>
-      withListToReplace(own(), clock, work, observer, signal),
+    registry: async (need, work) => registryFor[need](own(), work),
     readList: async work => readList(own(), clock, work),
     readBreakdown: async nowMs => readList(own(), clock, list => list.breakdown(nowMs)),
     changeList: async work => changeList(own(), clock, work),
+    withList: async work => withList(own(), clock, work),
+    withListToReplace: async (work, observer, signal) =>
+      withListToReplace(own(), clock, work, observer, signal),
     withFeeds: async work => withFeeds(own(), work),
     async listFeeds() {
       if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
@@ -53,13 +139,172 @@ function directoryStores(dir: string, clock: Clock): Stores {
   }
 }
 
-/** The stores that the settings choose. */
-export const storesOf = (
-  settings: Settings<'data' | 'database' | 'databaseTimeout'>,
+const NO_KEYS = ORIGINS[ACCESS_FILE]
+const NO_LIST = ORIGINS[PROXY_FILE]
+
+/** What the server shows of connections of commands. */
+const NAME = 'proxylist command'
+
+/** @throws CommandError unless the schema is there, and newest where it is only read. */
+async function requireSchema(connection: Connection, need: Need, origin: string): Promise<void> {
+  const { shown } = connection
+  const state = await schemaState(connection)
+  if (state === 'none' && need !== 'make') {
+    throw new CommandError(`the database ${shown} holds nothing of proxylist yet; ${origin}`)
+  }
+  if (state === 'older' && need === 'read') {
+    throw new CommandError(
+      `the database ${shown} was written by an earlier proxylist; serve, or a command that changes ` +
+        'something, upgrades it for all machines',
+    )
+  }
+  if (state !== 'newest') await migrate(connection)
+}
+
+/** What an import writes; `patient` waits as long as that takes. */
+function writableList(patient: Connection, clock: Clock): WritableList {
+  const { begin, extent } = createListStore(patient, clock)
+  return { begin, isEmpty: async () => (await extent()).rows === 0 }
+}
+
+/** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */
+async function withFilled<T>(
+  patient: Connection,
+  work: (list: ReadableList) => Awaitable<T>,
+): Promise<T> {
+  const list = await readListChanges(patient, null, openListInMemory)
+  try {
+    return await work(list)
+  } finally {
+    list.close()
+  }
+}
+
+/** The stores in a database; `dir` may hold the copies of a node, from which the list is then read. */
+function databaseStores(
+  { url, timeoutMs }: { url: string; timeoutMs: number },
+  dir: string,
   clock: Clock,
-): Stores => {
-  const { data, database, databaseTimeout } = settings
-  return database === undefined
-    ? directoryStores(data, clock)
-    : databaseStores({ url: database, timeoutMs: databaseTimeout }, data, clock)
+): Stores {
+  /**
+   * Requires the schema, works and closes; the connections are opened when they are first used, and
+   * `patient` waits longer. @throws StoreError when the database fails.
+   */
+  async function connected<T>(
+    need: Need,
+    origin: string,
+    work: (quick: Connection, patient: Connection) => Promise<T>,
+  ): Promise<T> {
+    const quick = openConnection({ url, timeoutMs, name: NAME })
+    const patient = openConnection({ url, timeoutMs: PATIENT_MS, name: NAME })
+    try {
+      await requireSchema(quick, need, origin)
+      return await work(quick, patient)
+    } finally {
+      await Promise.all([quick.close(), patient.close()])
+    }
+  }
+
+  /** The same for what nothing but the database has. @throws CommandError when it fails. */
+  const within: typeof connected = (...how) =>
+    connected(...how).catch(error => {
+      throw error instanceof StoreError ? new CommandError(error.message) : error
+    })
+
+  const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
+    within('make', NO_LIST, async (_, patient) => work(writableList(patient, clock)))
+
+  /**
+   * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
+   * tell that from one of another database, so `say` is called with what it is.
+   */
+  async function hasCopy(say: Say): Promise<boolean> {
+    const copy = listCopyOf(dir)
+    if (copy === null) return false
+    try {
+      return copy.database === (await connected('read', NO_LIST, installationOf))
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error
+      say(`${error.message}; this is version ${copy.version} of the list, from the copy in ${dir}`)
+      return true
+    }
+  }
+
+  return {
+    registry: (need, work) =>
+      within(need, NO_KEYS, async (quick, patient) => {
+        const usage = createUsageStore({ url, timeoutMs, name: NAME })
+        try {
+          return await work(createRegistry(quick, usage, patient))
+        } finally {
+          await usage.close()
+        }
+      }),
+    async readList(work, say) {
+      if (await hasCopy(say)) return readList(dir, clock, work)
+      return within('read', NO_LIST, (_, patient) => withFilled(patient, work))
+    },
+    async readBreakdown(nowMs, say) {
+      if (await hasCopy(say)) return readList(dir, clock, list => list.breakdown(nowMs))
+      return within('read', NO_LIST, (_, patient) =>
+        createListStore(patient, clock).breakdown(nowMs),
+      )
+    },
+    changeList: work =>
+      within('change', NO_LIST, (_, patient) =>
+        withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
+      ),
+    withList,
+    withListToReplace: withList, // this list is never damaged
+    withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
+    listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
+    has: () => ({ registry: true, list: true }),
+    place: shownDatabase(url),
+    scratch: existsSync(dir) ? dir : tmpdir(),
+  }
+}
+
+export type ServerSettings = Settings<
+  'data' | 'database' | 'databaseTimeout' | 'sample' | 'providerService'
+>
+
+type SampleList = { kind: 'sample' } & ReturnType<typeof openMemoryList>
+type FileList = { kind: 'file' } & ReturnType<typeof openServerList>
+
+/** What `serve` reads and writes; `node` is `null` where the data are this machine's own. */
+export type Served = { observed: Observed } & (
+  | { node: null; registry: ReturnType<typeof openServerRegistry>; list: SampleList | FileList }
+  | { node: Node; registry: Node['registry']; list: Node['list'] }
+)
+
+/** Opens the stores of a server that the settings choose, works with them, and closes them. */
+export async function withServed(
+  settings: ServerSettings,
+  clock: Clock,
+  log: Log,
+  work: (served: Served) => Promise<void>,
+): Promise<void> {
+  const { data: dir, database: url, databaseTimeout: timeoutMs, providerService } = settings
+  if (url !== undefined) {
+    const node = await openNode({ dir, url, timeoutMs, provider: providerService, clock, log })
+    try {
+      const observed = observeNode(dir, node)
+      return await work({ node, registry: node.registry, list: node.list, observed })
+    } finally {
+      await node.close()
+    }
+  }
+  requireOwnData(dir)
+  const openList = (): SampleList | FileList =>
+    settings.sample
+      ? { kind: 'sample', ...openMemoryList() }
+      : { kind: 'file', ...openServerList(dir, providerService, clock, log.say) }
+  return withResource(
+    join(dir, ACCESS_FILE),
+    () => openServerRegistry(dir, log.say),
+    registry =>
+      withResource(join(dir, PROXY_FILE), openList, list =>
+        work({ node: null, registry, list, observed: observeData(dir, registry, list) }),
+      ),
+  )
 }

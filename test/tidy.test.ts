@@ -49,7 +49,6 @@ const LAYERS = [
   ['web'],
   ['node'],
   ['wiring'],
-  ['stores'],
   ['stores.ts'],
   ['app.ts'],
   ['console.ts'],

@@ -1,21 +1,48 @@
 /**
- * Owns what an operator may do with keys and plans, for commands and for the console alike: each
- * rule has one sentence. Which strings are accepted for a value is in `config/parsers.ts`.
+ * What an operator may do with keys and plans, for commands and for the console alike: each rule has one
+ * sentence. Which strings are accepted for a value is in `config/parsers.ts`.
  */
-import { CommandError } from '../lib/errors.ts'
 import { DAY_MS, utcDay } from '../lib/time.ts'
 import { keySubject } from './entitlements.ts'
 import { HISTORY_DAYS } from './history.ts'
-import { type KeyChanges, keyState, type ListedKey, newKey, TEMP_PREFIX } from './key.ts'
+import {
+  type KeyChanges,
+  keyState,
+  type ListedKey,
+  type NewKey,
+  newKey,
+  TEMP_PREFIX,
+} from './key.ts'
 import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
-import { UNUSED } from './rate-limit.ts'
+import { UNUSED, type UsagePart } from './rate-limit.ts'
 
-/** There is no key or plan of a name. */
-export class UnknownName extends CommandError {}
+/** Why a rule refuses: a wrong value, or a state of things that does not allow it. */
+export type RuleCode =
+  | 'invalid'
+  | 'not-found'
+  | 'exists'
+  | 'no-plan'
+  | 'in-use'
+  | 'built-in'
+  | 'temporary'
+  | 'revoked'
+  | 'not-revoked'
+  | 'expired'
 
-export const unknownKey = (): CommandError =>
-  new UnknownName('there is no key with this id; see proxylist keys list')
+/** What a rule refuses. Commands turn the code into an exit status, the console into one of HTTP. */
+export class RuleError extends Error {
+  override readonly name = 'RuleError'
+  readonly code: RuleCode
+
+  constructor(code: RuleCode, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+const unknownKey = (): RuleError =>
+  new RuleError('not-found', 'there is no key with this id; see proxylist keys list')
 
 const FOREVER_MS = 100 * 365 * DAY_MS
 
@@ -25,7 +52,7 @@ export const STANDARD_PLAN = 'standard'
 /** The end of a key, which must be in the future; `option` names what was given. */
 export function futureExpiry(atMs: number, nowMs: number, option: string): number {
   if (atMs > nowMs && atMs < nowMs + FOREVER_MS) return atMs
-  throw new CommandError(`${option} must lie in the future, at most 100 years ahead`, 2)
+  throw new RuleError('invalid', `${option} must lie in the future, at most 100 years ahead`)
 }
 
 /** When a key ends, see `Expiry` of the parsers; `null`: never. */
@@ -38,23 +65,34 @@ export function endOf(
   return futureExpiry(expiry.kind === 'in' ? nowMs + expiry.ms : expiry.ms, nowMs, option)
 }
 
-/** @throws CommandError unless regular keys can be on this plan. */
-export async function requirePlan(plans: Registry['plans'], plan: string): Promise<void> {
+/** @throws RuleError unless regular keys can be on this plan. */
+async function requirePlan(plans: Registry['plans'], plan: string): Promise<void> {
   const names = (await plans.list())
     .map(({ name }) => name)
     .filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
   if (names.includes(plan)) return
-  throw new CommandError(`there is no plan '${plan}' for keys; plans are ${names.join(', ')}`)
+  throw new RuleError(
+    'no-plan',
+    `there is no plan '${plan}' for keys; plans are ${names.join(', ')}`,
+  )
 }
 
-/** @throws CommandError when no key has this id. */
-export async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
+/** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan. */
+export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: number) {
+  if (key.plan !== null) await requirePlan(plans, key.plan)
+  const { id, isNew } = await keys.add(key, nowMs)
+  if (!isNew) throw new RuleError('exists', `this key exists already, with id ${id}`)
+  return id
+}
+
+/** @throws RuleError when no key has this id. */
+async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
   const key = await keys.read(id, nowMs)
   if (key === null) throw unknownKey()
   return key
 }
 
-/** Changes a key and returns it. @throws CommandError when that is not possible, and why. */
+/** Changes a key and returns it. @throws RuleError when that is not possible, and why. */
 export async function changeKey(
   { keys, plans }: Registry,
   id: string,
@@ -64,7 +102,7 @@ export async function changeKey(
   const { plan } = changes
   const known = await findKey(keys, id, nowMs)
   if (known.plan === null && plan !== undefined) {
-    throw new CommandError('this is a temporary key: its plan is temp and stays')
+    throw new RuleError('temporary', 'this is a temporary key: its plan is temp and stays')
   }
   if (plan !== undefined) await requirePlan(plans, plan)
   await keys.set(id, changes)
@@ -73,7 +111,7 @@ export async function changeKey(
 
 /**
  * Gives a key a new secret, and returns it and when the old one ends.
- * @throws CommandError when that is not possible, and why; `option` names the overlap.
+ * @throws RuleError when that is not possible, and why; `option` names the overlap.
  */
 export async function rotateKey(
   { keys }: Registry,
@@ -82,28 +120,48 @@ export async function rotateKey(
   nowMs: number,
 ): Promise<{ key: string; untilMs: number }> {
   const untilMs = nowMs + overlapMs
-  if (overlapMs >= FOREVER_MS) throw new CommandError(`${option} must be less than 100 years`, 2)
+  if (overlapMs >= FOREVER_MS)
+    throw new RuleError('invalid', `${option} must be less than 100 years`)
   const known = await findKey(keys, id, nowMs)
   const state = keyState(known, nowMs)
-  if (state === 'revoked') throw new CommandError('this key is revoked: make a new one')
+  if (state === 'revoked') throw new RuleError('revoked', 'this key is revoked: make a new one')
   if (state === 'expired') {
-    throw new CommandError('this key is expired: first extend it with keys set --expires')
+    throw new RuleError('expired', 'this key is expired: first extend it with keys set --expires')
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
   if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
   return { key, untilMs }
 }
 
-/** Removes a revoked key. @throws CommandError for any other. */
+/** Revokes a key permanently. @throws RuleError when no key has this id. */
+export async function revokeKey({ keys }: Registry, id: string, nowMs: number): Promise<void> {
+  if (!(await keys.revoke(id, nowMs))) throw unknownKey()
+}
+
+/** Gives a key a fresh start. @throws RuleError when no key has this id. */
+export async function resetKey(
+  { keys, usage }: Registry,
+  id: string,
+  part: UsagePart,
+  nowMs: number,
+): Promise<void> {
+  await findKey(keys, id, nowMs)
+  await usage.reset(keySubject(id), part, nowMs)
+}
+
+/** Removes a revoked key. @throws RuleError for any other. */
 export async function removeKey({ keys }: Registry, id: string): Promise<void> {
   const removal = await keys.remove(id)
   if (removal === 'unknown') throw unknownKey()
   if (removal === 'not-revoked') {
-    throw new CommandError(`key ${id} is not revoked; first: proxylist keys revoke ${id}`)
+    throw new RuleError(
+      'not-revoked',
+      `key ${id} is not revoked; first: proxylist keys revoke ${id}`,
+    )
   }
 }
 
-/** A key with its plan, what it has used, and its use by day. @throws CommandError without one. */
+/** A key with its plan, what it has used, and its use by day. @throws RuleError without one. */
 export async function factsOf({ keys, plans, usage }: Registry, id: string, nowMs: number) {
   const key = await findKey(keys, id, nowMs)
   const plan = await plans.find(key.plan ?? TEMP_PLAN)
@@ -115,12 +173,12 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
   return { key, plan, used, judgedMs, use: use ?? { lastSeenMs: null, days: [] } }
 }
 
-/** @throws CommandError for the name of a plan that looks like a temporary key; `what` names it. */
+/** @throws RuleError for the name of a plan that looks like a temporary key; `what` names it. */
 export function refuseTemporaryName(name: string, what: string): void {
   if (!name.startsWith(TEMP_PREFIX)) return
-  throw new CommandError(
+  throw new RuleError(
+    'invalid',
     `${what} must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
-    2,
   )
 }
 
@@ -136,31 +194,31 @@ export async function changePlan(
   return changed
 }
 
-/** @throws CommandError for limits that would do nothing on the plan of demo or temporary keys. */
+/** @throws RuleError for limits that would do nothing on the plan of demo or temporary keys. */
 export function requireUseful(name: string, changed: readonly string[], option: string): void {
   if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
   if (!changed.includes('subnets') && !changed.includes('clients')) return
-  throw new CommandError(
+  throw new RuleError(
+    'invalid',
     `plan ${name} counts no networks: it has no ${option}subnets and ${option}clients`,
-    2,
   )
 }
 
-/** @throws CommandError for a built-in plan. */
+/** @throws RuleError for a built-in plan. */
 export function refuseBuiltIn(name: string): void {
   if (!BUILT_IN_PLANS.some(plan => plan.name === name)) return
-  throw new CommandError(`plan ${name} is built in and stays; plans set can change it`)
+  throw new RuleError('built-in', `plan ${name} is built in and stays; plans set can change it`)
 }
 
-/** Removes a plan that no key uses. @throws CommandError when that is not possible, and why. */
+/** Removes a plan that no key uses. @throws RuleError when that is not possible, and why. */
 export async function removePlan(plans: Registry['plans'], name: string): Promise<void> {
   refuseBuiltIn(name)
   const removal = await plans.remove(name)
   if (removal.kind === 'in-use') {
     const keys = `${removal.keys}, revoked ones included`
-    throw new CommandError(`plan ${name} is used by keys (${keys}); it stays`)
+    throw new RuleError('in-use', `plan ${name} is used by keys (${keys}); it stays`)
   }
   if (removal.kind === 'unknown') {
-    throw new UnknownName('there is no plan of this name; see proxylist plans list')
+    throw new RuleError('not-found', 'there is no plan of this name; see proxylist plans list')
   }
 }

@@ -1,6 +1,6 @@
 /** Owns the error codes of the admin listener, their HTTP status, and the error body of spec 2.3. */
-import { UnknownName } from '../access/manage.ts'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { type RuleCode, RuleError } from '../access/manage.ts'
+import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 
 /** Every code that a client of the admin listener can get, and its HTTP status. */
@@ -41,13 +41,17 @@ export class AdminError extends Error {
   }
 }
 
+/** What rules refuse; all else is a state of things that does not allow it. */
+const RULES: { readonly [code in RuleCode]?: AdminCode } = {
+  invalid: 'INVALID_PARAMETER',
+  'not-found': 'NOT_FOUND',
+}
+
 /** The error that a client may see, for anything thrown while it is answered. */
 export function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
-  if (thrown instanceof UnknownName) return new AdminError('NOT_FOUND', thrown.message)
-  // The rules of `access/manage.ts`: wrong usage, or a state of things that does not allow it.
-  if (thrown instanceof CommandError) {
-    return new AdminError(thrown.exitCode === 2 ? 'INVALID_PARAMETER' : 'CONFLICT', thrown.message)
+  if (thrown instanceof RuleError) {
+    return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
   }
   if (thrown instanceof StoreError) {
     const message = 'the data cannot be used now; stderr of the server says more'

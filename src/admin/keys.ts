@@ -1,17 +1,16 @@
 /** Owns the routes of keys: what the `keys` commands do, with the same rules and sentences. */
-import { keySubject } from '../access/entitlements.ts'
 import { keyState, type ListedKey, newKey } from '../access/key.ts'
 import {
+  addKey,
   changeKey,
   endOf,
   factsOf,
-  findKey,
   futureExpiry,
   removeKey,
-  requirePlan,
+  resetKey,
+  revokeKey,
   rotateKey,
   STANDARD_PLAN,
-  unknownKey,
 } from '../access/manage.ts'
 import { TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'
@@ -65,14 +64,13 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
   if (kind === 'temp') {
     const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
     const expiresAt = futureExpiry(nowMs + ttl, nowMs, 'ttl')
-    const { id } = await registry.keys.add({ key, label, plan: null, expiresAt }, nowMs)
+    const id = await addKey(registry, { key, label, plan: null, expiresAt }, nowMs)
     return created({ id, key })
   }
   const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
   const { plan = STANDARD_PLAN, label = '', expires } = members
   const expiresAt = endOf(expires, nowMs, 'expires')
-  await requirePlan(registry.plans, plan)
-  const { id } = await registry.keys.add({ key, label, plan, expiresAt }, nowMs)
+  const id = await addKey(registry, { key, label, plan, expiresAt }, nowMs)
   return created({ id, key })
 }
 
@@ -124,16 +122,10 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
   },
   '/console/keys/*/rotate': { POST: asked => rotate(registry, asked) },
   '/console/keys/*/revoke': {
-    POST: ({ request, name, nowMs }) =>
-      without(request, async () => {
-        if (!(await registry.keys.revoke(name, nowMs))) throw unknownKey()
-      }),
+    POST: ({ request, name, nowMs }) => without(request, () => revokeKey(registry, name, nowMs)),
   },
   '/console/keys/*/reset': {
     POST: ({ request, name, nowMs }) =>
-      without(request, async () => {
-        await findKey(registry.keys, name, nowMs)
-        await registry.usage.reset(keySubject(name), 'all', nowMs)
-      }),
+      without(request, () => resetKey(registry, name, 'all', nowMs)),
   },
 })

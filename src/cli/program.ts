@@ -1,5 +1,6 @@
-/** Owns the command line as a whole: the table of commands, dispatch, help, and error lines. */
+/** The command line as a whole: the table of commands, dispatch, help, and error lines. */
 import { Command as Commander, CommanderError, Option } from 'commander'
+import { RuleError } from '../access/manage.ts'
 import type { Environment } from '../config/environment.ts'
 import {
   defaultOf,
@@ -154,6 +155,12 @@ function toOptions([first, ...words]: readonly string[]): string[] {
   throw new CommandError(`unknown topic '${withoutPassword(name)}'; ${hint}`, 2)
 }
 
+/** Rules refuse a wrong value as wrong usage, all else as a failure. */
+function exitCodeOf(error: unknown): number {
+  if (error instanceof RuleError) return error.code === 'invalid' ? 2 : 1
+  return error instanceof CommandError ? error.exitCode : 1
+}
+
 /** What a command says that a signal has ended while a database may be committing its change. */
 const KEPT_THERE = 'the database has made its change or not, but no part of it'
 
@@ -179,6 +186,6 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
       return 2
     }
     say(`proxylist: ${messageOf(error)}`)
-    return error instanceof CommandError ? error.exitCode : 1
+    return exitCodeOf(error)
   }
 }

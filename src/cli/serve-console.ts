@@ -10,10 +10,10 @@ import type { Clock } from '../lib/clock.ts'
 import { CommandError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import type { Served } from '../stores.ts'
 import type { DATA_SETTINGS } from './command.ts'
 import { linesOf, storeTexts } from './feed-process.ts'
 import { startImport } from './import-process.ts'
-import type { Served } from './serve-stores.ts'
 
 type ConsoleSettings = Settings<
   | (typeof DATA_SETTINGS)[number]

@@ -16,17 +16,17 @@ import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { openServerFeeds } from '../sqlite/feeds.ts'
 import { withFeeds } from '../sqlite/stores.ts'
+import type { Served, ServerSettings } from '../stores.ts'
 import { feedsOf } from './commands/feeds.ts'
 import { linesOf, startFetch, storeTexts } from './feed-process.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
 import { decompress } from './sample-file.ts'
-import type { Served, StoreSettings } from './serve-stores.ts'
 
 /** How often the supervisors of the databases verify them. */
 const TICK_EVERY_MS = SECOND_MS
 
 export type JobParts = Served & {
-  settings: StoreSettings & Settings<'retain' | 'feed' | 'feeds' | 'feedEvery' | 'geoip'>
+  settings: ServerSettings & Settings<'retain' | 'feed' | 'feeds' | 'feedEvery' | 'geoip'>
   feeds: readonly Feed[]
   clock: Clock
   log: Log

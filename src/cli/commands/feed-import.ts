@@ -8,7 +8,7 @@ import { importSources, type Source } from '../../import/import.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
 import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
-import type { Stores } from '../../stores/command-stores.ts'
+import type { Stores } from '../../stores.ts'
 import { say } from '../command.ts'
 import { openGeoip } from './geoip.ts'
 

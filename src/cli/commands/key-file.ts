@@ -260,7 +260,7 @@ export const exportKeys = command({
   settings: DATA_SETTINGS,
   example: 'proxylist keys export > keys.ndjson',
   async run({ settings, clock }) {
-    const { keys, plans } = await storesOf(settings, clock).readRegistry(async registry => ({
+    const { keys, plans } = await storesOf(settings, clock).registry('read', async registry => ({
       keys: await registry.keys.dump(),
       plans: await registry.plans.list(),
     }))
@@ -277,10 +277,10 @@ export const importKeys = command({
   settings: DATA_SETTINGS,
   example: 'proxylist keys import customers.csv',
   async run({ settings, args: [file = ''], clock }) {
-    const { withRegistry } = storesOf(settings, clock)
+    const stores = storesOf(settings, clock)
     const lines = readKeys(await textOfFile(file), clock())
     const keys = lines.filter(line => line.kind === 'key')
-    const problems = await withRegistry(async ({ keys: { load }, plans }) => {
+    const problems = await stores.registry('make', async ({ keys: { load }, plans }) => {
       const known = [
         ...lines.filter(line => line.kind === 'bad'),
         ...planProblems(keys, await plans.list()),

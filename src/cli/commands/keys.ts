@@ -1,26 +1,19 @@
-/** Owns the `keys` commands that create, list, change and end access keys. */
+/** The `keys` commands, except those for files of keys. */
 import { isatty } from 'node:tty'
-import { keyState, newKey } from '../../access/key.ts'
-import {
-  changeKey,
-  endOf,
-  futureExpiry,
-  removeKey as removeKeyOf,
-  requirePlan,
-  rotateKey as rotateKeyOf,
-  STANDARD_PLAN,
-  unknownKey,
-} from '../../access/manage.ts'
+import { clientBucket } from '../../access/entitlements.ts'
+import { DEMO_KEY, keyState, newKey } from '../../access/key.ts'
+import * as manage from '../../access/manage.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
+import type { UsagePart } from '../../access/rate-limit.ts'
+import { operatorReport } from '../../api/key-report.ts'
 import { Expected, readKey } from '../../config/parsers.ts'
 import { CommandError, orAborted, reasonOf } from '../../lib/errors.ts'
 import { formatInstant } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
-import type { Stores } from '../../stores/command-stores.ts'
-import { storesOf } from '../../stores.ts'
+import { type Stores, storesOf } from '../../stores.ts'
+import { columns, counted } from '../chart.ts'
 import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
-import { resetKey, showKey } from './key-show.ts'
 
 /** Stands for stdin as the value of `--key`. */
 const STDIN = '-'
@@ -61,17 +54,15 @@ const addKey = command({
   example: 'proxylist keys add --plan standard --label "Example Ltd" --expires 30d',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const { plan = STANDARD_PLAN, label = '', expires, key: given } = settings
+    const { plan = manage.STANDARD_PLAN, label = '', expires, key: given } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
-    const expiresAt = endOf(expires, nowMs, '--expires')
+    const expiresAt = manage.endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    const { id, isNew } = await stores.withRegistry(async registry => {
-      await requirePlan(registry.plans, plan)
-      return registry.keys.add({ key, label, plan, expiresAt }, nowMs)
-    })
-    if (!isNew) throw new CommandError(`this key exists already, with id ${id}`)
+    const id = await stores.registry('make', registry =>
+      manage.addKey(registry, { key, label, plan, expiresAt }, nowMs),
+    )
     say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
     await handOver({ stores, id, key, clock, signal })
   },
@@ -87,10 +78,10 @@ const addTemporaryKey = command({
     const { ttl, label = '' } = settings
     const stores = storesOf(settings, clock)
     const nowMs = clock()
-    const expiresAt = futureExpiry(nowMs + ttl, nowMs, '--ttl')
+    const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
     const key = newKey('temp')
-    const { id } = await stores.withRegistry(({ keys }) =>
-      keys.add({ key, label, plan: null, expiresAt }, nowMs),
+    const id = await stores.registry('make', registry =>
+      manage.addKey(registry, { key, label, plan: null, expiresAt }, nowMs),
     )
     say(`temporary key ${id}, ${until(expiresAt)}; it is shown only once:`)
     await handOver({ stores, id, key, clock, signal })
@@ -126,7 +117,7 @@ type NewSecret = Pick<Context<never>, 'clock' | 'signal'> & {
 /** Prints a new key; if that fails, nobody could read it, and it is revoked. */
 const handOver = ({ stores, id, key, clock, signal }: NewSecret): Promise<void> =>
   printSecret(key, signal, async reason => {
-    await stores.withRegistry(({ keys }) => keys.revoke(id, clock()))
+    await stores.registry('change', ({ keys }) => keys.revoke(id, clock()))
     return `the key could not be printed (${reason}); it is revoked`
   })
 
@@ -140,7 +131,7 @@ const listKeys = command({
   example: 'proxylist keys list --json',
   async run({ settings, clock }) {
     const nowMs = clock()
-    const keys = await storesOf(settings, clock).readRegistry(each => each.keys.list(nowMs))
+    const keys = await storesOf(settings, clock).registry('read', each => each.keys.list(nowMs))
     const shown = keys.map(key => ({
       id: key.id,
       prefix: key.prefix,
@@ -169,6 +160,87 @@ const listKeys = command({
   },
 })
 
+type Described = ReturnType<typeof operatorReport>
+
+/** What is known of a key as lines of a terminal. */
+function draw(key: Described): string {
+  const facts = [
+    ['prefix', `${key.prefix}…`],
+    ['label', key.label],
+    ['plan', key.plan],
+    ['state', key.state],
+    ['created', key.created],
+    ['expires', key.expires ?? 'never'],
+    ...(key.old_secret_until ? [['old secret', `valid until ${key.old_secret_until}`]] : []),
+    ['last seen', key.last_seen ?? 'not in the last 90 days'],
+  ]
+  const limits = key.limits.map(({ name, left, quota, window, reset }) => [
+    ...[name, counted(left), counted(quota), `${counted(window)} s`, `${counted(reset)} s`],
+  ])
+  const { requests, records, refused, hours } = key.today
+  const today = [
+    `${counted(requests)} requests, ${counted(records)} records, ${counted(refused)} refused`,
+    `|${columns(hours)}| by hour, 00 to 23 UTC; most ${counted(Math.max(...hours))}`,
+  ]
+  const days = key.days
+    .toReversed()
+    .map(each => [each.day, counted(each.requests), counted(each.records), counted(each.refused)])
+  return [
+    table(['id', key.id], facts),
+    limits.length > 0 && table(['LIMIT', 'LEFT', 'OF', 'WINDOW', 'RESET IN'], limits),
+    `today: ${today.join('\n       ')}\n`,
+    days.length > 0 && table(['DAY', 'REQUESTS', 'RECORDS', 'REFUSED'], days),
+  ]
+    .filter(part => part !== false)
+    .join('\n')
+}
+
+const showKey = command({
+  name: 'keys show',
+  summary: 'show a key with its limits, when it was last seen, and its use by hour and by day',
+  arguments: '<id>',
+  settings: [...DATA_SETTINGS, 'json'],
+  example: 'proxylist keys show k3x9m2ab',
+  async run({ settings, args: [id = ''], clock }) {
+    const nowMs = clock()
+    const stores = storesOf(settings, clock)
+    const facts = await stores.registry('read', registry => manage.factsOf(registry, id, nowMs))
+    const key = operatorReport(facts, nowMs)
+    await (settings.json ? printJson(key) : print(draw(key)))
+  },
+})
+
+const PARTS: { [part in UsagePart]: string } = {
+  window: 'its window is',
+  day: 'its requests and networks of the day are',
+  all: 'its windows and its day are',
+}
+
+const resetKey = command({
+  name: 'keys reset',
+  summary: 'give a key, or the client addresses of demo or temp, a fresh start',
+  arguments: '<id>',
+  settings: [...DATA_SETTINGS, 'window', 'day', 'address'],
+  example: 'proxylist keys reset k3x9m2ab --window',
+  async run({ settings, args: [id = ''], clock }) {
+    const { window, day, address } = settings
+    const part = window === day ? 'all' : window ? 'window' : 'day'
+    const nowMs = clock()
+    await storesOf(settings, clock).registry('change', registry => {
+      if (id === DEMO_KEY || id === TEMP_PLAN) {
+        const subject = {
+          kind: id,
+          id: address === undefined ? null : clientBucket(address),
+        } as const
+        return registry.usage.reset(subject, part, nowMs)
+      }
+      if (address !== undefined) throw new CommandError('--address is for demo and temp', 2)
+      return manage.resetKey(registry, id, part, nowMs)
+    })
+    say(`${id}${address === undefined ? '' : ` from ${address}`}: ${PARTS[part]} unused again`)
+  },
+})
+
 const revokeKey = command({
   name: 'keys revoke',
   summary: 'revoke a key permanently; a running server refuses it at once',
@@ -176,9 +248,8 @@ const revokeKey = command({
   settings: DATA_SETTINGS,
   example: 'proxylist keys revoke k3x9m2ab',
   async run({ settings, args: [id = ''], clock }) {
-    const { changeRegistry } = storesOf(settings, clock)
-    const known = await changeRegistry(({ keys }) => keys.revoke(id, clock()))
-    if (!known) throw unknownKey()
+    const stores = storesOf(settings, clock)
+    await stores.registry('change', registry => manage.revokeKey(registry, id, clock()))
     say(`key ${id} is revoked`)
   },
 })
@@ -195,13 +266,15 @@ const setKey = command({
     const changes = {
       ...(plan !== undefined && { plan }),
       ...(label !== undefined && { label }),
-      ...(expires !== undefined && { expiresAt: endOf(expires, nowMs, '--expires') }),
+      ...(expires !== undefined && { expiresAt: manage.endOf(expires, nowMs, '--expires') }),
     }
     if (Object.keys(changes).length === 0) {
       throw new CommandError('nothing to change: give --plan, --label or --expires', 2)
     }
-    const { changeRegistry } = storesOf(settings, clock)
-    const key = await changeRegistry(registry => changeKey(registry, id, changes, nowMs))
+    const stores = storesOf(settings, clock)
+    const key = await stores.registry('change', registry =>
+      manage.changeKey(registry, id, changes, nowMs),
+    )
     const named = key.label === '' ? 'no label' : `label ${key.label}`
     say(`key ${id}: plan ${key.plan ?? TEMP_PLAN}, ${named}, ${until(key.expiresAt)}`)
   },
@@ -216,18 +289,14 @@ const rotateKey = command({
   endsAtSignal: 'by itself',
   async run({ settings, args: [id = ''], clock, signal }) {
     const { overlap } = settings
-    const { changeRegistry } = storesOf(settings, clock)
-    const nowMs = clock()
     const change = { overlapMs: overlap, option: '--overlap' }
-    const { key, untilMs } = await changeRegistry(registry =>
-      rotateKeyOf(registry, id, change, nowMs),
+    const { key, untilMs } = await storesOf(settings, clock).registry('change', registry =>
+      manage.rotateKey(registry, id, change, clock()),
     )
     const old = overlap === 0 ? 'ended' : `valid until ${formatInstant(untilMs)}`
     say(`key ${id} has a new secret, the old one is ${old}; it is shown only once:`)
-    await printSecret(
-      ...([key, signal] as const),
-      reason => `the secret could not be printed (${reason}); rotate again`,
-    )
+    const failed = (reason: string) => `the secret could not be printed (${reason}); rotate again`
+    await printSecret(key, signal, failed)
   },
 })
 
@@ -238,7 +307,7 @@ const removeKey = command({
   settings: DATA_SETTINGS,
   example: 'proxylist keys remove k3x9m2ab',
   async run({ settings, args: [id = ''], clock }) {
-    await storesOf(settings, clock).changeRegistry(registry => removeKeyOf(registry, id))
+    await storesOf(settings, clock).registry('change', registry => manage.removeKey(registry, id))
     say(`key ${id} is removed`)
   },
 })

@@ -7,8 +7,7 @@ import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { splitQueryString } from '../../lib/query-string.ts'
 import { formatInstant } from '../../lib/time.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import type { ReadableList } from '../../stores/command-stores.ts'
-import { storesOf } from '../../stores.ts'
+import { type ReadableList, storesOf } from '../../stores.ts'
 import { command, createStdoutWriter, DATA_SETTINGS, say } from '../command.ts'
 
 /** Records between two turns of the event loop; their text is written at once. */

@@ -1,11 +1,5 @@
-/** Owns the `plans` commands: listing, changing and removing plans. */
-import {
-  changePlan,
-  refuseBuiltIn,
-  refuseTemporaryName,
-  removePlan as removePlanOf,
-  requireUseful,
-} from '../../access/manage.ts'
+/** The `plans` commands. */
+import * as manage from '../../access/manage.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import { SETTINGS } from '../../config/settings.ts'
 import { CommandError } from '../../lib/errors.ts'
@@ -44,8 +38,8 @@ const listPlans = command({
   settings: [...DATA_SETTINGS, 'json'],
   example: 'proxylist plans list',
   async run({ settings, clock }) {
-    const { readRegistry } = storesOf(settings, clock)
-    const plans = (await readRegistry(registry => registry.plans.list())).map(describe)
+    const stores = storesOf(settings, clock)
+    const plans = (await stores.registry('read', registry => registry.plans.list())).map(describe)
     if (settings.json) return printJson(plans)
     const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
     await print(
@@ -59,7 +53,7 @@ const listPlans = command({
 
 /** Plan names follow the same rule as `--plan`; none looks like a temporary key. */
 function nameOf(given: string): string {
-  refuseTemporaryName(given, 'NAME')
+  manage.refuseTemporaryName(given, 'NAME')
   try {
     return SETTINGS.plan.read(given)
   } catch (error) {
@@ -85,9 +79,11 @@ const setPlan = command({
         ...(enabled !== undefined && { enabled: enabled === 'on' }),
       }).filter(([, limit]) => limit !== undefined),
     )
-    requireUseful(name, Object.keys(changes), '--')
-    const { withRegistry } = storesOf({ data, database, databaseTimeout }, clock)
-    const plan = await withRegistry(({ plans }) => changePlan(plans, name, changes))
+    manage.requireUseful(name, Object.keys(changes), '--')
+    const stores = storesOf({ data, database, databaseTimeout }, clock)
+    const plan = await stores.registry('make', ({ plans }) =>
+      manage.changePlan(plans, name, changes),
+    )
     const { name: _, ...described } = describe(plan)
     const words = Object.entries(described).map(([limit, value]) => `${limit} ${inWords(value)}`)
     say(`plan ${name}: ${words.join(', ')}`)
@@ -101,8 +97,10 @@ const removePlan = command({
   settings: DATA_SETTINGS,
   example: 'proxylist plans remove small',
   async run({ settings, args: [name = ''], clock }) {
-    refuseBuiltIn(name)
-    await storesOf(settings, clock).changeRegistry(({ plans }) => removePlanOf(plans, name))
+    manage.refuseBuiltIn(name)
+    await storesOf(settings, clock).registry('change', ({ plans }) =>
+      manage.removePlan(plans, name),
+    )
     say(`plan ${name} is removed`)
   },
 })

@@ -6,8 +6,7 @@ import type { Registry } from '../../access/ports.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/time.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
-import type { Stores } from '../../stores/command-stores.ts'
-import { storesOf } from '../../stores.ts'
+import { type Stores, storesOf } from '../../stores.ts'
 import { bars, counted } from '../chart.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
@@ -60,12 +59,14 @@ const NO_USE = { today: { requests: 0, records: 0, refused: 0 }, hours: [], keys
 const NO_LIST = { total: 0, newest_seconds: null, types: [], countries: [], ages: [] }
 
 /** All figures; those of what is not there are 0. */
-async function figuresOf({ has, readBreakdown, readRegistry }: Stores, clock: Clock) {
+async function figuresOf(stores: Stores, clock: Clock) {
   const nowMs = clock()
-  const there = has()
+  const there = stores.has()
   const use =
-    there.registry || !there.list ? await readRegistry(registry => useOf(registry, nowMs)) : NO_USE
-  const list = there.list ? listOf(await readBreakdown(nowMs, say), nowMs) : NO_LIST
+    there.registry || !there.list
+      ? await stores.registry('read', registry => useOf(registry, nowMs))
+      : NO_USE
+  const list = there.list ? listOf(await stores.readBreakdown(nowMs, say), nowMs) : NO_LIST
   return { ...use, list }
 }
 type Figures = Awaited<ReturnType<typeof figuresOf>>
