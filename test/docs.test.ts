@@ -335,6 +335,15 @@ test.each(['src', 'test'])('%s/README.md has every folder there', place => {
   expect(folders.filter(name => !readmeOf(place).includes(name))).toEqual([])
 })
 
+test('src/README.md names files that are there', () => {
+  const named = [...readmeOf('src').matchAll(/`([\w-]+(?:\/[\w.-]+)+\/?|\w+\.ts)`/g)]
+  const places = ['src', '.', 'test/support']
+  const missing = named
+    .map(([, path = '']) => path)
+    .filter(path => !places.some(place => existsSync(join(ROOT, place, path))))
+  expect(missing).toEqual([])
+})
+
 test.each(['README.md', 'src/README.md', 'test/README.md'])(
   'links of %s lead to files that are there',
   page => {
