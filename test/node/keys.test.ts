@@ -7,7 +7,7 @@ import type { Plan } from '../../src/access/plan.ts'
 import { VALUES } from '../../src/move/contents.ts'
 import { createChangeSource } from '../../src/postgres/change-source.ts'
 import { migrate } from '../../src/postgres/schema.ts'
-import { createKeyDump } from '../../src/sqlite/access/key-dump.ts'
+import { readStoredKeys } from '../../src/sqlite/access/keys.ts'
 import { createPlanStore } from '../../src/sqlite/access/plans.ts'
 import { openKeyCopy } from '../../src/sqlite/copy/keys.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -44,7 +44,7 @@ async function openBoth() {
     async expectSame(): Promise<void> {
       const { keys, plans } = registry
       const db = new Database(join(dir, 'access.db'), { readonly: true })
-      const copied = createKeyDump(db, () => null).dump()
+      const copied = readStoredKeys(db)
       const copiedPlans = createPlanStore(db).list()
       db.close()
       expect(copied.map(VALUES.keys)).toEqual((await keys.dump()).map(VALUES.keys))

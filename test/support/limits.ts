@@ -30,8 +30,8 @@ import {
   type UsageTable,
 } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
+import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
-import type { SnapshotOptions } from '../../src/sqlite/access/snapshot.ts'
 import { createUsageStore, LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
 import { type Limits, T0, UNLIMITED } from './fixtures.ts'

@@ -1,10 +1,14 @@
 /**
- * Owns the use of keys in memory, as far as it is in the log of admissions and not in table `days`
- * (`days.ts`); divided into chunks as the usage of subjects is, and with them in the snapshot. The
+ * The use of keys by hour and by day, as far as it is in the log of admissions and not in table `days`
+ * (`key-use.ts`). Divided into chunks as the usage of subjects is, and with them in the snapshot. The
  * use of `demo` is counted under its name, for all addresses together. Knows nothing of SQL.
+ *
+ * A start reads no chunk: admissions do not need it, and a start would take twice as long. Until
+ * something asks for its content, a chunk is the text of the snapshot and the entries since then.
  */
+import { type DayUse, utcHour } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
-import { HOUR_MS } from '../../lib/time.ts'
+import { HOUR_MS, utcDay } from '../../lib/time.ts'
 import {
   chunkOf,
   type Entry,
@@ -15,72 +19,155 @@ import {
   type ResetEntry,
   type Subjects,
 } from './subjects.ts'
-import {
-  applyTo,
-  type HourEntry,
-  loadKeys,
-  type MovedEntry,
-  saveKeys,
-  toUnmoved,
-  type Unmoved,
-  type UsedEntry,
-  type UsedKey,
-  type UsedKeys,
-  type UseEntry,
-} from './used-keys.ts'
+
+/** What answers added to the use of a key by `atMs`. */
+export type UseEntry = readonly [
+  kind: 'use',
+  id: string,
+  atMs: number,
+  records: number,
+  refused: number,
+]
+/** A day of a key was moved to table `days`, at `atMs`. */
+type MovedEntry = readonly [kind: 'moved', id: string, atMs: number, day: number]
+/** Adds requests of a key at `atMs`; the last was admitted at `lastMs`, `null`: none was. */
+type HourEntry = readonly [
+  kind: 'hour',
+  id: string,
+  atMs: number,
+  requests: number,
+  lastMs: number | null,
+]
+type UsedEntry = HourEntry | UseEntry | MovedEntry
 
 /** A change of usage as a batch holds it, in JSON; its third member is an instant. */
 export type LogEntry = Entry | GivenBack | UseEntry | MovedEntry | ResetEntry
 
-/**
- * A chunk. Until something reads it, its content is the `text` of the snapshot and the entries since
- * then: admissions do not need it, and a start would take twice as long.
- */
+/** The use of a key on a day, and of a key on days; `lastMs`: its last admission. */
+type UsedDay = { readonly day: number; records: number; refused: number; readonly hours: number[] }
+type UsedKey = { readonly id: string; lastMs: number; days: UsedDay[] }
+type UsedKeys = Map<string, UsedKey>
+
+/** The use of a key on days of which nothing is in table `days`; `lastMs`: its last admission. */
+export type Unmoved = { id: string; lastMs: number; days: DayUse[] }
+
+const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
+  id,
+  lastMs,
+  days: some.map(day => ({ ...day, requests: day.hours.reduce((a, b) => a + b, 0) })),
+})
+
+/** A key in the text of a chunk; `hours` begin with the first that has requests, which is hour `first`. */
+type SavedKey = readonly [id: string, lastMs: number, days: SavedDay[]]
+type SavedDay = readonly [
+  ...[day: number, records: number, refused: number, first: number, hours: number[]],
+]
+
+/** The text of keys. */
+export const saveKeys = (keys: Iterable<UsedKey>): string =>
+  JSON.stringify(
+    Array.from(keys, ({ id, lastMs, days }): SavedKey => {
+      const saved = days.map(({ day, records, refused, hours }): SavedDay => {
+        const first = Math.max(
+          0,
+          hours.findIndex(requests => requests !== 0),
+        )
+        return [day, records, refused, first, hours.slice(first)]
+      })
+      return [id, lastMs, saved]
+    }),
+  )
+
+/** The keys of such a text. */
+const loadKeys = (text: string): UsedKeys =>
+  new Map(
+    (JSON.parse(text) as SavedKey[]).map(([id, lastMs, saved]) => {
+      const days = saved.map(([day, records, refused, first, hours]) => ({
+        ...{ day, records, refused },
+        hours: [...new Array<number>(first).fill(0), ...hours],
+      }))
+      return [id, { id, lastMs, days }]
+    }),
+  )
+
+/** The use of a key on a day, added if there is none. */
+function dayOf({ days }: UsedKey, atMs: number): UsedDay {
+  const day = utcDay(atMs)
+  const known = days.findLast(each => each.day === day)
+  if (known) return known
+  const added: UsedDay = { day, records: 0, refused: 0, hours: [] }
+  days.push(added)
+  return added
+}
+
+/** Applies an entry to the keys of its chunk. */
+function applyTo(keys: UsedKeys, entry: UsedEntry): void {
+  const [kind, id, atMs] = entry
+  const known = keys.get(id) ?? { id, lastMs: 0, days: [] }
+  if (kind === 'moved') {
+    known.days = known.days.filter(({ day }) => day !== entry[3])
+    if (known.days.length === 0) keys.delete(id) // until it is used again
+    return
+  }
+  keys.set(id, known)
+  if (kind === 'use') {
+    const day = dayOf(known, atMs)
+    day.records += entry[3]
+    day.refused += entry[4]
+    return
+  }
+  const { hours } = dayOf(known, atMs)
+  const hour = utcHour(atMs)
+  while (hours.length <= hour) hours.push(0)
+  hours[hour] = (hours[hour] ?? 0) + entry[3]
+  known.lastMs = entry[4] ?? known.lastMs
+}
+
+/** `text`: the content of the snapshot while nothing has read it, and `waiting` what came since. */
 type Chunk = { text: string | null; waiting: UsedEntry[]; keys: UsedKeys }
 const emptyChunk = (): Chunk => ({ text: null, waiting: [], keys: new Map() })
 
 /** Keys and addresses that are examined for days that are over, at a time: requests wait for it. */
 const EXAMINE_SLICE = 600
 
-const hourOf = (ms: number): number => Math.floor(ms / HOUR_MS) * HOUR_MS
+/** Keys with days that are over, and those days; `mayRemain`: there may be more. */
+export type Over = { found: Unmoved[]; mayRemain: boolean }
 
-/** The requests of a subject that its chunk does not have yet. */
-const hourEntryOf = ({ id, hourMs, hourRequests, latestMs }: Known): HourEntry => [
-  ...(['hour', id, hourMs, hourRequests, latestMs] as const),
-]
+export type History = ReturnType<typeof createHistory>
 
-/** Reads the text of a chunk, and applies what was waiting for that. */
-function readText(chunk: Chunk, text: string, onDamage: (cause: unknown) => never): void {
-  try {
-    for (const known of loadKeys(text)) chunk.keys.set(known.id, known)
-  } catch (cause) {
-    chunk.keys.clear()
-    onDamage(cause)
-  }
-  const { waiting } = chunk
-  chunk.text = null
-  chunk.waiting = []
-  for (const entry of waiting) applyTo(chunk.keys, entry)
-}
-
-/** The chunks; `onDamage` is called with the failure to read one, and throws. */
-function createChunks(count: number, subjects: Subjects, onDamage: (cause: unknown) => never) {
+/**
+ * The use of the keys among `subjects`, in so many chunks; none at first. `onDamage` is called with
+ * the failure to read a chunk, and throws.
+ */
+export function createHistory(
+  count: number,
+  subjects: Subjects,
+  onDamage: (cause: unknown) => never,
+) {
   let chunks = Array.from({ length: count }, emptyChunk)
-  /** What is applied before anything is read, see `defer`. */
+  /** Batches that are applied before anything is read, see `defer`. */
   let deferred: (() => void)[] = []
+  /** The day before which days are searched, and the chunk that is next. */
+  const search = { day: 0, next: 0 }
   const at = (index: number): Chunk => chunks[index] ?? emptyChunk()
 
-  /** Applies an entry to a chunk, later if that was not read yet. */
   function apply(index: number, entry: UsedEntry): void {
     const chunk = at(index)
     if (chunk.text === null) applyTo(chunk.keys, entry)
     else chunk.waiting.push(entry)
   }
 
+  /** Applies an entry to its chunk, if that does not include it. */
+  function add(entry: UsedEntry, isIncluded: IsIncluded = never): void {
+    const index = chunkOf(entry[1], count)
+    if (!isIncluded(index)) apply(index, entry)
+  }
+
   /** Moves the requests that are counted with a subject to its chunk. */
   function settle(subject: Known): void {
     if (subject.hourRequests === 0) return
-    apply(subject.chunk, hourEntryOf(subject))
+    const { id, hourMs, hourRequests, latestMs } = subject
+    apply(subject.chunk, ['hour', id, hourMs, hourRequests, latestMs])
     subject.hourRequests = 0
   }
 
@@ -98,31 +185,93 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
   function open(index: number): Chunk {
     applyDeferred()
     const chunk = at(index)
-    if (chunk.text !== null) readText(chunk, chunk.text, onDamage)
+    if (chunk.text === null) return chunk
+    try {
+      chunk.keys = loadKeys(chunk.text)
+    } catch (cause) {
+      onDamage(cause)
+    }
+    chunk.text = null
+    for (const entry of chunk.waiting.splice(0)) applyTo(chunk.keys, entry)
     return chunk
   }
 
+  /** The keys of a chunk, with all that is known of them. */
+  function read(index: number): UsedKeys {
+    const { keys } = open(index)
+    for (const subject of subjects.inChunk(index)) settle(subject)
+    return keys
+  }
+
   return {
-    apply,
     settle,
-    applyDeferred,
+    /** Applies a batch that only adds to days when something is read: a start does not need it. */
     defer: (applyBatch: () => void): void => void deferred.push(applyBatch),
 
-    /** A chunk with all that is known of its keys. */
-    read(index: number): Chunk {
-      const chunk = open(index)
-      for (const subject of subjects.inChunk(index)) settle(subject)
-      return chunk
+    /** Counts an admission of a subject. Addresses of temporary keys are counted by the keys. */
+    admit(subject: Known, atMs: number): void {
+      if (subject.kind !== 'key') return
+      const { hourMs } = subject
+      if (atMs < hourMs || atMs >= hourMs + HOUR_MS) {
+        settle(subject)
+        subject.hourMs = Math.floor(atMs / HOUR_MS) * HOUR_MS
+      }
+      subject.hourRequests += 1
     },
 
-    /** One key of a chunk with all that is known of it: in microseconds, however many there are. */
-    readKey(index: number, id: string): UsedKey | null {
-      const chunk = open(index)
+    admitDemo: (atMs: number, isIncluded?: IsIncluded): void =>
+      add(['hour', DEMO_KEY, atMs, 1, atMs], isIncluded),
+
+    /** Takes an admission back. */
+    giveBack([kind, id, atMs]: GivenBack, isIncluded?: IsIncluded): void {
+      if (kind === 'temp') return
+      add(['hour', kind === 'demo' ? DEMO_KEY : id, atMs, -1, null], isIncluded)
+    },
+
+    use: (entry: UseEntry, isIncluded?: IsIncluded): void => add(entry, isIncluded),
+
+    /** Forgets a day, after what is counted with the subject. */
+    move(entry: MovedEntry, isIncluded?: IsIncluded): void {
+      applyDeferred() // while the day is there
+      const subject = subjects.key(entry[1])
+      if (subject !== null) settle(subject)
+      add(entry, isIncluded)
+    },
+
+    /** One key: in microseconds, however many its chunk has. */
+    read(id: string): Unmoved | null {
+      const { keys } = open(chunkOf(id, count))
       const subject = subjects.key(id)
       if (subject !== null) settle(subject)
-      return chunk.keys.get(id) ?? null
+      const known = keys.get(id)
+      return known === undefined ? null : toUnmoved(known)
     },
 
+    /** All keys, from all chunks. @throws what `onDamage` throws. */
+    readAll: (): Unmoved[] =>
+      chunks.flatMap((_, index) => [...read(index).values()].map(known => toUnmoved(known))),
+
+    /** The next keys with days before `day`, at most so many; they are to be moved at once. */
+    before(day: number, keysMax: number): Over {
+      if (day !== search.day) search.next = 0
+      search.day = day
+      const found: Unmoved[] = []
+      let examined = 0
+      while (search.next < count && examined < EXAMINE_SLICE) {
+        const keys = read(search.next)
+        examined += Math.max(keys.size, subjects.inChunk(search.next).length) // addresses too
+        for (const known of keys.values()) {
+          const days = known.days.filter(each => each.day < day)
+          if (days.length > 0) found.push(toUnmoved(known, days))
+        }
+        if (found.length > keysMax) return { found: found.slice(0, keysMax), mayRemain: true }
+        search.next += 1
+      }
+      return { found, mayRemain: search.next < count }
+    },
+
+    /** The text of a chunk, and adding what such a text holds. */
+    save: (index: number): string => saveKeys(read(index).values()),
     load(index: number, text: string): void {
       chunks[index] = { ...emptyChunk(), text }
     },
@@ -130,131 +279,7 @@ function createChunks(count: number, subjects: Subjects, onDamage: (cause: unkno
     clear(): void {
       chunks = chunks.map(emptyChunk)
       deferred = []
-    },
-  }
-}
-
-/** Keys with days that are over, and those days; `mayRemain`: there may be more. */
-export type Over = { found: Unmoved[]; mayRemain: boolean }
-
-/** Returns a function that finds the days before a day, chunk by chunk. */
-function createSearch(
-  count: number,
-  subjects: Subjects,
-  { read }: ReturnType<typeof createChunks>,
-) {
-  let searchedDay = 0
-  let next = 0
-
-  /** Adds what is found among keys; returns whether that is all. */
-  function addFrom(keys: UsedKeys, found: Unmoved[], keysMax: number): boolean {
-    for (const known of keys.values()) {
-      if (found.length === keysMax) return false
-      const days = known.days.filter(({ day }) => day < searchedDay)
-      if (days.length > 0) found.push(toUnmoved(known, days))
-    }
-    return true
-  }
-
-  return {
-    restart(): void {
-      next = 0
-    },
-    /** The next keys with days before `day`, at most so many; they are to be moved at once. */
-    find(day: number, keysMax: number): Over {
-      if (day !== searchedDay) next = 0
-      searchedDay = day
-      const found: Unmoved[] = []
-      let examined = 0
-      while (next < count && examined < EXAMINE_SLICE) {
-        const { keys } = read(next)
-        examined += Math.max(keys.size, subjects.inChunk(next).length) // addresses too
-        if (!addFrom(keys, found, keysMax)) break
-        next += 1
-      }
-      return { found, mayRemain: next < count }
-    },
-  }
-}
-
-export type History = ReturnType<typeof createHistory>
-
-/**
- * The use of the keys among `subjects`, in so many chunks; none at first. `onDamage` is called with
- * the failure to read a chunk, and throws.
- */
-export function createHistory(
-  count: number,
-  subjects: Subjects,
-  onDamage: (cause: unknown) => never,
-) {
-  const chunks = createChunks(count, subjects, onDamage)
-  const search = createSearch(count, subjects, chunks)
-
-  /** Applies an entry to its chunk, if that does not include it. */
-  function apply(entry: UsedEntry, isIncluded: IsIncluded): void {
-    const index = chunkOf(entry[1], count)
-    if (!isIncluded(index)) chunks.apply(index, entry)
-  }
-
-  return {
-    settle: chunks.settle,
-    /** Applies a batch that only adds to days when something is read: a start does not need it. */
-    defer: chunks.defer,
-
-    /** Counts an admission of a subject. Addresses of temporary keys are counted by the keys. */
-    admit(subject: Known, atMs: number): void {
-      if (subject.kind !== 'key') return
-      const { hourMs } = subject
-      if (atMs < hourMs || atMs >= hourMs + HOUR_MS) {
-        chunks.settle(subject)
-        subject.hourMs = hourOf(atMs)
-      }
-      subject.hourRequests += 1
-    },
-
-    admitDemo: (atMs: number, isIncluded = never): void =>
-      apply(['hour', DEMO_KEY, atMs, 1, atMs], isIncluded),
-
-    /** Takes an admission back. */
-    giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
-      if (kind !== 'temp')
-        apply(['hour', kind === 'demo' ? DEMO_KEY : id, atMs, -1, null], isIncluded)
-    },
-
-    use: (entry: UseEntry, isIncluded = never): void => apply(entry, isIncluded),
-
-    /** Forgets a day, after what is counted with the subject. */
-    move(entry: MovedEntry, isIncluded = never): void {
-      chunks.applyDeferred() // while the day is there
-      const subject = subjects.key(entry[1])
-      if (subject !== null) chunks.settle(subject)
-      apply(entry, isIncluded)
-    },
-
-    read(id: string): Unmoved | null {
-      const known = chunks.readKey(chunkOf(id, count), id)
-      return known === null ? null : toUnmoved(known)
-    },
-
-    before: search.find,
-
-    /** The text of a chunk, and adding what such a text holds. */
-    save: (index: number): string => saveKeys(chunks.read(index).keys.values()),
-    load: chunks.load,
-
-    /** All keys, from all chunks. @throws what `onDamage` throws. */
-    readAll(): Unmoved[] {
-      const all: Unmoved[] = []
-      for (let index = 0; index < count; index += 1) {
-        for (const known of chunks.read(index).keys.values()) all.push(toUnmoved(known))
-      }
-      return all
-    },
-
-    clear(): void {
-      chunks.clear()
-      search.restart()
+      search.next = 0
     },
   }
 }

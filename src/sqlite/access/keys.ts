@@ -1,6 +1,6 @@
 /**
- * Owns keys in SQLite. They are stored and found by their SHA-256 only. Plans are in `plans.ts`, the
- * moving of keys to another installation in `key-dump.ts`.
+ * Keys in SQLite, stored and found by their SHA-256 only. There is one writer of a key's row: new keys,
+ * imported ones, moves and copies on nodes all come through it.
  */
 import type { Database } from 'bun:sqlite'
 import { keySubject } from '../../access/entitlements.ts'
@@ -13,16 +13,16 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
-import type { KeyReader, Registry } from '../../access/ports.ts'
+import type { KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { utcDay } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
-import { createKeyDump } from './key-dump.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
 type KeyRow = { id: string; label: string; expires_at: number | null; revoked_at: number | null }
@@ -140,62 +140,78 @@ export function createKeyReader(db: Database) {
   }
 }
 
-/** What rotates the secrets of keys. */
-function createRotate(db: Database) {
-  const find = db.prepare<{ hash: Uint8Array }, [string]>('select hash from keys where id = ?')
-  const end = db.prepare<never, [string, number]>(
-    'delete from old_secrets where key_id = ? and expires_at <= ?',
-  )
-  const keep = db.prepare<never, [Uint8Array, string, number]>(
-    'insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)',
-  )
-  const change = db.prepare<never, [Uint8Array, string, string]>(
-    'update keys set hash = ?, prefix = ? where id = ?',
-  )
-  return db.transaction((id: string, key: string, untilMs: number, nowMs: number): boolean => {
-    const old = find.get(id)
-    if (old === null) return false
-    const isKept = untilMs > nowMs
-    end.run(id, isKept ? nowMs : Number.MAX_SAFE_INTEGER)
-    if (isKept) keep.run(old.hash, id, untilMs)
-    change.run(hashKey(key), shownPrefix(key), id)
-    return true
-  }).immediate
+/** All keys as they are stored, in the order of lists; call it within a transaction. */
+export function readStoredKeys(db: Database): StoredKey[] {
+  const secrets = db
+    .prepare<{ keyId: string; hash: Uint8Array; expiresAt: number }, []>(
+      'select key_id as keyId, hash, expires_at as expiresAt from old_secrets order by expires_at',
+    )
+    .all()
+  const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
+  return db
+    .prepare<Omit<StoredKey, 'oldSecrets'>, []>(
+      `select id, hash, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
+         revoked_at as revokedAt
+       from keys order by created_at, id`,
+    )
+    .all()
+    .map(row => ({
+      ...row,
+      oldSecrets: (byKey.get(row.id) ?? []).map(({ hash, expiresAt }) => ({ hash, expiresAt })),
+    }))
 }
 
-/** What counts keys. */
-function createKeyCount(db: Database, usage: UsageReader) {
-  const select = db.prepare<{ n: number }, []>(
-    'select count(*) as n from keys where revoked_at is null',
+/** Returns a function that stores a key as it is, in the transaction of the caller. */
+export function createKeyWriter(db: Database): (key: StoredKey) => void {
+  const insert = db.prepare(
+    `insert into keys (id, hash, prefix, label, plan, created_at, expires_at, revoked_at)
+     values (?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  return (nowMs: number): { total: number; usedToday: number } => ({
-    total: select.get()?.n ?? 0,
-    usedToday: usage.countUsed(utcDay(nowMs)),
-  })
+  const insertOld = db.prepare(
+    'insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)',
+  )
+  return ({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => {
+    insert.run(id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt)
+    for (const old of oldSecrets) insertOld.run(old.hash, id, old.expiresAt)
+  }
 }
 
 /** The keys of an open database, and their usage. */
 export function createKeyStore(db: Database, usage: UsageReader) {
   const { find, idOf, forget } = createKeyReader(db)
-  const { dump, load } = createKeyDump(db, idOf)
+  const write = createKeyWriter(db)
+  const hasPlan = db.prepare<unknown, [string]>('select 1 from plans where name = ?')
+  const findStored = db.prepare<{ hash: Uint8Array; revokedAt: number | null }, [string]>(
+    'select hash, revoked_at as revokedAt from keys where id = ?',
+  )
+  const countKeys = db.prepare<{ n: number }, []>(
+    'select count(*) as n from keys where revoked_at is null',
+  )
+
+  /** Why a key cannot be stored beside those that are. */
+  function problemOf({ id, hash, plan, oldSecrets }: StoredKey, index: number): LoadProblem | null {
+    for (const secret of [hash, ...oldSecrets.map(old => old.hash)]) {
+      const known = idOf(secret)
+      if (known !== null) return { kind: 'known-secret', index, id: known }
+    }
+    if (findStored.get(id) !== null) return { kind: 'known-id', index }
+    return plan === null || hasPlan.get(plan) !== null ? null : { kind: 'unknown-plan', index }
+  }
 
   return {
     find,
     forget,
-    dump,
-    load,
 
     add({ key, label, plan, expiresAt }: NewKey, nowMs: number): { id: string; isNew: boolean } {
       return db
         .transaction(() => {
-          const existing = idOf(hashKey(key))
+          const hash = hashKey(key)
+          const existing = idOf(hash)
           if (existing !== null) return { id: existing, isNew: false }
           const id = newKeyId()
-          db.run(
-            `insert into keys (id, hash, prefix, label, plan, created_at, expires_at)
-             values (?, ?, ?, ?, ?, ?, ?)`,
-            [id, hashKey(key), shownPrefix(key), label, plan, nowMs, expiresAt],
-          )
+          const prefix = shownPrefix(key)
+          const stored = { id, hash, prefix, label, plan, createdAt: nowMs, expiresAt }
+          write({ ...stored, revokedAt: null, oldSecrets: [] })
           return { id, isNew: true }
         })
         .immediate()
@@ -210,7 +226,31 @@ export function createKeyStore(db: Database, usage: UsageReader) {
       return changes > 0
     },
 
-    rotate: createRotate(db),
+    rotate: (id: string, key: string, untilMs: number, nowMs: number): boolean =>
+      db
+        .transaction(() => {
+          const old = findStored.get(id)
+          if (old === null) return false
+          const isKept = untilMs > nowMs
+          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [
+            id,
+            isKept ? nowMs : Number.MAX_SAFE_INTEGER,
+          ])
+          if (isKept) {
+            db.run('insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)', [
+              old.hash,
+              id,
+              untilMs,
+            ])
+          }
+          db.run('update keys set hash = ?, prefix = ? where id = ?', [
+            hashKey(key),
+            shownPrefix(key),
+            id,
+          ])
+          return true
+        })
+        .immediate(),
 
     revoke: (id: string, nowMs: number): boolean =>
       db.run('update keys set revoked_at = coalesce(revoked_at, ?) where id = ?', [nowMs, id])
@@ -219,13 +259,9 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     remove: (id: string): 'removed' | 'unknown' | 'not-revoked' =>
       db
         .transaction(() => {
-          const row = db
-            .prepare<{ revoked_at: number | null }, [string]>(
-              'select revoked_at from keys where id = ?',
-            )
-            .get(id)
-          if (row === null) return 'unknown'
-          if (row.revoked_at === null) return 'not-revoked'
+          const key = findStored.get(id)
+          if (key === null) return 'unknown'
+          if (key.revokedAt === null) return 'not-revoked'
           db.run('delete from days where key_id = ?', [id])
           db.run(`delete from networks where subject_kind = 'key' and subject_id = ?`, [id])
           db.run('delete from keys where id = ?', [id])
@@ -238,7 +274,30 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     read: (id: string, nowMs: number): ListedKey | null =>
       listKeys(db, usage, nowMs, id)[0] ?? null,
 
-    count: createKeyCount(db, usage),
+    count: (nowMs: number): { total: number; usedToday: number } => ({
+      total: countKeys.get()?.n ?? 0,
+      usedToday: usage.countUsed(utcDay(nowMs)),
+    }),
+
+    dump: db.transaction(() => readStoredKeys(db)),
+
+    /** Keys of one call that are the same are found too: each is stored before the next is seen. */
+    load(keys: readonly StoredKey[], isTrial: boolean): LoadProblem[] {
+      db.run('begin immediate')
+      try {
+        const problems: LoadProblem[] = []
+        for (const [index, key] of keys.entries()) {
+          const problem = problemOf(key, index)
+          if (problem) problems.push(problem)
+          else write(key)
+        }
+        db.run(problems.length === 0 && !isTrial ? 'commit' : 'rollback')
+        return problems
+      } catch (error) {
+        if (db.inTransaction) db.run('rollback')
+        throw error
+      }
+    },
 
     /** Whether there is a key. Unlike `list`, it reads neither all keys nor their usage. */
     hasAny: (): boolean => db.query('select 1 from keys limit 1').get() !== null,

@@ -1,7 +1,6 @@
 /**
- * Owns the usage of all subjects in memory, divided into chunks by a hash of their ids, and the
- * forms in which a file holds it: an entry for each admission, a text for each chunk. Knows nothing
- * of SQL.
+ * The usage of all subjects in memory, divided into chunks by a hash of their ids, and the forms in
+ * which a file holds it: an entry for each admission, a text for each chunk. Knows nothing of SQL.
  */
 import { type Subject, UNUSED, type Usage, type UsagePart } from '../../access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../lib/time.ts'
@@ -55,9 +54,6 @@ type Saved = readonly [
   latestMs?: number,
 ]
 
-const toGaps = (instants: readonly number[]): number[] =>
-  instants.map((ms, i) => ms - (instants[i - 1] ?? 0))
-
 /** The instants again, in the same array. */
 function fromGaps(gaps: number[]): number[] {
   for (let i = 1; i < gaps.length; i += 1) gaps[i] = (gaps[i] ?? 0) + (gaps[i - 1] ?? 0)
@@ -80,19 +76,15 @@ export type Known = Subject &
     hourMs: number
   }
 
-function toSaved({ kind, id, admissions, requests, latestMs }: Subject & Usage): Saved {
-  const saved = [kind, id, requests, toGaps(admissions)] as const
-  return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
-}
-function fromSaved([, , requests, gaps, latest]: Saved): Usage {
-  const admissions = fromGaps(gaps)
-  const latestMs = latest ?? admissions.at(-1) ?? 0
-  return { admissions, day: utcDay(latestMs), requests, latestMs }
-}
-
 /** The text of a chunk that holds these subjects. */
 export const saveSubjects = (subjects: readonly (Subject & Usage)[]): string =>
-  JSON.stringify(subjects.map(toSaved))
+  JSON.stringify(
+    subjects.map(({ kind, id, admissions, requests, latestMs }): Saved => {
+      const gaps = admissions.map((ms, i) => ms - (admissions[i - 1] ?? 0))
+      const saved = [kind, id, requests, gaps] as const
+      return latestMs === admissions.at(-1) ? saved : [...saved, latestMs]
+    }),
+  )
 
 /** The chunk of a subject (FNV-1a). Files depend on it: another hash needs a migration. */
 export function chunkOf(id: string, chunks: number): number {
@@ -128,67 +120,48 @@ function removeAdmission(usage: Usage, atMs: number): void {
   if (utcDay(atMs) === usage.day) usage.requests = Math.max(0, usage.requests - 1)
 }
 
-/** Subjects whose last admission lies after `timeMs`. */
-const after = (known: ReadonlyMap<string, Known>, timeMs: number): Subject[] =>
-  [...known.values()]
-    .filter(({ latestMs }) => latestMs > timeMs)
-    .map(({ kind, id }) => ({ kind, id }))
-
 export type Subjects = ReturnType<typeof createSubjects>
 
-/** Subjects by id and by chunk; none at first. */
-function createIndex(chunks: number) {
+/** The usage of subjects in so many chunks; none at first. */
+export function createSubjects(chunks: number) {
   const byId: { readonly [kind in Subject['kind']]: Map<string, Known> } = {
     key: new Map(),
     demo: new Map(),
     temp: new Map(),
   }
   let byChunk: Known[][] = Array.from({ length: chunks }, () => [])
+  const inChunk = (chunk: number): readonly Known[] => byChunk[chunk] ?? []
+
+  function add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
+    const { admissions, day, requests, latestMs } = usage
+    const known = {
+      kind,
+      id,
+      chunk,
+      admissions,
+      day,
+      requests,
+      latestMs,
+      hourRequests: 0,
+      hourMs: 0,
+      records: 0,
+      refused: 0,
+      notedMs: 0,
+    }
+    byId[kind].set(id, known)
+    byChunk[chunk]?.push(known)
+    return known
+  }
+
   return {
-    byId,
-    inChunk: (chunk: number): readonly Known[] => byChunk[chunk] ?? [],
+    inChunk,
+    /** All subjects, by chunk. */
     all: (): readonly (readonly Known[])[] => byChunk,
 
-    add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-      const { admissions, day, requests, latestMs } = usage
-      const known = {
-        kind,
-        id,
-        chunk,
-        admissions,
-        day,
-        requests,
-        latestMs,
-        hourRequests: 0,
-        hourMs: 0,
-        records: 0,
-        refused: 0,
-        notedMs: 0,
-      }
-      byId[kind].set(id, known)
-      byChunk[chunk]?.push(known)
-      return known
-    },
-
-    /** Keeps some subjects of a chunk only. */
-    keep(chunk: number, kept: Known[], removed: readonly Known[]): void {
-      for (const { kind, id } of removed) byId[kind].delete(id)
-      byChunk[chunk] = kept
-    },
-
-    clear(): void {
-      for (const known of Object.values(byId)) known.clear()
-      byChunk = byChunk.map(() => [])
-    },
-  }
-}
-
-/** The usage of subjects in so many chunks; none at first. */
-export function createSubjects(chunks: number) {
-  const { byId, inChunk, all, add, keep, clear } = createIndex(chunks)
-
-  return {
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id) ?? null,
+
+    /** The subject of a key. */
+    key: (id: string): Known | null => byId.key.get(id) ?? null,
 
     /**
      * Adds an admission and returns its subject; `null`, and nothing is added, when its chunk
@@ -222,21 +195,21 @@ export function createSubjects(chunks: number) {
 
     /** Subjects whose last admission lies after `timeMs`. */
     after: (timeMs: number): Subject[] =>
-      Object.values(byId).flatMap(known => after(known, timeMs)),
+      Object.values(byId).flatMap(known =>
+        [...known.values()]
+          .filter(({ latestMs }) => latestMs > timeMs)
+          .map(({ kind, id }) => ({ kind, id })),
+      ),
 
     /** The text of a chunk, and adding what such a text holds. */
     save: (chunk: number): string => saveSubjects(inChunk(chunk)),
     load(chunk: number, text: string): void {
-      for (const saved of JSON.parse(text) as Saved[]) {
-        add(saved[0], saved[1], chunk, fromSaved(saved))
+      for (const [kind, id, requests, gaps, latest] of JSON.parse(text) as Saved[]) {
+        const admissions = fromGaps(gaps)
+        const latestMs = latest ?? admissions.at(-1) ?? 0
+        add(kind, id, chunk, { admissions, day: utcDay(latestMs), requests, latestMs })
       }
     },
-
-    /** The subject of a key. */
-    key: (id: string): Known | null => byId.key.get(id) ?? null,
-
-    inChunk,
-    all,
 
     /** Forgets old subjects of a chunk; returns those. */
     forget(chunk: number, timeMs: number, keepMs: KeepMs): readonly Known[] {
@@ -245,10 +218,14 @@ export function createSubjects(chunks: number) {
         const isOld = known.latestMs < timeMs - keepMs[known.kind]
         ;(isOld ? old : kept).push(known)
       }
-      if (old.length > 0) keep(chunk, kept, old)
+      for (const { kind, id } of old) byId[kind].delete(id)
+      if (old.length > 0) byChunk[chunk] = kept
       return old
     },
 
-    clear,
+    clear(): void {
+      for (const known of Object.values(byId)) known.clear()
+      byChunk = byChunk.map(() => [])
+    },
   }
 }

@@ -25,9 +25,8 @@ import { stopwatch } from '../../lib/clock.ts'
 import { codeOf } from '../../lib/errors.ts'
 import { SECOND_MS, utcDay } from '../../lib/time.ts'
 import { dataVersionOf } from '../database.ts'
-import { createAdmissionLog } from './admission-log.ts'
+import { createAdmissionLog, type SnapshotOptions } from './admission-log.ts'
 import { createKeyUse } from './key-use.ts'
-import type { SnapshotOptions } from './snapshot.ts'
 import { KEEP_ADDRESSES_MS, KEEP_MS, type KeepMs } from './subjects.ts'
 
 /**

@@ -9,8 +9,7 @@ import type { KeyReader } from '../../access/ports.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { isSameVersion, type KeyChanges, type Version } from '../../node/ports.ts'
 import { openAccessFile } from '../access/file.ts'
-import { createKeyDump } from '../access/key-dump.ts'
-import { createKeyReader } from '../access/keys.ts'
+import { createKeyReader, createKeyWriter } from '../access/keys.ts'
 import { createPlanStore } from '../access/plans.ts'
 import { ACCESS_FILE } from '../data-directory.ts'
 import { requireHeader } from '../database.ts'
@@ -26,7 +25,7 @@ function write(
   { isWhole, to, plans, removed, keys }: KeyChanges,
   since: Version | null,
 ): void {
-  const { store } = createKeyDump(db, () => null)
+  const store = createKeyWriter(db)
   const planStore = createPlanStore(db)
   const remove = db.prepare<never, [string]>('delete from keys where id = ?')
   db.transaction(() => {

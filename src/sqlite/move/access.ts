@@ -8,12 +8,9 @@ import { DEMO_KEY } from '../../access/key.ts'
 import type { NetworkSet } from '../../access/network-quota.ts'
 import type { Subject, Usage } from '../../access/rate-limit.ts'
 import type { Contents, Reader, Writer } from '../../move/contents.ts'
-import { createAdmissionLog } from '../access/admission-log.ts'
-import { createKeyDump } from '../access/key-dump.ts'
+import { createAdmissionLog, writeSnapshot } from '../access/admission-log.ts'
+import { createKeyWriter, readStoredKeys } from '../access/keys.ts'
 import { createPlanStore } from '../access/plans.ts'
-import { DEFAULTS } from '../access/snapshot.ts'
-import { chunkOf, saveSubjects } from '../access/subjects.ts'
-import { saveKeys } from '../access/used-keys.ts'
 import { pagesOf } from './list.ts'
 
 export type AccessPart = 'plans' | 'keys' | 'seen' | 'usage' | 'networks' | 'days'
@@ -100,7 +97,7 @@ export function createAccessReader(db: Database): Pick<Reader, AccessPart> {
   )
   return {
     plans: () => pagesOf(createPlanStore(db).list()),
-    keys: () => pagesOf(createKeyDump(db, () => null).dump()),
+    keys: () => pagesOf(readStoredKeys(db)),
     seen: () => caughtUp(() => pagesOf(use.seen())),
     usage: () => caughtUp(use.usages),
     *networks() {
@@ -115,54 +112,12 @@ export function createAccessReader(db: Database): Pick<Reader, AccessPart> {
   }
 }
 
-/** Writes keys with their old secrets. */
-function createKeyWriter(db: Database): Writer['keys'] {
-  const key = db.prepare(
-    `insert into keys (id, hash, prefix, label, plan, created_at, expires_at, revoked_at)
-     values (?, ?, ?, ?, ?, ?, ?, ?)`,
-  )
-  const old = db.prepare('insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)')
-  return page => {
-    for (const { id, hash, prefix, label, plan, oldSecrets, ...at } of page) {
-      key.run(id, hash, prefix, label, plan, at.createdAt, at.expiresAt, at.revokedAt)
-      for (const secret of oldSecrets) old.run(secret.hash, id, secret.expiresAt)
-    }
-  }
-}
-
-/**
- * The snapshot of the log of admissions, from which a new database begins: what subjects have used,
- * and when `demo` was last seen, which has no row among the keys.
- */
-function createSnapshot(db: Database) {
-  const chunks = Array.from({ length: DEFAULTS.chunks }, (): (Subject & Usage)[] => [])
-  let demoSeenMs = 0
-  const insert = db.prepare<never, [number, string, string]>(
-    'insert into snapshot (chunk, through, usage, history) values (?, 0, ?, ?)',
-  )
-  const historyOf = (chunk: number): string => {
-    const isOfDemo = demoSeenMs > 0 && chunk === chunkOf(DEMO_KEY, DEFAULTS.chunks)
-    return saveKeys(isOfDemo ? [{ id: DEMO_KEY, lastMs: demoSeenMs, days: [] }] : [])
-  }
-  return {
-    add(page: Iterable<Subject & Usage>): void {
-      for (const used of page) {
-        chunks[chunkOf(used.id, DEFAULTS.chunks)]?.push(used)
-        if (used.kind === 'demo') demoSeenMs = Math.max(demoSeenMs, used.latestMs)
-      }
-    },
-    write(): void {
-      for (const [chunk, some] of chunks.entries()) {
-        insert.run(chunk, saveSubjects(some), historyOf(chunk))
-      }
-    },
-  }
-}
-
 /** Writes into an open database without any rows; `finish` writes what was collected. */
 export function createAccessWriter(db: Database): Pick<Writer, AccessPart> & { finish(): void } {
   const plans = createPlanStore(db)
-  const snapshot = createSnapshot(db)
+  const write = createKeyWriter(db)
+  const used: (Subject & Usage)[] = []
+  let demoMs = 0
   const see = db.prepare<never, [number, string]>('update keys set last_seen = ? where id = ?')
   const network = db.prepare(
     `insert into networks (subject_kind, subject_id, network_set, day, network)
@@ -173,11 +128,16 @@ export function createAccessWriter(db: Database): Pick<Writer, AccessPart> & { f
   )
   return {
     plans: page => page.forEach(plans.set),
-    keys: createKeyWriter(db),
+    keys: page => page.forEach(write),
     seen(page) {
       for (const { keyId, lastSeenMs } of page) see.run(lastSeenMs, keyId)
     },
-    usage: snapshot.add,
+    usage(page) {
+      for (const usage of page) {
+        used.push(usage)
+        if (usage.kind === 'demo') demoMs = Math.max(demoMs, usage.latestMs)
+      }
+    },
     networks(page) {
       for (const { subject, set, day: of, networks } of page) {
         for (const name of networks) network.run(subject.kind, subject.id, set, of, name)
@@ -188,6 +148,6 @@ export function createAccessWriter(db: Database): Pick<Writer, AccessPart> & { f
         day.run(of, keyId, requests, records, refused, JSON.stringify(hours))
       }
     },
-    finish: snapshot.write,
+    finish: () => writeSnapshot(db, used, demoMs),
   }
 }
