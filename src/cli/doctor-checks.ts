@@ -106,7 +106,7 @@ const CHECKS = {
 
   clock: ({ dir, clock }) =>
     finding(futureProblems(dir, clock()), 'no request and no check lies in the future'),
-  feeds: ({ dir, env }) => finding(sourceProblems(env, listFeeds(dir)), FEEDS_IN_ORDER),
+  feeds: async ({ dir, env }) => finding(await sourceProblems(env, listFeeds(dir)), FEEDS_IN_ORDER),
 
   disk({ dir }) {
     if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
@@ -152,7 +152,10 @@ const NODE_CHECKS: Checks = {
   permissions: onNode(CHECKS.permissions),
   copies: onNode(examineCopies),
   feeds: async installation =>
-    finding(sourceProblems(installation.env, await sharedFeeds(installation)), FEEDS_IN_ORDER),
+    finding(
+      await sourceProblems(installation.env, await sharedFeeds(installation)),
+      FEEDS_IN_ORDER,
+    ),
   disk: onNode(CHECKS.disk),
 }
 

@@ -3,11 +3,11 @@ import { statSync } from 'node:fs'
 import type { Environment } from '../config/environment.ts'
 import { readSettings } from '../config/settings.ts'
 import type { Feed } from '../feeds/feed.ts'
-import { readHeaders } from '../feeds/source.ts'
+import { readFeeds } from '../feeds/feeds-file.ts'
+import { readHeaders } from '../feeds/fetch.ts'
 import type { FeedState } from '../feeds/store.ts'
+import { openGeoip } from '../import/geoip.ts'
 import { reasonOf } from '../lib/errors.ts'
-import { feedsOf } from './commands/feeds.ts'
-import { openGeoip } from './commands/geoip.ts'
 
 /** What goes wrong in `work`, as a sentence. */
 function problemOf(work: () => unknown): string[] {
@@ -38,13 +38,19 @@ function feedProblems({ kind, source, shown, headersFile }: Feed): string[] {
 }
 
 /** The problems of the feeds and the databases of places that the environment names; `states`: of their last attempts. */
-export function sourceProblems(env: Environment, states: readonly FeedState[]): string[] {
+export async function sourceProblems(
+  env: Environment,
+  states: readonly FeedState[],
+): Promise<string[]> {
   const names = ['feed', 'feeds', 'feedEvery', 'geoip', 'providerService'] as const
   const settings = readSettings(names, {}, env)
   let feeds: Feed[] = []
-  const unread = problemOf(() => {
-    feeds = feedsOf(settings)
-  })
+  const unread: string[] = []
+  try {
+    feeds = await readFeeds(settings)
+  } catch (error) {
+    unread.push(reasonOf(error))
+  }
   const hasSecrets = feeds.some(({ kind, source, shown }) => kind === 'url' && source !== shown)
   const found = feeds.flatMap(feedProblems)
   /** Whether this feed cannot be read now, whatever its last attempt said. */

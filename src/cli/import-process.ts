@@ -5,9 +5,9 @@
  */
 import type { RunningImport } from '../admin/import.ts'
 import { processEnvironment } from '../config/environment.ts'
+import { environmentOf, spawnProgram, type Texts } from '../config/subprocess.ts'
 import { messageOf } from '../lib/errors.ts'
 import { STDIN } from './commands/import.ts'
-import { environmentOf, programOf, type Texts } from './feed-process.ts'
 
 /** What `import --progress` says, see `import.ts`. */
 const PROGRESS = /^read (\d+) bytes\n/gm
@@ -33,18 +33,13 @@ async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: n
 export function startImport(
   settings: Texts,
   fd: number,
-  program: readonly string[] = programOf(),
+  program?: readonly string[],
 ): RunningImport {
   let read = 0
   const bytesRead = (): number => read
   try {
-    const child = Bun.spawn([...program, 'import', STDIN, '--json', '--progress'], {
-      argv0: 'proxylist',
-      env: { ...processEnvironment(), ...environmentOf(settings) },
-      stdin: fd,
-      stdout: 'pipe',
-      stderr: 'pipe',
-    })
+    const env = { ...processEnvironment(), ...environmentOf(settings) }
+    const child = spawnProgram(['import', STDIN, '--json', '--progress'], fd, env, program)
     const said = collect(child.stderr, bytes => {
       read = bytes
     })

@@ -22,7 +22,7 @@ import { say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
-import { FEED_COMMANDS } from './commands/feeds.ts'
+import { FEED_COMMANDS, feedProcess } from './commands/feeds.ts'
 import { geoipCommand } from './commands/geoip.ts'
 import { helpCommand, listTopics, topics } from './commands/help.ts'
 import { importCommand } from './commands/import.ts'
@@ -80,6 +80,7 @@ function createProgram(start: Start): Commander {
     groups.set(name, group)
     return group
   }
+  addCommand(program, feedProcess.name, feedProcess, start, true)
   for (const command of COMMANDS) {
     const [first = '', second] = command.name.split(' ')
     const parent = second === undefined ? program : groupOf(first)
@@ -96,8 +97,14 @@ const configure = (commander: Commander): Commander =>
     .helpOption('-h, --help', 'show this help')
     .helpCommand(false)
 
-function addCommand(parent: Commander, name: string, command: Command, start: Start): void {
-  const commander = configure(parent.command(name))
+function addCommand(
+  parent: Commander,
+  name: string,
+  command: Command,
+  start: Start,
+  hidden = false,
+): void {
+  const commander = configure(parent.command(name, { hidden }))
     .description(command.summary)
     .addHelpText('after', `\nExample:\n  ${command.example}`)
   if (command.arguments) commander.arguments(command.arguments)

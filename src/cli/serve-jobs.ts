@@ -1,15 +1,15 @@
 /** Owns what `serve` runs in the background; of a node, what one node runs for all of its database. */
 
 import type { Settings } from '../config/settings.ts'
-import type { Feed } from '../feeds/feed.ts'
-import { keepFeeds } from '../feeds/keep.ts'
+import type { CurrentFeeds } from '../feeds/feeds-file.ts'
+import { attemptInProcess } from '../feeds/process.ts'
+import { keepFeeds } from '../feeds/schedule.ts'
 import type { FeedStore } from '../feeds/store.ts'
-import { watchFeedsFile } from '../jobs/feeds-file.ts'
 import { whileHeld } from '../jobs/held.ts'
 import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../jobs/runner.ts'
 import { keepSampleFresh } from '../jobs/sample-refresh.ts'
-import type { Clock } from '../lib/clock.ts'
+import { type Clock, timerLater } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
@@ -17,8 +17,6 @@ import type { ProxyWriter } from '../proxies/store.ts'
 import { openServerFeeds } from '../sqlite/feeds.ts'
 import { withFeeds } from '../sqlite/stores.ts'
 import type { Served, ServerSettings } from '../stores.ts'
-import { feedsOf } from './commands/feeds.ts'
-import { linesOf, startFetch, storeTexts } from './feed-process.ts'
 import { compressed } from './sample-file.ts' with { type: 'macro' }
 import { decompress } from './sample-file.ts'
 
@@ -27,7 +25,7 @@ const TICK_EVERY_MS = SECOND_MS
 
 export type JobParts = Served & {
   settings: ServerSettings & Settings<'retain' | 'feed' | 'feeds' | 'feedEvery' | 'geoip'>
-  feeds: readonly Feed[]
+  feeds: CurrentFeeds
   clock: Clock
   log: Log
 }
@@ -89,12 +87,9 @@ async function startSharedJobs(
   return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
 }
 
-/** The states of the feeds, of which only these are kept; `stop` closes them. */
-async function openFeeds(
-  { node, clock, settings: { data } }: JobParts,
-  feeds: readonly Feed[],
-): Promise<{ store: FeedStore } & Job> {
-  const keep = (store: FeedStore) => store.keepOnly(feeds, clock())
+/** The states of the feeds, of which only those that there are now are kept; `stop` closes them. */
+async function openFeedStore({ node, clock, feeds, settings: { data } }: JobParts) {
+  const keep = (store: FeedStore) => store.keepOnly(feeds.current(), clock())
   if (node !== null) {
     await keep(node.feeds)
     return { store: node.feeds, stop() {} }
@@ -104,26 +99,22 @@ async function openFeeds(
   return { store, stop: store.close }
 }
 
-/** Starts fetching the feeds, each attempt in a process of its own, and watching their file. */
+/** Starts fetching the feeds, each attempt in a process of its own. */
 async function startFeeds(parts: JobParts): Promise<Job[]> {
   const { settings, feeds, clock, log } = parts
-  const { geoip, providerService, feeds: file } = settings
-  if (feeds.length === 0 && file === undefined) return []
-  const { store, stop } = await openFeeds(parts, feeds)
-  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
+  if (feeds.current().length === 0 && settings.feeds === undefined) return []
+  const { store, stop } = await openFeedStore(parts)
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  const task = { settings: { data, database, databaseTimeout, geoip, providerService } }
   const job = keepFeeds({
-    ...{ feeds, store, clock, say: log.say },
-    run: (feed, isFirst) => startFetch(feed, { ...texts, due: isFirst ? '' : '1' }),
+    ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
+    feeds: feeds.current(),
+    attempt: (feed, before, signal) => attemptInProcess({ ...task, feed, before }, signal),
   })
-  const jobs = [job, { stop }]
-  if (file === undefined) return jobs
-  const tick = watchFeedsFile({
-    ...{ file, say: log.say, onFailure: reportTo(log) },
-    read: () => feedsOf(settings),
-    async change(found) {
-      await store.keepOnly(found, clock())
-      return job.change(found)
-    },
+  feeds.onChange(async found => {
+    const changes = job.change(found)
+    await store.keepOnly(found, clock())
+    return changes
   })
-  return [repeat(tick, TICK_EVERY_MS), ...jobs]
+  return [{ stop: () => feeds.onChange(null) }, job, { stop }]
 }

@@ -21,6 +21,14 @@ export function setDefaultNodeEnv(): void {
 /** Tests of the binary set its clock by writing Unix milliseconds to the file that it names. */
 export const TEST_CLOCK = 'PROXYLIST_TEST_CLOCK'
 
+/** The variables that set nothing of this program: for a process that gets its settings in another way. */
+export const foreignEnvironment = (): Environment =>
+  Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => !name.startsWith('PROXYLIST_') || name === TEST_CLOCK,
+    ),
+  )
+
 export const testClockFile = (): string | undefined => process.env[TEST_CLOCK] || undefined
 
 /**

@@ -1,17 +1,17 @@
 /**
- * Owns one attempt at a feed, from its claim to its new state: fetch, import, and what became of
- * both. A failure keeps the list as it was (contract G1).
+ * One attempt at a feed: fetch and import, and what became of both. It runs in a process of its own
+ * (`process.ts`) or in the command `fetch`. A failure keeps the list as it was (contract G1).
  */
 
-import type { Source } from '../import/import.ts'
+import { geoipStamp, openGeoip } from '../import/geoip.ts'
+import { type ImportObserver, importSources, type Source, shrinkProblem } from '../import/import.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import { FetchFailure, type Validators } from './download.ts'
+import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
-import { delayMs } from './schedule.ts'
-import { type OpenContext, openFeed } from './source.ts'
-import type { FeedState, FeedStore } from './store.ts'
+import { FetchFailure, type OpenContext, openFeed } from './fetch.ts'
+import type { FeedState, Validators } from './store.ts'
 
 /** Longest time until the last byte of a source. */
 export const FETCH_MS_MAX = 60 * SECOND_MS
@@ -19,34 +19,37 @@ export const FETCH_MS_MAX = 60 * SECOND_MS
 const IMPORT_MS_MAX = 10 * MINUTE_MS
 
 /** Usable and rejected rows of an import. */
-export type Imported = { rows: number; rejected: number }
+type Imported = { rows: number; rejected: number }
 
-export type FetchContext = Pick<OpenContext, 'dir' | 'userAgent' | 'bytesMax'> & {
-  store: FeedStore
-  clock: Clock
-  /** From 0 up to 1. */
-  random: () => number
-  later: Later
-  /** Ends the attempt. */
-  signal: AbortSignal
-  /** What else decides what a row becomes; when it changes, the feed is imported again. */
-  importOptions: string
-  /** Whether there is nothing in the list that an unchanged feed could leave as it is. */
-  isListEmpty(): Promise<boolean>
-  /** Imports the sources in one step. @throws CommandError when the list stays as it was. */
-  importInto(feed: Feed, sources: readonly Source[], signal: AbortSignal): Promise<Imported>
-}
-
-const NO_VALIDATORS: Validators = { etag: '', lastModified: '', digest: '' }
-
-type Result =
+/** What became of an attempt; `options` are those under which a row became what it is. */
+export type Outcome =
   | { kind: 'unchanged' }
-  | { kind: 'imported'; imported: Imported; validators: Validators }
+  | ({ kind: 'imported'; validators: Validators; options: string } & Imported)
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
 
-/** Works with a signal that is aborted after `ms`, with this sentence, or when the program ends. */
+/** The list, opened for one piece of work and closed after it. */
+export type FeedList = {
+  isEmpty(): Promise<boolean>
+  change<T>(
+    feed: Feed,
+    work: (list: Pick<ProxyWriter, 'begin'>) => Promise<T>,
+    signal: AbortSignal,
+  ): Promise<T>
+}
+
+export type AttemptContext = Pick<OpenContext, 'dir' | 'userAgent' | 'bytesMax' | 'signal'> & {
+  list: FeedList
+  clock: Clock
+  later: Later
+  /** Files of `--geoip`, and the name of the provider's service. */
+  geoip: readonly string[]
+  provider: string
+  onRejected?: ImportObserver['rejected']
+}
+
+/** Works with a signal that is aborted after `ms`, with this sentence, or with the attempt. */
 async function within<T>(
-  { signal, later }: FetchContext,
+  { signal, later }: AttemptContext,
   ms: number,
   sentence: string,
   work: (signal: AbortSignal) => Promise<T>,
@@ -56,30 +59,71 @@ async function within<T>(
   return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
 }
 
-async function importOpened(
+/** Refuses to replace the list by one that is much smaller. */
+function approveSizes(sizes: ListSizes): void {
+  const problem = shrinkProblem(sizes)
+  if (problem !== null) throw new CommandError(problem)
+}
+
+/** Imports the sources in one step. @throws CommandError when the list stays as it was, and why. */
+function importFeed(
+  feed: Feed,
+  sources: readonly Source[],
+  { list, geoip, provider, bytesMax, clock, onRejected = () => {} }: AttemptContext,
+  signal: AbortSignal,
+): Promise<Imported> {
+  const place = openGeoip(geoip)
+  const work = async ({ begin }: Pick<ProxyWriter, 'begin'>): Promise<Imported> => {
+    const importTx = begin(feed.replaces ? 'replace' : 'merge')
+    const options = {
+      format: feed.format,
+      mapping: new Map(feed.mapping),
+      strict: false,
+      bytesMax,
+      signal,
+      defaults: { type: feed.type, nowMs: clock(), provider, pingUnit: feed.pingUnit },
+      beforeRows: () => importTx.lock(signal),
+      drained: importTx.drained,
+    }
+    const observer = { progress() {}, ignored() {}, rejected: onRejected }
+    try {
+      const add: typeof importTx.add = proxy => importTx.add(place(proxy))
+      const { read, rejected } = await importSources(sources, options, add, observer)
+      if (read === rejected) throw new CommandError('holds no proxy')
+      await importTx.commit(approveSizes)
+      return { rows: read - rejected, rejected }
+    } catch (error) {
+      await importTx.rollback()
+      throw error
+    }
+  }
+  return list.change(feed, work, signal)
+}
+
+async function fetchAndImport(
   feed: Feed,
   known: Validators | null,
-  context: FetchContext,
-): Promise<Result> {
+  context: AttemptContext,
+): Promise<(Imported & { validators: Validators }) | null> {
   const { dir, userAgent, bytesMax, clock } = context
   const slow = `takes longer than ${FETCH_MS_MAX / SECOND_MS} s`
   const opened = await within(context, FETCH_MS_MAX, slow, signal =>
     openFeed(feed, known, { dir, userAgent, bytesMax, nowMs: clock(), signal }),
   )
-  if (opened.kind === 'unchanged') return opened
+  if (opened.kind === 'unchanged') return null
   const long = `takes longer than ${IMPORT_MS_MAX / MINUTE_MS} minutes to import`
   try {
     const imported = await within(context, IMPORT_MS_MAX, long, signal =>
-      context.importInto(feed, opened.sources, signal),
+      importFeed(feed, opened.sources, context, signal),
     )
-    return { kind: 'imported', imported, validators: opened.validators }
+    return { ...imported, validators: opened.validators }
   } finally {
     opened.close()
   }
 }
 
 /** A failure as a sentence without the name of the feed, which is shown beside it. */
-function toFailed(feed: Feed, thrown: unknown): Result {
+function toFailed(feed: Feed, thrown: unknown): Outcome {
   if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
   const error = inFeedLine(messageOf(thrown))
     .replaceAll(`${feed.shown}: `, '')
@@ -88,65 +132,25 @@ function toFailed(feed: Feed, thrown: unknown): Result {
   return { kind: 'failed', error, retryAfterMs }
 }
 
-/** What was imported last, if importing it again would change nothing. */
-async function knownOf(
-  { options, validators, rows }: FeedState,
-  asked: string,
-  context: FetchContext,
-): Promise<Validators | null> {
-  if (rows === null || options !== asked || validators.digest === '') return null
-  return (await context.isListEmpty()) ? null : validators
-}
-
-/** The state after an attempt. */
-function stateAfter(before: FeedState, result: Result, feed: Feed, context: FetchContext) {
-  const nowMs = context.clock()
-  const isFailed = result.kind === 'failed'
-  const failures = isFailed ? before.failures + 1 : 0
-  const retryAfterMs = isFailed ? result.retryAfterMs : null
-  const wait = delayMs({ everyMs: feed.everyMs, failures, retryAfterMs }, context.random())
-  return {
-    ...before,
-    source: feed.shown,
-    ...(result.kind === 'imported' && { ...result.imported, validators: result.validators }),
-    lastSuccessAt: isFailed ? before.lastSuccessAt : nowMs,
-    error: isFailed ? result.error : '',
-    failures,
-    nextTryAt: nowMs + wait,
-    attempts: before.attempts + 1,
-  }
-}
-
-const NEW: Omit<FeedState, 'source'> = {
-  lastSuccessAt: null,
-  rows: null,
-  rejected: 0,
-  error: '',
-  failures: 0,
-  nextTryAt: 0,
-  attempts: 0,
-  validators: NO_VALIDATORS,
-  options: '',
-}
-
 /**
- * Fetches a feed now, and imports it if it has changed. Returns its new state, or `null` while
- * another process fetches it. @throws the reason of `signal` once that is aborted.
+ * Fetches a feed now, and imports it if it has changed since the state `before`.
+ * @throws the reason of `signal` once that is aborted.
  */
-export async function fetchFeed(feed: Feed, context: FetchContext): Promise<FeedState | null> {
-  const { store, clock } = context
-  if (!(await store.claim(feed, clock()))) return null
-  const before = (await store.find(feed.id)) ?? { ...NEW, source: feed.shown }
-  const options = `${importOptionsOf(feed)} ${context.importOptions}`
-  let result: Result
+export async function attemptFeed(
+  feed: Feed,
+  before: FeedState,
+  context: AttemptContext,
+): Promise<Outcome> {
+  const { provider, geoip, list, signal } = context
+  const options = `${importOptionsOf(feed)} ${provider} ${geoipStamp(geoip)}`
+  const isKnown =
+    before.rows !== null && before.options === options && before.validators.digest !== ''
   try {
-    result = await importOpened(feed, await knownOf(before, options, context), context)
+    const known = isKnown && !(await list.isEmpty()) ? before.validators : null
+    const imported = await fetchAndImport(feed, known, context)
+    return imported === null ? { kind: 'unchanged' } : { kind: 'imported', ...imported, options }
   } catch (thrown) {
-    context.signal.throwIfAborted() // this says nothing of the feed
-    result = toFailed(feed, thrown)
+    signal.throwIfAborted() // this says nothing of the feed
+    return toFailed(feed, thrown)
   }
-  const after = stateAfter(before, result, feed, context)
-  const state = result.kind === 'imported' ? { ...after, options } : after
-  await store.save(feed.id, state)
-  return state
 }

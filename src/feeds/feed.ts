@@ -1,15 +1,13 @@
 /**
- * Owns what a feed is (contract G1): a source that the server imports again and again, written as a
- * line of options. Parses such lines and files of headers. Pure; knows nothing of fetching.
+ * A feed (contract G1): a source that the server imports again and again, written as a line of options.
+ * Parses such lines and files of headers, and hides the secrets of a source. Pure.
  */
 
-import type { Mapping } from '../import/fields/columns.ts'
 import { FORMATS, type Format } from '../import/formats/formats.ts'
 import { CommandError } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, parseDurationWithin, SECOND_MS } from '../lib/time.ts'
 import { type ProxyType, TYPES } from '../proxies/proxy.ts'
-import { maskSource } from './mask.ts'
 
 export type Feed = {
   /** Identifies the source among the feeds of a data directory; holds no secret. */
@@ -23,8 +21,8 @@ export type Feed = {
   format: Format | 'auto'
   /** The unit of `ping` where the source names none. */
   pingUnit: (typeof PING_UNITS)[number] | undefined
-  /** What columns and members of the source hold. */
-  mapping: Mapping
+  /** What columns and members of the source hold: pairs, because a feed travels as JSON. */
+  mapping: readonly (readonly [column: string, field: string])[]
   everyMs: number
   /** Whether the list becomes what the feed holds. */
   replaces: boolean
@@ -80,7 +78,7 @@ const OPTIONS: { [name: string]: (value: string) => Partial<Options> | string } 
   },
   map(value) {
     const mapping = value === '' ? null : parsePairs(value)
-    return mapping ? { mapping } : 'COLUMN=FIELD, or COLUMN=- to ignore it'
+    return mapping ? { mapping: [...mapping] } : 'COLUMN=FIELD, or COLUMN=- to ignore it'
   },
   every(value) {
     const everyMs = parseDurationWithin(value, SECOND_MS, 7 * DAY_MS)
@@ -114,7 +112,7 @@ function toFeed(words: readonly string[], everyMs: number, where: string): Feed 
     replaces: false,
     headersFile: null,
     ...Object.assign({}, ...options),
-    mapping: new Map(options.flatMap(({ mapping }) => [...(mapping ?? [])])),
+    mapping: [...new Map(options.flatMap(({ mapping = [] }) => mapping))],
   }
   if (feed.headersFile !== null && feed.kind === 'path') {
     wrong(where, 'headers= is for URLs; a path has no headers')
@@ -155,7 +153,7 @@ const joined = (words: readonly string[]): string => words.filter(word => word !
 
 /** The options that decide what the rows of a feed become, as its line has them. */
 export function importOptionsOf({ format, type, pingUnit, mapping, replaces }: Feed): string {
-  const map = [...mapping].map(pair => pair.join('=')).join(',')
+  const map = mapping.map(pair => pair.join('=')).join(',')
   return joined([
     format === 'auto' ? '' : `format=${format}`,
     type === undefined ? '' : `type=${type}`,
@@ -163,13 +161,6 @@ export function importOptionsOf({ format, type, pingUnit, mapping, replaces }: F
     map === '' ? '' : `map=${quoted(map)}`,
     replaces ? 'replace' : '',
   ])
-}
-
-/** The line that `parseFeeds` reads as this feed. */
-export function feedLine(feed: Feed): string {
-  const headers = feed.headersFile === null ? '' : `headers=${quoted(feed.headersFile)}`
-  const every = `every=${feed.everyMs}ms`
-  return joined([quoted(feed.source), every, importOptionsOf(feed), headers])
 }
 
 /** What an import says, with its flags as options of a feed's line, which is where they are set. */
@@ -207,4 +198,29 @@ export function parseHeaders(text: string, file: string): [name: string, value: 
     if (OWN_HEADERS.test(name)) wrong(`${file}:${i + 1}`, `${name} is set by the request itself`)
     return [[name, value]]
   })
+}
+
+const HIDDEN = '***'
+
+/** A part of a path that looks like a token: long, of letters and digits mixed. */
+const TOKEN = /^(?=.*\d)(?=.*[a-z])[\w-]{20,}$/i
+/** Words and dates joined by dashes, as names of lists are. */
+const NAME = /^(?:[a-z]{1,15}|\d{1,8})(?:[-_](?:[a-z]{1,15}\d{0,2}|\d{1,8}))*$/i
+
+const maskSegment = (segment: string): string =>
+  TOKEN.test(segment) && !NAME.test(segment) ? HIDDEN : segment
+
+/**
+ * A source as it may be shown: of a URL without user, password, values of the query, fragment, and
+ * parts of the path that look like tokens. A path is shown as it is.
+ */
+export function maskSource(source: string): string {
+  if (!/^[a-z][a-z\d+.-]*:\/\//i.test(source)) return source
+  const url = URL.parse(source)
+  if (url === null) return source.replace(/\/\/.*/s, `//${HIDDEN}`)
+  const user = url.username || url.password ? `${HIDDEN}@` : ''
+  const path = url.pathname.split('/').map(maskSegment).join('/')
+  const names = [...url.searchParams.keys()].map(name => encodeURIComponent(maskSegment(name)))
+  const query = names.map(name => `${name}=${HIDDEN}`).join('&')
+  return `${url.protocol}//${user}${url.host}${path}${query && `?${query}`}`
 }

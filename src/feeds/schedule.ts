@@ -1,5 +1,14 @@
-/** Owns when a feed is tried again (contract G1). Pure: the clock and chance are passed in. */
-import { HOUR_MS, MINUTE_MS } from '../lib/time.ts'
+/**
+ * When feeds are fetched (contract G1): one attempt under a lease, from which a new state follows, and a
+ * server that makes attempts again and again and says what is worth a sentence. How a feed is fetched
+ * is in `attempt.ts`; a server gives that to another process, so that requests do not notice.
+ */
+import type { Clock, Later } from '../lib/clock.ts'
+import { messageOf, orAborted } from '../lib/errors.ts'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
+import type { Outcome } from './attempt.ts'
+import type { Feed } from './feed.ts'
+import { type FeedState, type FeedStore, newState } from './store.ts'
 
 /** The longest time for which a `Retry-After` is heeded. */
 export const RETRY_AFTER_MS_MAX = HOUR_MS
@@ -15,16 +24,16 @@ function backoffMs(everyMs: number, failures: number): number {
   return Math.min(everyMs * 2 ** Math.min(failures - 1, 30), longest)
 }
 
-export type Attempt = {
-  everyMs: number
-  /** Failures in a row, this attempt included; 0 after a success. */
-  failures: number
-  /** What a `Retry-After` asked for, or `null`. */
-  retryAfterMs: number | null
-}
-
-/** The delay until the next try, in milliseconds. `random` is from 0 up to 1. */
-export function delayMs({ everyMs, failures, retryAfterMs }: Attempt, random: number): number {
+/**
+ * The delay until the next try, in milliseconds, after so many failures in a row, the last attempt
+ * included. `retryAfterMs` is what a `Retry-After` asked for; `random` is from 0 up to 1.
+ */
+export function delayMs(
+  everyMs: number,
+  failures: number,
+  retryAfterMs: number | null,
+  random: number,
+): number {
   if (failures === 0) return everyMs
   const delay = Math.round(backoffMs(everyMs, failures) * (1 + JITTER * random))
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
@@ -37,4 +46,213 @@ export function delayMs({ everyMs, failures, retryAfterMs }: Attempt, random: nu
 export function isDue(nextTryMs: number, everyMs: number, nowMs: number): boolean {
   const longestMs = Math.max(everyMs, BACKOFF_MS_MAX, RETRY_AFTER_MS_MAX) * (1 + JITTER)
   return nextTryMs <= nowMs || nextTryMs > nowMs + longestMs
+}
+
+/** The state after an attempt. */
+function stateAfter(
+  before: FeedState,
+  outcome: Outcome,
+  { shown, everyMs }: Feed,
+  nowMs: number,
+  random: number,
+): FeedState {
+  const state = { ...before, source: shown, attempts: before.attempts + 1 }
+  if (outcome.kind === 'failed') {
+    const { error, retryAfterMs } = outcome
+    const failures = before.failures + 1
+    const nextTryAt = nowMs + delayMs(everyMs, failures, retryAfterMs, random)
+    return { ...state, error, failures, nextTryAt }
+  }
+  const { kind, ...imported } = outcome
+  const success = { lastSuccessAt: nowMs, error: '', failures: 0, nextTryAt: nowMs + everyMs }
+  return { ...state, ...imported, ...success }
+}
+
+export type FetchContext = {
+  store: FeedStore
+  /** Fetches a feed now. @throws the reason of `signal` once that is aborted. */
+  attempt: (feed: Feed, before: FeedState, signal: AbortSignal) => Promise<Outcome>
+  clock: Clock
+  /** From 0 up to 1. */
+  random: () => number
+}
+
+/**
+ * Fetches a feed now, or if it is due, and imports it if it has changed. Returns its state after that;
+ * `null` while another process fetches it. @throws the reason of `signal` once that is aborted.
+ */
+export async function fetchFeed(
+  feed: Feed,
+  when: 'now' | 'if due',
+  { store, attempt, clock, random }: FetchContext,
+  signal: AbortSignal,
+): Promise<FeedState | null> {
+  if (!(await store.lease(feed, clock()))) return null
+  try {
+    const before = (await store.find(feed.id)) ?? newState(feed.shown)
+    if (when === 'if due' && !isDue(before.nextTryAt, feed.everyMs, clock())) return before
+    const outcome = await attempt(feed, before, signal)
+    const after = stateAfter(before, outcome, feed, clock(), random())
+    await store.save(feed.id, after)
+    return after
+  } finally {
+    await store.release(feed.id)
+  }
+}
+
+/** Most attempts at once: some that hang must not keep the others waiting; each takes 50 MB. */
+const RUNNING_MAX = 8
+
+/** Returns a function that does up to so many works at once; the others wait in order. */
+function createSemaphore(max: number) {
+  const waiting: (() => void)[] = []
+  let free = max
+  const release = (): void => {
+    const next = waiting.shift()
+    if (next === undefined) free += 1
+    else next()
+  }
+  return async function limited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    if (free > 0) free -= 1
+    else {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      waiting.push(resolve)
+      await orAborted(promise, signal).catch(error => {
+        const at = waiting.indexOf(resolve)
+        if (at < 0) release()
+        else waiting.splice(at, 1)
+        throw error
+      })
+    }
+    try {
+      return await work()
+    } finally {
+      release()
+    }
+  }
+}
+
+const counted = (n: number): string => n.toLocaleString('en-US')
+const rowsOf = ({ rows, rejected }: FeedState): string =>
+  `${counted(rows ?? 0)} rows${rejected > 0 ? `, ${counted(rejected)} rejected` : ''}`
+
+/** What is worth a sentence: the first result, a new failure, the end of failures, rejections. */
+function reportOf(
+  { shown }: Feed,
+  before: FeedState | null,
+  after: FeedState,
+  nowMs: number,
+): string | null {
+  if (after.error !== '') {
+    if (after.error === before?.error) return null
+    const seconds = Math.max(0, Math.round((after.nextTryAt - nowMs) / SECOND_MS))
+    return `feed ${shown}: ${after.error}; the list stays as it was, next try in ${seconds} s`
+  }
+  if (before === null) return `feed ${shown}: ${rowsOf(after)}`
+  if (before.error !== '') return `feed ${shown} works again: ${rowsOf(after)}`
+  return before.rejected === 0 && after.rejected > 0 ? `feed ${shown}: ${rowsOf(after)}` : null
+}
+
+type ScheduleOptions = FetchContext & {
+  feeds: readonly Feed[]
+  say: (sentence: string) => void
+  later: Later
+}
+
+/**
+ * Fetches one feed now, then at its interval, until it is stopped. `previous` are the attempts at the
+ * same source with other options: the first one waits for their end.
+ */
+function keepFeed(
+  feed: Feed,
+  limited: ReturnType<typeof createSemaphore>,
+  options: ScheduleOptions,
+  previous: Promise<void> | undefined,
+) {
+  const { clock, say, later } = options
+  const { promise: stopped, resolve: resolveStopped } = Promise.withResolvers<void>()
+  const controller = new AbortController()
+  const { signal } = controller
+  let reported: FeedState | null = null
+  let failures = 0
+  let when: 'now' | 'if due' = 'now'
+
+  /** Makes an attempt; returns the milliseconds until the next one. */
+  async function attempt(): Promise<number> {
+    try {
+      const state = await limited(() => fetchFeed(feed, when, options, signal), signal)
+      failures = 0
+      when = 'if due'
+      if (state === null) return feed.everyMs
+      const sentence = reportOf(feed, reported, state, clock())
+      if (sentence !== null) say(sentence)
+      reported = state
+      return state.nextTryAt - clock()
+    } catch (error) {
+      if (signal.aborted) return 0
+      say(`feed ${feed.shown}: its state cannot be read or written: ${messageOf(error)}`)
+      failures += 1
+      return delayMs(feed.everyMs, failures, null, 0)
+    }
+  }
+
+  async function keep(): Promise<void> {
+    await previous
+    while (!signal.aborted) {
+      const waitMs = await attempt()
+      if (signal.aborted) return
+      const { promise: passed, resolve } = Promise.withResolvers<void>()
+      // A clock that steps is noticed after an hour at most.
+      const cancel = later(resolve, Math.min(Math.max(waitMs, 1), HOUR_MS))
+      await Promise.race([passed, stopped])
+      cancel()
+    }
+  }
+
+  const ended = keep()
+  return {
+    feed,
+    /** Resolves once no attempt is running. */
+    stop(): Promise<void> {
+      controller.abort()
+      resolveStopped()
+      return ended
+    },
+  }
+}
+
+/** How many feeds were added, given other options, and removed. */
+export type FeedChanges = { added: number; changed: number; removed: number }
+
+/** Fetches each feed now, then at its interval, until `stop`. */
+export function keepFeeds(options: ScheduleOptions) {
+  const limited = createSemaphore(RUNNING_MAX)
+  const jobs = new Map<string, ReturnType<typeof keepFeed>>()
+
+  /** Removes the feeds that are not among these; fetches those that are new or changed now. */
+  function change(feeds: readonly Feed[]): FeedChanges {
+    const changes: FeedChanges = { added: 0, changed: 0, removed: 0 }
+    const ids = new Set(feeds.map(({ id }) => id))
+    for (const [id, { stop }] of jobs) {
+      if (ids.has(id)) continue
+      void stop()
+      jobs.delete(id)
+      changes.removed += 1
+    }
+    for (const feed of feeds) {
+      const job = jobs.get(feed.id)
+      if (job !== undefined && Bun.deepEquals(job.feed, feed)) continue
+      jobs.set(feed.id, keepFeed(feed, limited, options, job?.stop()))
+      changes[job === undefined ? 'added' : 'changed'] += 1
+    }
+    return changes
+  }
+
+  change(options.feeds)
+  return {
+    change,
+    stop(): void {
+      for (const { stop } of jobs.values()) void stop()
+    },
+  }
 }

@@ -1,7 +1,9 @@
-/** Owns the port of feeds: what fetching them requires of a store. */
+/** The port of feeds: what fetching them requires of a store. */
 import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
-import type { Validators } from './download.ts'
+
+/** What is known of the content that was imported last; `''` what is not known. */
+export type Validators = { etag: string; lastModified: string; digest: string }
 
 /** What is known of a feed. Instants are Unix milliseconds. */
 export type FeedState = {
@@ -17,12 +19,26 @@ export type FeedState = {
   /** Failures in a row. */
   failures: number
   nextTryAt: number
-  /** Counts the attempts, so that others notice one. */
+  /** Counts the attempts, for metrics. */
   attempts: number
   /** The content that was imported last, and the options under which it was; `''` unknown. */
   validators: Validators
   options: string
 }
+
+/** The state of a feed that was never fetched: due now. */
+export const newState = (source: string): FeedState => ({
+  source,
+  lastSuccessAt: null,
+  rows: null,
+  rejected: 0,
+  error: '',
+  failures: 0,
+  nextTryAt: 0,
+  attempts: 0,
+  validators: { etag: '', lastModified: '', digest: '' },
+  options: '',
+})
 
 export type FeedKey = { id: string; shown: string }
 
@@ -31,9 +47,9 @@ export interface FeedStore {
   find(id: string): Awaitable<FeedState | null>
   /** In the order of their sources. */
   list(): Awaitable<FeedState[]>
-  /** Takes a feed for this process; false while another one that is alive fetches it. */
-  claim(feed: FeedKey, nowMs: number): Awaitable<boolean>
-  /** Stores the state after an attempt, and releases the feed. */
+  /** Leases a feed to this process, also again; false while another one that is alive has the lease. */
+  lease(feed: FeedKey, nowMs: number): Awaitable<boolean>
+  release(id: string): Awaitable<void>
   save(id: string, state: FeedState): Awaitable<void>
   /** Adds what is new, due now, and removes feeds that are not among these. */
   keepOnly(feeds: readonly FeedKey[], nowMs: number): Awaitable<void>

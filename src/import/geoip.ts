@@ -1,9 +1,11 @@
 /**
- * Owns the places of addresses (contract G2): City and Country databases in the format of MaxMind
- * fill in what a row does not bring. Knows nothing of files' paths or of the list.
+ * The places of addresses (contract G2): City and Country databases in the format of MaxMind fill in
+ * what a row does not bring.
  */
+import { readFileSync, statSync } from 'node:fs'
 import { LRUCache } from 'lru-cache'
 import { type CityResponse, Reader } from 'mmdb-lib'
+import { CommandError, unreadable } from '../lib/errors.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 
 /** Where an address is. Names are as a row has them; `''` unknown. */
@@ -111,3 +113,26 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
     return fill(proxy, placeOf(proxy.ipOut || proxy.ip))
   }
 }
+
+/** @throws CommandError naming the file. */
+function openOne(file: string): PlaceReader {
+  const explained = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      if (error instanceof UnusableGeoip) throw new CommandError(`${file} ${error.message}`)
+      throw unreadable(file, error)
+    }
+  }
+  const read = explained(() => openPlaces(readFileSync(file)))
+  return ip => explained(() => read(ip))
+}
+
+/** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
+export const openGeoip = (files: readonly string[]): Placing => createPlacing(files.map(openOne))
+
+/** A text that changes when a database of `--geoip` does. */
+export const geoipStamp = (files: readonly string[]): string =>
+  files
+    .map(file => `${file} ${statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 'missing'}`)
+    .join(' ')

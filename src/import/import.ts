@@ -6,11 +6,11 @@ import { createReadStream, type Stats } from 'node:fs'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
+import type { ListSizes } from '../proxies/store.ts'
 import { createMappingCheck, createNames, type Mapping, type Names } from './fields/columns.ts'
 import { createTranslator, type Translator } from './fields/translate.ts'
 import { textOf, withLineFeeds } from './formats/encoding.ts'
 import { detectFormat, type Format, readRows } from './formats/formats.ts'
-import { emptyProblem } from './guard.ts'
 import { type RawRow, type RowDefaults, readRow } from './row.ts'
 import { type Chunks, type RowSink, UnusableFile } from './sink.ts'
 
@@ -55,6 +55,19 @@ export type ImportObserver = {
   /** A source holds no row. */
   empty?(file: string): void
 }
+
+/** A list that an import replaces: one of fewer rows may shrink to any size. */
+const GUARDED_ROWS_MIN = 100
+/** A guarded list keeps at least this share of its rows. */
+const KEPT_SHARE_MIN = 1 / 2
+
+const number = (n: number): string => n.toLocaleString('en-US')
+
+/** Why a list must not be replaced by one of this size, as a predicate; `null`: it may. */
+export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
+  before >= GUARDED_ROWS_MIN && after < before * KEPT_SHARE_MIN
+    ? `would shrink the list from ${number(before)} rows to ${number(after)}`
+    : null
 
 type Totals = { read: number; rejected: number }
 
@@ -245,11 +258,11 @@ export async function importSources(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
       )
     }
-    const problem = emptyProblem(read)
-    if (problem === null) continue
+    if (read > 0) continue
     if (options.refuseEmpty) {
       throw new CommandError(
-        `${name} ${problem}; nothing was imported (--allow-empty if that is meant)`,
+        `${name} holds no row, and would remove the whole list; nothing was imported ` +
+          '(--allow-empty if that is meant)',
       )
     }
     observer.empty?.(name)

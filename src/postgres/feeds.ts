@@ -1,7 +1,4 @@
-/**
- * Owns the states of the feeds in a database that machines share, and which of them fetches a feed.
- * Knows nothing of fetching.
- */
+/** The port of feeds in a database that machines share. Knows nothing of fetching. */
 import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import type { Connection } from './connection.ts'
@@ -27,7 +24,7 @@ const INSERT = `insert into proxylist.feeds (id, source, next_try_at)
  * Locks a feed for as long as the connection lasts. A second lock of the same connection would have
  * to be released twice.
  */
-const CLAIM = `select exists (
+const LEASE = `select exists (
     select from pg_catalog.pg_locks
       where locktype = 'advisory' and granted and pid = pg_backend_pid() and objsubid = 2
         and classid = ${FEED_LOCK_CLASS} and objid = hashtext($1)::oid
@@ -45,8 +42,8 @@ const SAVE = `insert into proxylist.feeds (id, source, last_success_at, rows, re
     excluded.digest, excluded.options)`
 
 /**
- * The states of the feeds. A claim is a lock of the connection: it ends when the feed is saved, or
- * with the process that claimed it.
+ * The states of the feeds. A lease is a lock of the connection: it ends when it is released, or with
+ * the process that has it.
  */
 export function createFeedStore({ query, transaction, close }: Connection) {
   return {
@@ -60,8 +57,8 @@ export function createFeedStore({ query, transaction, close }: Connection) {
       const order = 'order by source collate "C", id'
       return (await query<StateRow>(`select ${COLUMNS} from proxylist.feeds ${order}`)).map(toState)
     },
-    async claim({ id, shown }, nowMs): Promise<boolean> {
-      const { ok } = await onlyRow<{ ok: boolean }>(query, CLAIM, [id])
+    async lease({ id, shown }, nowMs): Promise<boolean> {
+      const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [id])
       if (ok) await query(INSERT, [arrayLiteral([id]), arrayLiteral([shown]), nowMs])
       return ok
     },
@@ -71,6 +68,8 @@ export function createFeedStore({ query, transaction, close }: Connection) {
         ...[state.failures, state.nextTryAt, state.attempts, etag, lastModified, digest],
         state.options,
       ])
+    },
+    async release(id): Promise<void> {
       await query(RELEASE, [id])
     },
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>

@@ -13,6 +13,6 @@ create table feeds (
   last_modified text not null default '',
   digest text not null default '',
   options text not null default '',
-  claimed_by integer,
-  claimed_until integer not null default 0
+  leased_by integer,
+  leased_until integer not null default 0
 ) strict, without rowid;

@@ -14,8 +14,8 @@ export { FEEDS_FILE }
 /** The scripts of the schema, version by version. */
 const FEEDS_SCHEMA = [feeds]
 
-/** A claim ends with its process, or after this: process ids are used again. */
-const CLAIM_MS = HOUR_MS
+/** A lease ends with its process, or after this: process ids are used again. */
+const LEASE_MS = HOUR_MS
 
 type StateRow = {
   id: string
@@ -46,29 +46,28 @@ const toState = (row: StateRow): FeedState => ({
   options: row.options,
 })
 
-type Claim = { claimed_by: number | null; claimed_until: number }
+type Lease = { leased_by: number | null; leased_until: number }
 
 function createFeedStore(db: Database) {
   const insert = db.prepare<never, [string, string, number]>(
     'insert into feeds (id, source, next_try_at) values (?, ?, ?) on conflict do nothing',
   )
   const find = db.prepare<StateRow, [string]>('select * from feeds where id = ?')
-  const claimOf = db.prepare<Claim, [string]>(
-    'select claimed_by, claimed_until from feeds where id = ?',
+  const leaseOf = db.prepare<Lease, [string]>(
+    'select leased_by, leased_until from feeds where id = ?',
   )
-  const claim = db.prepare<never, [number, number, string]>(
-    'update feeds set claimed_by = ?, claimed_until = ? where id = ?',
+  const lease = db.prepare<never, [number, number, string]>(
+    'update feeds set leased_by = ?, leased_until = ? where id = ?',
   )
 
   const rows = (): StateRow[] =>
     db.prepare<StateRow, []>('select * from feeds order by source, id').all()
 
-  function isClaimed(id: string, nowMs: number): boolean {
-    const { claimed_by: pid, claimed_until: until } = claimOf.get(id) ?? {}
-    if (pid === undefined || pid === null || until === undefined) return false
-    // One that lies further ahead than a claim lasts was made by a clock that was wrong.
-    const isValid = nowMs < until && until <= nowMs + CLAIM_MS
-    return isValid && pid !== process.pid && isAlive(pid)
+  function isLeased(id: string, nowMs: number): boolean {
+    const { leased_by: pid = null, leased_until: until = 0 } = leaseOf.get(id) ?? {}
+    // One that lies further ahead than a lease lasts was made by a clock that was wrong.
+    const isValid = nowMs < until && until <= nowMs + LEASE_MS
+    return isValid && pid !== null && pid !== process.pid && isAlive(pid)
   }
 
   return {
@@ -79,15 +78,18 @@ function createFeedStore(db: Database) {
     list: (): FeedState[] => rows().map(toState),
     /** All states with their ids, to be moved to another store. */
     dump: () => rows().map(row => ({ id: row.id, ...toState(row) })),
-    claim: ({ id, shown }, nowMs): boolean =>
+    lease: ({ id, shown }, nowMs): boolean =>
       db
         .transaction(() => {
           insert.run(id, shown, nowMs)
-          if (isClaimed(id, nowMs)) return false
-          claim.run(process.pid, nowMs + CLAIM_MS, id)
+          if (isLeased(id, nowMs)) return false
+          lease.run(process.pid, nowMs + LEASE_MS, id)
           return true
         })
         .immediate(),
+    release(id): void {
+      db.run('update feeds set leased_by = null where id = ? and leased_by = ?', [id, process.pid])
+    },
     save(id, { validators: { etag, lastModified, digest }, ...state }): void {
       db.run(
         `insert or replace into feeds (id, source, last_success_at, rows, rejected, error, failures,

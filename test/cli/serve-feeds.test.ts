@@ -80,32 +80,72 @@ test('a failing feed is said once, without its secrets, which are nowhere in the
   expect([server.written.stderr, stdout, examined, ...files].join('')).not.toContain('SECRET')
 })
 
-test('a changed feeds file is read again without a restart; a broken one keeps the feeds', async () => {
-  const source = await startFeedServer({
-    '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
-    '/b': reply(200, {}, 'http://192.0.2.8:3128\n'),
+describe('SIGHUP', () => {
+  test('reads the feeds file again; one with a mistake, or a named pipe, keeps the feeds', async () => {
+    const source = await startFeedServer({
+      '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n'),
+      '/b': reply(200, {}, 'http://192.0.2.8:3128\n'),
+    })
+    const dir = dataDirectory()
+    const file = join(temporaryDirectory(), 'feeds.conf')
+    const sources = async (): Promise<string[]> => {
+      const { stdout } = await proxylist(['feeds', '--json', '--data', dir])
+      return (JSON.parse(stdout) as { source: string }[]).map(state => state.source)
+    }
+    writeFileSync(file, '# none yet\n')
+    const server = await start(dir, '--feeds', file)
+    const reload = async (text: string, says: RegExp): Promise<void> => {
+      writeFileSync(file, text)
+      server.kill('SIGHUP')
+      await server.says(says)
+    }
+    await reload(`${source.url}/a\n`, /feeds\.conf was read again: 1 added\n/)
+    await server.says(/\/a: 1 rows\n/)
+    expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
+    const wrong = /feeds\.conf:1: unknown option 'evry'[^\n]*; the feeds stay as they were\n/
+    await reload(`${source.url}/b evry=5m\n`, wrong)
+    expect(await sources()).toEqual([`${source.url}/a`])
+    await reload(`${source.url}/b every=5m\n`, /feeds\.conf was read again: 1 added, 1 removed\n/)
+    await server.says(/\/b: 1 rows\n/)
+    expect(await sources()).toEqual([`${source.url}/b`])
+    expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
+    rmSync(file)
+    Bun.spawnSync(['mkfifo', file])
+    server.kill('SIGHUP')
+    await server.says(/feeds\.conf: it is not a regular file; the feeds stay as they were\n/)
+    expect(await sources()).toEqual([`${source.url}/b`])
+    expect(await server.stop()).toBe(0)
   })
-  const dir = dataDirectory()
-  const file = join(temporaryDirectory(), 'feeds.conf')
-  const sources = async (): Promise<string[]> => {
-    const { stdout } = await proxylist(['feeds', '--json', '--data', dir])
-    return (JSON.parse(stdout) as { source: string }[]).map(state => state.source)
+
+  test('without a feeds file, and while requests are finished, ends nothing', async () => {
+    const dir = dataDirectory()
+    const server = await start(dir)
+    server.kill('SIGHUP')
+    expect(await server.ask()).toBe('192.0.2.1:80\n')
+    server.kill('SIGTERM')
+    server.kill('SIGHUP')
+    expect(await server.ended).toBe(0)
+  })
+})
+
+test('an attempt ends with a server that was killed, and shows no secret of it meanwhile', async () => {
+  const asked = Promise.withResolvers<void>()
+  const closed = Promise.withResolvers<void>()
+  const source = await startFeedServer({
+    '/a'(_, socket) {
+      socket.on('close', () => closed.resolve())
+      asked.resolve()
+    },
+  })
+  const server = await start(dataDirectory(), '--feed', `${source.url}/a?key=${KEY}`)
+  await asked.promise
+  const children = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', `${server.pid}`]).stdout
+  const [pid = ''] = children.toString().match(/\d+/) ?? []
+  for (const what of ['cmdline', 'environ']) {
+    expect(readFileSync(`/proc/${pid}/${what}`, 'utf8')).not.toContain(KEY)
   }
-  writeFileSync(file, '# none yet\n')
-  const server = await start(dir, '--feeds', file)
-  writeFileSync(file, `${source.url}/a\n`)
-  await server.says(/feeds\.conf was read again: 1 added\n/)
-  await server.says(/\/a: 1 rows\n/)
-  expect(await server.ask('&type=socks5')).toBe('192.0.2.7:1080\n')
-  writeFileSync(file, `${source.url}/b evry=5m\n`)
-  await server.says(/feeds\.conf:1: unknown option 'evry'[^\n]*; the feeds stay as they were\n/)
-  expect(await sources()).toEqual([`${source.url}/a`])
-  writeFileSync(file, `${source.url}/b every=5m\n`)
-  await server.says(/feeds\.conf was read again: 1 added, 1 removed\n/)
-  await server.says(/\/b: 1 rows\n/)
-  expect(await sources()).toEqual([`${source.url}/b`])
-  expect(await server.ask('&port=3128')).toBe('192.0.2.8:3128\n')
-  expect(await server.stop()).toBe(0)
+  server.kill('SIGKILL')
+  await closed.promise
 })
 
 test('SIGTERM ends a server at once while a feed hangs', async () => {
@@ -206,6 +246,7 @@ describe('is refused with one sentence and status 2', () => {
   test.each([
     [['--sample', '--feed', 'a.txt'], '--sample serves the built-in list, which has no feeds'],
     [['--sample', '--feeds', '/dev/null'], '--sample serves the built-in list, which has no feeds'],
+    [['--feeds', '/dev/null'], 'cannot read the feeds file /dev/null: it is not a regular file'],
   ])('%p', async (args, says) => {
     const { exitCode, stderr } = await proxylist(['serve', ...args, '--data', temporaryDirectory()])
     expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: `proxylist: ${says}\n` })

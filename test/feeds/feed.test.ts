@@ -1,20 +1,16 @@
-/** Lines of feeds and header files, what of a source is shown, and when a feed is tried again. */
+/** Lines of feeds and header files, and what of a source is shown. */
 import { describe, expect, test } from 'bun:test'
-import { retryAfterMs } from '../../src/feeds/download.ts'
 import {
   type Feed,
-  feedLine,
   inFeedLine,
+  maskSource,
   parseFeeds,
   parseFeedsFile,
   parseHeaders,
   refuseConflicts,
 } from '../../src/feeds/feed.ts'
-import { maskSource } from '../../src/feeds/mask.ts'
-import { delayMs, isDue } from '../../src/feeds/schedule.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/lib/time.ts'
-import { T0 } from '../support/fixtures.ts'
 
 const EVERY_MS = MINUTE_MS
 const parse = (text: string): Feed[] => parseFeeds(text, EVERY_MS, '--feed')
@@ -30,15 +26,15 @@ const OPTIONS: readonly (readonly [line: string, options: Partial<Feed>])[] = [
   ['/a type=SOCKS4', { type: 'socks4' }],
   ['/a format=csv', { format: 'csv' }],
   ['/a ping-unit=MS', { pingUnit: 'ms' }],
-  ['/a map=Where=ip', { mapping: new Map([['Where', 'ip']]) }],
+  ['/a map=Where=ip', { mapping: [['Where', 'ip']] }],
   [
     '/a map="IP Address=ip,4=PING" map=x=- replace',
     {
-      mapping: new Map([
+      mapping: [
         ['IP Address', 'ip'],
         ['4', 'ping'],
         ['x', '-'],
-      ]),
+      ],
       replaces: true,
     },
   ],
@@ -61,7 +57,7 @@ describe('a line of a feed', () => {
       type: undefined,
       format: 'auto',
       pingUnit: undefined,
-      mapping: new Map(),
+      mapping: [],
       everyMs: EVERY_MS,
       replaces: false,
       headersFile: null,
@@ -69,9 +65,7 @@ describe('a line of a feed', () => {
   })
 
   test.each(OPTIONS)('%s', (line, options) => {
-    const feed = one(line)
-    expect(feed).toMatchObject(options)
-    expect(one(feedLine(feed))).toEqual(feed)
+    expect(one(line)).toMatchObject(options)
   })
 
   test('several in one text are told apart by their options', () => {
@@ -197,68 +191,5 @@ describe('secrets in URLs are masked wherever they are shown', () => {
   ]
   test.each(MASKED)('%s is shown as %s', (source, shown) => {
     expect(maskSource(source)).toBe(shown)
-  })
-})
-
-describe('after a failure', () => {
-  const delays = (everyMs: number, random = 0): number[] =>
-    [1, 2, 3, 4, 5, 6, 60, 1e9].map(failures =>
-      delayMs({ everyMs, failures, retryAfterMs: null }, random),
-    )
-  const seconds = (ms: number): number => ms / SECOND_MS
-
-  test('it is tried at its interval, then twice as late each time, up to ten minutes', () => {
-    expect(delays(MINUTE_MS).map(seconds)).toEqual([60, 120, 240, 480, 600, 600, 600, 600])
-  })
-  test('up to ten intervals', () => {
-    expect(delays(5 * SECOND_MS).map(seconds)).toEqual([5, 10, 20, 40, 50, 50, 50, 50])
-  })
-  test('never sooner than its interval', () => {
-    expect(new Set(delays(HOUR_MS))).toEqual(new Set([HOUR_MS]))
-    expect(delays(7 * MINUTE_MS).map(seconds)).toEqual([420, 600, 600, 600, 600, 600, 600, 600])
-  })
-  test('with jitter of up to a tenth', () => {
-    expect(delays(MINUTE_MS, 0.5).slice(0, 2).map(seconds)).toEqual([63, 126])
-    expect(
-      delays(MINUTE_MS, 0.999_999).every((ms, i) => ms <= (delays(MINUTE_MS)[i] ?? 0) * 1.1),
-    ).toBeTrue()
-  })
-  test('a success is followed by its interval, without jitter', () => {
-    expect(delayMs({ everyMs: MINUTE_MS, failures: 0, retryAfterMs: null }, 0.9)).toBe(MINUTE_MS)
-  })
-  test.each([
-    [30, 60],
-    [90, 90],
-    [3600, 3600],
-    [3601, 3600],
-    [86_400, 3600],
-  ])('Retry-After of %d s makes it wait %d s, an hour at most', (asked, waits) => {
-    const attempt = { everyMs: MINUTE_MS, failures: 1, retryAfterMs: asked * SECOND_MS }
-    expect(seconds(delayMs(attempt, 0))).toBe(waits)
-  })
-  test.each([
-    [null, null],
-    ['', null],
-    ['120', 120_000],
-    ['soon', null],
-    ['-5', null],
-    ['1e9', null],
-    [new Date(T0 + 90_000).toUTCString(), 90_000],
-    [new Date(T0 - 90_000).toUTCString(), 0],
-  ])('Retry-After %p is %p ms', (text, ms) => expect(retryAfterMs(text, T0)).toBe(ms))
-})
-
-describe('a feed is due', () => {
-  test.each([
-    [0, true],
-    [-1, true],
-    [1, false],
-    [HOUR_MS, false],
-  ])('when its next try is %d ms ahead: %p', (ahead, due) => {
-    expect(isDue(T0 + ahead, MINUTE_MS, T0)).toBe(due)
-  })
-  test('when the clock was wrong, and its next try is further ahead than any delay', () => {
-    expect(isDue(T0 + 366 * 24 * HOUR_MS, MINUTE_MS, T0)).toBeTrue()
-    expect(isDue(T0 + 6 * 24 * HOUR_MS, 7 * 24 * HOUR_MS, T0)).toBeFalse()
   })
 })

@@ -79,7 +79,7 @@ describe('a feed from a URL', () => {
     const server = await startFeedServer({ '/a': reply(200, {}, lines(3)) })
     const fetcher = createFetcher()
     await fetcher.fetch(`${server.url}/a`)
-    const notImported = { importInto: () => Promise.reject(new Error('imported again')) }
+    const { notImported } = fetcher
     expect(await fetcher.fetch(`${server.url}/a`, notImported)).toMatchObject({ rows: 3 })
     server.answers['/a'] = reply(200, {}, lines(4))
     expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({ rows: 4 })
@@ -93,10 +93,10 @@ describe('a feed from a URL is read', () => {
     const fetcher = createFetcher()
     await fetcher.fetch(`${server.url}/a`)
     await fetcher.fetch(`${server.url}/a type=socks5`)
-    await fetcher.fetch(`${server.url}/a type=socks5`, { importOptions: 'a geoip file' })
+    await fetcher.fetch(`${server.url}/a type=socks5`, { provider: 'another' })
     await fetcher.fetch(`${server.url}/a type=socks5`, {
-      importOptions: 'a geoip file',
-      isListEmpty: () => Promise.resolve(true),
+      provider: 'another',
+      list: { ...fetcher.list, isEmpty: async () => true },
     })
     expect(server.asked.map(({ headers }) => headers.has('if-none-match'))).toEqual(
       Array(4).fill(false),
@@ -459,7 +459,7 @@ describe('a feed from a path', () => {
     const file = join(fetcher.dir, '..', `feed-${process.pid}-a.txt`)
     writeFileSync(file, lines(2))
     expect(await fetcher.fetch(file)).toMatchObject({ ...SUCCESS, rows: 2 })
-    const notImported = { importInto: () => Promise.reject(new Error('imported again')) }
+    const { notImported } = fetcher
     await fetcher.fetch(file, notImported)
     utimesSync(file, 1, 1)
     expect(await fetcher.fetch(file)).toMatchObject({ rows: 2 })
@@ -522,20 +522,20 @@ describe('several processes on one data directory', () => {
     const fetcher = createFetcher()
     const first = fetcher.fetch(`${server.url}/a`)
     const respond = await answer.promise
-    // A claim of this process, as another one sees it.
+    // A lease of this process, as another one sees it.
     const other = Bun.spawn(['sleep', '60'])
     try {
       const { Database } = await import('bun:sqlite')
       const db = new Database(join(fetcher.dir, 'feeds.db'))
-      db.run('update feeds set claimed_by = ?', [other.pid])
+      db.run('update feeds set leased_by = ?', [other.pid])
       expect(fetcher.fetch(`${server.url}/a`)).rejects.toThrow('another process fetches it')
       other.kill('SIGKILL')
       await other.exited
       respond()
       expect(await first).toMatchObject({ error: '', rows: 1 })
-      db.run('update feeds set claimed_by = ?', [other.pid])
+      db.run('update feeds set leased_by = ?', [other.pid])
       db.close()
-      expect(await fetcher.fetch(`${server.url}/a`, {})).toMatchObject({
+      expect(await fetcher.fetch(`${server.url}/a`)).toMatchObject({
         attempts: 2,
       })
     } finally {

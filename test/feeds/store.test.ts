@@ -1,6 +1,6 @@
 /**
  * Holds what every store of feeds promises: a state is read as it was saved, by others too, and one
- * process at a time fetches a feed, until it has saved the state or has ended.
+ * process at a time fetches a feed, until it has released it or has ended.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import type { FeedStore } from '../../src/feeds/store.ts'
@@ -109,11 +109,11 @@ for (const { name, isThere, place } of [SQLITE, POSTGRES]) {
     })
   })
 
-  describe.skipIf(!isThere)(`${name}: a claim`, () => {
+  describe.skipIf(!isThere)(`${name}: a lease`, () => {
     test('makes a feed that is new, due now, and is repeated by who has it', async () => {
       const store = await (await place()).open()
-      expect(await store.claim(A, T0)).toBeTrue()
-      expect(await store.claim(A, T0 + 7)).toBeTrue()
+      expect(await store.lease(A, T0)).toBeTrue()
+      expect(await store.lease(A, T0 + 7)).toBeTrue()
       expect(await dueOf(store)).toEqual([[A.shown, T0]])
     })
   })
@@ -123,19 +123,19 @@ const program = (url: string): string => `
   const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/connection.ts`)})
   const { createFeedStore } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/feeds.ts`)})
   const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: 30_000, name: 'killed' })
-  console.log(await createFeedStore(connection).claim(${JSON.stringify(A)}, ${T0}))
+  console.log(await createFeedStore(connection).lease(${JSON.stringify(A)}, ${T0}))
   await Bun.sleep(60_000)`
 
-describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a claim', () => {
-  test('of another connection is respected until it is saved, however often it was made', async () => {
+describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a lease', () => {
+  test('of another connection is respected until it is released, however often it was made', async () => {
     const { open } = await POSTGRES.place()
     const [one, two] = [await open(), await open()]
-    for (let n = 0; n < 3; n += 1) expect(await one.claim(A, T0)).toBeTrue()
-    expect(await two.claim(A, T0)).toBeFalse()
-    expect(await two.claim(B, T0)).toBeTrue()
-    await one.save(A.id, FEED_STATE)
-    expect(await two.claim(A, T0)).toBeTrue()
-    expect(await one.claim(A, T0)).toBeFalse()
+    for (let n = 0; n < 3; n += 1) expect(await one.lease(A, T0)).toBeTrue()
+    expect(await two.lease(A, T0)).toBeFalse()
+    expect(await two.lease(B, T0)).toBeTrue()
+    await one.release(A.id)
+    expect(await two.lease(A, T0)).toBeTrue()
+    expect(await one.lease(A, T0)).toBeFalse()
   })
 
   test('ends with a process that was killed', async () => {
@@ -150,9 +150,9 @@ describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a claim', () => {
     onCleanUp(() => child.kill('SIGKILL'))
     const { value } = await child.stdout.getReader().read()
     expect(new TextDecoder().decode(value)).toBe('true\n')
-    expect(await store.claim(A, T0)).toBeFalse()
+    expect(await store.lease(A, T0)).toBeFalse()
     child.kill('SIGKILL')
     await child.exited
-    while (!(await store.claim(A, T0))) await Bun.sleep(5)
+    while (!(await store.lease(A, T0))) await Bun.sleep(5)
   })
 })

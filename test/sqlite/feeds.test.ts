@@ -1,4 +1,4 @@
-/** The states of feeds in SQLite: whose claim is valid, and what becomes of a file that is damaged. */
+/** The states of feeds in SQLite: whose lease is valid, and what becomes of a file that is damaged. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,37 +18,39 @@ function open(dir = temporaryDirectory()) {
   return { ...store, dir }
 }
 
-describe('a claim', () => {
-  /** A store in which a process claimed A. */
-  async function claimedBy(pid: number, until = T0 + HOUR_MS) {
+describe('a lease', () => {
+  /** A store in which a process leased A. */
+  async function leasedBy(pid: number, until = T0 + HOUR_MS) {
     const store = open()
-    store.claim(A, T0)
+    store.lease(A, T0)
     const { Database } = await import('bun:sqlite')
     const db = new Database(join(store.dir, FEEDS_FILE))
-    db.run('update feeds set claimed_by = ?, claimed_until = ?', [pid, until])
+    db.run('update feeds set leased_by = ?, leased_until = ?', [pid, until])
     db.close()
     return store
   }
   /** A process that is alive as long as the test. */
   const ALIVE = process.ppid
 
-  test('of a process that is alive is respected, until it is saved or too old', async () => {
-    const store = await claimedBy(ALIVE)
-    expect(store.claim(A, T0)).toBeFalse()
-    expect(store.claim(A, T0 + HOUR_MS - 1)).toBeFalse()
-    expect(store.claim(B, T0)).toBeTrue()
-    expect(store.claim(A, T0 + HOUR_MS)).toBeTrue()
-    const other = await claimedBy(ALIVE)
+  test('of a process that is alive is respected, and not released, until it is saved or too old', async () => {
+    const store = await leasedBy(ALIVE)
+    expect(store.lease(A, T0)).toBeFalse()
+    expect(store.lease(A, T0 + HOUR_MS - 1)).toBeFalse()
+    expect(store.lease(B, T0)).toBeTrue()
+    expect(store.lease(A, T0 + HOUR_MS)).toBeTrue()
+    const other = await leasedBy(ALIVE)
+    other.release(A.id)
+    expect(other.lease(A, T0)).toBeFalse()
     other.save(A.id, FEED_STATE)
-    expect(other.claim(A, T0)).toBeTrue()
+    expect(other.lease(A, T0)).toBeTrue()
   })
   test('of a process that was killed is not', async () => {
     const child = Bun.spawn(['true'])
     await child.exited
-    expect((await claimedBy(child.pid)).claim(A, T0)).toBeTrue()
+    expect((await leasedBy(child.pid)).lease(A, T0)).toBeTrue()
   })
   test('from a clock that was ahead is not', async () => {
-    expect((await claimedBy(ALIVE, T0 + 30 * 24 * HOUR_MS)).claim(A, T0)).toBeTrue()
+    expect((await leasedBy(ALIVE, T0 + 30 * 24 * HOUR_MS)).lease(A, T0)).toBeTrue()
   })
 })
 

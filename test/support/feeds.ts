@@ -1,8 +1,7 @@
 /** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
-
-import { importFeed } from '../../src/cli/commands/feed-import.ts'
-import { type FetchContext, fetchFeed } from '../../src/feeds/attempt.ts'
+import { type AttemptContext, attemptFeed } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
+import { fetchFeed } from '../../src/feeds/schedule.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { openList } from '../../src/sqlite/stores.ts'
@@ -35,18 +34,21 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   /** The timers that are running, and what they would do. */
   const timers = new Map<() => void, number>()
   const stores = storesOf({ data: dir, database: undefined, databaseTimeout: 0 }, clock)
-  const settings = { bytesMax, stores, geoip: [], providerService: 'the service' }
-  const context: FetchContext = {
-    ...{ store, dir, bytesMax, clock, signal: controller.signal },
+  const list: AttemptContext['list'] = {
+    isEmpty: async () => rowCount() === 0,
+    change: (feed, work) =>
+      feed.replaces
+        ? stores.withListToReplace(work, { onDamage() {}, onWait() {} })
+        : stores.withList(work),
+  }
+  const context: AttemptContext = {
+    ...{ dir, bytesMax, clock, list, signal: controller.signal },
     userAgent: 'proxylist/test',
-    random: () => 0,
     later(run, ms) {
       timers.set(run, ms)
       return () => void timers.delete(run)
     },
-    importOptions: '',
-    isListEmpty: () => Promise.resolve(rowCount() === 0),
-    importInto: (feed, sources, signal) => importFeed(feed, sources, settings, clock, signal),
+    ...{ geoip: [], provider: 'the service' },
   }
 
   function rowCount(): number {
@@ -64,13 +66,24 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
     timers,
     controller,
     rowCount,
+    list,
+    /** What fails when something is imported. */
+    notImported: {
+      list: {
+        isEmpty: async () => false,
+        change: () => Promise.reject(new Error('imported again')),
+      },
+    },
     pass: (ms: number): void => {
       nowMs += ms
     },
     /** One attempt at the feed of a line. */
-    async fetch(line: string, more: Partial<FetchContext> = {}): Promise<FeedState> {
+    async fetch(line: string, more: Partial<AttemptContext> = {}): Promise<FeedState> {
       const [feed] = parseFeeds(line, 60_000, '--feed')
-      const state = await fetchFeed(feed as Feed, { ...context, ...more })
+      const attempt = (asked: Feed, before: FeedState) =>
+        attemptFeed(asked, before, { ...context, ...more })
+      const parts = { store, attempt, clock, random: () => 0 }
+      const state = await fetchFeed(feed as Feed, 'now', parts, controller.signal)
       if (state === null) throw new Error('another process fetches it')
       return state
     },

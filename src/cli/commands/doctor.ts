@@ -1,11 +1,11 @@
 /** Owns `doctor`: the findings as a table, and exit status 1 when a check fails. */
 
 import { processEnvironment } from '../../config/environment.ts'
+import { environmentOf, linesOf } from '../../config/subprocess.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { command, DATA_SETTINGS, print, printJson, table } from '../command.ts'
 import { examine } from '../doctor-checks.ts'
 import type { Finding } from '../doctor-findings.ts'
-import { environmentOf, linesOf } from '../feed-process.ts'
 
 const stateOf = ({ ok, note }: Finding): string => (ok ? (note ? 'note' : 'ok') : 'WRONG')
 

@@ -1,43 +1,22 @@
-/** Owns `feeds` and `fetch`: the state of the feeds, and one attempt at each of them. */
-import { readFileSync } from 'node:fs'
-import type { Settings } from '../../config/settings.ts'
+/**
+ * `feeds` and `fetch`, the state of the feeds and one attempt at each of them, and the process in which a
+ * server makes an attempt.
+ */
 import { VERSION } from '../../config/version.ts'
-import { type FetchContext, fetchFeed } from '../../feeds/attempt.ts'
-import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from '../../feeds/feed.ts'
-import { isDue } from '../../feeds/schedule.ts'
-import { BYTES_MAX } from '../../feeds/source.ts'
-import { describeState, type FeedState, type FeedStore } from '../../feeds/store.ts'
-import { checkMapping } from '../../import/fields/columns.ts'
+import { type AttemptContext, attemptFeed } from '../../feeds/attempt.ts'
+import { type Feed, inFeedLine } from '../../feeds/feed.ts'
+import { readFeeds } from '../../feeds/feeds-file.ts'
+import { BYTES_MAX } from '../../feeds/fetch.ts'
+import { FEED_PROCESS, type FeedProcessSettings, runTask } from '../../feeds/process.ts'
+import { fetchFeed } from '../../feeds/schedule.ts'
+import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
-import { CommandError, unreadable } from '../../lib/errors.ts'
-import { type Stores, storesOf } from '../../stores.ts'
+import { CommandError } from '../../lib/errors.ts'
+import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
-import { importFeed } from './feed-import.ts'
-import { geoipStamp } from './geoip.ts'
 
-function readFeedsFile(file: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    throw unreadable(`the feeds file ${file}`, error, 2)
-  }
-}
-
-/** The feeds that the settings name. @throws CommandError (usage) saying what is wrong with them. */
-export function feedsOf({
-  feed,
-  feeds: file,
-  feedEvery,
-  providerService: provider,
-}: Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>): Feed[] {
-  const feeds = [
-    ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
-    ...(file === undefined ? [] : parseFeedsFile(readFeedsFile(file), feedEvery, file)),
-  ]
-  refuseConflicts(feeds)
-  for (const { shown, mapping } of feeds) checkMapping(mapping, provider, `feed ${shown}: map`)
-  return feeds
-}
+/** Rejected rows that are reported one by one. */
+const NAMED_REJECTIONS = 20
 
 /** Prints states as a table or as JSON. */
 async function printStates(states: readonly FeedState[], json: boolean): Promise<void> {
@@ -66,30 +45,38 @@ const showFeeds = command({
   },
 })
 
-type FetchSettings = Settings<'data' | 'geoip' | 'providerService'>
-
-/** What an attempt of this process needs. */
-const contextOf = (
-  settings: FetchSettings,
-  stores: Stores,
-  store: FeedStore,
+/** What an attempt needs, on the stores of these settings. */
+function contextOf(
+  settings: FeedProcessSettings,
   clock: Clock,
   signal: AbortSignal,
-): FetchContext => ({
-  store,
-  clock,
-  signal,
-  dir: stores.scratch,
-  bytesMax: BYTES_MAX,
-  userAgent: `proxylist/${VERSION}`,
-  random: Math.random,
-  later: timerLater,
-  importOptions: `${settings.providerService} ${geoipStamp(settings.geoip)}`,
-  // One that cannot be used is imported in full, or that import says what is wrong.
-  isListEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
-  importInto: (feed, sources, importSignal) =>
-    importFeed(feed, sources, { ...settings, stores, bytesMax: BYTES_MAX }, clock, importSignal),
-})
+): AttemptContext {
+  const stores = storesOf(settings, clock)
+  return {
+    dir: stores.scratch,
+    bytesMax: BYTES_MAX,
+    userAgent: `proxylist/${VERSION}`,
+    list: {
+      // One that cannot be used is imported in full, or that import says what is wrong.
+      isEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
+      change: ({ replaces }, work, importSignal) =>
+        replaces
+          ? stores.withListToReplace(work, { onDamage: say, onWait() {} }, importSignal)
+          : stores.withList(work),
+    },
+    ...{ clock, signal, later: timerLater },
+    ...{ geoip: settings.geoip, provider: settings.providerService },
+  }
+}
+
+/** Returns what names the first rejected rows of a feed on stderr. */
+function nameRejections(): NonNullable<AttemptContext['onRejected']> {
+  let left = NAMED_REJECTIONS
+  return (file, line, field, reason) => {
+    if (left > 0) say(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+    left -= 1
+  }
+}
 
 const fetchCommand = command({
   name: 'fetch',
@@ -108,17 +95,18 @@ const fetchCommand = command({
   endsAtSignal: 'by itself',
   kept: 'feeds that were not imported yet left the list as it was',
   async run({ settings, clock, signal }) {
-    const feeds = feedsOf(settings)
+    const feeds = await readFeeds(settings)
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
     yieldToServer()
-    const stores = storesOf(settings, clock)
-    const states = await stores.withFeeds(async store => {
-      const context = contextOf(settings, stores, store, clock, signal)
+    const context = contextOf(settings, clock, signal)
+    const attempt = (feed: Feed, before: FeedState) =>
+      attemptFeed(feed, before, { ...context, onRejected: nameRejections() })
+    const states = await storesOf(settings, clock).withFeeds(async store => {
       const fetched: FeedState[] = []
       for (const feed of feeds) {
-        const before = await store.find(feed.id)
-        const isLate = before === null || isDue(before.nextTryAt, feed.everyMs, clock())
-        const after = settings.due && !isLate ? before : await fetchFeed(feed, context)
+        const when = settings.due ? 'if due' : 'now'
+        const parts = { store, attempt, clock, random: Math.random }
+        const after = await fetchFeed(feed, when, parts, signal)
         if (after === null) say(`feed ${feed.shown} is being fetched by another process`)
         else fetched.push(after)
       }
@@ -131,3 +119,23 @@ const fetchCommand = command({
 })
 
 export const FEED_COMMANDS = [showFeeds, fetchCommand]
+
+/** What a server starts for an attempt. */
+export const feedProcess = command({
+  name: FEED_PROCESS,
+  summary: 'make one attempt at a feed for a server',
+  settings: [],
+  example: `proxylist ${FEED_PROCESS}`,
+  endsAtSignal: 'by itself',
+  kept: 'the list is as it was',
+  async run({ clock, signal }) {
+    yieldToServer()
+    const line = await runTask(
+      Bun.stdin.stream(),
+      ({ feed, before, settings }, ended) =>
+        attemptFeed(feed, before, contextOf(settings, clock, ended)),
+      signal,
+    )
+    await print(line)
+  },
+})

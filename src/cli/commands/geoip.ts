@@ -1,13 +1,6 @@
-/** Owns `geoip apply`, and opening the databases that `--geoip` names. */
-import { readFileSync, statSync } from 'node:fs'
-import {
-  createPlacing,
-  openPlaces,
-  type PlaceReader,
-  type Placing,
-  UnusableGeoip,
-} from '../../import/geoip.ts'
-import { CommandError, nextTurn, unreadable } from '../../lib/errors.ts'
+/** `geoip apply`. */
+import { openGeoip } from '../../import/geoip.ts'
+import { CommandError, nextTurn } from '../../lib/errors.ts'
 import { EVERYTHING } from '../../proxies/filter.ts'
 import { type IncomingProxy, SERVICE_SETS, TYPES } from '../../proxies/proxy.ts'
 import {
@@ -21,29 +14,6 @@ import {
 } from '../../proxies/row.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
-
-/** @throws CommandError naming the file. */
-function openOne(file: string): PlaceReader {
-  const explained = <T>(work: () => T): T => {
-    try {
-      return work()
-    } catch (error) {
-      if (error instanceof UnusableGeoip) throw new CommandError(`${file} ${error.message}`)
-      throw unreadable(file, error)
-    }
-  }
-  const read = explained(() => openPlaces(readFileSync(file)))
-  return ip => explained(() => read(ip))
-}
-
-/** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
-export const openGeoip = (files: readonly string[]): Placing => createPlacing(files.map(openOne))
-
-/** A text that changes when a database of `--geoip` does. */
-export const geoipStamp = (files: readonly string[]): string =>
-  files
-    .map(file => `${file} ${statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 'missing'}`)
-    .join(' ')
 
 /** Rows between two turns of the event loop. */
 const TURN_ROWS = 4096

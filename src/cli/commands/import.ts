@@ -2,11 +2,12 @@
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import type { Settings } from '../../config/settings.ts'
 import { checkMapping, isShowable } from '../../import/fields/columns.ts'
-import { shrinkProblem } from '../../import/guard.ts'
+import { openGeoip } from '../../import/geoip.ts'
 import {
   type ImportObserver,
   importSources,
   type Source,
+  shrinkProblem,
   sourceOfFile,
 } from '../../import/import.ts'
 import { stopwatch } from '../../lib/clock.ts'
@@ -17,7 +18,6 @@ import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
-import { openGeoip } from './geoip.ts'
 
 /** Rejected rows, and ignored fields, that are reported one by one; the rest is counted. */
 const NAMED_MAX = 20

@@ -4,7 +4,8 @@ import { createLogTap } from '../../admin/live-log.ts'
 import { createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
 import type { Settings } from '../../config/settings.ts'
-import type { Feed } from '../../feeds/feed.ts'
+import { type CurrentFeeds, openFeeds } from '../../feeds/feeds-file.ts'
+import { openGeoip } from '../../import/geoip.ts'
 import { isTrue } from '../../jobs/runner.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
@@ -14,9 +15,7 @@ import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
 import { checkConsole, startConsole } from '../serve-console.ts'
 import { reportTo, startJobs } from '../serve-jobs.ts'
-import { untilAborted } from '../signals.ts'
-import { feedsOf } from './feeds.ts'
-import { openGeoip } from './geoip.ts'
+import { onHangup, untilAborted } from '../signals.ts'
 
 const SERVE_SETTINGS = [
   ...DATA_SETTINGS,
@@ -50,7 +49,8 @@ export const serveCommand = command({
   example: 'proxylist serve --listen 127.0.0.1:8080 --data /var/lib/proxylist',
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
-    const feeds = feedsOf(settings)
+    let reload = (): void => {}
+    const off = onHangup(() => reload())
     if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
     }
@@ -60,15 +60,18 @@ export const serveCommand = command({
     checkConsole(settings)
     openGeoip(settings.geoip) // one that cannot be used is noticed now
     const log = createLog({ hasLines: settings.log === 'json' })
+    const feeds = await openFeeds(settings, log.say)
+    reload = () => void feeds.reload().catch(reportTo(log))
     await withServed(settings, clock, log, served =>
       serve({ ...served, settings, feeds, clock, log, signal }),
     )
+    off()
   },
 })
 
 type Serving = Served & {
   settings: ServeSettings
-  feeds: readonly Feed[]
+  feeds: CurrentFeeds
   clock: Clock
   log: Log
   /** Aborted when the server is to stop. */
@@ -80,7 +83,7 @@ async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: 
   if (node !== null) return
   const { data } = settings
   const onFailure = reportTo(log)
-  if (feeds.length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
+  if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
     log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
   }
   if (await isTrue(() => !registry.hasKeys(), onFailure)) {

@@ -1,8 +1,36 @@
-/** The only file that sends requests. Knows nothing of what the bytes mean, or of schedules. */
-import { closeSync, openSync, unlinkSync, writeFileSync } from 'node:fs'
-import { codeOf, messageOf, systemReasonOf } from '../lib/errors.ts'
+/**
+ * Opens the source of a feed: files, directories and URLs become sources of an import, unless they hold
+ * what was imported last. The only file that sends requests: conditional, bounded in bytes and redirects,
+ * ended by a signal. Knows nothing of what the bytes mean, or of schedules.
+ */
+import {
+  closeSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { type Source, sourceOfFile } from '../import/import.ts'
+import {
+  CommandError,
+  codeOf,
+  messageOf,
+  reasonOf,
+  systemReasonOf,
+  unreadable,
+} from '../lib/errors.ts'
 import { SECOND_MS } from '../lib/time.ts'
+import { type Feed, parseHeaders } from './feed.ts'
+import type { Validators } from './store.ts'
 
+/** Most bytes of a source, as it is sent and decompressed (contract G1). */
+export const BYTES_MAX = 2 ** 30
+/** Most files of a directory. */
+const FILES_MAX = 10_000
 export const REDIRECTS_MAX = 5
 
 /** Why there is nothing to import. Holds no secret; `retryAfterMs` is what the server asked for. */
@@ -14,29 +42,22 @@ export class FetchFailure extends Error {
   }
 }
 
-/** What is known of the content that was imported last; `''` what is not known. */
-export type Validators = { etag: string; lastModified: string; digest: string }
-
-export type Request = {
-  url: string
-  /** Sent to the origin of `url` only. */
-  headers: readonly (readonly [name: string, value: string])[]
+export type OpenContext = {
+  /** The directory of temporary files. */
+  dir: string
   userAgent: string
-  known: Validators | null
-  /** A path for the content; the file is removed at once and lives as long as its descriptor. */
-  file: string
-  bytesMax: number
-  signal: AbortSignal
   nowMs: number
+  signal: AbortSignal
+  bytesMax: number
 }
+
+export type Opened =
+  | { kind: 'unchanged' }
+  /** `close` is to be called after the import. */
+  | { kind: 'changed'; sources: Source[]; validators: Validators; close(): void }
 
 /** Compressions that an import recognises by content. */
 const ENCODINGS = ['gzip', 'zstd']
-
-export type Downloaded =
-  | { kind: 'unchanged' }
-  /** `fd` is the open file, which the caller closes. */
-  | { kind: 'changed'; fd: number; validators: Validators }
 
 /** Names of Bun's errors, and what happened. */
 const FAILURES: { [code: string]: string } = {
@@ -60,7 +81,7 @@ const FAILURES: { [code: string]: string } = {
 }
 
 /** A failure of `fetch` as a sentence without the URL. */
-function toFailure(error: unknown, { signal }: Request): FetchFailure {
+function toFailure(error: unknown, signal: AbortSignal): FetchFailure {
   if (error instanceof FetchFailure) return error
   if (signal.aborted) return new FetchFailure(messageOf(signal.reason))
   const code = codeOf(error)
@@ -80,11 +101,14 @@ function splitCredentials(text: string): { url: URL; headers: [string, string][]
   return { url, headers: [['authorization', `Basic ${Buffer.from(pair).toString('base64')}`]] }
 }
 
-/** The headers of the first request: ours, those of the URL, then those of the caller. */
-function headersOf(request: Request, more: readonly (readonly [string, string])[]): Headers {
-  const { known, userAgent } = request
+/** Headers of a request, those of the operator last. */
+function headersOf(
+  userAgent: string,
+  known: Validators | null,
+  own: readonly (readonly [name: string, value: string])[],
+): Headers {
   const headers = new Headers({ accept: '*/*', 'user-agent': userAgent })
-  for (const [name, value] of [...more, ...request.headers]) headers.set(name, value)
+  for (const [name, value] of own) headers.set(name, value)
   headers.set('accept-encoding', ENCODINGS.join(', '))
   if (known?.etag) headers.set('if-none-match', known.etag)
   if (known?.lastModified) headers.set('if-modified-since', known.lastModified)
@@ -104,17 +128,22 @@ function redirectOf(response: Response, from: URL): URL | null {
 }
 
 /** Sends the request, and again to where it is redirected. */
-async function follow(request: Request): Promise<Response> {
-  const first = splitCredentials(request.url)
+async function follow(
+  feed: Feed,
+  known: Validators | null,
+  userAgent: string,
+  signal: AbortSignal,
+): Promise<Response> {
+  const first = splitCredentials(feed.source)
   let { url } = first
-  let headers = headersOf(request, first.headers)
+  let headers = headersOf(userAgent, known, [...first.headers, ...headersOfFile(feed)])
   for (let redirects = 0; ; redirects += 1) {
     const response = await fetch(url.href, {
       headers,
       redirect: 'manual',
       decompress: false,
       keepalive: false,
-      signal: request.signal,
+      signal,
     })
     const to = redirectOf(response, url)
     if (to === null) return response
@@ -123,7 +152,7 @@ async function follow(request: Request): Promise<Response> {
       throw new FetchFailure(`redirects more than ${REDIRECTS_MAX} times`)
     }
     // Only the origin that the operator named gets secrets, and may compare validators.
-    if (to.origin !== url.origin) headers = headersOf({ ...request, headers: [], known: null }, [])
+    if (to.origin !== url.origin) headers = headersOf(userAgent, null, [])
     url = to
   }
 }
@@ -152,7 +181,7 @@ function refuseEncoding(headers: Headers): void {
 }
 
 /** The failure of a source of more than this many bytes. */
-export const tooLarge = (bytesMax: number): string => `is larger than ${bytesMax / 2 ** 20} MiB`
+const tooLarge = (bytesMax: number): string => `is larger than ${bytesMax / 2 ** 20} MiB`
 
 /** Writes the body to an open file; returns its digest. */
 async function save(response: Response, fd: number, bytesMax: number): Promise<string> {
@@ -172,33 +201,119 @@ async function save(response: Response, fd: number, bytesMax: number): Promise<s
   return hasher.digest('hex')
 }
 
+/** The files of a path: itself, or those in the directory, hidden ones left out, by name. */
+function filesOf(path: string): string[] {
+  if (!statSync(path).isDirectory()) return [path]
+  const entries = readdirSync(path, { withFileTypes: true })
+    .filter(entry => !entry.name.startsWith('.') && !entry.isDirectory())
+    .map(({ name }) => join(path, name))
+  if (entries.length <= FILES_MAX) return entries.sort()
+  throw new FetchFailure(`is a directory of more than ${FILES_MAX} files`)
+}
+
+/** Opens a path. What it holds is known by names, sizes and times of change. */
+function openPath({ source }: Feed, known: Validators | null, bytesMax: number): Opened {
+  try {
+    const hasher = new Bun.CryptoHasher('sha256')
+    let bytes = 0
+    const files = filesOf(source).map(file => ({ file, found: statSync(file) }))
+    for (const { file, found } of files) {
+      const { size, mtimeMs, ino } = found
+      bytes += size
+      hasher.update(`${file}\0${size}\0${mtimeMs}\0${ino}\0`)
+    }
+    if (bytes > bytesMax) throw new FetchFailure(tooLarge(bytesMax))
+    const digest = hasher.digest('hex')
+    if (digest === known?.digest) return { kind: 'unchanged' }
+    const sources = files.map(({ file, found }) => sourceOfFile(file, found))
+    const validators = { etag: '', lastModified: '', digest }
+    return { kind: 'changed', sources, validators, close() {} }
+  } catch (error) {
+    if (error instanceof FetchFailure) throw error
+    throw new FetchFailure(`cannot be read (${reasonOf(error)})`)
+  }
+}
+
+/** The headers of a header file. @throws CommandError when it cannot be read, or is none. */
+export function readHeaders(file: string): [name: string, value: string][] {
+  try {
+    return parseHeaders(readFileSync(file, 'utf8'), file)
+  } catch (error) {
+    throw error instanceof CommandError ? error : unreadable(`the header file ${file}`, error)
+  }
+}
+
+/** The headers of a feed. @throws FetchFailure when its header file is not right. */
+function headersOfFile({ headersFile }: Feed): [name: string, value: string][] {
+  try {
+    return headersFile === null ? [] : readHeaders(headersFile)
+  } catch (error) {
+    throw new FetchFailure(reasonOf(error))
+  }
+}
+
+const CHUNK_BYTES = 64 * 1024
+
 /**
- * Fetches the content of a URL, unless it is the one that is known.
- * @throws FetchFailure when that fails, for any reason.
+ * The bytes of an open file. A stream of `node:fs` that is ended early would close the descriptor, too,
+ * later: by then its number may be that of another file or a connection.
  */
-export async function download(request: Request): Promise<Downloaded> {
+async function* bytesOf(fd: number): AsyncIterable<Uint8Array> {
+  for (let at = 0; ; ) {
+    const chunk = Buffer.allocUnsafe(CHUNK_BYTES)
+    const length = readSync(fd, chunk, 0, CHUNK_BYTES, at)
+    if (length === 0) return
+    yield chunk.subarray(0, length)
+    at += length
+  }
+}
+
+async function openUrl(
+  feed: Feed,
+  known: Validators | null,
+  context: OpenContext,
+): Promise<Opened> {
+  const { dir, userAgent, bytesMax, nowMs } = context
   const controller = new AbortController()
-  const signal = AbortSignal.any([request.signal, controller.signal])
+  const signal = AbortSignal.any([context.signal, controller.signal])
   let fd: number | null = null
   try {
-    const response = await follow({ ...request, signal })
-    const isConditional = request.known?.etag || request.known?.lastModified
+    const response = await follow(feed, known, userAgent, signal)
+    const isConditional = known?.etag || known?.lastModified
     if (response.status === 304 && isConditional) return { kind: 'unchanged' }
-    refuseUnusable(response, request.nowMs)
+    refuseUnusable(response, nowMs)
     refuseEncoding(response.headers)
-    fd = openSync(request.file, 'wx+', 0o600)
-    unlinkSync(request.file)
-    const digest = await save(response, fd, request.bytesMax)
-    if (digest === request.known?.digest) return { kind: 'unchanged' }
+    // The file is removed at once and lives as long as its descriptor.
+    const file = join(dir, `feed-${process.pid}-${feed.id}.tmp`)
+    fd = openSync(file, 'wx+', 0o600)
+    unlinkSync(file)
+    const digest = await save(response, fd, bytesMax)
+    if (digest === known?.digest) return { kind: 'unchanged' }
     const kept = fd
     fd = null
     const etag = response.headers.get('etag') ?? ''
     const lastModified = response.headers.get('last-modified') ?? ''
-    return { kind: 'changed', fd: kept, validators: { etag, lastModified, digest } }
+    return {
+      kind: 'changed',
+      sources: [{ name: feed.shown, bytes: bytesOf(kept) }],
+      validators: { etag, lastModified, digest },
+      close: () => closeSync(kept),
+    }
   } catch (error) {
-    throw toFailure(error, request)
+    throw toFailure(error, context.signal)
   } finally {
     if (fd !== null) closeSync(fd)
     controller.abort()
   }
 }
+
+/**
+ * Opens the source of a feed. `known` is what was imported last, `null` to import in any case.
+ * @throws FetchFailure when it cannot be fetched.
+ */
+export const openFeed = async (
+  feed: Feed,
+  known: Validators | null,
+  context: OpenContext,
+): Promise<Opened> =>
+  feed.kind === 'url' ? openUrl(feed, known, context) : openPath(feed, known, context.bytesMax)

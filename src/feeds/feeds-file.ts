@@ -1,0 +1,82 @@
+/**
+ * The feeds that settings name, and reading their file again when the operator asks for it (SIGHUP). A
+ * file with a mistake changes nothing. It must be a regular file: opening a named pipe would wait for
+ * somebody who writes, and reading another file could last forever.
+ */
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+import type { Settings } from '../config/settings.ts'
+import { checkMapping } from '../import/fields/columns.ts'
+import { CommandError, unreadable } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'
+import type { FeedChanges } from './schedule.ts'
+
+type FeedSettings = Settings<'feed' | 'feeds' | 'feedEvery' | 'providerService'>
+
+async function readFeedsFile(file: string): Promise<string> {
+  try {
+    const handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    try {
+      const found = await handle.stat()
+      if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+      if (!found.isFile()) throw new Error('it is not a regular file')
+      return await handle.readFile('utf8')
+    } finally {
+      await handle.close()
+    }
+  } catch (error) {
+    throw unreadable(`the feeds file ${file}`, error, 2)
+  }
+}
+
+/** The feeds that the settings name. @throws CommandError (usage) saying what is wrong with them. */
+export async function readFeeds(settings: FeedSettings): Promise<Feed[]> {
+  const { feed, feeds: file, feedEvery, providerService: provider } = settings
+  const feeds = [
+    ...(feed === undefined ? [] : parseFeeds(feed, feedEvery, '--feed')),
+    ...(file === undefined ? [] : parseFeedsFile(await readFeedsFile(file), feedEvery, file)),
+  ]
+  refuseConflicts(feeds)
+  for (const { shown, mapping } of feeds) {
+    checkMapping(new Map(mapping), provider, `feed ${shown}: map`)
+  }
+  return feeds
+}
+
+type Take = (feeds: readonly Feed[]) => Awaitable<FeedChanges>
+
+export type CurrentFeeds = Awaited<ReturnType<typeof openFeeds>>
+
+/** The feeds of a server, as they were last read. @throws CommandError (usage), at first. */
+export async function openFeeds(settings: FeedSettings, say: (sentence: string) => void) {
+  let feeds = await readFeeds(settings)
+  let take: Take | null = null
+
+  async function readAgain(): Promise<void> {
+    try {
+      feeds = await readFeeds(settings)
+      const changes = await take?.(feeds)
+      const parts = Object.entries(changes ?? {}).filter(([, count]) => count > 0)
+      const what = parts.map(([change, count]) => `${count} ${change}`).join(', ')
+      say(`${settings.feeds} was read again: ${what || 'no feed changed'}`)
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error
+      say(`${error.message}; the feeds stay as they were`)
+    }
+  }
+
+  let last = Promise.resolve()
+  return {
+    current: (): readonly Feed[] => feeds,
+    /** Calls `next` with the feeds whenever they were read again, until `null` is given. */
+    onChange(next: Take | null): void {
+      take = next
+    },
+    /** Reads the file again, if there is one, after what is being read. */
+    reload(): Promise<void> {
+      if (settings.feeds !== undefined) last = last.then(readAgain)
+      return last
+    },
+  }
+}
