@@ -30,10 +30,10 @@ type Facts<K extends keyof Examination> = Examination[K] extends (...args: never
   : never
 
 /**
- * Connections that one node has at most: ten that it keeps, one after a row was locked, and four while it
- * fetches a feed and copies a large list. A rolling restart has two of a machine.
+ * Connections that one node has at most: ten that it keeps, and four while it fetches a feed and copies
+ * a large list. A rolling restart has two of a machine.
  */
-const CONNECTIONS_OF_A_NODE = 15
+const CONNECTIONS_OF_A_NODE = 14
 /** Machines that ask NTP are closer than this. */
 const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */

@@ -155,6 +155,26 @@ function settleFailed<Result>({ failed, resolve, reject }: Waiting<Result>, erro
   }
 }
 
+/**
+ * The same for calls that have several items each: all items of a turn are passed to `work` together,
+ * however many calls they come from, and each call resolves to the results of its own.
+ */
+export function createListBatch<Item, Result>(
+  work: (items: readonly Item[], waited: Waited) => Promise<readonly Result[]>,
+): (items: readonly Item[]) => Promise<readonly Result[]> {
+  const inBatch = createTurnBatch<readonly Item[], readonly Result[]>(
+    async (calls, waited = () => 0) => {
+      const results = await work(calls.flat(), waited)
+      let end = 0
+      return calls.map(({ length }) => {
+        end += length
+        return results.slice(end - length, end)
+      })
+    },
+  )
+  return items => inBatch(items)
+}
+
 /** A value that is read at most once in a turn of the event loop. */
 export function oncePerTurn<T>(read: () => T): () => T {
   let known: { value: T } | null = null

@@ -6,12 +6,13 @@ import { afterAll, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
 import { type DayUse, HISTORY_DAYS, unusedDay } from '../../src/access/history.ts'
+import type { UsageStore } from '../../src/access/ports.ts'
 import type { Admitted } from '../../src/access/rate-limit.ts'
 import { DAY_MS, HOUR_MS, utcDay } from '../../src/lib/time.ts'
 import { T0 } from '../support/fixtures.ts'
 import { decideAll, IP, regular } from '../support/limits.ts'
 import { cleanUp } from '../support/temporary.ts'
-import { ENGINES, type Server, type TestUsage } from '../support/usage.ts'
+import { ENGINES, type TestUsage } from '../support/usage.ts'
 
 afterAll(cleanUp)
 
@@ -84,7 +85,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
   const admitted: { id: string; back: Admitted }[] = []
   let nowMs = T0
   await usage.addKeys(...IDS)
-  const takers: { [kind in Step['kind']]: (step: Step, its: Server) => Promise<void> } = {
+  const takers: { [kind in Step['kind']]: (step: Step, its: UsageStore) => Promise<void> } = {
     async admit({ key, stepMs }, its) {
       nowMs += stepMs
       await usage.at(nowMs)
@@ -120,7 +121,7 @@ async function play(usage: TestUsage, steps: readonly Step[]) {
       servers[server] = usage.open()
     },
   }
-  for (const step of steps) await takers[step.kind](step, servers[step.server] as Server)
+  for (const step of steps) await takers[step.kind](step, servers[step.server] as UsageStore)
   for (const its of servers) await its.flush('all')
   const [first, last] = [utcDay(nowMs) - HISTORY_DAYS + 1, utcDay(nowMs)]
   const found: DayUse[][][] = []

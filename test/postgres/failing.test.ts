@@ -10,9 +10,8 @@ import { StoreError } from '../../src/lib/errors.ts'
 import { availabilityOf, type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/schema.ts'
-import { createDatabaseClock } from '../../src/postgres/usage/clock.ts'
-import { createGiveBack } from '../../src/postgres/usage/give-back.ts'
-import { createKnownUsage } from '../../src/postgres/usage/known.ts'
+import { createGiveBack } from '../../src/postgres/usage/admissions.ts'
+import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular } from '../support/limits.ts'
 import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
@@ -231,7 +230,7 @@ describe.skipIf(!HAS_POSTGRES)('closing', () => {
 })
 
 describe('a give-back that fails', () => {
-  const known = createKnownUsage(createDatabaseClock(() => 0))
+  const known = createRefusalCache(createDatabaseClock(() => 0))
   const rules = limitRulesOf(regular(burst(5, 5)), IP)
   const giveBackWith = (failure: Error) =>
     createGiveBack(async () => {

@@ -4,7 +4,6 @@
  */
 import { hashKey } from '../../src/access/key.ts'
 import type { UsageStore } from '../../src/access/ports.ts'
-import type { Subject } from '../../src/access/rate-limit.ts'
 import { createUsageStore as createSharedUsage } from '../../src/postgres/usage/usage.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
 import { T0 } from './fixtures.ts'
@@ -13,16 +12,10 @@ import { HAS_POSTGRES, optionsFor } from './postgres.ts'
 import { databaseWithClock } from './shared.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
-/** A server's store. */
-export type Server = UsageStore & {
-  countUsed(day: number): number | Promise<number>
-  after(timeMs: number): Subject[] | Promise<Subject[]>
-}
-
 /** Usage on an engine; none at first. */
 export type TestUsage = {
   /** A store of one more server. */
-  open(): Server
+  open(): UsageStore
   /** Sets the clock that decides limits. */
   at(nowMs: number): Promise<void>
   /** Lets the servers forget what they know without the database. */

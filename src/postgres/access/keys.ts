@@ -14,6 +14,7 @@ import { TEMP_PLAN } from '../../access/plan.ts'
 import type { Registry } from '../../access/ports.ts'
 import type { Query } from '../connection.ts'
 import { onlyRow } from '../rows.ts'
+import { NETWORKS_SIZE } from '../usage/networks.ts'
 import type { Change } from './changes.ts'
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
@@ -24,9 +25,9 @@ const LISTED = `
     p.enabled as "isEnabled",
     coalesce((select u.requests from proxylist.usage u
       where u.kind = 'key' and u.id = k.id and u.day >= today), 0) as "requestsToday",
-    coalesce((select cardinality(n.networks) from proxylist.networks n where n.kind = 'key'
+    coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = 'served' and n.day = today), 0) as "subnetsToday",
-    coalesce((select cardinality(n.networks) from proxylist.networks n where n.kind = 'key'
+    coalesce((select ${NETWORKS_SIZE} from proxylist.networks n where n.kind = 'key'
       and n.id = k.id and n.network_set = 'callers' and n.day = today), 0) as "clientsToday",
     (select max(o.expires_at)::float8 from proxylist.old_secrets o
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretUntil"

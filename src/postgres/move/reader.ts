@@ -11,6 +11,7 @@ import type { Query } from '../connection.ts'
 import type { Value } from '../proxies/binary-copy.ts'
 import { toRow } from '../proxies/read.ts'
 import { onlyRow } from '../rows.ts'
+import { decodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from '../usage/networks.ts'
 
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
@@ -71,7 +72,10 @@ const FEEDS = `
     json_build_object('etag', etag, 'lastModified', last_modified, 'digest', digest) as validators
   from proxylist.feeds`
 
-type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number; all: string[] }
+type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number } & {
+  hex: string
+  others: string[]
+}
 
 export const createReader = (query: Query): Reader => ({
   plans: () => onePage(() => selectPlans(query, null)),
@@ -86,10 +90,13 @@ export const createReader = (query: Query): Reader => ({
     mapped(
       objectsOf<NetworkRow>(
         query,
-        `select kind, id, network_set as "set", day, networks as "all" from proxylist.networks
-         where cardinality(networks) > 0`,
+        `select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
+         from proxylist.networks n where ${NETWORKS_SIZE} > 0`,
       ),
-      ({ kind, id, set, day, all }) => ({ subject: { kind, id }, set, day, networks: all }),
+      ({ kind, id, set, day, hex, others }) => ({
+        ...{ subject: { kind, id }, set, day },
+        networks: decodeNetworks(set, hex, others),
+      }),
     ),
   days: () => objectsOf<Contents['days']>(query, DAYS),
   cities: () =>

@@ -7,6 +7,7 @@ import type { Writer } from '../../move/contents.ts'
 import { ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
+import { encodeNetworks } from '../usage/networks.ts'
 
 type Table = 'plans' | 'keys' | 'old_secrets' | 'usage' | 'networks' | 'days' | 'cities' | 'feeds'
 type Columns = { readonly [column: string]: unknown }
@@ -83,7 +84,7 @@ export function createWriter(query: Query, versions: { keys: number; list: numbe
       ...{ kind, id, at, latest, day, requests },
     })),
     networks: into('networks', ({ subject: { kind, id }, set, day, networks }) => ({
-      ...{ kind, id, network_set: set, day, networks },
+      ...{ kind, id, network_set: set, day, ...encodeNetworks(set, networks) },
     })),
     days: into('days', ({ keyId, day, requests, records, refused, hours }) => ({
       ...{ key_id: keyId, day, requests, records, refused, hours },

@@ -13,13 +13,15 @@ create table proxylist.usage (
   primary key (kind, id)
 ) with (fillfactor = 50);
 
--- The networks of a subject on a UTC day.
+-- The networks of a subject on a UTC day: a bitmap of the IPv4 /16 networks, and those of IPv6. Adding to
+-- a text array would cost more with each network of the day.
 create table proxylist.networks (
   kind text collate "C" not null,
   id text collate "C" not null,
   network_set text collate "C" not null, -- served: of the proxies; callers: of the clients
   day integer not null,
-  networks text[] collate "C" not null,
+  networks bit(65536) not null default B'0'::bit(65536),
+  others text[] collate "C" not null default '{}',
   primary key (kind, id, network_set, day)
 ) with (fillfactor = 50);
 
@@ -87,182 +89,121 @@ create function proxylist.move_hours(_kinds text[], _ids text[]) returns void la
   where u.kind <> 'temp' and (u.hour_requests <> 0 or cardinality(u.hours) > 0)
 $$;
 
--- Admits requests that have one rule each, of subjects in the order of the primary key with so many
--- requests; all of a subject or, where it has no room for all, none. What is unlimited has a limit that
--- cannot be reached; `_kept` is how many of the admissions its window keeps. One statement locks, decides
--- and records; the next only reads what it has left. So who has to lock a row twice, or a row that is not
--- there, does that in another transaction (`admit_together`): all lock rows in the same order.
--- Returns numbers: the clock, then of each subject that has a row: its place, negative when nothing was
--- admitted; then its usage, with what was admitted: the last admission, how many count in the window and
--- the oldest of them, and the requests of the day.
+-- How many requests each subject is admitted, from how many it has room for. Requests are in order of
+-- arrival: request n has the subjects at the positions up to _ends[n], and is admitted for all or none.
+create function proxylist.take(_room integer[], _positions integer[], _ends integer[])
+returns integer[] language plpgsql immutable as $$
+declare
+  _took integer[] := array_fill(0, array[cardinality(_room)]);
+  _from integer := 1;
+  _has_room boolean;
+  _p integer;
+begin
+  for _n in 1 .. cardinality(_ends) loop
+    _has_room := true;
+    foreach _p in array _positions[_from : _ends[_n]] loop
+      _has_room := _has_room and _took[_p] < _room[_p];
+    end loop;
+    if _has_room then
+      foreach _p in array _positions[_from : _ends[_n]] loop
+        _took[_p] := _took[_p] + 1;
+      end loop;
+    end if;
+    _from := _ends[_n] + 1;
+  end loop;
+  return _took;
+end
+$$;
+
+-- Admits requests. Subjects are in the order of the primary key, each with the rule of all its requests
+-- and how many these are; what is unlimited has a limit that cannot be reached. Requests that have one
+-- subject each need no `_positions` and `_ends` (see `take`). `_adds`: subjects without a row get one.
+-- `_waits`: for rows that are locked; else they are left out.
+-- One statement locks all rows, counts, decides and records. A row that turned out to be missing is added
+-- by another call, in another transaction: all lock rows in the same order.
+-- Returns numbers: the clock, then of each subject whose row was locked: its place, and what it had used
+-- before: the last admission, how many count in the window and the oldest of them, and the requests of
+-- the day. For requests of other subjects nothing is recorded.
 create function proxylist.admit(
-  _kinds text[], _ids text[], _requests integer[], _kept integer[],
-  _limits integer[], _windows bigint[], _dailies integer[]
+  _kinds text[], _ids text[], _requests integer[], _limits integer[], _windows bigint[],
+  _dailies integer[], _positions integer[], _ends integer[], _adds boolean, _waits boolean
 ) returns text language plpgsql as $$
 declare
   _now constant bigint := proxylist.now_ms();
-  _today constant integer := _now / 86400000;
-  _hour constant integer := _now / 3600000;
-  _places bigint[];
-  _admitted text;
-  _rest text;
+  _free integer[];
+  _used text;
+  _over proxylist.days[]; -- hours of days that are over
 begin
-  with admitted as (
-    update proxylist.usage u set
-      at = u.at[width_bucket(greatest(_now, u.latest) - s.window_ms, u.at) + 1:]
-        || array_fill(greatest(_now, u.latest), array[s.kept]),
-      latest = greatest(_now, u.latest), -- a clock that steps back admits no more
-      requests = u.requests + s.requests,
-      hour = _hour,
-      hour_requests = s.requests + case when u.hour = _hour then u.hour_requests else 0 end,
-      hours = case when u.hour = _hour then u.hours
-        else proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests)) end
-    from unnest(_kinds, _ids, _requests, _kept, _limits, _windows, _dailies) with ordinality
-      s (kind, id, requests, kept, window_limit, window_ms, daily, place)
-    where u.kind = s.kind collate "C" and u.id = s.id collate "C"
-      and u.day = _today and u.hour / 24 = _today and greatest(_now, u.latest) / 3600000 = _hour
-      and u.requests + s.requests <= s.daily
-      and cardinality(u.at) - width_bucket(greatest(_now, u.latest) - s.window_ms, u.at)
-        + s.requests <= s.window_limit
-    returning s.place, u.latest, cardinality(u.at) as counted, u.at[1] as oldest, u.requests
-  )
-  select string_agg(concat_ws(',', place, latest, counted, oldest, requests), ','),
-    array_agg(place)
-  into _admitted, _places from admitted;
-  if cardinality(_places) is distinct from cardinality(_ids) then
-    select string_agg(concat_ws(',', -place, latest, counted,
-        coalesce(at[cardinality(at) - counted + 1], 0), requests), ',')
-    into _rest
-    from (
-      select s.place, u.latest, u.at, least(s.window_limit, cardinality(u.at)
-          - width_bucket(greatest(_now, u.latest) - s.window_ms, u.at)) as counted,
-        case when u.day = greatest(_now, u.latest) / 86400000 then u.requests else 0 end as requests
-      from unnest(_kinds, _ids, _limits, _windows) with ordinality
-        s (kind, id, window_limit, window_ms, place)
-      join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
-      where s.place <> all (coalesce(_places, '{}'))
-    ) left_out;
+  if _adds then
+    insert into proxylist.usage (kind, id, at, latest, day, requests)
+    select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
+    where not exists (
+      select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
+    order by s.kind collate "C", s.id collate "C"
+    on conflict do nothing;
   end if;
-  return concat_ws(',', _now, _admitted, _rest);
-end
-$$;
-
--- Admits requests with any number of rules, and of subjects of any state: adds rows that are missing,
--- and locks all rows before it decides. Subjects are in the order of the primary key, each with the rule
--- of all its requests; null is unlimited. Requests are in order of arrival: request n has the subjects
--- at the positions up to _ends[n], and is admitted for all of them or for none.
--- Returns numbers: the clock, then of each subject what it had used before: the last admission, how many
--- count in the window and the oldest of them, and the requests of the day. `null`: a row was removed
--- meanwhile, and nothing was recorded.
-create function proxylist.admit_together(
-  _kinds text[], _ids text[], _limits integer[], _windows bigint[], _dailies integer[],
-  _positions integer[], _ends integer[]
-) returns text language plpgsql as $$
-declare
-  _n constant integer := cardinality(_ids);
-  _now bigint;
-  _row record;
-  _i integer := 0;
-  _j integer := 1;
-  _m integer;
-  _at bigint;
-  _counted integer;
-  _oldest bigint;
-  _requests integer;
-  _is_admitted boolean;
-  _is_day_over boolean := false;
-  _room integer[];
-  _took integer[] := array_fill(0, array[_n]);
-  _ats bigint[];
-  _keeps integer[];
-  _results bigint[];
-begin
-  insert into proxylist.usage (kind, id, at, latest, day, requests)
-  select s.kind, s.id, '{}', 0, 0, 0 from unnest(_kinds, _ids) s (kind, id)
-  where not exists (
-    select from proxylist.usage u where u.kind = s.kind collate "C" and u.id = s.id collate "C")
-  order by s.kind collate "C", s.id collate "C"
-  on conflict do nothing;
-  perform 1 from unnest(_kinds, _ids) s (kind, id)
+  if not _waits then
+    select coalesce(array_agg(s.place), '{}') into _free
+    from unnest(_kinds, _ids) with ordinality s (kind, id, place)
     cross join lateral (
       select from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
     ) u;
-  _now := proxylist.now_ms();
-  _results := array[_now];
-  for _row in
-    select u.at, u.latest, u.day, u.requests, u.hour, u.hour_requests, u.hours
-    from unnest(_kinds, _ids) s (kind, id)
-    cross join lateral (
+  end if;
+  with locked as (
+    select s.*, u.at, u.latest, u.day, u.requests, u.hour, u.hour_requests, u.hours,
+      greatest(_now, u.latest) as now -- a clock that steps back admits no more
+    from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
+      s (kind, id, asked, window_limit, window_ms, daily, place)
+    left join lateral (
       select * from proxylist.usage u
-      where u.kind = s.kind collate "C" and u.id = s.id collate "C" offset 0
-    ) u
-  loop
-    _i := _i + 1;
-    _at := greatest(_now, _row.latest);
-    _m := cardinality(_row.at);
-    _counted := 0;
-    _oldest := 0;
-    if _limits[_i] is not null then
-      _counted := least(_limits[_i], _m - width_bucket(_at - _windows[_i], _row.at));
-      if _counted > 0 then _oldest := _row.at[_m - _counted + 1]; end if;
-    end if;
-    _requests := case when _row.day = _at / 86400000 then _row.requests else 0 end;
-    _room := _room || least(
-      coalesce(_limits[_i] - _counted, 2147483647), coalesce(_dailies[_i] - _requests, 2147483647));
-    _ats := _ats || _at;
-    _keeps := _keeps || _counted;
-    _results := _results || array[_row.latest, _counted, _oldest, _requests];
-    _is_day_over := _is_day_over or (_row.hour / 24 <> _at / 86400000
-      and (_row.hour_requests <> 0 or cardinality(_row.hours) > 0));
-  end loop;
-  if _i < _n then return null; end if;
-
-  for _k in 1 .. cardinality(_ends) loop
-    _is_admitted := true;
-    for _i in _j .. _ends[_k] loop
-      _is_admitted := _is_admitted and _room[_positions[_i]] > 0;
-    end loop;
-    if _is_admitted then
-      for _i in _j .. _ends[_k] loop
-        _m := _positions[_i];
-        _room[_m] := _room[_m] - 1;
-        _took[_m] := _took[_m] + 1;
-      end loop;
-    end if;
-    _j := _ends[_k] + 1;
-  end loop;
-
-  if _is_day_over then perform proxylist.end_days(_kinds, _ids, _ats, _took); end if;
-  update proxylist.usage u set
-    at = u.at[cardinality(u.at) - w.keep + 1:]
-      || array_fill(w.at, array[case when w.window_limit is null then 1 else w.took end]),
-    latest = w.at,
-    day = w.at / 86400000,
-    requests = case when u.day = w.at / 86400000 then u.requests else 0 end + w.took,
-    hour = w.at / 3600000,
-    hour_requests = w.took
-      + case when u.hour = w.at / 3600000 then u.hour_requests else 0 end,
-    hours = case when u.hour = w.at / 3600000 then u.hours
-      else proxylist.add_hours(u.hours, proxylist.one_hour(u.hour, u.hour_requests)) end
-  from unnest(_kinds, _ids, _took, _ats, _keeps, _limits) w (kind, id, took, at, keep, window_limit)
-  where u.kind = w.kind collate "C" and u.id = w.id collate "C" and w.took > 0;
-  return array_to_string(_results, ',');
-end
-$$;
-
--- Moves the hours of subjects that are admitted on another day than the one that they have hours of.
-create function proxylist.end_days(_kinds text[], _ids text[], _ats bigint[], _took integer[])
-returns void language plpgsql as $$
-begin
-  select array_agg(s.kind), array_agg(s.id) into _kinds, _ids
-  from unnest(_kinds, _ids, _ats, _took) s (kind, id, at, took)
-  join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
-  where s.took > 0 and u.hour / 24 <> s.at / 86400000;
-  perform proxylist.move_hours(_kinds, _ids);
-  update proxylist.usage u set hour_requests = 0, hours = '{}'
-  from unnest(_kinds, _ids) s (kind, id)
-  where u.kind = s.kind collate "C" and u.id = s.id collate "C";
+      where u.kind = s.kind collate "C" and u.id = s.id collate "C"
+        and (_waits or s.place = any (_free)) for update
+    ) u on true
+  ), counted as (
+    select *,
+      least(window_limit, cardinality(at) - width_bucket(now - window_ms, at)) as counted,
+      case when day = now / 86400000 then requests else 0 end as today
+    from locked
+  ), taken as (
+    select case when _ends is null then array_agg(least(asked, room) order by place)
+      else proxylist.take(array_agg(room order by place), _positions, _ends) end as took
+    from (
+      select *, coalesce(greatest(0, least(window_limit - counted, daily - today)), 0) as room
+      from counted
+    ) c
+  ), admitted as (
+    update proxylist.usage u set
+      at = c.at[cardinality(c.at) - c.counted + 1:]
+        || array_fill(c.now, array[case when c.window_ms = 0 then 1 else took[c.place] end]),
+      latest = c.now,
+      day = c.now / 86400000,
+      requests = c.today + took[c.place],
+      hour = c.now / 3600000,
+      hour_requests =
+        took[c.place] + case when c.hour = c.now / 3600000 then c.hour_requests else 0 end,
+      hours = case
+        when c.hour = c.now / 3600000 then c.hours
+        when c.hour / 24 = c.now / 86400000
+          then proxylist.add_hours(c.hours, proxylist.one_hour(c.hour, c.hour_requests))
+        else '{}' end
+    from counted c, taken
+    where u.kind = c.kind collate "C" and u.id = c.id collate "C" and took[c.place] > 0
+  )
+  select
+    string_agg(concat_ws(',', place, latest, counted,
+      coalesce(at[cardinality(at) - counted + 1], 0), today), ',') filter (where latest is not null),
+    array_agg(
+      (hour / 24, case when kind = 'demo' then kind else id end, 0, 0, 0,
+        proxylist.add_hours(hours, proxylist.one_hour(hour, hour_requests)))::proxylist.days
+    ) filter (where hour / 24 <> now / 86400000 and took[place] > 0 and kind <> 'temp'
+      and (hour_requests <> 0 or cardinality(hours) > 0))
+  into _used, _over from counted, taken;
+  if _over is not null then
+    perform proxylist.add_days(array_agg(day), array_agg(key_id), array_agg(records),
+      array_agg(refused), array_agg(hours::text)) from unnest(_over);
+  end if;
+  return concat_ws(',', _now, _used);
 end
 $$;
 
@@ -394,26 +335,26 @@ end
 $$;
 
 -- Adds networks to sets, which are in the order of the primary key. Answers are in order of arrival:
--- answer n has the asks up to _ends[n], each of networks for the set at a position; all of its sets
--- have room for it, or it adds nothing. Returns numbers: the clock, then of each ask how many networks
--- the set had, and how many the answer has besides. `null`: a set was removed meanwhile, nothing was
--- added.
+-- answer n has the additions up to _ends[n], each of networks and others for the set at a position; all
+-- of its sets have room for it, or it adds nothing. Returns numbers: the clock, then of each addition how
+-- many networks the set had, and how many the answer has besides. `null`: a set was removed meanwhile,
+-- nothing was added.
 create function proxylist.consume(
   _kinds text[], _ids text[], _sets text[], _days integer[],
-  _positions integer[], _quotas bigint[], _asked text[], _ends integer[]
+  _positions integer[], _quotas bigint[], _networks text[], _others text[], _ends integer[]
 ) returns text language plpgsql as $$
 declare
   _locked integer;
   _results bigint[];
-  _j integer := 1;
-  _used integer;
-  _more text[];
-  _added text[]; -- of each ask of an answer, as literals
+  _from integer := 1;
   _has_room boolean;
+  _set proxylist.networks;
+  _bits bit(65536);
+  _more text[];
   _p integer;
 begin
-  insert into proxylist.networks (kind, id, network_set, day, networks)
-  select s.kind, s.id, s.network_set, s.day, '{}'
+  insert into proxylist.networks (kind, id, network_set, day)
+  select s.kind, s.id, s.network_set, s.day
   from unnest(_kinds, _ids, _sets, _days) s (kind, id, network_set, day)
   where not exists (
     select from proxylist.networks n where n.kind = s.kind collate "C" and n.id = s.id collate "C"
@@ -427,29 +368,30 @@ begin
     ) n;
   if _locked < cardinality(_ids) then return null; end if;
   _results := array[proxylist.now_ms()];
-  for _item in 1 .. cardinality(_ends) loop
+  for _answer in 1 .. cardinality(_ends) loop
     _has_room := true;
-    _added := '{}';
-    for _k in _j .. _ends[_item] loop
+    for _k in _from .. _ends[_answer] loop
       _p := _positions[_k];
-      select cardinality(n.networks),
-        array(select unnest(_asked[_k]::text[]) collate "C" except select unnest(n.networks))
-      into _used, _more from proxylist.networks n
+      select * into _set from proxylist.networks n
       where n.kind = _kinds[_p] and n.id = _ids[_p] and n.network_set = _sets[_p] and n.day = _days[_p];
-      _has_room := _has_room and _used + cardinality(_more) <= _quotas[_k];
-      _added := _added || _more::text;
-      _results := _results || _used::bigint || cardinality(_more)::bigint;
+      _bits := _networks[_k]::bit(65536) & ~_set.networks;
+      _more := array(select unnest(_others[_k]::text[]) collate "C" except select unnest(_set.others));
+      _results := _results || bit_count(_set.networks) + cardinality(_set.others)
+        || bit_count(_bits) + cardinality(_more);
+      _has_room := _has_room and _results[2 * _k] + _results[2 * _k + 1] <= _quotas[_k];
     end loop;
     if _has_room then
-      for _k in _j .. _ends[_item] loop
-        continue when _added[_k - _j + 1] = '{}';
+      for _k in _from .. _ends[_answer] loop
+        continue when _results[2 * _k + 1] = 0;
         _p := _positions[_k];
-        update proxylist.networks n set networks = n.networks || _added[_k - _j + 1]::text[]
+        update proxylist.networks n set
+          networks = n.networks | _networks[_k]::bit(65536),
+          others = array(select unnest(n.others) union select unnest(_others[_k]::text[]))
         where n.kind = _kinds[_p] and n.id = _ids[_p] and n.network_set = _sets[_p]
           and n.day = _days[_p];
       end loop;
     end if;
-    _j := _ends[_item] + 1;
+    _from := _ends[_answer] + 1;
   end loop;
   return array_to_string(_results, ',');
 end

@@ -1,116 +1,132 @@
 /**
- * Owns admissions in PostgreSQL: one call for a batch, whose function locks what subjects have used
- * and records what they are admitted. The decisions themselves are those of `rate-limit.ts`, on what
- * the database has decided by.
+ * Admissions in PostgreSQL: one call for a batch, whose function locks what subjects have used, and
+ * records what they are admitted. The decisions are those of `rate-limit.ts`, made here by what the
+ * database has counted: so header fields and refusals have one source.
+ *
+ * Other nodes lock a row for milliseconds, a person in psql for minutes. A call waits for locks, but not
+ * long; after one that waited in vain, calls leave out rows that are locked, and only the requests of
+ * these wait: they are tried again until they are late.
  */
 import {
   type Admission,
+  type Admitted,
   admit,
   type Decision,
+  giveBack,
   type LimitRule,
+  type Subject,
+  UNUSED,
   type Usage,
+  type UsageTable,
 } from '../../access/rate-limit.ts'
-import { stopwatch } from '../../lib/clock.ts'
-import { StoreError } from '../../lib/errors.ts'
-import { utcDay } from '../../lib/time.ts'
-import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
+import { stopwatch, timerLater } from '../../lib/clock.ts'
+import { MINUTE_MS, utcDay } from '../../lib/time.ts'
+import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import type { DatabaseClock } from './clock.ts'
-import { type KnownUsage, nameOf } from './known.ts'
-import { createLocked, type LockWaits, type Result, unlessLocked } from './locked.ts'
-import { createSlots, type Slot, type Slots } from './slots.ts'
+import { isLockNotFree, UnknownOutcome } from '../errors.ts'
+import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
-/** How often requests are sent again, because a subject was removed between adding and locking it. */
-const TRIES_MAX = 4
+const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[], $5::bigint[],
+  $6::int[], $7::int[], $8::int[], $9, $10) as numbers`
 
-const ADMIT = `select proxylist.admit($1::text[], $2::text[], $3::int[], $4::int[],
-  $5::int[], $6::bigint[], $7::int[]) as numbers`
-const ADMIT_TOGETHER = `select proxylist.admit_together($1::text[], $2::text[], $3::int[],
-  $4::bigint[], $5::int[], $6::int[], $7::int[]) as numbers`
+/** How long calls leave out locked rows after one waited in vain: who locks one is likely to again. */
+const SKIP_LOCKED_MS = MINUTE_MS
+/** The pause before requests of locked rows are tried again. */
+const RETRY_MS = 5
 
-const parametersOf = (slots: readonly Slot[]): string[] => [
-  arrayLiteral(slots.map(({ rule }) => rule.subject.kind)),
-  arrayLiteral(slots.map(({ rule }) => rule.subject.id)),
-  arrayLiteral(slots.map(({ requests }) => requests)),
-  arrayLiteral(slots.map(({ rule, requests }) => (rule.window === null ? 1 : requests))),
-  arrayLiteral(slots.map(({ rule }) => limitOf(rule.window?.limit))),
-  arrayLiteral(slots.map(({ rule }) => rule.window?.ms ?? 0)),
-  arrayLiteral(slots.map(({ rule }) => limitOf(rule.daily))),
-]
+/** The requests of a subject in a batch. */
+type Group = {
+  /** Its place in the order of the primary key, from 1 on. */
+  place: number
+  /** The rule of all these requests, and how many they are. */
+  rule: LimitRule
+  requests: number
+  /** What the subject has used; `null`: its row is missing or locked. */
+  usage: Usage | null
+}
 
-function togetherParametersOf(
-  batch: readonly Admission[],
-  slots: Slots,
-  sorted: readonly Slot[],
-): string[] {
-  const positions = new Map(sorted.map((slot, i) => [slot, i + 1]))
-  const positionOf = ({ subject }: LimitRule): number => {
-    const slot = slots.find(subject)
-    return slot === undefined ? 0 : (positions.get(slot) ?? 0)
+/** The order of the primary key, in which rows are locked. Kinds and ids are ASCII. */
+const byKey = (a: Subject, b: Subject): number => {
+  if (a.kind !== b.kind) return a.kind < b.kind ? -1 : 1
+  return a.id < b.id ? -1 : a.id > b.id ? 1 : 0
+}
+
+/** Groups the first `count` requests of a batch: up to one that has another rule for a subject. */
+function group(batch: readonly Admission[]) {
+  const byKind = {
+    key: new Map<string, Group>(),
+    demo: new Map<string, Group>(),
+    temp: new Map<string, Group>(),
   }
+  const groups: Group[] = []
+  const find = ({ kind, id }: Subject): Group | undefined => byKind[kind].get(id)
+  const hasOtherLimits = (rule: LimitRule): boolean => {
+    const its = find(rule.subject)
+    return its !== undefined && !hasSameLimits(its.rule, rule)
+  }
+  let count = 0
+  for (const { rules } of batch) {
+    if (rules.some(hasOtherLimits)) break
+    for (const rule of rules) {
+      const its = find(rule.subject)
+      if (its !== undefined) its.requests += 1
+      else {
+        const added = { place: 0, rule, requests: 1, usage: null }
+        byKind[rule.subject.kind].set(rule.subject.id, added)
+        groups.push(added)
+      }
+    }
+    count += 1
+  }
+  groups.sort((a, b) => byKey(a.rule.subject, b.rule.subject))
+  for (const [i, its] of groups.entries()) its.place = i + 1
+  return { groups, find, count }
+}
+
+type Grouped = ReturnType<typeof group>
+
+/** What groups have used, to which is added what requests are admitted: the database has recorded that. */
+const tableOf = ({ find }: Grouped): UsageTable => ({
+  read: subject => find(subject)?.usage ?? UNUSED,
+  record(subject, atMs, requests, kept) {
+    const usage = find(subject)?.usage
+    if (usage == null) return
+    usage.admissions.push(atMs)
+    while (usage.admissions.length > kept) usage.admissions.shift()
+    usage.day = utcDay(atMs)
+    usage.requests = requests
+    usage.latestMs = atMs
+  },
+})
+
+/** Where requests have several subjects: the places of all, and where those of each request end. */
+function placesOf(batch: readonly Admission[], { find }: Grouped): (string | null)[] {
+  if (batch.every(({ rules }) => rules.length === 1)) return [null, null]
   let end = 0
   const ends = batch.map(({ rules }) => {
     end += rules.length
     return end
   })
-  return [
-    arrayLiteral(sorted.map(({ rule }) => rule.subject.kind)),
-    arrayLiteral(sorted.map(({ rule }) => rule.subject.id)),
-    arrayLiteral(sorted.map(({ rule }) => rule.window?.limit ?? null)),
-    arrayLiteral(sorted.map(({ rule }) => rule.window?.ms ?? null)),
-    arrayLiteral(sorted.map(({ rule }) => limitOf(rule.daily))),
-    arrayLiteral(batch.flatMap(({ rules }) => rules.map(positionOf))),
-    arrayLiteral(ends),
-  ]
+  const places = batch.flatMap(({ rules }) =>
+    rules.map(({ subject }) => find(subject)?.place ?? null),
+  )
+  return [arrayLiteral(places), arrayLiteral(ends)]
 }
 
 /**
- * What a subject has used. Of the admissions that count only the oldest is known: the rule needs no
- * other.
+ * Fills in what subjects had used before, from the numbers of `proxylist.admit`; returns its clock. Of the
+ * admissions that count only the oldest is known: the rule needs no other.
  */
-function usageOf(
-  nowMs: number,
-  latestMs: number,
-  counted: number,
-  oldestMs: number,
-  requests: number,
-): Usage {
-  const atMs = Math.max(nowMs, latestMs)
-  const admissions = new Array<number>(counted).fill(atMs)
-  if (counted > 0) admissions[0] = oldestMs
-  return { admissions, day: utcDay(atMs), requests, latestMs }
-}
-
-/** Fills in what subjects had used before, from the numbers of `proxylist.admit`; returns its clock. */
-function readAdmitted(numbers: readonly number[], sorted: readonly Slot[]): number {
-  const [nowMs = 0] = numbers
-  for (let i = 1; i < numbers.length; i += 5) {
-    const place = numbers[i] ?? 0
-    const slot = sorted[Math.abs(place) - 1]
-    if (slot === undefined) continue
-    slot.isDecided = place > 0
-    const more = slot.isDecided ? slot.requests : 0
-    const counted = slot.rule.window === null ? 0 : (numbers[i + 2] ?? 0) - more
-    slot.usage = usageOf(
-      nowMs,
-      numbers[i + 1] ?? 0,
-      counted,
-      numbers[i + 3] ?? 0,
-      (numbers[i + 4] ?? 0) - more,
-    )
-  }
-  return nowMs
-}
-
-/** The same from those of `proxylist.admit_together`. */
-function readTogether(numbers: readonly number[], sorted: readonly Slot[]): number {
-  const [nowMs = 0] = numbers
-  for (const [i, slot] of sorted.entries()) {
-    const first = 1 + 4 * i
-    const [latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(first, first + 4)
-    slot.isDecided = true
-    slot.usage = usageOf(nowMs, latestMs, counted, oldestMs, requests)
+function readUsed([nowMs = 0, ...numbers]: readonly number[], groups: readonly Group[]): number {
+  for (let i = 0; i < numbers.length; i += 5) {
+    const [place = 0, latestMs = 0, counted = 0, oldestMs = 0, requests = 0] = numbers.slice(i)
+    const its = groups[place - 1]
+    if (its === undefined) continue
+    const atMs = Math.max(nowMs, latestMs)
+    const admissions = new Array<number>(its.rule.window === null ? 0 : counted).fill(atMs)
+    if (admissions.length > 0) admissions[0] = oldestMs
+    its.usage = { admissions, day: utcDay(atMs), requests, latestMs }
   }
   return nowMs
 }
@@ -125,152 +141,173 @@ function withdraw(refusals: (Decision | null)[], batch: readonly Admission[]): v
   }
 }
 
-/** `decisions`, with those of `more` where there is none. */
-function fillIn<T>(decisions: readonly (T | null)[], more: readonly T[]): T[] {
+/** `items`, where the next one of `more` stands for each `null`. */
+function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[] {
   let next = 0
-  return decisions.flatMap(decision => decision ?? more[next++] ?? [])
+  return items.flatMap(item => item ?? more[next++] ?? [])
 }
 
-/** A result for each request that was asked for: others of a batch are refused, or wait for a lock. */
-const failEach = (asked: readonly Admission[], failure: unknown): Promise<Decision>[] =>
-  asked.map(() => Promise.reject(failure))
-
-/** What a call of the database told. */
-type Told = Parameters<KnownUsage['learn']>[2]
-
-/** The two functions of the database. Each fills in the slots; `null` and `locked`: nothing was recorded. */
-function createCalls(query: Query, known: KnownUsage, clock: DatabaseClock) {
-  async function call(
-    text: string,
-    parameters: readonly string[],
-    waited: Waited,
-    read: (numbers: readonly number[]) => number,
-  ): Promise<Told | 'locked' | null> {
-    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const rows = await unlessLocked(query<{ numbers: string | null }>(text, parameters, waited()))
-    if (rows === 'locked') return rows
-    const [row] = rows
-    if (row?.numbers == null) return null
-    const nowMs = read(JSON.parse(`[${row.numbers}]`))
-    clock.set({ nowMs, sentMs })
-    return { nowMs, sentMs, generation }
-  }
-
-  return {
-    admit(sorted: readonly Slot[], waited: Waited): Promise<Told | 'locked' | null> {
-      const read = (numbers: readonly number[]): number => readAdmitted(numbers, sorted)
-      return call(ADMIT, parametersOf(sorted), waited, read)
-    },
-    together(
-      batch: readonly Admission[],
-      slots: Slots,
-      sorted: readonly Slot[],
-      waited: Waited,
-    ): Promise<Told | 'locked' | null> {
-      const read = (numbers: readonly number[]): number => readTogether(numbers, sorted)
-      return call(ADMIT_TOGETHER, togetherParametersOf(batch, slots, sorted), waited, read)
-    },
-  }
-}
-
-/** Returns a function that decides a batch over a connection; all of a call, or none, are `locked`. */
-function createDecide(query: Query, known: KnownUsage, clock: DatabaseClock) {
-  const calls = createCalls(query, known, clock)
-
-  function learn(sorted: readonly Slot[], told: Told): void {
-    for (const { rule, usage } of sorted) if (usage !== null) known.learn(rule, usage, told)
-  }
-
-  /** Decides requests with one rule each; `null` for those that are to be decided together. */
-  async function ask(
-    batch: readonly Admission[],
-    slots: Slots,
-    waited: Waited,
-  ): Promise<(Result | null)[]> {
-    const sorted = slots.sorted()
-    const told = await calls.admit(sorted, waited)
-    if (told === 'locked') return batch.map(() => told)
-    if (told === null) throw new StoreError('the database decided nothing')
-    const decisions = batch.map(({ rules }) => {
-      const decision = admit(slots.table, { rules, nowMs: told.nowMs })
-      return decision.kind === 'refused' || slots.isDecided(rules) ? decision : null
-    })
-    learn(sorted, told)
-    return decisions
-  }
-
-  /** Decides any requests, up to the first that has another rule for a subject. */
-  async function askSome(
-    batch: readonly Admission[],
-    slots: Slots,
-    waited: Waited,
-  ): Promise<Result[]> {
-    const sorted = slots.sorted()
-    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-      const told = await calls.together(batch, slots, sorted, waited)
-      if (told === null) continue
-      if (told === 'locked') return batch.map(() => told)
-      const decisions = batch.map(({ rules }) => admit(slots.table, { rules, nowMs: told.nowMs }))
-      learn(sorted, told)
-      return decisions
-    }
-    throw new StoreError('subjects of the rate limit were removed while they were admitted')
-  }
-
-  /** Decides any requests, one call after the other. */
-  async function askTogether(batch: readonly Admission[], waited: Waited): Promise<Result[]> {
-    const results: Result[] = []
-    while (results.length < batch.length) {
-      const rest = batch.slice(results.length)
-      const { slots, count } = createSlots(rest)
-      results.push(...(await askSome(rest.slice(0, count), slots, waited)))
-    }
-    return results
-  }
-
-  return async function decide(
-    batch: readonly Admission[],
-    waited: Waited = stopwatch(),
-  ): Promise<Result[]> {
-    const { slots, count } = createSlots(batch)
-    if (count < batch.length || batch.some(({ rules }) => rules.length !== 1)) {
-      return askTogether(batch, waited)
-    }
-    const results = await ask(batch, slots, waited)
-    const rest = batch.filter((_, i) => results[i] === null)
-    return fillIn(results, rest.length === 0 ? [] : await askTogether(rest, waited))
-  }
+/** A request that waits for a locked row. */
+type Waiting = {
+  admission: Admission
+  waited: Waited
+  resolve: (decision: Decision) => void
+  reject: (reason: unknown) => void
 }
 
 /**
- * Admissions over a connection, and over another one those that find a row locked; `waits` says how long
- * they may wait.
+ * How long a request may wait in all, `null` for any time, and how much of that it needs for another try;
+ * `late` makes what one fails with that has less.
  */
+export type LockWaits = { msMax: number | null; tryMs: number; late: () => Error }
+
+/** Admissions over a connection that has a lock timeout. */
 export function createAdmissions(
   query: Query,
-  queryLocked: Query,
-  known: KnownUsage,
+  cache: RefusalCache,
   clock: DatabaseClock,
-  waits: LockWaits,
+  { msMax, tryMs, late }: LockWaits,
 ) {
-  const decide = createDecide(query, known, clock)
-  const locked = createLocked(queryLocked, createDecide(queryLocked, known, clock), waits)
+  let skipUntilMs = Number.NEGATIVE_INFINITY
+  let waiting: Waiting[] = []
+  let isRetrying = false
+
+  /** Decides requests; `null`: a row that they need is locked, or missing and `adds` is not set. */
+  async function decideGrouped(
+    batch: readonly Admission[],
+    grouped: Grouped,
+    adds: boolean,
+    waited: Waited,
+  ): Promise<(Decision | null)[]> {
+    const { groups, find } = grouped
+    const waits = clock.elapsedMs() >= skipUntilMs
+    const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
+    const parameters = [
+      arrayLiteral(groups.map(({ rule }) => rule.subject.kind)),
+      arrayLiteral(groups.map(({ rule }) => rule.subject.id)),
+      arrayLiteral(groups.map(({ requests }) => requests)),
+      arrayLiteral(groups.map(({ rule }) => limitOf(rule.window?.limit))),
+      arrayLiteral(groups.map(({ rule }) => rule.window?.ms ?? 0)),
+      arrayLiteral(groups.map(({ rule }) => limitOf(rule.daily))),
+      ...placesOf(batch, grouped),
+      ...[adds, waits],
+    ]
+    try {
+      const [row] = await query<{ numbers: string }>(ADMIT, parameters, waited())
+      const nowMs = readUsed(JSON.parse(`[${row?.numbers ?? ''}]`), groups)
+      clock.set({ nowMs, sentMs })
+      const table = tableOf(grouped)
+      const decisions = batch.map(({ rules }) =>
+        rules.every(({ subject }) => find(subject)?.usage != null)
+          ? admit(table, { rules, nowMs })
+          : null,
+      )
+      for (const { rule, usage } of groups) {
+        if (usage !== null) cache.learn(rule, usage, { nowMs, sentMs, generation })
+      }
+      return decisions
+    } catch (failure) {
+      if (!isLockNotFree(failure)) throw failure
+      if (!waits) return batch.map(() => null)
+      skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
+      return decideGrouped(batch, grouped, adds, waited)
+    }
+  }
+
+  /** Decides requests; `null`: a row that they need is locked. */
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<(Decision | null)[]> {
+    const grouped = group(batch)
+    const some = batch.slice(0, grouped.count)
+    // Those with several rules are decided in order of arrival, which takes all their rows.
+    const adds = some.some(({ rules }) => rules.length > 1)
+    let decisions = await decideGrouped(some, grouped, adds, waited)
+    const left = some.filter((_, i) => decisions[i] === null)
+    if (left.length > 0 && !adds) {
+      const more = await decideGrouped(left, group(left), true, waited)
+      let next = 0
+      decisions = decisions.map(decision => decision ?? more[next++] ?? null)
+    }
+    const rest = batch.slice(grouped.count)
+    return rest.length === 0 ? decisions : [...decisions, ...(await decide(rest, waited))]
+  }
+
+  /** Tries those again that wait. */
+  async function retry(): Promise<void> {
+    const items = waiting.slice(0, BATCH_MAX).filter(({ waited, reject }) => {
+      const isLate = msMax !== null && waited() + tryMs > msMax
+      if (isLate) {
+        skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
+        reject(late())
+      }
+      return !isLate
+    })
+    waiting = waiting.slice(BATCH_MAX)
+    try {
+      const admissions = items.map(({ admission }) => admission)
+      const decisions = items.length === 0 ? [] : await decide(admissions, stopwatch())
+      for (const [i, item] of items.entries()) {
+        const decision = decisions[i] ?? null
+        if (decision === null) waiting.push(item)
+        else item.resolve(decision)
+      }
+    } catch (failure) {
+      for (const { reject } of items) reject(failure)
+    }
+    isRetrying = waiting.length > 0
+    if (isRetrying) timerLater(() => void retry(), RETRY_MS)
+  }
+
+  function wait(admission: Admission, waited: Waited): Promise<Decision> {
+    const { promise, resolve, reject } = Promise.withResolvers<Decision>()
+    waiting.push({ admission, waited, resolve, reject })
+    if (!isRetrying) timerLater(() => void retry(), RETRY_MS)
+    isRetrying = true
+    return promise
+  }
 
   return function admitBatch(
     batch: readonly Admission[],
     waited: Waited = stopwatch(),
   ): Awaitable<readonly Awaitable<Decision>[]> {
-    const refusals = batch.map(({ rules }) => known.refuse(rules))
+    const refusals = batch.map(({ rules }) => cache.refuse(rules))
     withdraw(refusals, batch)
-    const decisions = locked.join(batch, refusals, waited)
-    const asked = batch.filter((_, i) => decisions[i] === null)
-    if (asked.length === 0) return fillIn(decisions, [])
+    const asked = batch.filter((_, i) => refusals[i] === null)
+    if (asked.length === 0) return fillIn(refusals, [])
     return decide(asked, waited).then(
-      results => fillIn(decisions, locked.settle(asked, results, waited)),
+      decisions => {
+        const more = asked.map((admission, i) => decisions[i] ?? wait(admission, waited))
+        return fillIn<Awaitable<Decision>>(refusals, more)
+      },
       failure => {
         if (asked.length === batch.length) throw failure
-        return fillIn(decisions, failEach(asked, failure))
+        const more = asked.map(() => Promise.reject<Decision>(failure))
+        return fillIn<Awaitable<Decision>>(refusals, more)
       },
     )
   }
 }
+
+/**
+ * Returns a function that gives back once: when nobody knows whether that was done, it is not done
+ * again, because a second time could give back what another request has used.
+ */
+export const createGiveBack =
+  (query: Query, cache: RefusalCache) =>
+  async (batch: readonly Admitted[]): Promise<void> => {
+    const given: { subject: Subject; atMs: number }[] = []
+    for (const admitted of batch) {
+      giveBack((subject, atMs) => given.push({ subject, atMs }), admitted)
+    }
+    given.sort((a, b) => byKey(a.subject, b.subject))
+    try {
+      await query('select proxylist.give_back($1::text[], $2::text[], $3::bigint[])', [
+        arrayLiteral(given.map(({ subject }) => subject.kind)),
+        arrayLiteral(given.map(({ subject }) => subject.id)),
+        arrayLiteral(given.map(({ atMs }) => atMs)),
+      ])
+    } catch (failure) {
+      if (!(failure instanceof UnknownOutcome)) throw failure
+    } finally {
+      for (const { subject } of given) cache.forget(subject)
+    }
+  }

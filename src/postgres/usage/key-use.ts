@@ -11,10 +11,10 @@ import {
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import { utcDay } from '../../lib/time.ts'
+import { createListBatch } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { UnknownOutcome } from '../errors.ts'
-import { createJoined } from './joined.ts'
 
 /** Keys that a flush of some writes at least, and of how many such flushes one writes its part. */
 const FLUSH_MIN = 100
@@ -134,14 +134,14 @@ export function createKeyUse(query: Query) {
   const writing = new Set<Noted>()
 
   /** What is stored of keys, each between two days. */
-  const rowsOfKeys = createJoined<{ id: string; fromDay: number; toDay: number }, UseRow>(
-    (asked, waitedMs) => {
+  const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
+    (asked, waited) => {
       const parameters = [
         arrayLiteral(asked.map(({ id }) => id)),
         arrayLiteral(asked.map(({ fromDay }) => fromDay)),
         arrayLiteral(asked.map(({ toDay }) => toDay)),
       ]
-      return query<UseRow>(HISTORY, parameters, waitedMs)
+      return query<UseRow>(HISTORY, parameters, waited())
     },
   )
 

@@ -1,67 +1,175 @@
 /**
- * Owns the daily quotas of networks in PostgreSQL: one call for a batch of answers, and what a node
- * knows of the sets, which only grow during a day. The decisions are those of `network-quota.ts`.
+ * The daily quotas of networks in PostgreSQL: one call for a batch of answers, and a cache of what their
+ * sets certainly have, which only grow during a day. The decisions are those of `network-quota.ts`.
+ *
+ * A set is a bitmap of all IPv4 /16 networks, so adding to a large one costs what adding to a small one
+ * does; IPv6 networks, which only sets of callers have, stand beside it.
  */
 import {
   type Consumption,
   consume,
   type NetworkCounts,
   type NetworkDecision,
+  type NetworkSet,
 } from '../../access/network-quota.ts'
-import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { type Subject, type SubjectsOfKind, UNUSED, type Usage } from '../../access/rate-limit.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import type { Awaitable, Waited } from '../../lib/turn-batch.ts'
+import { type Awaitable, createListBatch, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
-import type { DatabaseClock } from './clock.ts'
-import { createJoined } from './joined.ts'
-import { type Ask, createKnownSets, type KnownSets, SETS, setName } from './known-sets.ts'
+import { type DatabaseClock, nameOf } from './refusals.ts'
 
-/** How often a batch is sent again, because a set was removed between adding and locking it. */
-const TRIES_MAX = 4
+const SETS: readonly NetworkSet[] = ['served', 'callers']
 
-const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
-  $6::bigint[], $7::text[], $8::int[]) as numbers`
-const COUNT = `
-  select coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'served'), 0)
-      as served,
-    coalesce(max(cardinality(n.networks)) filter (where n.network_set = 'callers'), 0) as callers
-  from unnest($1::text[], $2::text[], $3::int[]) with ordinality s (kind, id, day, place)
-  left join proxylist.networks n
-    on n.kind = s.kind collate "C" and n.id = s.id collate "C" and n.day = s.day
-  group by s.place order by s.place`
+/** Networks of type /16, one for each bit of a set. */
+const BITS = 65_536
 
-const asksOf = ({ subject, quotas, networks, atMs }: Consumption): Ask[] =>
+/** The bit of a network: one that is served is a number already. `null`: it is none of IPv4. */
+function bitOf(set: NetworkSet, network: string): number | null {
+  if (set === 'served') return /^\d{1,5}$/.test(network) && +network < BITS ? +network : null
+  const [, a, b] = /^(\d+)\.(\d+)\.0\.0\/16$/.exec(network) ?? []
+  return a === undefined || b === undefined ? null : +a * 256 + +b
+}
+
+/** Networks as the columns `networks` and `others` have them. */
+export function encodeNetworks(set: NetworkSet, networks: readonly string[]) {
+  const bytes = new Uint8Array(BITS / 8)
+  const others: string[] = []
+  for (const network of networks) {
+    const bit = bitOf(set, network)
+    if (bit === null) others.push(network)
+    else bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) | (0x80 >> (bit & 7))
+  }
+  return { networks: `x${bytes.toHex()}`, others }
+}
+
+/** The column `networks` as hexadecimal digits, for `decodeNetworks`. */
+export const NETWORKS_HEX = `encode(substring(bit_send(networks) from 5), 'hex')`
+
+/** The networks of a set, from `NETWORKS_HEX` and the column `others`. */
+export function decodeNetworks(set: NetworkSet, hex: string, others: readonly string[]): string[] {
+  const networks: string[] = []
+  for (const [i, byte] of Uint8Array.fromHex(hex).entries()) {
+    for (let bit = 8 * i, rest = byte; rest !== 0; bit += 1, rest = (rest << 1) & 0xff) {
+      if (rest & 0x80)
+        networks.push(set === 'served' ? `${bit}` : `${bit >> 8}.${bit & 255}.0.0/16`)
+    }
+  }
+  return [...networks, ...others]
+}
+
+/** How many networks a row of table `networks` has. */
+export const NETWORKS_SIZE = 'bit_count(n.networks)::int + cardinality(n.others)'
+
+/** Networks of an answer for one set; `used` and `added`: how many that has, and lacks of them. */
+export type Addition = {
+  subject: Subject
+  set: NetworkSet
+  day: number
+  quota: number
+  networks: readonly string[]
+  used: number
+  added: number
+}
+
+const setName = ({ subject, set, day }: Addition): string => `${nameOf(subject)} ${set} ${day}`
+
+const additionsOf = ({ subject, quotas, networks, atMs }: Consumption): Addition[] =>
   SETS.flatMap(set => {
     const quota = quotas[set]
     if (quota === null) return []
-    const day = utcDay(atMs)
-    return [
-      { ...{ subject, set, day, quota }, networks: networks[set], position: 0, used: 0, added: 0 },
-    ]
+    return [{ subject, set, day: utcDay(atMs), quota, networks: networks[set], used: 0, added: 0 }]
   })
 
-/** A set of `used` networks, which lacks `added` of those of an answer. */
-const setWith = (used: number, lacking: ReadonlySet<string>) => ({
-  size: used,
-  has: (network: string): boolean => !lacking.has(network),
-})
+/** Networks that a node remembers of a set, and of all sets: of these about 100 MB. */
+const NETWORKS_EACH_MAX = 1_000
+const NETWORKS_MAX = 1_000_000
+/** A set without networks takes as much memory as so many. */
+const SET_SIZE = 10
+
+/** What a node remembers of a set: networks that it has, and how many they were at the last answer. */
+type CachedSet = { day: number; networks: Set<string>; size: number; quota: number }
+
+/** A set of any day: a node remembers that of one day. */
+const anyDayName = (subject: Subject, set: NetworkSet): string => `${nameOf(subject)} ${set}`
+
+/** The sets that a node remembers: a network that was in one today stays in it. */
+export function createSetCache() {
+  const cached = createBoundedMap<string, CachedSet>(
+    NETWORKS_MAX,
+    undefined,
+    ({ networks }) => SET_SIZE + networks.size,
+  )
+  let generation = 0
+
+  function look(addition: Addition): Addition | null {
+    const { subject, set, day, quota } = addition
+    const its = cached.get(anyDayName(subject, set))
+    if (its?.day !== day || its.quota !== quota) return null
+    const added = new Set(addition.networks).difference(its.networks).size
+    const isCertain = added === 0 ? its.size <= quota : its.networks.size === its.size
+    const isDecided = added === 0 || its.size + added > quota
+    return isCertain && isDecided ? { ...addition, used: its.size, added } : null
+  }
+
+  /** Remembers an addition that was made, or was refused. */
+  function learn(addition: Addition, isMade: boolean): void {
+    const { subject, set, day, quota, used } = addition
+    const name = anyDayName(subject, set)
+    const its = cached.get(name)
+    if (its !== undefined && its.day > day) return // an answer admitted before midnight
+    const networks = its?.day === day ? its.networks : new Set<string>()
+    if (isMade) for (const network of addition.networks) networks.add(network)
+    const size = used + (isMade ? addition.added : 0)
+    if (networks.size > NETWORKS_EACH_MAX) cached.delete(name)
+    else cached.set(name, { day, networks, size, quota })
+  }
+
+  return {
+    /** Changes whenever something is forgotten. */
+    generation: (): number => generation,
+
+    /** The additions of an answer with what each would find; `null`: the database has to be asked. */
+    look(additions: readonly Addition[]): Addition[] | null {
+      const found: Addition[] = []
+      for (const addition of additions) {
+        const its = look(addition)
+        if (its === null) return null
+        found.push(its)
+      }
+      return found
+    },
+
+    /** Remembers what the database said; not what it was asked before something was forgotten. */
+    learn(additions: readonly Addition[], isMade: boolean, asOf: number): void {
+      if (asOf === generation) for (const addition of additions) learn(addition, isMade)
+    },
+
+    forget({ kind, id }: SubjectsOfKind): void {
+      generation += 1
+      if (id !== null) for (const set of SETS) cached.delete(anyDayName({ kind, id }, set))
+      else
+        for (const name of [...cached.keys()]) if (name.startsWith(`${kind} `)) cached.delete(name)
+    },
+  }
+}
 
 /** Decides an answer by how many networks its sets have, and how many it would add. */
-function decide(
+const decide = (
   consumption: Consumption,
-  asks: readonly Ask[],
+  additions: readonly Addition[],
   usage: Usage,
   nowMs: number,
-): NetworkDecision {
-  return consume(
+): NetworkDecision =>
+  consume(
     {
       networks(_, set) {
-        const ask = asks.find(each => each.set === set)
-        const lacking = [...new Set(ask?.networks)].slice(0, ask?.added)
-        return setWith(ask?.used ?? 0, new Set(lacking))
+        const addition = additions.find(each => each.set === set)
+        const lacking = new Set([...new Set(addition?.networks)].slice(0, addition?.added))
+        return { size: addition?.used ?? 0, has: network => !lacking.has(network) }
       },
       addNetworks() {},
       read: () => usage,
@@ -69,28 +177,23 @@ function decide(
     },
     { ...consumption, nowMs },
   )
-}
 
-/** Sorted by primary key; each ask gets the position of its set. */
-function setsOf(asks: readonly Ask[]): Ask[] {
-  const byName = new Map<string, Ask>()
-  for (const ask of asks) byName.set(setName(ask), ask)
-  const key = ({ subject, set, day }: Ask) => [subject.kind, subject.id, set, day] as const
-  const sorted = [...byName.values()].sort((a, b) => {
+const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
+  $6::bigint[], $7::text[], $8::text[], $9::int[]) as numbers`
+
+/** Sets are sorted by primary key: all lock rows in that order. */
+function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
+  const additions = answers.flat()
+  const key = ({ subject, set, day }: Addition) => [subject.kind, subject.id, set, day] as const
+  const sets = [...new Map(additions.map(each => [setName(each), each])).values()].sort((a, b) => {
     const [one, two] = [key(a), key(b)]
     const at = one.findIndex((part, i) => part !== two[i])
-    return at < 0 ? 0 : (one[at] ?? 0) < (two[at] ?? 0) ? -1 : 1
+    return (one[at] ?? 0) < (two[at] ?? 0) ? -1 : 1
   })
-  const positions = new Map(sorted.map((ask, i) => [setName(ask), i + 1]))
-  for (const ask of asks) ask.position = positions.get(setName(ask)) ?? 0
-  return sorted
-}
-
-function parametersOf(items: readonly (readonly Ask[])[]): string[] {
-  const asks = items.flat()
-  const sets = setsOf(asks)
+  const places = new Map(sets.map((each, i) => [setName(each), i + 1]))
+  const encoded = additions.map(({ set, networks }) => encodeNetworks(set, networks))
   let end = 0
-  const ends = items.map(({ length }) => {
+  const ends = answers.map(({ length }) => {
     end += length
     return end
   })
@@ -99,24 +202,37 @@ function parametersOf(items: readonly (readonly Ask[])[]): string[] {
     arrayLiteral(sets.map(({ subject }) => subject.id)),
     arrayLiteral(sets.map(({ set }) => set)),
     arrayLiteral(sets.map(({ day }) => day)),
-    arrayLiteral(asks.map(({ position }) => position)),
-    arrayLiteral(asks.map(({ quota }) => limitOf(quota))),
-    arrayLiteral(asks.map(({ networks }) => arrayLiteral([...new Set(networks)]))),
+    arrayLiteral(additions.map(each => places.get(setName(each)) ?? null)),
+    arrayLiteral(additions.map(({ quota }) => limitOf(quota))),
+    arrayLiteral(encoded.map(({ networks }) => networks)),
+    arrayLiteral(encoded.map(({ others }) => arrayLiteral([...new Set(others)]))),
     arrayLiteral(ends),
   ]
 }
+
+const COUNT = `
+  select coalesce(max(${NETWORKS_SIZE}) filter (where n.network_set = 'served'), 0) as served,
+    coalesce(max(${NETWORKS_SIZE}) filter (where n.network_set = 'callers'), 0) as callers
+  from unnest($1::text[], $2::text[], $3::int[]) with ordinality s (kind, id, day, place)
+  left join proxylist.networks n
+    on n.kind = s.kind collate "C" and n.id = s.id collate "C" and n.day = s.day
+  group by s.place order by s.place`
+
+/** How often a batch is sent again, because a set was removed between adding and locking it. */
+const TRIES_MAX = 4
 
 /** Whether a rule's window may last longer than the day of an answer: then a retry waits for it. */
 const mayOutlastDay = ({ rule, atMs }: Consumption, nowMs: number): boolean =>
   Math.max(atMs, nowMs) + (rule.window?.ms ?? 0) > (utcDay(atMs) + 1) * DAY_MS
 
-/** Returns a function that decides answers by the database, and remembers what it says. */
-function createAsking(
+/** The networks over a connection; `usageOf` reads the usage of a subject. */
+export function createNetworks(
   query: Query,
   usageOf: (subject: Subject) => Promise<Usage>,
   clock: DatabaseClock,
-  known: KnownSets,
 ) {
+  const cache = createSetCache()
+
   async function call(parameters: readonly string[], waited: Waited): Promise<number[]> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       const [row] = await query<{ numbers: string | null }>(CONSUME, parameters, waited())
@@ -125,43 +241,37 @@ function createAsking(
     throw new StoreError('sets of networks were removed while they were added to')
   }
 
-  return async function ask(
+  /** Decides answers by the database, and remembers what it says. */
+  async function ask(
     batch: readonly Consumption[],
-    items: readonly (readonly Ask[])[],
+    answers: readonly (readonly Addition[])[],
     waited: Waited,
   ): Promise<NetworkDecision[]> {
-    const [sentMs, generation] = [clock.elapsedMs(), known.generation()]
-    const [nowMs = 0, ...numbers] = await call(parametersOf(items), waited)
+    const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
+    const [nowMs = 0, ...numbers] = await call(parametersOf(answers), waited)
     clock.set({ nowMs, sentMs })
-    for (const [i, each] of items.flat().entries()) {
+    for (const [i, each] of answers.flat().entries()) {
       each.used = numbers[2 * i] ?? 0
       each.added = numbers[2 * i + 1] ?? 0
     }
     const decisions: NetworkDecision[] = []
     for (const [i, consumption] of batch.entries()) {
-      const asks = items[i] ?? []
-      const isOver = asks.some(({ quota, used, added }) => used + added > quota)
+      const additions = answers[i] ?? []
+      const isOver = additions.some(({ quota, used, added }) => used + added > quota)
       const needsUsage = isOver && mayOutlastDay(consumption, nowMs)
       const usage = needsUsage ? await usageOf(consumption.rule.subject) : UNUSED
-      known.learn(asks, !isOver, generation)
-      decisions.push(decide(consumption, asks, usage, nowMs))
+      cache.learn(additions, !isOver, generation)
+      decisions.push(decide(consumption, additions, usage, nowMs))
     }
     return decisions
   }
-}
-
-/** The networks over a connection; `usageOf` reads the usage of a subject. */
-export function createNetworks(
-  query: Query,
-  usageOf: (subject: Subject) => Promise<Usage>,
-  clock: DatabaseClock,
-) {
-  const known = createKnownSets()
-  const ask = createAsking(query, usageOf, clock, known)
 
   /** Decides an answer without the database, if that is certain; `null`: it has to be asked. */
-  function decideHere(consumption: Consumption, asks: readonly Ask[]): NetworkDecision | null {
-    const found = known.look(asks)
+  function decideHere(
+    consumption: Consumption,
+    additions: readonly Addition[],
+  ): NetworkDecision | null {
+    const found = cache.look(additions)
     if (found === null) return null
     const over = found.filter(({ quota, used, added }) => used + added > quota)
     // A refusal says how many are used. Others may have added some, but not to a full set.
@@ -172,38 +282,38 @@ export function createNetworks(
   }
 
   return {
-    known,
+    forget: cache.forget,
 
-    /** A set that the database is asked for is not decided by what was known before. */
+    /** A set that the database is asked for is not decided by what was remembered before. */
     consume(
       batch: readonly Consumption[],
       waited: Waited = stopwatch(),
     ): Awaitable<readonly NetworkDecision[]> {
-      const items = batch.map(asksOf)
+      const answers = batch.map(additionsOf)
       const askedSets = new Set<string>()
       const here = batch.map((consumption, i) => {
-        const asks = items[i] ?? []
-        const decision = asks.some(each => askedSets.has(setName(each)))
+        const additions = answers[i] ?? []
+        const decision = additions.some(each => askedSets.has(setName(each)))
           ? null
-          : decideHere(consumption, asks)
-        if (decision === null) for (const each of asks) askedSets.add(setName(each))
+          : decideHere(consumption, additions)
+        if (decision === null) for (const each of additions) askedSets.add(setName(each))
         return decision
       })
       const isAsked = (_: unknown, i: number): boolean => here[i] === null
       if (askedSets.size === 0) return here.filter(decision => decision !== null)
-      return ask(batch.filter(isAsked), items.filter(isAsked), waited).then(decisions => {
+      return ask(batch.filter(isAsked), answers.filter(isAsked), waited).then(decisions => {
         let next = 0
         return here.flatMap(decision => decision ?? decisions[next++] ?? [])
       })
     },
 
-    count: createJoined<{ subject: Subject; day: number }, NetworkCounts>((batch, waitedMs) => {
+    count: createListBatch<{ subject: Subject; day: number }, NetworkCounts>((batch, waited) => {
       const parameters = [
         arrayLiteral(batch.map(({ subject }) => subject.kind)),
         arrayLiteral(batch.map(({ subject }) => subject.id)),
         arrayLiteral(batch.map(({ day }) => day)),
       ]
-      return query<NetworkCounts>(COUNT, parameters, waitedMs)
+      return query<NetworkCounts>(COUNT, parameters, waited())
     }),
   }
 }

@@ -1,7 +1,8 @@
 /**
- * Owns usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock
- * decides; what a request says of the time counts for nothing.
+ * Usage in PostgreSQL, for all machines together: the port `UsageStore`. The database's clock decides;
+ * what a request says of the time counts for nothing.
  */
+import { HISTORY_DAYS } from '../../access/history.ts'
 import type { WaitBound } from '../../access/patience.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import {
@@ -10,11 +11,14 @@ import {
   type Subject,
   type SubjectsOfKind,
   UNUSED,
+  type Usage,
   type UsagePart,
 } from '../../access/rate-limit.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
-import { createTurnBatch } from '../../lib/turn-batch.ts'
+import { DAY_MS, utcDay } from '../../lib/time.ts'
+import { createListBatch, createTurnBatch } from '../../lib/turn-batch.ts'
+import { arrayLiteral } from '../arrays.ts'
 import {
   availabilityOf,
   type Connection,
@@ -24,16 +28,112 @@ import {
   shownDatabase,
 } from '../connection.ts'
 import { isLockNotFree } from '../errors.ts'
-import { createAdmissions } from './admissions.ts'
-import { createDatabaseClock } from './clock.ts'
-import { createGiveBack } from './give-back.ts'
+import { createAdmissions, createGiveBack } from './admissions.ts'
 import { createKeyUse } from './key-use.ts'
-import { createKnownUsage } from './known.ts'
 import { createNetworks } from './networks.ts'
-import { after, countUsed, createPeek, peek } from './peek.ts'
-import { createPrune } from './prune.ts'
+import { createDatabaseClock, createRefusalCache } from './refusals.ts'
 
-export type Usages = ReturnType<typeof createUsageStore>
+/** What a subject has used, and the time by the database's clock. */
+type Read = { usage: Usage; nowMs: number }
+type ReadRow = { nowMs: number; used: string | null }
+type UsedJson = { at: number[]; latest: number; day: number; requests: number }
+
+const READ = `
+  select proxylist.now_ms()::float8 as "nowMs",
+    case when u.kind is not null then json_build_object('at', u.at,
+      'latest', u.latest, 'day', u.day, 'requests', u.requests)::text end as used
+  from unnest($1::text[], $2::text[]) with ordinality s (kind, id, place)
+  left join proxylist.usage u on u.kind = s.kind collate "C" and u.id = s.id collate "C"
+  order by s.place`
+
+async function readUsage(
+  query: Query,
+  subjects: readonly Subject[],
+  waitedMs: number,
+): Promise<Read[]> {
+  const parameters = [
+    arrayLiteral(subjects.map(({ kind }) => kind)),
+    arrayLiteral(subjects.map(({ id }) => id)),
+  ]
+  const rows = await query<ReadRow>(READ, parameters, waitedMs)
+  return rows.map(({ nowMs, used }) => {
+    if (used === null) return { usage: UNUSED, nowMs }
+    const { at: admissions, latest: latestMs, day, requests }: UsedJson = JSON.parse(used)
+    return { usage: { admissions, latestMs, day, requests }, nowMs }
+  })
+}
+
+/** Subjects that are examined, and rows of networks and days that are removed, at a time. */
+const EXAMINE_SLICE = 2_000
+const REMOVE_SLICE = 200
+/** Networks are kept this long after their day: longer than any window. */
+const KEEP_DAYS = 2
+/** The newest days with use before today, which are kept however old they are. */
+const KEPT_DAYS = HISTORY_DAYS - 1
+
+/**
+ * The time that ages are measured from: that of the latest admission when the clock is ahead of it,
+ * because it may step back, and used quota must not be lost then.
+ */
+const PRUNE_TIME = `
+  select least(proxylist.now_ms(), (select coalesce(max(latest), 0) from proxylist.usage))::float8 as time`
+
+/** Removes a slice of the days before one, but none of the newest before today. */
+const REMOVE_DAYS = `
+  with recursive newest (day, nth) as (
+    select (select max(day) from proxylist.days where day < $1), 1
+    union all
+    select (select max(d.day) from proxylist.days d where d.day < newest.day), nth + 1 from newest
+    where day is not null and nth < ${KEPT_DAYS}
+  )
+  delete from proxylist.days where (day, key_id) in (
+    select day, key_id from proxylist.days
+    where day < least($1 - ${HISTORY_DAYS - 1}, (select min(day) from newest))
+    order by day, key_id limit ${REMOVE_SLICE} for update skip locked)
+  returning day`
+
+const REMOVE_NETWORKS = `
+  delete from proxylist.networks where (kind, id, network_set, day) in (
+    select kind, id, network_set, day from proxylist.networks where day < $1
+    limit ${REMOVE_SLICE} for update skip locked)
+  returning day`
+
+/** A prune in progress: ages are measured from `timeMs`, the subjects up to `after` were examined. */
+type Round = { timeMs: number; after: { kind: string; id: string } | null }
+
+/** Returns a function that removes a slice of what nothing counts any more, and returns whether more may remain. */
+function createPrune(query: Query): () => Promise<boolean> {
+  let round: Round | null = null
+
+  /** Examines the next subjects; returns the last one, `null` at the end. */
+  async function examine({ timeMs, after }: Round): Promise<Round['after']> {
+    const [last] = await query<{ kind: string | null; id: string | null }>(
+      'select kind, id from proxylist.prune_usage($1::bigint, $2, $3, $4)',
+      [String(timeMs), after?.kind ?? '', after?.id ?? '', EXAMINE_SLICE],
+    )
+    return last?.kind != null && last.id != null ? { kind: last.kind, id: last.id } : null
+  }
+
+  const removes = async (text: string, day: number): Promise<boolean> =>
+    (await query(text, [day])).length === REMOVE_SLICE
+
+  return async () => {
+    if (round === null) {
+      const [row] = await query<{ time: number | null }>(PRUNE_TIME)
+      round = { timeMs: row?.time ?? 0, after: { kind: '', id: '' } }
+    }
+    const { timeMs, after } = round
+    if (after !== null) {
+      round.after = await examine(round)
+      return true
+    }
+    const mayRemain =
+      (await removes(REMOVE_NETWORKS, utcDay(timeMs - KEEP_DAYS * DAY_MS))) ||
+      (await removes(REMOVE_DAYS, utcDay(timeMs)))
+    if (!mayRemain) round = null
+    return mayRemain
+  }
+}
 
 /**
  * Settings of the connections that decide: their statements find rows by primary key, with plans that
@@ -49,68 +149,21 @@ const BY_PRIMARY_KEY = {
 
 /** Commits a write that no limit counts, and calls with nothing what requests need, rights included. */
 const PROBE = `select proxylist.probe(),
-  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.admit_together('{}', '{}', '{}', '{}', '{}', '{}', '{}'),
-  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
+  proxylist.admit('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', true, false),
+  proxylist.consume('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'),
   proxylist.give_back('{}', '{}', '{}'), proxylist.add_days('{}', '{}', '{}', '{}', '{}')`
-
-/** Returns a function that finds out whether requests can be counted, once for all calls of a turn. */
-const createProbe = (query: Query) =>
-  createTurnBatch<null, null>(async (calls, waited) => {
-    await query(PROBE, [], waited?.())
-    return calls
-  })
 
 /**
  * How long a batch of admissions waits for a lock: other nodes hold one for milliseconds, but a session
  * of a person may hold it for minutes.
  */
 const LOCK_MS_MAX = 250
-const lockMsOf = ({ timeoutMs }: ConnectionOptions): number =>
-  timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
 
 /** Whose requests a failure concerns: all that count, or only those of a key or an address. */
 export type FailedRequests = 'of all' | 'of a subject'
 type OnFailure = (failure: unknown, whose: FailedRequests) => void
 
-/** The connections, opened when they are first used; `onFailure` is called with each failure of a statement. */
-function openConnections(options: ConnectionOptions, onFailure: OnFailure) {
-  const decides = { ...options, session: { ...options.session, ...BY_PRIMARY_KEY } }
-  const admits = { ...decides, session: { ...decides.session, lock_timeout: lockMsOf(options) } }
-  const availability = availabilityOf(options)
-  const connections = {
-    admissions: openConnection(admits, availability),
-    locked: openConnection(admits, availability),
-    networks: openConnection(decides, availability),
-    others: openConnection(options, availability),
-  }
-  const reporting =
-    ({ query }: Connection): Query =>
-    (...statement) =>
-      query<never>(...statement).catch(failure => {
-        if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
-        throw failure
-      })
-  return {
-    decide: reporting(connections.admissions),
-    decideLocked: reporting(connections.locked),
-    countNetworks: reporting(connections.networks),
-    query: reporting(connections.others),
-    async close(): Promise<void> {
-      availability.close()
-      for (const { close } of Object.values(connections)) await close()
-    },
-  }
-}
-
-/** How long one request waits, where a statement may not take any time. */
-function boundOf(
-  { timeoutMs: msMax }: ConnectionOptions,
-  elapsedMs: () => number,
-  failure: () => Error,
-): { bound?: WaitBound } {
-  return msMax === null ? {} : { bound: { msMax, elapsedMs, failure } }
-}
+export type Usages = ReturnType<typeof createUsageStore>
 
 /**
  * The usage in a database, whose schema exists. Connections are opened when they are first used.
@@ -122,53 +175,90 @@ export function createUsageStore(
   elapsedMs = stopwatch(),
   onFailure: OnFailure = () => {},
 ) {
-  const { decide, decideLocked, countNetworks, query, close } = openConnections(options, onFailure)
-  const shown = shownDatabase(options.url)
+  const { url, timeoutMs } = options
+  const shown = shownDatabase(url)
+  const lockMs = timeoutMs === null ? 0 : Math.min(LOCK_MS_MAX, Math.ceil(timeoutMs / 4))
+  const session = { ...options.session, ...BY_PRIMARY_KEY }
+  const availability = availabilityOf(options)
+  const connections = {
+    admissions: openConnection(
+      { ...options, session: { ...session, lock_timeout: lockMs } },
+      availability,
+    ),
+    networks: openConnection({ ...options, session }, availability),
+    others: openConnection(options, availability),
+  }
+  const reporting =
+    ({ query }: Connection): Query =>
+    (...statement) =>
+      query<never>(...statement).catch(failure => {
+        if (!isLockNotFree(failure)) onFailure(failure, 'of all') // else it is tried again
+        throw failure
+      })
+  const decide = reporting(connections.admissions)
+  const countNetworks = reporting(connections.networks)
+  const query = reporting(connections.others)
   const failed = (what: string, whose: FailedRequests) => (): Error => {
     const failure = new StoreError(what)
     onFailure(failure, whose)
     return failure
   }
+  const bound: { bound?: WaitBound } =
+    timeoutMs === null
+      ? {}
+      : {
+          bound: {
+            ...{ msMax: timeoutMs, elapsedMs },
+            failure: failed(`the database ${shown} took too long for a request`, 'of all'),
+          },
+        }
+
   const clock = createDatabaseClock(elapsedMs)
-  const known = createKnownUsage(clock)
+  const refusals = createRefusalCache(clock)
   const networks = createNetworks(
     countNetworks,
-    async subject => (await peek(countNetworks, [subject])).usages[0] ?? UNUSED,
+    async subject => (await readUsage(countNetworks, [subject], 0))[0]?.usage ?? UNUSED,
     clock,
   )
   const keyUse = createKeyUse(query)
-  const prune = createPrune(query)
-  const probe = createProbe(query)
+  const read = createListBatch<Subject, Read>((subjects, waited) =>
+    readUsage(query, subjects, waited()),
+  )
+  const probe = createTurnBatch<null, null>(async (calls, waited) => {
+    await query(PROBE, [], waited?.())
+    return calls
+  })
 
   /** Forgets what is known of a subject, or of all of its kind when `id` is null. */
   function forget(subject: SubjectsOfKind): void {
-    known.forget(subject)
-    networks.known.forget(subject)
+    refusals.forget(subject)
+    networks.forget(subject)
   }
 
   return {
-    ...boundOf(
-      options,
-      elapsedMs,
-      failed(`the database ${shown} took too long for a request`, 'of all'),
-    ),
-    admit: createAdmissions(decide, decideLocked, known, clock, {
-      lockMs: lockMsOf(options),
-      msMax: options.timeoutMs,
+    ...bound,
+    admit: createAdmissions(decide, refusals, clock, {
+      ...{ msMax: timeoutMs, tryMs: lockMs },
       late: failed(
         `in the database ${shown}, a row of table usage stays locked: by another session, or commits are slow`,
         'of a subject',
       ),
     }),
-    refuse: ({ rules }: Admission): Decision | null => known.refuse(rules),
-    giveBack: createGiveBack(decide, known),
+    refuse: ({ rules }: Admission): Decision | null => refusals.refuse(rules),
+
+    giveBack: createGiveBack(decide, refusals),
     consume: networks.consume,
     countNetworks: networks.count,
-    peek: createPeek(query),
+
+    async peek(batch: readonly Subject[]) {
+      const found = await read(batch)
+      return { usages: found.map(({ usage }) => usage), nowMs: found[0]?.nowMs ?? 0 }
+    },
+
     note: keyUse.note,
     flush: keyUse.flush,
     history: keyUse.history,
-    prune,
+    prune: createPrune(query),
     forget,
 
     async reset(subject: SubjectsOfKind, part: UsagePart): Promise<void> {
@@ -180,13 +270,13 @@ export function createUsageStore(
       }
     },
 
-    countUsed: (day: number): Promise<number> => countUsed(query, day),
-    after: (timeMs: number): Promise<Subject[]> => after(query, timeMs),
-
     async probe(): Promise<void> {
       await probe(null)
     },
 
-    close,
+    async close(): Promise<void> {
+      availability.close()
+      for (const { close } of Object.values(connections)) await close()
+    },
   } satisfies UsageStore & { [method: string]: unknown }
 }

@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { NetworkDecision } from '../../../src/access/network-quota.ts'
+import type { UsageStore } from '../../../src/access/ports.ts'
 import { type Admitted, limitStatus, UNUSED } from '../../../src/access/rate-limit.ts'
 import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
 import {
@@ -19,7 +20,7 @@ import {
   temp,
 } from '../../support/limits.ts'
 import { cleanUp } from '../../support/temporary.ts'
-import { ENGINES, type Server, type TestUsage } from '../../support/usage.ts'
+import { ENGINES, type TestUsage } from '../../support/usage.ts'
 
 afterAll(cleanUp)
 
@@ -69,7 +70,7 @@ class Play {
   plan = 0
   readonly sent: Sent[] = []
   readonly usage: TestUsage
-  readonly servers: readonly Server[]
+  readonly servers: readonly UsageStore[]
   readonly oracle: LimiterOracle = createLimiterOracle()
   constructor(usage: TestUsage, startMs: number) {
     this.usage = usage
@@ -82,7 +83,7 @@ class Play {
   async take({ kind, server, stepMs, requests }: Step): Promise<void> {
     this.nowMs += stepMs
     await this.usage.at(this.nowMs)
-    const its = this.servers[server] as Server
+    const its = this.servers[server] as UsageStore
     if (kind === 'admit') await this.admit(its, requests)
     if (kind === 'give back') await this.giveBack(its)
     if (kind === 'limits') await this.limits(its, requests)
@@ -93,7 +94,7 @@ class Play {
     if (kind === 'reset') await this.reset(its, requests)
   }
 
-  private async admit(its: Server, requests: Step['requests']): Promise<void> {
+  private async admit(its: UsageStore, requests: Step['requests']): Promise<void> {
     const asked = requests.map(({ caller, ip, subnets }) => ({
       ...{ caller: this.callerOf(caller), ip: ipOf(ip), subnets },
     }))
@@ -117,7 +118,7 @@ class Play {
     expect(found.map(usedOf)).toEqual(consumed.map(({ over }) => over))
   }
 
-  private async giveBack(its: Server): Promise<void> {
+  private async giveBack(its: UsageStore): Promise<void> {
     const last = this.sent.splice(-2)
     await its.giveBack(
       last.map(
@@ -130,7 +131,7 @@ class Play {
     for (const { caller, ip, instants } of last) this.oracle.giveBack(caller, ip, instants)
   }
 
-  private async limits(its: Server, requests: Step['requests']): Promise<void> {
+  private async limits(its: UsageStore, requests: Step['requests']): Promise<void> {
     for (const request of requests) {
       const [caller, ip] = [this.callerOf(request.caller), ipOf(request.ip)]
       const rules = limitRulesOf(caller, ip)
@@ -144,7 +145,7 @@ class Play {
     }
   }
 
-  private async reset(its: Server, [request]: Step['requests']): Promise<void> {
+  private async reset(its: UsageStore, [request]: Step['requests']): Promise<void> {
     const rules = limitRulesOf(this.callerOf(request?.caller ?? 0), ipOf(request?.ip ?? 0))
     for (const { subject } of rules) {
       await its.reset(subject, 'all', 0)

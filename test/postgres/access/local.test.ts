@@ -1,5 +1,5 @@
 /**
- * What a node decides without the database (src/postgres/usage/known.ts, known-sets.ts, contract I2), and
+ * What a node decides without the database (src/postgres/usage/refusals.ts and networks.ts, contract I2), and
  * what it hears so that it does not: announcements of give-backs and resets.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
@@ -9,9 +9,8 @@ import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/ent
 import type { Caller } from '../../../src/access/key.ts'
 import type { Connection } from '../../../src/postgres/connection.ts'
 import { migrate } from '../../../src/postgres/schema.ts'
-import { createDatabaseClock, reachedAt } from '../../../src/postgres/usage/clock.ts'
-import { createKnownUsage } from '../../../src/postgres/usage/known.ts'
-import { type Ask, createKnownSets } from '../../../src/postgres/usage/known-sets.ts'
+import { type Addition, createSetCache } from '../../../src/postgres/usage/networks.ts'
+import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { burst, decideAll, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
@@ -279,7 +278,6 @@ describe('the clock of the database, as a node knows it', () => {
     elapsed = 2_000
     expect(clock.earliest(elapsed)).toBe(T0 + 2_000)
     expect(clock.latest(elapsed)).toBeCloseTo(T0 + 2_002) // one for what is rounded, one for its drift
-    expect(reachedAt(T0 + 2_002, { nowMs: T0, sentMs: 500 })).toBeCloseTo(2_500)
   })
 
   test('is not behind because an answer was long under way', () => {
@@ -300,7 +298,7 @@ describe('a window that a node knows to be full, when the clock of the database 
   const rules = limitRulesOf(once, IP)
   let elapsed = 0
   const clock = createDatabaseClock(() => elapsed)
-  const known = createKnownUsage(clock)
+  const known = createRefusalCache(clock)
 
   beforeEach(() => {
     elapsed = 0
@@ -338,7 +336,7 @@ describe('a window that a node knows to be full, when the clock of the database 
 
 test('a request with two full windows gets what is left of each', () => {
   const clock = createDatabaseClock(() => 0)
-  const known = createKnownUsage(clock)
+  const known = createRefusalCache(clock)
   clock.set({ nowMs: T0, sentMs: 0 })
   const rules = limitRulesOf(temp(), IP)
   for (const [n, rule] of rules.entries()) {
@@ -354,7 +352,7 @@ test('a request with two full windows gets what is left of each', () => {
 
 test('the full windows that a node remembers are bounded by their admissions', () => {
   const clock = createDatabaseClock(() => 0)
-  const known = createKnownUsage(clock)
+  const known = createRefusalCache(clock)
   clock.set({ nowMs: T0, sentMs: 0 })
   const rules = Array.from({ length: 1_100 }, (_, n) =>
     limitRulesOf(regular(burst(1_000, 60), `k${n}`), IP),
@@ -370,13 +368,13 @@ test('the full windows that a node remembers are bounded by their admissions', (
 
 describe('the networks that a node remembers', () => {
   const NETWORKS = Array.from({ length: 1_000 }, (_, n) => `10.${n}`)
-  const askOf = (id: string, day = 1, networks: readonly string[] = NETWORKS): Ask => ({
-    ...{ subject: keySubject(id), set: 'served', day, quota: 5_000, networks, position: 1 },
+  const askOf = (id: string, day = 1, networks: readonly string[] = NETWORKS): Addition => ({
+    ...{ subject: keySubject(id), set: 'served', day, quota: 5_000, networks },
     ...{ used: 0, added: networks.length },
   })
 
   test('are bounded over all keys: those of the keys used last', () => {
-    const known = createKnownSets()
+    const known = createSetCache()
     const ids = Array.from({ length: 1_100 }, (_, n) => `k${n}`)
     for (const id of ids) known.learn([askOf(id)], true, 0)
     const left = ids.filter(id => known.look([askOf(id)]) !== null)
@@ -386,7 +384,7 @@ describe('the networks that a node remembers', () => {
   })
 
   test('are those of the latest day, and of a key that is forgotten none', () => {
-    const known = createKnownSets()
+    const known = createSetCache()
     for (const day of [1, 2, 1]) known.learn([askOf('a', day)], true, 0)
     known.learn([askOf('ab', 2)], true, 0)
     expect([1, 2].map(day => known.look([askOf('a', day)]) !== null)).toEqual([false, true])

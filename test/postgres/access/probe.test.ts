@@ -37,7 +37,7 @@ const RIGHTS = [
   ),
   ...['select on proxylist.keys', 'select on proxylist.probes', 'update on proxylist.probes'],
 ]
-const FUNCTIONS = ['admit', 'admit_together', 'consume', 'give_back', 'add_days'].map(
+const FUNCTIONS = ['admit', 'take', 'consume', 'give_back', 'add_days'].map(
   name => `execute on function proxylist.${name}`,
 )
 const grant = (right: string) => owner.query(`grant ${right} to ${ROLE}`)

@@ -65,12 +65,16 @@ const JOURNAL = `
 
   create function torture.note_networks() returns trigger language plpgsql security definer as $$
   declare
-    _added text[] := new.networks;
+    _added text[];
   begin
-    if tg_op = 'UPDATE' then
-      select coalesce(array_agg(n), '{}') into _added from
-        (select unnest(new.networks) except select unnest(old.networks)) added(n);
-    end if;
+    select coalesce(array_agg(n), '{}') into _added from (
+      select case when new.network_set = 'served' then bit::text
+          else format('%s.%s.0.0/16', bit / 256, bit % 256) end
+        from generate_series(0, 65535) bit where get_bit(new.networks, bit) = 1
+          and (tg_op = 'INSERT' or get_bit(old.networks, bit) = 0)
+      union all (select unnest(new.others) except
+        select unnest(case when tg_op = 'INSERT' then '{}' else old.others end))
+    ) added (n);
     insert into torture.networks (subject, day, real_ms, added)
     values (new.kind || ':' || new.id || ':' || new.network_set, new.day, torture.real_ms(), _added);
     return null;

@@ -1,6 +1,6 @@
 /**
- * Owns what a node knows of usage without a round trip: which subjects have a full limit, as the
- * database said, and up to when that is certain. Knows nothing of SQL.
+ * Refusals without a round trip: which subjects have a full limit, as the database said, and until when
+ * that is certain by its clock, which a node follows with its stopwatch. Knows nothing of SQL.
  */
 import {
   admit,
@@ -12,7 +12,46 @@ import {
 } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
-import { type ClockReading, type DatabaseClock, reachedAt } from './clock.ts'
+
+/** How much faster the database's clock may run than the stopwatch. */
+const DRIFT = 1.0005
+
+/** The database's clock in the answer to a call, and when that was sent by the stopwatch. */
+export type ClockReading = { nowMs: number; sentMs: number }
+
+export type DatabaseClock = ReturnType<typeof createDatabaseClock>
+
+/** The database's clock between two calls; `elapsedMs` is the stopwatch of this machine. */
+export function createDatabaseClock(elapsedMs: () => number) {
+  let reading: ClockReading = { nowMs: 0, sentMs: 0 }
+  /** What the clock showed at least when the last answer arrived. */
+  let arrived = { leastMs: 0, atMs: 0 }
+
+  /** An upper bound of the database's clock at `atMs` of the stopwatch. */
+  const latest = (atMs: number): number => reading.nowMs + 1 + (atMs - reading.sentMs) * DRIFT
+
+  const leastAt = (atMs: number): number => arrived.leastMs + atMs - arrived.atMs
+
+  return {
+    elapsedMs,
+    latest,
+
+    /** A lower bound of it, in whole milliseconds: no retry is announced too early. */
+    earliest: (atMs: number): number => Math.floor(leastAt(atMs)),
+
+    /**
+     * Sets the clock by an answer that has just arrived. One that was long under way says less than those
+     * before it, unless the clock was set back.
+     */
+    set(read: ClockReading): void {
+      const atMs = elapsedMs()
+      const knownMs = leastAt(atMs)
+      reading = read
+      const isSetBack = knownMs > latest(atMs)
+      arrived = { leastMs: isSetBack ? read.nowMs : Math.max(knownMs, read.nowMs), atMs }
+    },
+  }
+}
 
 /** Admissions of subjects of a kind with a full limit that a node remembers: of 50,000 on plan `standard`. */
 const ADMISSIONS_MAX = 500_000
@@ -20,9 +59,10 @@ const ADMISSIONS_MAX = 500_000
 const SUBJECT_SIZE = 5
 
 /**
- * A subject with a full limit: its usage, and from which instant to which nothing about it changes. When
- * the database's clock steps back to before that, the window counts what it did not count any more. When
- * it steps back from after that, others may have been admitted: so the stopwatch ends it, too.
+ * A subject whose limit is full from `sinceMs` to before `untilMs` of the database's clock, and no longer
+ * than to `endsAtMs` of the stopwatch. A clock that is set back may show the same time twice: before
+ * `sinceMs`, admissions count that do not at `sinceMs`; and once the time was over, others may have been
+ * admitted, so the stopwatch ends it for good.
  */
 type Full = { rule: LimitRule; usage: Usage; sinceMs: number; untilMs: number; endsAtMs: number }
 
@@ -36,7 +76,7 @@ export const hasSameLimits = (one: LimitRule, two: LimitRule): boolean =>
     one.window?.ms === two.window?.ms)
 
 /**
- * Up to when a rule certainly refuses, with the same status of its limits; `null`: it does not refuse.
+ * Until when a rule certainly refuses, with the same status of its limits; `null`: it does not refuse.
  * Of the admissions that count only the oldest is known: when it counts no more, the rest is unknown.
  */
 function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): number | null {
@@ -52,7 +92,7 @@ function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): n
   return Math.min(windowEndMs, dayEndMs)
 }
 
-export type KnownUsage = ReturnType<typeof createKnownUsage>
+export type RefusalCache = ReturnType<typeof createRefusalCache>
 
 const createFull = () =>
   createBoundedMap<string, Full>(
@@ -61,7 +101,7 @@ const createFull = () =>
     ({ usage }) => SUBJECT_SIZE + usage.admissions.length,
   )
 
-export function createKnownUsage(clock: DatabaseClock) {
+export function createRefusalCache(clock: DatabaseClock) {
   const full = { key: createFull(), demo: createFull(), temp: createFull() }
   let generation = 0
 
@@ -74,11 +114,11 @@ export function createKnownUsage(clock: DatabaseClock) {
       for (const rule of rules) {
         const { kind, id } = rule.subject
         // What was learnt last stays longest: looking it up costs less when that changes no order.
-        const known = full[kind].peek(id)
-        if (known === undefined || !hasSameLimits(known.rule, rule)) return null
-        if (latestMs < known.sinceMs || latestMs >= known.untilMs) return null
-        if (atMs >= known.endsAtMs) return null
-        usages.push(known.usage)
+        const its = full[kind].peek(id)
+        if (its === undefined || !hasSameLimits(its.rule, rule)) return null
+        if (latestMs < its.sinceMs || latestMs >= its.untilMs) return null
+        if (atMs >= its.endsAtMs) return null
+        usages.push(its.usage)
       }
       let next = 0
       const read = (): Usage | null => usages[next++] ?? null
@@ -90,15 +130,15 @@ export function createKnownUsage(clock: DatabaseClock) {
 
     /**
      * Remembers the usage of a subject after a call, if it is full; not when something was forgotten
-     * since the generation when the call was sent: it may have been decided before that.
+     * since the call was sent (`generation`): it may have been decided before that.
      */
-    learn(rule: LimitRule, usage: Usage, told: ClockReading & { generation: number }): void {
-      if (told.generation !== generation) return
+    learn(rule: LimitRule, usage: Usage, call: ClockReading & { generation: number }): void {
+      if (call.generation !== generation) return
       const { kind, id } = rule.subject
-      const sinceMs = told.nowMs
+      const { nowMs: sinceMs, sentMs } = call
       const untilMs = fullUntil(rule, usage, sinceMs)
       if (untilMs === null) return void full[kind].delete(id)
-      const endsAtMs = reachedAt(untilMs, told)
+      const endsAtMs = sentMs + (untilMs - sinceMs - 1) / DRIFT // the earliest that the clock can be there
       full[kind].set(id, { rule, usage, sinceMs, untilMs, endsAtMs })
     },
 
