@@ -87,13 +87,13 @@ const CHECKS = {
     withFile(dir, PROXY_FILE, async () =>
       finding(
         await listProblems(dir, signal),
-        'structure, rows and indexes are as they were written',
+        'the structure is right, and rows and indexes agree',
       ),
     ),
 
   'keys and usage': ({ dir }) =>
     withFile(dir, ACCESS_FILE, () =>
-      finding(registryProblems(dir), 'structure, rows and indexes are in order'),
+      finding(registryProblems(dir), 'the structure is right, and rows and indexes agree'),
     ),
 
   freshness: ({ dir, clock }) =>
@@ -129,7 +129,7 @@ const examineCopies: Check = async ({ dir, signal }) => {
     ...(existsSync(join(dir, ACCESS_FILE)) ? registryProblems(dir) : []),
   ]
   const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
-  return finding(mend, 'the copies of this node are as they were written')
+  return finding(mend, 'the copies of this node are intact')
 }
 
 /** Whether there is a directory; without one, no node of this machine has served. */

@@ -69,7 +69,7 @@ export async function startJobs(parts: JobParts): Promise<Job[]> {
 /** Starts what one server does for all that share its data. */
 async function startSharedJobs(
   parts: JobParts,
-  list: Pick<ProxyWriter, 'removeStale'>,
+  list: Pick<ProxyWriter, 'removeStale' | 'count'>,
 ): Promise<Job[]> {
   const { settings, clock, log, registry, node } = parts
   const onFailure = reportTo(log)

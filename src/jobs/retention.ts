@@ -21,25 +21,25 @@ const count = (n: number): string => n.toLocaleString('en-US')
  * removed when they are many: an operator with a wrong clock or a feed that stopped should know.
  */
 export function retainProxies(
-  list: Pick<ProxyWriter, 'removeStale'>,
+  list: Pick<ProxyWriter, 'removeStale' | 'count'>,
   retainMs: number,
   clock: Clock,
   { say, onFailure }: { say: (sentence: string) => void; onFailure: OnFailure },
 ): Job {
-  let round = { removed: 0, rowsBefore: 0 }
-  function report({ removed, rowsBefore }: typeof round): void {
+  let removed = 0
+  async function report(): Promise<void> {
     if (removed < FEW_ROWS) return
+    const rowsBefore = removed + (await list.count())
     if (removed < MANY_ROWS && removed < rowsBefore * MANY_SHARE) return
     const proxies = `${count(removed)} of ${count(rowsBefore)} proxies`
     say(`removed ${proxies}, which were last checked longer ago than --retain`)
   }
   const removeSlice = async (): Promise<boolean> => {
-    const { removed, rowsBefore, mayRemain } = await list.removeStale(retainMs, clock())
-    if (round.removed === 0) round.rowsBefore = rowsBefore
-    round.removed += removed
-    if (mayRemain) return true
-    report(round)
-    round = { removed: 0, rowsBefore: 0 }
+    const slice = await list.removeStale(retainMs, clock())
+    removed += slice.removed
+    if (slice.mayRemain) return true
+    await report()
+    removed = 0
     return false
   }
   return repeatInSlices(removeSlice, EVERY_MS, onFailure)

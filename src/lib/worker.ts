@@ -46,34 +46,6 @@ export function lowerPriority(): void {
   }
 }
 
-/** States of a section, in the one element of its array. */
-const WAITING = 0
-const INSIDE = 1
-const OVER = 2
-
-/** A part of a worker's task that must not be ended halfway; shared with the worker. */
-export type Section = Int32Array<SharedArrayBuffer>
-
-export const createSection = (): Section =>
-  new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-
-/** Does `work` in a section, unless it is closed already; then it returns `otherwise`. */
-export function inSection<T>(section: Section, work: () => T, otherwise: T): T {
-  if (Atomics.compareExchange(section, 0, WAITING, INSIDE) !== WAITING) return otherwise
-  try {
-    return work()
-  } finally {
-    Atomics.store(section, 0, OVER)
-    Atomics.notify(section, 0)
-  }
-}
-
-/** Closes a section; waits, without the event loop, for at most `waitMs` until work in it is over. */
-export function closeSection(section: Section, waitMs: number): void {
-  Atomics.compareExchange(section, 0, WAITING, OVER)
-  Atomics.wait(section, 0, INSIDE, waitMs)
-}
-
 /** An error as a message: a structured clone loses an error's class, name and own properties. */
 export type ErrorMessage = { name: string; message: string; code: string; isDamage: boolean }
 

@@ -2,9 +2,9 @@
  * The worker that copies much of the list from the database into the data directory, with a low
  * priority: requests do not notice, and keys are followed meanwhile.
  */
-import { stopwatch, systemClock } from '../lib/clock.ts'
+import { stopwatch } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
-import { inSection, lowerPriority } from '../lib/worker.ts'
+import { lowerPriority } from '../lib/worker.ts'
 import { openListCopy } from '../sqlite/copy/list.ts'
 import type { ListChanges } from './ports.ts'
 import { type Copied, type CopyTask, openSource } from './workers.ts'
@@ -23,13 +23,9 @@ async function* noted<T>(source: AsyncIterable<T>, onPage: () => void): AsyncGen
   }
 }
 
-async function copy({ section, ...data }: CopyTask): Promise<void> {
+async function copy(data: CopyTask): Promise<void> {
   const { source, close } = openSource(data, null)
-  const list = openListCopy(data.dir, {
-    clock: systemClock,
-    mayCheck: true,
-    stamping: stampList => inSection(section, stampList, undefined),
-  })
+  const list = openListCopy(data.dir)
   const elapsedMs = stopwatch()
   const { promise: stalled, reject } = Promise.withResolvers<never>()
   let heardMs = elapsedMs()

@@ -2,7 +2,7 @@
  * The worker that keeps the copies of a node up to date: it listens to the database, asks it every
  * second, says there that the node lives, and writes what has changed into the data directory.
  */
-import { stopwatch, systemClock, timerLater } from '../lib/clock.ts'
+import { stopwatch, timerLater } from '../lib/clock.ts'
 import { createListener } from '../postgres/listener.ts'
 import { createNodes, type NodeName } from '../postgres/nodes.ts'
 import { openKeyCopy } from '../sqlite/copy/keys.ts'
@@ -22,7 +22,7 @@ function follow(data: NodeData) {
   const freshness = createFreshness(elapsedMs)
   const { source, connection, close } = openSource(data)
   const nodes = createNodes(connection)
-  const list = openListCopy(data.dir, { clock: systemClock, mayCheck: false })
+  const list = openListCopy(data.dir)
   const keys = openKeyCopy(data.dir)
   let copying: PromiseWithResolvers<void> | null = null
   let name: NodeName | null = null

@@ -2,7 +2,7 @@
  * Owns the workers of a node as its main thread sees them: starting them, passing messages between
  * them, and ending them cleanly.
  */
-import { closeSection, createSection, startTask, startWorker } from '../lib/worker.ts'
+import { startTask, startWorker } from '../lib/worker.ts'
 import type { NodeName } from '../postgres/nodes.ts'
 import type { Followed } from './follow.ts'
 import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './workers.ts'
@@ -10,7 +10,7 @@ import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './work
 /** The pause before a worker that has ended by an error of its own is started again. */
 const RESTART_MS = 250
 
-/** How long `close` waits for the follower, and for a list that is being stamped. */
+/** How long `close` waits for the follower. */
 const STOP_MS_MAX = 2_000
 
 type FollowerHooks = {
@@ -24,23 +24,16 @@ type FollowerHooks = {
 /** Copies much in a worker of its own, one copy at a time. */
 function createMuchCopier(data: NodeData, onEnd: (message: string | null) => void) {
   let worker: Worker | null = null
-  let section = createSection()
   return {
     /** Copies, unless that is under way for a follower that has ended. */
     start(): void {
       if (worker !== null) return
-      section = createSection()
-      worker = startTask<CopyTask, Copied>(
-        'node/copy-list.worker.ts',
-        { ...data, section },
-        copied => {
-          worker = null
-          onEnd(copied.kind === 'done' ? null : copied.message)
-        },
-      )
+      worker = startTask<CopyTask, Copied>('node/copy-list.worker.ts', data, copied => {
+        worker = null
+        onEnd(copied.kind === 'done' ? null : copied.message)
+      })
     },
     close(): void {
-      closeSection(section, STOP_MS_MAX)
       worker?.terminate()
       worker = null
     },

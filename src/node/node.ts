@@ -245,6 +245,7 @@ export async function openNode(options: NodeOptions) {
         return copies.list.version()
       },
       removeStale: stores.list.removeStale,
+      count: stores.list.count,
     },
     feeds: stores.feeds,
     prune: stores.prune,

@@ -2,7 +2,6 @@
  * Owns what the main thread of a node and its workers say to each other, and what the workers share:
  * the database as the source of copies.
  */
-import type { Section } from '../lib/worker.ts'
 import { createChangeSource } from '../postgres/change-source.ts'
 import { openConnection } from '../postgres/connection.ts'
 import type { NodeName } from '../postgres/nodes.ts'
@@ -38,8 +37,8 @@ export type FollowReply =
   | { kind: 'usage'; subject: string | null }
   | { kind: 'stopped' }
 
-/** Copying much; it is stamped in the section, so that the server can wait for that. */
-export type CopyTask = NodeData & { section: Section }
+/** Copying much. */
+export type CopyTask = NodeData
 export type Copied = { kind: 'done' } | { kind: 'failed'; message: string }
 
 /** How long reading all keys, or few changes of the list, may take. */

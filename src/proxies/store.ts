@@ -84,8 +84,8 @@ export interface ImportTx {
 /** `merge` adds and updates, `replace` swaps the whole list. */
 export type ImportMode = 'merge' | 'replace'
 
-/** A slice of rows that was removed: how many of how many, and whether more may remain. */
-export type Removal = { removed: number; rowsBefore: number; mayRemain: boolean }
+/** A slice of rows that was removed: how many, and whether more may remain. */
+export type Removal = { removed: number; mayRemain: boolean }
 
 export interface ProxyWriter {
   /** Begins an import; `onWait` is called when another import has to end first. */
@@ -95,4 +95,6 @@ export interface ProxyWriter {
    * newest check of the list if that is earlier: a clock that runs ahead removes nothing.
    */
   removeStale(retainMs: number, nowMs: number): Awaitable<Removal>
+  /** The number of rows. Counting them may take a moment. */
+  count(): Awaitable<number>
 }

@@ -1,23 +1,14 @@
 /**
- * Owns the integrity checks of databases, which read everything: a list of a million proxies takes
- * some seconds. Every index of the list is read too, because answers come from the indexes alone.
+ * The integrity checks of databases. They read everything, a list of a million proxies in some seconds, so
+ * those of the list run in a worker: a server goes on answering, and a command ends at a signal.
  */
 import { Database } from 'bun:sqlite'
-import { messageOf } from '../lib/errors.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { type ErrorMessage, startTask, toError } from '../lib/worker.ts'
 import { createAdmissionLog } from './access/admission-log.ts'
 import { isDamage } from './errors.ts'
-import { hashSql, isChecksumRight, ROW_NUMBERS } from './integrity/checksum.ts'
 
-const ORDER = ['id', 'checked_at', 'ping_ms'] as const
-
-/** What each index holds. */
-const INDEXED: { [index: string]: readonly [string, ...string[]] } = {
-  proxies_by_age: ROW_NUMBERS,
-  proxies_by_country: ROW_NUMBERS,
-  proxies_by_city: [...ORDER, 'city'],
-  proxies_by_port: [...ORDER, 'id & 65535'],
-}
-
+type Pragma = 'quick_check' | 'integrity_check'
 type Row = { [column: string]: unknown }
 
 /** The problems that `find` returns on one snapshot; damage that it throws is one, too. */
@@ -35,11 +26,13 @@ function onSnapshot(db: Database, find: () => string[]): string[] {
   }
 }
 
-const row = (db: Database, sql: string): Row => db.prepare<Row, []>(sql).get() ?? {}
-
-/** The first problem that SQLite's own check finds. */
-function structureProblems(db: Database, pragma: 'quick_check' | 'integrity_check'): string[] {
-  const [found] = Object.values(row(db, `pragma ${pragma}(1)`)).map(String)
+/**
+ * The first problem that SQLite's own check finds. Unlike `quick_check`, `integrity_check` compares each
+ * row with its entries in the indexes, which hold whole rows: so it sees most flipped bits in values.
+ */
+export function structureProblems(db: Database, pragma: Pragma): string[] {
+  const row = db.prepare<Row, []>(`pragma ${pragma}(1)`).get() ?? {}
+  const [found] = Object.values(row).map(String)
   return found === undefined || found === 'ok' ? [] : [found.replaceAll('\n', ' ')]
 }
 
@@ -51,7 +44,7 @@ const schemaOf = (db: Database): Set<string> =>
       .map(r => r.sql),
   )
 
-/** Whether tables, indexes and triggers are as in a new list; there may be others. */
+/** Whether tables and indexes are as in a new list; there may be others. */
 function isSchemaIntact(db: Database, scripts: readonly string[]): boolean {
   const fresh = new Database(':memory:')
   for (const script of scripts) fresh.run(script)
@@ -60,27 +53,16 @@ function isSchemaIntact(db: Database, scripts: readonly string[]): boolean {
   return isIntact
 }
 
-/** The problems of the rows and the indexes of the list. */
-function contentProblems(db: Database): string[] {
-  const problems = isChecksumRight(db) ? [] : ['the rows do not match the checksum']
-  const sums = Object.entries(INDEXED).map(([index, held]) => `sum(${hashSql(held)}) as ${index}`)
-  const ofRows = row(db, `select count(*) as n, ${sums.join(', ')} from proxies not indexed`)
-  for (const [index, held] of Object.entries(INDEXED)) {
-    const sum = `select count(*) as n, sum(${hashSql(held)}) as sum from proxies`
-    const { n, sum: ofIndex } = row(db, `${sum} indexed by ${index}`)
-    if (n === ofRows.n && ofIndex === ofRows[index]) continue
-    problems.push(`index ${index} does not match the rows`)
-  }
-  return problems
-}
-
 /** The problems of an open list whose schema comes from `scripts`; none when it is intact. */
-export const checkList = (db: Database, scripts: readonly string[]): string[] =>
-  onSnapshot(db, () => {
-    const problems = structureProblems(db, 'quick_check')
-    if (!isSchemaIntact(db, scripts)) problems.push('the schema is not what it should be')
-    return problems.length > 0 ? problems : contentProblems(db)
-  })
+export const checkList = (
+  db: Database,
+  scripts: readonly string[],
+  pragma: Pragma = 'integrity_check',
+): string[] =>
+  onSnapshot(db, () => [
+    ...structureProblems(db, pragma),
+    ...(isSchemaIntact(db, scripts) ? [] : ['the schema is not what it should be']),
+  ])
 
 /** The problems of open keys, plans and usage; none when they are intact. */
 export const checkRegistry = (db: Database): string[] =>
@@ -92,3 +74,49 @@ export const checkRegistry = (db: Database): string[] =>
     admissions.readHistory()
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
+
+/** What the worker is sent, and what it replies: the problems of the list, or why it found none out. */
+export type CheckTask = { file: string }
+export type CheckReply =
+  | { kind: 'checked'; problems: readonly string[] }
+  | { kind: 'thrown'; error: ErrorMessage }
+
+/**
+ * Checks the list in `file`. `onEnd` is called once, with its problems or with why it could not be checked,
+ * unless the function that is returned is called before.
+ */
+export function startCheck(
+  file: string,
+  onEnd: (found: readonly string[] | Error) => void,
+): () => void {
+  const worker = startTask<CheckTask, CheckReply>('sqlite/check.worker.ts', { file }, reply => {
+    if (reply.kind === 'checked') onEnd(reply.problems)
+    else onEnd(reply.kind === 'thrown' ? toError(reply.error) : new Error(reply.message))
+  })
+  return () => worker.terminate()
+}
+
+/**
+ * The problems of the list in `file`; none when it is intact.
+ * @throws CommandError when it cannot be checked, or the reason of `signal`.
+ */
+export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
+  const stop = startCheck(file, found => {
+    if (found instanceof Error) reject(new CommandError(found.message))
+    else resolve(found)
+  })
+  const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
+  const abort = (): void => {
+    stop()
+    reject(signal.reason)
+  }
+  signal.addEventListener('abort', abort)
+  try {
+    return await promise
+  } finally {
+    clearInterval(keepAlive)
+    signal.removeEventListener('abort', abort)
+  }
+}

@@ -43,8 +43,6 @@ export type OpenOptions = OpenMode & {
   walBytes?: number
   /** Pages kept in memory, in KiB; allocated as they are needed. */
   cacheKib?: number
-  /** Called before a database is migrated; the function it returns is called afterwards. */
-  onMigrate?: (db: Database, file: string) => () => void
 }
 
 /**
@@ -170,6 +168,7 @@ function prepareDatabase(db: Database, file: string, options: OpenOptions): void
   // After a large import the WAL would otherwise keep its size forever.
   db.run(`pragma journal_size_limit = ${WAL_BYTES_MAX}`)
   db.run('pragma trusted_schema = off')
+  db.run('pragma cell_size_check = on')
   migrate(db, file, options)
 }
 

@@ -3,8 +3,7 @@
  * here creates or changes a file.
  */
 import type { Subject } from '../access/rate-limit.ts'
-import { checkRegistry } from './check.ts'
-import { checkInWorker } from './check-in-worker.ts'
+import { checkInWorker, checkRegistry } from './check.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
 import { RESTORE_PART } from './move/place.ts'
 import { checkOpenList, type Tally } from './proxies/store.ts'
@@ -27,7 +26,7 @@ export async function listProblems(dir: string, signal: AbortSignal): Promise<re
     const isCopy = list.db.filename !== list.file
     return isCopy ? checkOpenList(list.db) : await checkInWorker(list.file, signal)
   } finally {
-    list.close() // last: it keeps the stamp
+    list.close()
   }
 }
 

@@ -36,8 +36,6 @@ export type MigrateOptions = {
   holds: Holds
   /** Version n of the schema is the state after script n. */
   scripts: readonly string[]
-  /** Called before a database is migrated; the function it returns is called afterwards. */
-  onMigrate?: (db: Database, file: string) => () => void
 }
 
 /** The version of a database's schema; 0 is an empty file. */
@@ -54,13 +52,8 @@ export const isOfEarlierSchema = (
  * Brings a database to the newest version in one transaction.
  * @throws CommandError when a newer program wrote it.
  */
-export function migrate(
-  db: Database,
-  file: string,
-  { holds, scripts, onMigrate = () => () => {} }: MigrateOptions,
-): void {
+export function migrate(db: Database, file: string, { holds, scripts }: MigrateOptions): void {
   if (schemaVersion(db) === scripts.length) return
-  const onMigrated = onMigrate(db, file)
   db.transaction(() => {
     const version = schemaVersion(db) // again: another process may have been first
     if (version > scripts.length) {
@@ -73,5 +66,4 @@ export function migrate(
     db.run(`pragma application_id = ${APPLICATION_IDS[holds]}`)
     db.run(`pragma user_version = ${scripts.length}`)
   }).immediate()
-  onMigrated()
 }

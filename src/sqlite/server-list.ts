@@ -1,36 +1,31 @@
 /**
- * Owns the list as the server holds it: supervised, used only while its file is in place and known
- * to be intact, and checked in a worker where that is not known.
+ * Owns the list as the server holds it: supervised, used only while its file is in place, and checked in a
+ * worker.
  */
-import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
-import type { Checked } from './check.worker.ts'
-import { startCheck } from './check-in-worker.ts'
-import { createCheckpointer, hasLongWal } from './checkpoint.ts'
-import type { OpenMode } from './database.ts'
-import { isDamage, isStoreFailure } from './errors.ts'
+import { startCheck } from './check.ts'
+import { type OpenMode, requireHeader } from './database.ts'
+import { removeDatabase } from './database-files.ts'
+import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import {
   closeSafely,
-  type Fingerprint,
   fingerprintOf,
-  isSameFile,
-  isStamped,
-  keepStamp,
-  removeStamp,
-  watchFile,
-} from './integrity/file-stamp.ts'
+  requireLength,
+  requireSameFile,
+  stateOf,
+} from './file-identity.ts'
 import { makeStats } from './proxies/counts.ts'
 import { createStatsSource } from './proxies/stats.ts'
 import { createStreamer, type StreamHooks } from './proxies/stream.ts'
-import { damagedList, type List, openList, PROXY_FILE } from './stores.ts'
+import { type List, openList, PROXY_FILE } from './stores.ts'
 import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
-import { trimWal } from './wal.ts'
+import { createCheckpointer, hasLongWal, trimWal } from './wal.ts'
 
 type Say = (sentence: string) => void
 
@@ -38,67 +33,67 @@ type Say = (sentence: string) => void
 const CHECK_EVERY = 3600
 /** Calls of `tick` before the first check, which would slow down the start of the server. */
 const FIRST_CHECK = 10
-/** Calls of `tick` for which another process may leave its change of the list unstamped. */
-const UNSTAMPED_MAX = 10
 
-/** Checks the list in `file` in a worker, one check at a time. */
-function createChecker(file: string, onChecked: (checked: Checked) => void) {
-  let stop: (() => void) | null = null
-  return {
-    start(): void {
-      stop ??= startCheck(file, checked => {
-        stop = null
-        onChecked(checked)
-      })
-    },
-    close: (): void => stop?.(),
-  }
-}
-
-type Opened = { db: Database; fingerprint: Fingerprint | null }
-
-/** Closes a list. At the end of the server, one with a long WAL is left open: see below. */
-function closeList(list: Opened, file: string, nowMs: number, isEnding: boolean): void {
-  const { db, fingerprint } = list
-  // Closing it would copy the WAL first. As after a kill it stays, and the next server empties it.
-  if (isEnding && hasLongWal(db)) return
-  keepStamp(db, file, nowMs)
-  closeSafely(db, file, fingerprint)
-}
-
-/** The list in `dir`, supervised, and the check that decides whether it may be used. */
+/** The list in `dir`, supervised: what is open, and whether it may be used. */
 function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   const file = join(dir, PROXY_FILE)
-  /** Why the list may not be used until its file changes, or a check finds it intact. */
-  let damage: { failure: StoreError; fingerprint: Fingerprint | null } | null = null
-  let doubt: StoreError | null = null
-  /** The file as a check has found it intact: not every file system keeps a stamp. */
-  let intact: Fingerprint | null = null
-  /** Whether the server ends. */
+  /**
+   * Why the list may not be used until a check passes, or another file is in its place. It is checked when
+   * something has been written since `checkedMs`; `null`: no check has come to an end.
+   */
+  let damage: { failure: Error; inode: number | undefined; checkedMs: number | null } | null = null
+  let stopCheck: (() => void) | null = null
   let isEnding = false
 
-  const checker = createChecker(file, checked => {
-    if (checked.kind === 'failed') return say(`${file} could not be checked: ${checked.message}`)
-    doubt = null
-    intact = checked.fingerprint
-    if (checked.problems.length > 0) {
-      const failure = damagedList(file, checked.problems)
-      damage = { failure, fingerprint: fingerprintOf(file) }
-      supervisor.fail(failure)
+  /** Checks the list in a worker, one check at a time. */
+  function check(): void {
+    const state = stateOf(file)
+    stopCheck ??= startCheck(file, found => {
+      stopCheck = null
+      if (state?.inode === stateOf(file)?.inode) take(found, state?.writtenMs ?? null)
+    })
+  }
+
+  /** Takes what a check of the list as it was at `checkedMs` has found. */
+  function take(found: readonly string[] | Error, checkedMs: number | null): void {
+    const isIntact = !(found instanceof Error) && found.length === 0
+    if (isIntact) {
+      damage = null
+      return supervisor.tick()
     }
-    supervisor.tick()
-  })
+    const failure = found instanceof Error ? found : damagedBy(file, found)
+    if (!isDamage(failure)) {
+      if (damage === null) say(`${file} could not be checked: ${failure.message}`)
+      return
+    }
+    if (damage === null) supervisor.fail(failure) // else that has been said
+    if (damage !== null) damage.checkedMs = checkedMs
+  }
+
+  /** @throws what is known to be wrong with the file that is in place. */
+  function requireUndamaged(): void {
+    if (damage === null) return
+    const state = stateOf(file)
+    if (state?.inode !== damage.inode) {
+      damage = null
+      return
+    }
+    if (state?.writtenMs !== damage.checkedMs) check()
+    throw damage.failure
+  }
 
   function open(mode: OpenMode = { mustExist: isCopy }) {
-    if (damage && isSameFile(damage.fingerprint, fingerprintOf(file))) throw damage.failure
+    requireUndamaged()
     const list = openList(dir, { clock, isServer: true, ...mode })
-    const opened = { ...list, fingerprint: fingerprintOf(file), watch: watchFile(list.db, file) }
-    const isIntact = isStamped(list.db, file) || (intact && isSameFile(intact, opened.fingerprint))
-    if (isIntact) return { ...opened, verify: oncePerTurn(opened.watch.verify) }
-    list.close()
-    doubt ??= new StoreError(`${file} was not closed properly and is being checked`)
-    checker.start()
-    throw doubt
+    const fingerprint = fingerprintOf(file)
+    let bytes = fingerprint?.size ?? 0
+    /** @throws StoreError when the file is not in its place, or was cut. */
+    function requirePlace(): void {
+      const { size } = requireSameFile(file, fingerprint)
+      if (size < bytes) requireLength(list.db, file) // `shrink` makes it shorter, too
+      bytes = size
+    }
+    return { ...list, fingerprint, requirePlace, verify: oncePerTurn(requirePlace) }
   }
   function openFirst(): ReturnType<typeof open> | null {
     try {
@@ -111,21 +106,29 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   const supervisor = supervise(openFirst(), {
     file,
     reopen: () => open({ mustExist: true }),
-    close: list => closeList(list, file, clock(), isEnding),
-    verify: ({ watch }) => watch.verify(),
+    close({ db, fingerprint }) {
+      // Closing would copy a long WAL first. As after a kill it stays, and the next server empties it.
+      if (!isEnding || !hasLongWal(db)) closeSafely(db, file, fingerprint)
+    },
+    verify({ requirePlace }) {
+      requirePlace()
+      requireHeader(file, 'proxies')
+    },
     probe: ({ proxies }) => void proxies.isEmpty(),
     onFailure(failure) {
-      if (failure instanceof StoreError) doubt ??= failure
-      if (isDamage(failure)) removeStamp(file)
+      if (!isDamage(failure) || damage !== null) return
+      if (isCopy) return removeDatabase(file) // what follows the database makes it again
+      const said = new StoreError(explain(file, failure), { isDamage: true, cause: failure })
+      damage = { failure: said, inode: stateOf(file)?.inode, checkedMs: null }
     },
     say,
   })
   return {
     ...supervisor,
-    check: checker.start,
+    check,
     close(): void {
       isEnding = true
-      checker.close()
+      stopCheck?.()
       supervisor.close()
     },
   }
@@ -135,7 +138,7 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
-  /** The number of rows according to the checksum, and the newest check in milliseconds. */
+  /** The number of rows and the newest check in milliseconds. */
   extent(): { rows: number; newestMs: number | null }
   stats: StatsSource
   tick(): void
@@ -167,7 +170,7 @@ function createFinder(
 const createHooks =
   ({ use, fail, report }: ReturnType<typeof superviseList>, say: Say) =>
   (what: string): StreamHooks => ({
-    /** Throws unless the list is intact, as far as that is known without a check. */
+    /** Throws unless the list is in its place. */
     verify: () => use(({ verify }) => verify()),
     onFailure(failure) {
       if (isDamage(failure)) fail(failure)
@@ -193,8 +196,6 @@ export function openServerList(
   const file = join(dir, PROXY_FILE)
   const checkpointer = createCheckpointer(file, 'proxies')
   let ticks = 0
-  let unstampedTicks = 0
-  let isSwept = true
 
   const hooksFor = createHooks(supervised, say)
   const streamer = createStreamer(
@@ -220,11 +221,9 @@ export function openServerList(
           checkpointer.tick(db)
           trimWal(db, file)
         })
-        unstampedTicks = use(({ watch }) => watch.isUnstamped()) ? unstampedTicks + 1 : 0
       } catch {
-        unstampedTicks = 0 // there is no list at the moment
+        // There is no list at the moment.
       }
-      if (unstampedTicks > UNSTAMPED_MAX) check()
     },
     close() {
       stats.close()
@@ -238,21 +237,15 @@ export function openServerList(
     health,
     /** Removes a slice of stale rows, see `ProxyWriter`. */
     removeStale: (retainMs: number, nowMs: number): Removal =>
-      use(({ proxies, settle }) => {
-        const { rows: rowsBefore, newestMs } = proxies.extent()
-        let removed = 0
+      use(({ proxies }) => {
         try {
-          const found = proxies.removeOlderThan(Math.min(nowMs, newestMs ?? nowMs) - retainMs)
-          removed = found.removed
-          isSwept &&= removed === 0
-          if (found.mayRemain) return { removed, rowsBefore, mayRemain: true }
-          if (!isSwept) settle()
-          isSwept = true
+          return proxies.removeOlderThan(Math.min(nowMs, proxies.newestMs() ?? nowMs) - retainMs)
         } catch (failure) {
           if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
+          return { removed: 0, mayRemain: false }
         }
-        return { removed, rowsBefore, mayRemain: false }
       }),
+    count: (): number => use(({ proxies }) => proxies.extent().rows),
   }
 }
 

@@ -6,16 +6,11 @@ import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
-import { createCheckpointer } from './checkpoint.ts'
 import { type OpenMode, requireHeader } from './database.ts'
-import {
-  closeSafely,
-  type Fingerprint,
-  fingerprintOf,
-  requireInPlace,
-} from './integrity/file-stamp.ts'
+import { closeSafely, type Fingerprint, fingerprintOf, requireInPlace } from './file-identity.ts'
 import { ACCESS_FILE, openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
+import { createCheckpointer } from './wal.ts'
 
 /** Tries to write, once for all probes of a turn, because that may wait; throws what that throws. */
 function createProbe(write: () => void): () => void {

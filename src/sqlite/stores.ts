@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Registry } from '../access/ports.ts'
 import type { FeedState, FeedStore } from '../feeds/store.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
-import { CommandError, StoreError } from '../lib/errors.ts'
+import { CommandError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Filter } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
@@ -21,19 +21,17 @@ import { createUsageStore } from './access/usage.ts'
 import { ACCESS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import { type OpenMode, shrink } from './database.ts'
 import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
-import { explain, isDamage, isStoreFailure } from './errors.ts'
+import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import { FEEDS_FILE, openFeeds } from './feeds.ts'
 import { lockPlace } from './file-lock.ts'
-import { isStamped, keepStamp, removeStamp, stamp } from './integrity/file-stamp.ts'
 import { readBreakdown } from './proxies/counts.ts'
 import { beginImport } from './proxies/import.ts'
-import { checkListFile, checkOpenList, createListStore, openListFile } from './proxies/store.ts'
-import { trimWal } from './wal.ts'
+import { checkToReplace, createListStore, openListFile } from './proxies/store.ts'
+import { emptyWal, trimWal } from './wal.ts'
 
 export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
 
 type ListMode = OpenMode & {
-  /** The clock of the file stamp. */
   clock?: Clock
   /** A file to use instead of the one in the data directory. */
   file?: string
@@ -54,13 +52,8 @@ export function openList(
   dir: string | null,
   { clock = systemClock, file = join(dir ?? '', PROXY_FILE), ...mode }: ListMode = {},
 ) {
-  const db = openListFile(dir === null ? ':memory:' : file, clock, mode)
+  const db = openListFile(dir === null ? ':memory:' : file, mode)
   const proxies = createListStore(db)
-  /** Stamps the list after its last change; a list in memory has no file. */
-  const settle = (): void => {
-    proxies.noteChange()
-    if (dir !== null) stamp(db, file, clock())
-  }
   return {
     db,
     file,
@@ -75,7 +68,6 @@ export function openList(
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
-    settle,
     begin(mode: ImportMode, onWait?: () => void): ImportTx {
       const trim = (): void => void (dir !== null && trimWal(db, file))
       trim() // an import that was killed may have filled the disk
@@ -83,7 +75,8 @@ export function openList(
       const commit: ImportTx['commit'] = approve => {
         const counts = importTx.commit(approve)
         if (mode === 'replace') shrink(db)
-        settle()
+        proxies.noteChange()
+        if (dir !== null) emptyWal(db)
         return counts
       }
       const rollback = (): void => {
@@ -92,10 +85,7 @@ export function openList(
       }
       return { ...importTx, commit, rollback }
     },
-    close(): void {
-      if (dir !== null) keepStamp(db, file, clock())
-      db.close(true)
-    },
+    close: (): void => db.close(true),
   }
 }
 
@@ -115,55 +105,31 @@ export function openRegistry(dir: string, mode: OpenMode = {}) {
 
 export type List = ReturnType<typeof openList>
 
-/** The error for a list whose content is not what was imported. */
-export const damagedList = (file: string, problems: readonly string[]): StoreError =>
-  new StoreError(
-    `${file} is damaged (${problems.join('; ')}): import the whole list again, with --replace`,
-    { isDamage: true },
-  )
-
-/** Opens a list that is known to be intact; reads all of it where that is not known yet. */
-function openIntactList(dir: string, clock: Clock, mode: OpenMode = {}): List {
-  const list = openList(dir, { clock, ...mode })
-  if (isStamped(list.db, list.file)) return list
-  const isCopy = list.db.filename !== list.file // of an earlier schema: the file stays as it is
-  if (!isCopy) list.close()
-  const problems = isCopy ? checkOpenList(list.db) : checkListFile(list.file, clock)
-  if (problems.length > 0) throw damagedList(list.file, problems)
-  return isCopy ? list : openList(dir, { clock, ...mode })
-}
-
 /** Works with the list in `dir` and closes it; a failing database becomes a `CommandError`. */
 export const withList = <T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
   mode: OpenMode = {},
-): Promise<T> =>
-  withResource(
-    join(dir, PROXY_FILE),
-    () => openIntactList(dir, clock, mode),
-    async list => {
-      try {
-        return await work(list)
-      } catch (error) {
-        if (isDamage(error)) removeStamp(list.file) // its stamp says that it is intact
-        throw error
-      }
-    },
-  )
+): Promise<T> => withResource(join(dir, PROXY_FILE), () => openList(dir, { clock, ...mode }), work)
 
-/** Whether there is no damaged list; `onDamage` is called with a sentence when there is. */
-function isUsable(dir: string, clock: Clock, onDamage: (sentence: string) => void): boolean {
-  const file = join(dir, PROXY_FILE)
-  if (!existsSync(file)) return true // it will be created, empty
+/** Opens a list whose rows can be replaced; `null` when it is damaged: `onDamage` is called with a sentence. */
+function openToReplace(
+  dir: string,
+  clock: Clock,
+  onDamage: (sentence: string) => void,
+): List | null {
+  let list: List | null = null
   try {
-    openIntactList(dir, clock).close()
-    return true
+    list = openList(dir, { clock })
+    const problems = checkToReplace(list.db)
+    if (problems.length === 0) return list
+    throw damagedBy(list.file, problems)
   } catch (error) {
+    list?.close()
     if (!isDamage(error)) throw error
-    onDamage(explain(file, error))
-    return false
+    onDamage(explain(join(dir, PROXY_FILE), error))
+    return null
   }
 }
 
@@ -190,7 +156,8 @@ export async function withListToReplace<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
-  if (isUsable(dir, clock, onDamage)) return withList(dir, clock, work)
+  const usable = openToReplace(dir, clock, onDamage)
+  if (usable !== null) return withResource(file, () => usable, work)
   let release = lockPlace(file, RETRY_MS)
   if (release === null) onWait()
   while (release === null) {
@@ -199,7 +166,8 @@ export async function withListToReplace<T>(
   }
   try {
     // Another process may have replaced it meanwhile.
-    if (isUsable(dir, clock, () => {})) return await withList(dir, clock, work)
+    const replaced = openToReplace(dir, clock, () => {})
+    if (replaced !== null) return await withResource(file, () => replaced, work)
     return await replaceDamaged(file, dir, clock, work)
   } finally {
     release()

@@ -1,13 +1,104 @@
 /**
- * Owns giving back the room that a transaction has taken in a WAL when it ended without a commit, as
- * an import does that fills the disk or is killed. SQLite never shortens a WAL for that: it overwrites
- * this part sometime, and until then nothing else can be written on a full disk.
+ * The write-ahead log of a database: its size, and what keeps it short while the database is in use. A
+ * worker copies it into the file, of the list because an import cannot empty it while an older snapshot
+ * is being read; of keys, plans and usage because a commit that waits for the disk makes all requests wait.
  */
 import { Database } from 'bun:sqlite'
-import { realpathSync, truncateSync } from 'node:fs'
+import { realpathSync, statSync, truncateSync } from 'node:fs'
+import { startTask } from '../lib/worker.ts'
 import { walOf } from './database-files.ts'
 import { hasMoved } from './file-lock.ts'
-import { walBytes } from './integrity/file-stamp.ts'
+import type { ServerHolds } from './migrate.ts'
+
+/** The size of a database's write-ahead log in bytes. */
+export const walBytes = (file: string): number =>
+  statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
+
+/** The pages in the log that were committed, those of them that are in the file, and their size. */
+function readWal(db: Database) {
+  const { log: frames = -1, checkpointed = -1 } =
+    db.query<{ log: number; checkpointed: number }, []>('pragma wal_checkpoint(noop)').get() ?? {}
+  const { page_size: pageBytes = 0 } =
+    db.query<{ page_size: number }, []>('pragma page_size').get() ?? {}
+  return { frames, checkpointed, pageBytes }
+}
+
+/** The bytes of the write-ahead log that are not in the file of an open database yet. */
+export function pendingBytes(db: Database): number {
+  const { frames, checkpointed, pageBytes } = readWal(db)
+  return (frames - checkpointed) * pageBytes
+}
+
+/** So much of the WAL may stay; copying it takes some 20 ms. */
+const PENDING_BYTES_MAX = 16 * 1024 * 1024
+/** Whether copying the rest of the WAL takes long; false for a database that fails. */
+export function hasLongWal(db: Database): boolean {
+  try {
+    return pendingBytes(db) > PENDING_BYTES_MAX
+  } catch {
+    return false
+  }
+}
+
+/** Most calls of `tick` between two attempts that fail: each one changes the version of the list. */
+const TICKS_MAX = 64
+
+export type CheckpointTask = { file: string; holds: ServerHolds }
+
+/**
+ * Copies the WAL of `file` in a worker, when `tick` finds much of it pending; calls `onEnd` when the
+ * worker has ended.
+ */
+export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
+  let worker: Worker | null = null
+  let waitTicks = 1
+  let ticksLeft = waitTicks
+
+  function start(): void {
+    // A failure is no news: the next attempt succeeds, or the store fails where it is used.
+    worker ??= startTask<CheckpointTask, { kind: 'done' }>(
+      'sqlite/checkpoint.worker.ts',
+      { file, holds },
+      () => {
+        worker = null
+        onEnd()
+      },
+    )
+  }
+
+  return {
+    /** To be called every second with the open database; waits longer after each attempt. */
+    tick(db: Database): void {
+      if (!hasLongWal(db)) {
+        waitTicks = 1
+        ticksLeft = waitTicks
+      } else if (ticksLeft > 0) ticksLeft -= 1
+      else {
+        waitTicks = Math.min(2 * waitTicks, TICKS_MAX)
+        ticksLeft = waitTicks
+        start()
+      }
+    },
+    /** SQLite takes no harm from a copy that is ended halfway: the next one begins again. */
+    close(): void {
+      worker?.terminate()
+      worker = null
+    },
+  }
+}
+
+/** How long emptying the WAL waits for its readers, in milliseconds. */
+const EMPTY_WAL_MS = 250
+
+/** Copies all of the WAL into the file and cuts it off, where nobody reads it; else that is done later. */
+export function emptyWal(db: Database): void {
+  try {
+    db.run(`pragma busy_timeout = ${EMPTY_WAL_MS}`)
+    db.run('pragma wal_checkpoint(truncate)')
+  } catch {
+    // It is being read, or written.
+  }
+}
 
 /** Sizes in a WAL, see https://www.sqlite.org/fileformat2.html#walformat. */
 const HEADER_BYTES = 32
@@ -15,16 +106,15 @@ const FRAME_HEADER_BYTES = 24
 
 /** The size of the part of the WAL that holds commits. @throws when that is not known. */
 function committedBytes(db: Database): number {
-  const { log: frames = -1 } =
-    db.query<{ log: number }, []>('pragma wal_checkpoint(noop)').get() ?? {}
-  const { page_size: pageBytes = 0 } =
-    db.query<{ page_size: number }, []>('pragma page_size').get() ?? {}
+  const { frames, pageBytes } = readWal(db)
   if (frames < 0 || pageBytes === 0) throw new Error('there is no WAL')
   return HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageBytes)
 }
 
 /**
- * Cuts off what is in the WAL of `file` behind its last commit, unless a transaction is under way.
+ * Cuts off what is in the WAL of `file` behind its last commit, unless a transaction is under way: the room
+ * that an import has taken which filled the disk or was killed. SQLite never shortens a WAL for that, it
+ * overwrites this part sometime, and until then nothing else can be written on a full disk.
  * Readers go on, those of an older snapshot too: nobody reads behind the last commit. `db` is a
  * connection to `file` that is in no transaction. Does nothing where that is not possible.
  */

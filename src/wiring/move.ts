@@ -161,7 +161,7 @@ async function makeFrom(
   order: Order,
 ): Promise<{ files: string[]; result: Moved }> {
   const work = createWork(order, counts)
-  const { files, result: sums } = await makeDirectory(scratch, order.clock, writer =>
+  const { files, result: sums } = await makeDirectory(scratch, writer =>
     copyContents(reader, writer, work),
   )
   const found = await readDirectory(scratch, order, made => sumContents(made.reader, work))
@@ -223,11 +223,11 @@ export const restoreDatabase = (
   inScratch(join(tmpdir(), 'proxylist-restore'), async scratch => {
     const dir = join(scratch, 'data')
     mkdirSync(dir, { mode: 0o700 })
-    const { signal, clock } = order
+    const { signal } = order
     const { files } = await extractAndVerify(dir, { file, bytes, signal, progress: onRead })
     // What the archive lacks is empty.
     openRegistry(dir).close()
-    openList(dir, { clock }).close()
+    openList(dir).close()
     const { counts, shown } = await moveInto(dir, order, () => () => {})
     const { keys, plans, proxies } = counts
     return { files, keys, plans, proxies, shown }

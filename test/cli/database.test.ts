@@ -325,7 +325,6 @@ describe.skipIf(!HAS_POSTGRES)('a data directory that is a copy', () => {
     addList(dir, [{ ip: '203.0.113.9:80', type: 'http' }])
     for (const opened of [openList(dir), openRegistry(dir)]) {
       writeCopyOf(opened.db, version)
-      if ('settle' in opened) opened.settle()
       opened.close()
     }
   }

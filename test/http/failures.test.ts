@@ -5,12 +5,12 @@
  */
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
-import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Decision } from '../../src/access/rate-limit.ts'
 import { ApiError } from '../../src/api/errors.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { type Answer, ask, from } from '../support/answer.ts'
+import { overwriteRoots } from '../support/damage.ts'
 import { ASK, dataDirectory, KEY, T0, type TestRow } from '../support/fixtures.ts'
 import { type Exchange, startInProcess } from '../support/in-process.ts'
 import { type ServeOptions, type Service, startChild, startService } from '../support/service.ts'
@@ -325,24 +325,7 @@ test('requests that get 503 because of proxies.db are given back: windows and da
   registry.close()
 })
 
-/** Overwrites the first page of the list's rows and of each index; the schema stays intact. */
-function damage(dir: string): void {
-  const path = join(dir, PROXY_FILE)
-  const db = new Database(path)
-  const roots = db
-    .query<{ page: number }, []>(
-      "select rootpage as page from sqlite_schema where tbl_name = 'proxies' and rootpage > 0",
-    )
-    .all()
-  const { bytes } = db.query<{ bytes: number }, []>(PAGE_SIZE).get() ?? { bytes: 0 }
-  db.close(true)
-  const file = openSync(path, 'r+')
-  for (const { page } of roots) {
-    writeSync(file, Buffer.alloc(bytes, 0xff), 0, bytes, (page - 1) * bytes)
-  }
-  closeSync(file)
-}
-const PAGE_SIZE = 'select page_size as bytes from pragma_page_size'
+const damage = (dir: string): void => overwriteRoots(join(dir, PROXY_FILE))
 
 describe('a damaged proxies.db', () => {
   const MANY: readonly TestRow[] = Array.from({ length: 600 }, (_, i) => ({
@@ -378,7 +361,7 @@ describe('a damaged proxies.db', () => {
     await expectUnavailable(service, '/readyz')
     await service.stop()
     expect(service.output()).toMatch(
-      /proxies\.db is damaged \(.*\): import .* --replace; answering 503/,
+      /proxies\.db is damaged; import .* --replace FILE, .*; answering 503/,
     )
   })
 })

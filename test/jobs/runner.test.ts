@@ -159,8 +159,9 @@ describe('retention', () => {
     const list = {
       removeStale: (retainMs: number, atMs: number): Removal => {
         const mayRemain = orders.push([retainMs, atMs]) === 1
-        return { removed: 1, rowsBefore: 5, mayRemain }
+        return { removed: 1, mayRemain }
       },
+      count: () => expect.unreachable(),
     }
     const job = retainProxies(list, RETAIN_MS, () => nowMs, { say: unexpected, onFailure: report })
     nowMs += 1
@@ -182,10 +183,11 @@ describe('retention', () => {
     let left: number = rowsBefore
     const removals = slices.map((removed, i) => {
       left -= removed
-      return { removed, rowsBefore: left + removed, mayRemain: i < slices.length - 1 }
+      return { removed, mayRemain: i < slices.length - 1 }
     })
     const list = {
-      removeStale: () => removals.shift() ?? { removed: 0, rowsBefore: left, mayRemain: false },
+      removeStale: () => removals.shift() ?? { removed: 0, mayRemain: false },
+      count: () => left,
     }
     const reports = { say: (sentence: string) => void said.push(sentence), onFailure: report }
     const job = retainProxies(list, RETAIN_MS, () => T0, reports)

@@ -7,14 +7,7 @@ import { writeFileSync } from 'node:fs'
 import { getPriority } from 'node:os'
 import { join } from 'node:path'
 import { StoreError } from '../../src/lib/errors.ts'
-import {
-  closeSection,
-  createSection,
-  type ErrorMessage,
-  inSection,
-  toError,
-  toErrorMessage,
-} from '../../src/lib/worker.ts'
+import { type ErrorMessage, toError, toErrorMessage } from '../../src/lib/worker.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -85,58 +78,6 @@ describe('toError', () => {
     const forged = Object.assign(new Error('x'), { name: 'StoreError' })
     expect(sent(forged)).toBeInstanceOf(StoreError)
     expect(sent(forged)).toMatchObject({ isDamage: false })
-  })
-})
-
-describe('a section', () => {
-  test('does its work once, unless it is closed', () => {
-    const section = createSection()
-    expect(inSection(section, () => 'done', 'otherwise')).toBe('done')
-    expect(inSection(section, () => 'done', 'otherwise')).toBe('otherwise')
-    const closed = createSection()
-    closeSection(closed, 60_000)
-    expect(inSection(closed, () => 'done', 'otherwise')).toBe('otherwise')
-  })
-
-  test('is over when its work throws: who closes it does not wait', () => {
-    const section = createSection()
-    const fail = (): never => {
-      throw new Error('no')
-    }
-    expect(() => inSection(section, fail, null)).toThrow('no')
-    const startMs = performance.now()
-    closeSection(section, 60_000)
-    expect(performance.now() - startMs).toBeLessThan(30_000)
-  })
-
-  test('makes who closes it wait until its work is over, or for as long as given', async () => {
-    const section = createSection()
-    let closedWithin = false
-    inSection(
-      section,
-      () => {
-        closeSection(section, 1) // nobody else can end it meanwhile
-        closedWithin = true
-      },
-      undefined,
-    )
-    expect(closedWithin).toBeTrue()
-    const code = `self.onmessage = ({ data }) => {
-      Atomics.store(data, 0, 1)
-      postMessage('inside')
-      Atomics.wait(data, 0, 1, 50)
-      Atomics.store(data, 0, 2)
-      Atomics.notify(data, 0)
-    }`
-    const shared = createSection()
-    const worker = new Worker(URL.createObjectURL(new Blob([code])))
-    const { promise, resolve } = Promise.withResolvers<void>()
-    worker.onmessage = () => resolve()
-    worker.postMessage(shared)
-    await promise
-    closeSection(shared, 60_000)
-    expect(Atomics.load(shared, 0)).toBe(2)
-    worker.terminate()
   })
 })
 

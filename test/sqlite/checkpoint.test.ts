@@ -1,20 +1,15 @@
 /**
  * Holds what happens to a long WAL that an import could not empty, because an older snapshot was
- * being read: the server's worker empties it, the list keeps its stamp, and the server ends at once.
+ * being read: the server's worker empties it, and the server ends at once.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { dirname, join } from 'node:path'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
-import {
-  fingerprintOf,
-  isStamped,
-  pendingBytes,
-  walBytes,
-} from '../../src/sqlite/integrity/file-stamp.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import { openServerList } from '../../src/sqlite/server-list.ts'
 import { openServerRegistry } from '../../src/sqlite/server-registry.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { pendingBytes, walBytes } from '../../src/sqlite/wal.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -31,10 +26,9 @@ function withLongWal() {
   reader.proxies.isEmpty()
   writer.db.run('create table junk (content)')
   writer.db.run('insert into junk values (zeroblob(?))', [LONG_BYTES])
-  writer.settle()
+  writer.proxies.noteChange()
   const file = join(dir, PROXY_FILE)
   expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
-  expect(isStamped(writer.db, file)).toBeTrue()
   return { dir, file, writer, reader, endReading: () => reader.db.run('commit') }
 }
 
@@ -48,7 +42,7 @@ type ServerList = ReturnType<typeof startServer>
 async function tickUntilCopied(file: string, servers: readonly ServerList[]): Promise<void> {
   const untilMs = performance.now() + DEADLINE_MS
   const list = openList(dirname(file))
-  while (pendingBytes(list.db) > LONG_BYTES / 2 || !isStamped(list.db, file)) {
+  while (pendingBytes(list.db) > LONG_BYTES / 2) {
     if (performance.now() > untilMs) throw new Error('the WAL is not copied')
     for (const server of servers) {
       server.tick()
@@ -74,53 +68,29 @@ describe('a long WAL', () => {
       await tickUntilCopied(file, servers)
       for (const server of servers) server.close()
       expect(said).toEqual([])
-      expect(isStamped(writer.db, file)).toBeTrue()
       for (const { close } of [writer, reader]) close()
-      expect(checkListFile(file, () => T0)).toEqual([])
+      expect(checkListFile(file)).toEqual([])
     })
   }
 
-  test('is left to the next server by one that ends, and the list stays stamped', async () => {
+  test('is left to the next server by one that ends', async () => {
     const { dir, file, writer, reader, endReading } = withLongWal()
     const first = startServer(dir)
     endReading()
     first.close()
     expect(pendingBytes(writer.db)).toBeGreaterThan(LONG_BYTES)
-    expect(isStamped(writer.db, file)).toBeTrue()
     for (const { db } of [writer, reader]) db.close(true)
     const second = startServer(dir)
     await tickUntilCopied(file, [second])
     second.close()
-    const list = openList(dir)
-    expect(isStamped(list.db, file)).toBeTrue()
-    list.close()
+    expect(checkListFile(file)).toEqual([])
   })
 
-  test('is emptied by the last command that closes the list, which stays stamped', () => {
-    const { dir, file, writer, reader, endReading } = withLongWal()
+  test('is emptied by the last command that closes the list', () => {
+    const { file, writer, reader, endReading } = withLongWal()
     endReading()
     for (const { close } of [reader, writer]) close()
     expect(walBytes(file)).toBe(0)
-    const list = openList(dir)
-    expect(isStamped(list.db, file)).toBeTrue()
-    list.close()
-  })
-
-  test('is being copied while the server ends: it waits, and the list stays stamped', async () => {
-    const { dir, file, writer, reader, endReading } = withLongWal()
-    const server = startServer(dir)
-    const before = fingerprintOf(file)
-    endReading()
-    for (let n = 0; n < 2; n += 1) server.tick() // starts the worker
-    const untilMs = performance.now() + DEADLINE_MS
-    // Without its event loop, as the server is when it ends.
-    while (fingerprintOf(file)?.modifiedMs === before?.modifiedMs) {
-      if (performance.now() > untilMs) throw new Error('the worker does not begin')
-      Bun.sleepSync(1)
-    }
-    server.close()
-    expect(isStamped(writer.db, file)).toBeTrue()
-    for (const { close } of [writer, reader]) close()
   })
 })
 

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
 import { moveDatabase, removeDatabase, walOf } from '../../src/sqlite/database-files.ts'
 import { lockPlace } from '../../src/sqlite/file-lock.ts'
-import { walBytes } from '../../src/sqlite/integrity/file-stamp.ts'
+import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import {
   type List,
   openList,
@@ -17,6 +17,8 @@ import {
   withList,
   withListToReplace,
 } from '../../src/sqlite/stores.ts'
+import { walBytes } from '../../src/sqlite/wal.ts'
+import { flipLast } from '../support/damage.ts'
 import { addList, fillList, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { endpointOf } from '../support/rows.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -84,4 +86,27 @@ test('moveDatabase removes the WAL of the list whose place the new one takes', a
   moveDatabase(fresh, file)
   expect([existsSync(fresh), existsSync(walOf(file))]).toEqual([false, false])
   expect(await withList(dir, clock, addressesIn)).toEqual(['198.51.100.1:80'])
+})
+
+test.each([
+  ['a short list is replaced by another file', 100, 1],
+  ['a long one keeps its file, and gets new indexes', 20_000, 0],
+])('where rows and indexes disagree, %s', async (_, rows, damages) => {
+  const dir = temporaryDirectory()
+  addList(
+    dir,
+    Array.from({ length: rows }, (_, i) => rowOf(`10.0.${i >> 8}.${i & 255}`)),
+  )
+  const file = join(dir, PROXY_FILE)
+  flipLast(file)
+  expect(checkListFile(file)).not.toEqual([])
+  const said: string[] = []
+  const replace = (list: List): void => fillList(list, [rowOf('192.0.2.1')], 'replace')
+  await withListToReplace(dir, clock, replace, {
+    onDamage: sentence => void said.push(sentence),
+    onWait: () => expect.unreachable(),
+  })
+  expect(said).toHaveLength(damages)
+  expect(checkListFile(file)).toEqual([])
+  expect(await withList(dir, clock, addressesIn)).toEqual(['192.0.2.1:80'])
 })

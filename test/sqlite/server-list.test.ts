@@ -1,16 +1,18 @@
 /**
- * Holds the server's list: its version, a text that is another one after every change, and which
- * rows retention removes.
+ * The list as the server holds it: its version, a text that is another one after every change; what is done
+ * about damage; which rows retention removes.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { renameSync } from 'node:fs'
+import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRow } from '../../src/import/row.ts'
+import { StoreError } from '../../src/lib/errors.ts'
 import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { createVersionText, openServerList } from '../../src/sqlite/server-list.ts'
 import { openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
-import { addList, T0, type TestRow } from '../support/fixtures.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { flipLast, overwriteRoots } from '../support/damage.ts'
+import { addList, dataDirectory, NO_FILTER, T0, type TestRow } from '../support/fixtures.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
@@ -81,8 +83,9 @@ describe('retention counts from the clock or the newest check, whichever is earl
       ages.map((age, i) => row(i + 1, age)),
     )
     const list = openAt(dir, () => nowMs)
-    const expected = { removed, rowsBefore: ages.length, mayRemain: false }
-    expect(list.removeStale(RETAIN_MS, nowMs)).toEqual(expected)
+    expect(list.count()).toBe(ages.length)
+    expect(list.removeStale(RETAIN_MS, nowMs)).toEqual({ removed, mayRemain: false })
+    expect(list.count()).toBe(ages.length - removed)
     list.close()
   })
 
@@ -91,7 +94,7 @@ describe('retention counts from the clock or the newest check, whichever is earl
     addList(dir, [row(1, 0), row(2, 6 * DAY)])
     const aheadMs = T0 + 8 * DAY_MS
     const list = openAt(dir, () => aheadMs)
-    const nothing = { removed: 0, rowsBefore: 2, mayRemain: false }
+    const nothing = { removed: 0, mayRemain: false }
     expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual(nothing)
     const other = openList(dir)
     const importTx = other.begin('merge')
@@ -100,7 +103,7 @@ describe('retention counts from the clock or the newest check, whichever is earl
     if (result.ok) importTx.add(result.proxy)
     void importTx.commit()
     other.close()
-    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual({ ...nothing, removed: 2, rowsBefore: 3 })
+    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual({ removed: 2, mayRemain: false })
     list.close()
   })
 
@@ -108,7 +111,99 @@ describe('retention counts from the clock or the newest check, whichever is earl
     const dir = temporaryDirectory()
     addList(dir, [])
     const list = openAt(dir, () => T0)
-    expect(list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 0, rowsBefore: 0, mayRemain: false })
+    expect(list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 0, mayRemain: false })
     list.close()
+  })
+})
+
+describe('a list that proves damaged', () => {
+  const rows = Array.from({ length: 600 }, (_, i) => ({
+    ip: `10.0.${i >> 8}.${i & 255}:80`,
+    type: 'http',
+    age: i,
+  }))
+  const OPTIONS = { nowMs: T0, addressBits: 32 } as const
+
+  function serving() {
+    const dir = dataDirectory(rows)
+    const said: string[] = []
+    const list = openServerList(
+      dir,
+      'the service',
+      () => T0,
+      sentence => void said.push(sentence),
+    )
+    onCleanUp(list.close)
+    return {
+      file: join(dir, PROXY_FILE),
+      list,
+      said,
+      find: () => list.findEndpoints(NO_FILTER, OPTIONS),
+    }
+  }
+
+  /** Ticks, more often than every second, until `isOver`; returns whether the list was ever found to work. */
+  async function tickUntil(
+    list: ReturnType<typeof openAt>,
+    isOver: () => boolean,
+  ): Promise<boolean> {
+    let hasWorked = false
+    while (!isOver()) {
+      list.tick()
+      hasWorked ||= list.health().works
+      await Bun.sleep(5)
+    }
+    return hasWorked
+  }
+
+  test('in a select is refused and said once, until it is whole again and a check has passed', async () => {
+    const { file, list, said, find } = serving()
+    const intact = readFileSync(file)
+    overwriteRoots(file)
+    expect(find).toThrow(expect.objectContaining({ isDamage: true }))
+    const damaged = expect.stringMatching(
+      /is damaged; import .*; answering 503 until that is over$/,
+    )
+    const startMs = performance.now()
+    // Much longer than a check takes: nothing is served in between, and nothing more is said.
+    expect(await tickUntil(list, () => performance.now() - startMs > 1500)).toBeFalse()
+    expect(find).toThrow(StoreError)
+    expect(said).toEqual([damaged])
+    writeFileSync(file, intact)
+    await tickUntil(list, () => list.health().works)
+    expect(find()).toHaveLength(rows.length)
+    expect(said).toEqual([damaged, `${file} works again`])
+  })
+
+  test('only to a check after the start is served until then', async () => {
+    const { file, list, said, find } = serving()
+    flipLast(file)
+    expect(find()).toHaveLength(rows.length)
+    await tickUntil(list, () => said.length > 0)
+    expect(find).toThrow(StoreError)
+    list.tick()
+    expect(said).toEqual([
+      expect.stringMatching(/is damaged: row \d+ missing from index .*; import /),
+    ])
+  })
+
+  test('may be replaced by another file, which is used at once', async () => {
+    const { file, list, said, find } = serving()
+    overwriteRoots(file)
+    expect(find).toThrow(StoreError)
+    list.tick()
+    const other = join(dataDirectory(rows.slice(1)), PROXY_FILE)
+    renameSync(other, file)
+    list.tick()
+    expect(find()).toHaveLength(rows.length - 1)
+    expect(said).toHaveLength(2)
+  })
+
+  test('by its time alone is not: only what it holds counts', () => {
+    const { file, list, said, find } = serving()
+    utimesSync(file, 1, 1)
+    list.tick()
+    expect(find()).toHaveLength(rows.length)
+    expect(said).toEqual([])
   })
 })

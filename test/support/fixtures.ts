@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRow } from '../../src/import/row.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
-import type { ProxyWriter } from '../../src/proxies/store.ts'
+import type { ImportMode, ProxyWriter } from '../../src/proxies/store.ts'
 import { type List, openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
@@ -16,8 +16,12 @@ export const NO_FILTER: Filter = { ...EVERYTHING, ageMaxSeconds: 600 }
 /** A list row as a file would hold it; `age` is in seconds before T0. */
 export type TestRow = { [member: string]: unknown; age?: number }
 
-export function fillList(list: Pick<ProxyWriter, 'begin'>, rows: readonly TestRow[]): void {
-  const importTx = list.begin('merge')
+export function fillList(
+  list: Pick<ProxyWriter, 'begin'>,
+  rows: readonly TestRow[],
+  mode: ImportMode = 'merge',
+): void {
+  const importTx = list.begin(mode)
   for (const { age = 0, ...row } of rows) {
     const checkedAt = T0 / 1000 - age
     const defaults = { type: undefined, nowMs: T0, provider: 'the service' }

@@ -9,7 +9,7 @@ import { migrate } from '../../src/postgres/schema.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
-import { type List, openList } from '../../src/sqlite/stores.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
 import { proxiesOf } from './rows.ts'
@@ -41,18 +41,14 @@ function toProxies(rows: readonly Row[], names: ReadonlyMap<number, CityName>): 
   return proxiesOf({ rows: rows.toSorted(byAddress), cityNames })
 }
 
-/** Removes rows as the server does, which has the list open. */
-function removeStale({ proxies }: List, retainMs: number, nowMs: number) {
-  const { rows: rowsBefore, newestMs } = proxies.extent()
-  const cutoffMs = Math.min(nowMs, newestMs ?? nowMs) - retainMs
-  return { rowsBefore, ...proxies.removeOlderThan(cutoffMs) }
-}
-
 function openSqlite(dir: string | null): TestList {
   const list = openList(dir, { clock: () => T0 })
   return {
     begin: list.begin,
-    removeStale: (retainMs, nowMs) => removeStale(list, retainMs, nowMs),
+    // As the server does, which has the list open.
+    removeStale: (retainMs, nowMs) =>
+      list.proxies.removeOlderThan(Math.min(nowMs, list.proxies.newestMs() ?? nowMs) - retainMs),
+    count: () => list.proxies.extent().rows,
     async contents() {
       const cities = list.db.query<{ id: number; name: string; nameEn: string }, []>(
         'select id, name, name_en as nameEn from cities',

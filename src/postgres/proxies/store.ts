@@ -56,17 +56,18 @@ export function createListStore(connection: Connection, clock: Clock) {
     transaction(async tx => {
       const text = 'select pg_try_advisory_xact_lock($1, $2) as ok'
       const { ok } = await onlyRow<{ ok: boolean }>(tx, text, [LOCK_CLASS, LOCKS.list])
-      if (!ok) return { removed: 0, rowsBefore: 0, mayRemain: false } // an import is under way
+      if (!ok) return { removed: 0, mayRemain: false } // an import is under way
       const state = await lockList(tx)
       const removed = await removeSlice(tx, state, { retainMs, nowMs })
       const mayRemain = removed === REMOVE_SLICE
       if (!mayRemain) await pruneVersions(tx)
-      return { removed, rowsBefore: state.rows, mayRemain }
+      return { removed, mayRemain }
     })
 
   return {
     begin: (mode, onWait = () => {}) => beginImport(connection, mode, onWait, clock()),
     removeStale,
+    count: async (): Promise<number> => (await readState(query)).rows,
 
     /** The number of rows, and the newest check in milliseconds. */
     async extent(): Promise<{ rows: number; newestMs: number | null }> {

@@ -9,7 +9,6 @@ import { CommandError } from '../../lib/errors.ts'
 import type { Version } from '../../node/ports.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../data-directory.ts'
 import { openReading } from '../database.ts'
-import { isStamped } from '../integrity/file-stamp.ts'
 
 const TABLE = `create table if not exists copy_of (
   one integer primary key check (one = 1),
@@ -39,17 +38,13 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
  * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there or
  * cannot be read.
  */
-function readFile(
-  dir: string,
-  name: string,
-  isUsable = (_db: Database, _file: string) => true,
-): Version | 'own' | null {
+function readFile(dir: string, name: string): Version | 'own' | null {
   const file = join(dir, name)
   if (!existsSync(file)) return null
   let db: Database | null = null
   try {
     db = openReading(file)
-    return isUsable(db, file) ? (readCopyOf(db) ?? 'own') : null
+    return readCopyOf(db) ?? 'own'
   } catch {
     return null // what is wrong with it is said where it is used
   } finally {
@@ -59,9 +54,9 @@ function readFile(
 
 const isCopy = (found: ReturnType<typeof readFile>): boolean => found !== null && found !== 'own'
 
-/** The version of the copy of a list in `dir`; `null` when there is none that is known to be intact. */
+/** The version of the copy of a list in `dir`; `null` when there is none. */
 export function listCopyOf(dir: string): Version | null {
-  const found = readFile(dir, PROXY_FILE, isStamped)
+  const found = readFile(dir, PROXY_FILE)
   return found === 'own' ? null : found
 }
 

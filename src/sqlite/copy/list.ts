@@ -1,34 +1,25 @@
 /**
  * Owns writing the copy of a list: each change is one transaction, so readers see the list as it was
- * before or as it is after. Checksum, indexes and file stamp are kept as imports keep them.
+ * before or as it is after. Indexes are kept as imports keep them.
  */
 import type { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { isSameVersion, type ListChanges, type Version } from '../../node/ports.ts'
 import { type City, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
 import { PROXY_FILE } from '../data-directory.ts'
-import { shrink } from '../database.ts'
+import { requireHeader, shrink } from '../database.ts'
+import { removeDatabase } from '../database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from '../errors.ts'
-import {
-  closeSafely,
-  fingerprintOf,
-  isStamped,
-  keepStamp,
-  removeStamp,
-  stamp,
-  watchFile,
-} from '../integrity/file-stamp.ts'
+import { closeSafely, fingerprintOf, requireLength, requireSameFile } from '../file-identity.ts'
+import { createIndexUpkeep } from '../proxies/indexes.ts'
 import { createRoomCheck } from '../proxies/room.ts'
-import { checkListFile, openListFile } from '../proxies/store.ts'
-import { countRows, createUpkeep } from '../proxies/upkeep.ts'
+import { openListFile } from '../proxies/store.ts'
 import { trimWal } from '../wal.ts'
 import { readCopyOf, writeCopyOf } from './copy-of.ts'
 import { putFresh } from './fresh.ts'
 
-/** Not `insert or replace`: that skips the triggers which keep the checksum of removed rows. */
 const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
   values (${ROW_COLUMNS.map(() => '?').join(', ')})
   on conflict (id) do update set
@@ -55,8 +46,8 @@ function fitsCities(db: Database, cities: readonly City[]): boolean {
 
 /** Writes changes in the transaction that is under way. */
 export async function writeList(db: Database, changes: ListChanges): Promise<void> {
-  const upkeep = createUpkeep(db, changes.isWhole, countRows(db))
-  upkeep.prepareFor(changes.size)
+  const indexes = createIndexUpkeep(db)
+  indexes.prepareFor(changes.size)
   if (changes.isWhole) db.run('delete from proxies')
   const addCity = db.prepare<never, [number, string, string]>(
     'insert into cities values (?, ?, ?) on conflict do nothing',
@@ -70,7 +61,7 @@ export async function writeList(db: Database, changes: ListChanges): Promise<voi
   } finally {
     for (const statement of [addCity, remove, upsert]) statement.finalize()
   }
-  upkeep.restore()
+  indexes.restore()
   writeCopyOf(db, changes.to)
 }
 
@@ -98,49 +89,33 @@ async function change(db: Database, file: string, changes: ListChanges, from = c
   if (changes.isWhole) shrink(db)
 }
 
-export type ListCopyOptions = {
-  clock: Clock
-  /** Whether a list that may be damaged is read whole, which takes some seconds; else it counts as none. */
-  mayCheck: boolean
-  /** Called with what stamps the list, which must not be ended halfway. */
-  stamping?: (stampList: () => void) => void
-}
+type Opened = { db: Database; fingerprint: ReturnType<typeof fingerprintOf> }
 
-type Opened = {
-  db: Database
-  watch: ReturnType<typeof watchFile>
-  fingerprint: ReturnType<typeof fingerprintOf>
-}
-
-/** What keeps the list in `file` open for as long as it is intact and in its place. */
-function createOpener(file: string, { clock, mayCheck }: ListCopyOptions) {
-  const openFile = (): Database => openListFile(file, clock, { isServer: true, mustExist: true })
+/** What keeps the list in `file` open for as long as it is in its place. */
+function createOpener(file: string) {
   let opened: Opened | null = null
 
   function open(): Opened | null {
     if (!existsSync(file)) return null
-    let db = openFile()
-    if (!isStamped(db, file)) {
-      db.close()
-      if (!mayCheck || checkListFile(file, clock).length > 0) return null
-      db = openFile()
-    }
-    return { db, watch: watchFile(db, file), fingerprint: fingerprintOf(file) }
+    const db = openListFile(file, { isServer: true, mustExist: true })
+    return { db, fingerprint: fingerprintOf(file) }
   }
 
   function close(): void {
-    if (opened === null) return
-    keepStamp(opened.db, file, clock())
-    closeSafely(opened.db, file, opened.fingerprint)
+    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
     opened = null
   }
 
   return {
     close,
-    /** The open list, opened again where it is not the same any more; `null`: there is none that is intact. */
+    /** The open list, opened again where it is not the same any more; `null`: there is none. */
     current(): Opened | null {
       try {
-        opened?.watch.verify()
+        if (opened !== null) {
+          requireSameFile(file, opened.fingerprint)
+          requireHeader(file, 'proxies')
+          requireLength(opened.db, file)
+        }
       } catch {
         close()
       }
@@ -151,11 +126,9 @@ function createOpener(file: string, { clock, mayCheck }: ListCopyOptions) {
 }
 
 /** The copy of the list in `dir`, to be written by its only follower in this process. */
-export function openListCopy(dir: string, options: ListCopyOptions) {
-  const { clock, stamping = (work: () => void) => work() } = options
+export function openListCopy(dir: string) {
   const file = join(dir, PROXY_FILE)
-  const { current, close } = createOpener(file, options)
-  const stampOf = (db: Database, at: string): void => stamping(() => stamp(db, at, clock()))
+  const { current, close } = createOpener(file)
 
   /** The open copy and its version; `null` when there is none that can be used. */
   function found(): { db: Database; version: Version } | null {
@@ -173,11 +146,8 @@ export function openListCopy(dir: string, options: ListCopyOptions) {
   async function replace(changes: ListChanges): Promise<void> {
     if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
     await putFresh(file, {
-      open: fresh => openListFile(fresh, clock),
-      async fill(db, fresh) {
-        await change(db, fresh, changes, null)
-        stampOf(db, fresh)
-      },
+      open: fresh => openListFile(fresh),
+      fill: (db, fresh) => change(db, fresh, changes, null),
       onMove: close,
     })
   }
@@ -195,9 +165,11 @@ export function openListCopy(dir: string, options: ListCopyOptions) {
         if (copy === null) return await replace(changes)
         if (changes.isWhole && !fitsCities(copy.db, changes.cities)) return await replace(changes)
         await change(copy.db, file, changes)
-        stampOf(copy.db, file)
       } catch (error) {
-        if (isDamage(error) && existsSync(file)) removeStamp(file) // it is made again
+        if (isDamage(error)) {
+          close()
+          removeDatabase(file) // it is made again
+        }
         throw toStoreError(file, error)
       }
     },

@@ -3,10 +3,9 @@
  * blocking anyone. Runs in a worker that `copy.ts` starts.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { systemClock } from '../../lib/clock.ts'
 import { CommandError, messageOf } from '../../lib/errors.ts'
-import { emptied, explain } from '../errors.ts'
-import { keepStamp } from '../integrity/file-stamp.ts'
+import { structureProblems } from '../check.ts'
+import { damagedBy, emptied, explain } from '../errors.ts'
 import { APPLICATION_IDS } from '../migrate.ts'
 import { type Copy, type CopyResult, sizeOf } from './copy.ts'
 import { type Counts, countRows } from './counts.ts'
@@ -26,6 +25,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   try {
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
     checkApplicationId(source, file, APPLICATION_IDS[holds])
+    requireIntact(source, file)
     isReading = false
     source.run('vacuum into ?', [to])
   } catch (error) {
@@ -33,7 +33,6 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
     const isOfSource = isReading || OF_SOURCE.test(error.code ?? '')
     throw new CommandError(explain(isOfSource ? file : to, error))
   } finally {
-    if (holds === 'proxies') keepStamp(source, file, systemClock())
     source.close()
   }
   const copy = openExisting(to)
@@ -52,6 +51,12 @@ function openExisting(file: string): Database {
   } catch (error) {
     throw new CommandError(explain(file, error))
   }
+}
+
+/** What is damaged must not take the place of the last good backup. */
+function requireIntact(db: Database, file: string): void {
+  const problems = structureProblems(db, 'integrity_check')
+  if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
 }
 
 function checkApplicationId(db: Database, file: string, expected: number): void {

@@ -5,7 +5,6 @@
 import type { Database } from 'bun:sqlite'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Clock } from '../../lib/clock.ts'
 import { CommandError } from '../../lib/errors.ts'
 import {
   type Contents,
@@ -17,16 +16,14 @@ import {
 import type { Versions } from '../../node/ports.ts'
 import { openAccessFile } from '../access/file.ts'
 import { createPlanStore } from '../access/plans.ts'
-import { checkRegistry } from '../check.ts'
-import { checkInWorker } from '../check-in-worker.ts'
+import { checkInWorker, checkRegistry } from '../check.ts'
 import { writeCopyOf } from '../copy/copy-of.ts'
 import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../data-directory.ts'
 import { WAL_ENDS } from '../database-files.ts'
-import { explain, isStoreFailure } from '../errors.ts'
+import { damagedBy, explain, isStoreFailure } from '../errors.ts'
 import { openFeeds } from '../feeds.ts'
-import { isStamped, stamp } from '../integrity/file-stamp.ts'
 import { openListFile } from '../proxies/store.ts'
-import { damagedList, openList } from '../stores.ts'
+import { openList } from '../stores.ts'
 import { createAccessReader, createAccessWriter } from './access.ts'
 import { requireParts } from './backup.ts'
 import { openAlone } from './exclusive.ts'
@@ -64,7 +61,7 @@ function readFeeds(dir: string): Contents['feeds'][] {
 }
 
 /** Brings both databases to the newest schema, and makes sure that they are intact. */
-async function requireIntact(dir: string, clock: Clock, signal: AbortSignal): Promise<void> {
+async function requireIntact(dir: string, signal: AbortSignal): Promise<void> {
   const [accessFile, listFile] = [join(dir, ACCESS_FILE), join(dir, PROXY_FILE)]
   const access = openAccessFile(accessFile, MUST_EXIST)
   try {
@@ -72,11 +69,9 @@ async function requireIntact(dir: string, clock: Clock, signal: AbortSignal): Pr
   } finally {
     access.close(true)
   }
-  const list = openList(dir, { clock, ...MUST_EXIST })
-  const isKnown = isStamped(list.db, listFile)
-  list.close() // keeps the stamp
-  const problems = isKnown ? [] : await checkInWorker(listFile, signal)
-  if (problems.length > 0) throw damagedList(listFile, problems)
+  openList(dir, MUST_EXIST).close()
+  const problems = await checkInWorker(listFile, signal)
+  if (problems.length > 0) throw damagedBy(listFile, problems)
 }
 
 function countRows({ access, list }: Alone, feeds: number): Counts {
@@ -109,7 +104,7 @@ export type ReadDirectory = {
   prepareCopies: (versions: Versions) => () => void
 }
 
-function alone(dir: string, both: Alone, clock: Clock): ReadDirectory {
+function alone(dir: string, both: Alone): ReadDirectory {
   const { access, list } = both
   const feeds = readFeeds(dir)
   return {
@@ -125,7 +120,6 @@ function alone(dir: string, both: Alone, clock: Clock): ReadDirectory {
       return () => {
         access.run('commit')
         list.run('commit')
-        stamp(list, join(dir, PROXY_FILE), clock())
       }
     },
   }
@@ -146,16 +140,16 @@ async function explained<T>(file: string, work: () => Promise<T>): Promise<T> {
  */
 export async function readDirectory<T>(
   dir: string,
-  { clock, signal }: { clock: Clock; signal: AbortSignal },
+  { signal }: { signal: AbortSignal },
   work: (directory: ReadDirectory) => Promise<T>,
 ): Promise<T> {
   requireParts(dir, 'move')
   return explained(join(dir, ACCESS_FILE), async () => {
     openAlone(join(dir, ACCESS_FILE)).close() // a server is found before a list is checked
-    await requireIntact(dir, clock, signal)
+    await requireIntact(dir, signal)
     const both = openBoth(dir)
     try {
-      return await work(alone(dir, both, clock))
+      return await work(alone(dir, both))
     } finally {
       both.access.close(true)
       both.list.close(true)
@@ -181,12 +175,11 @@ function createFeedWriter(dir: string): { write: Writer['feeds']; close: () => v
  */
 export async function makeDirectory<T>(
   dir: string,
-  clock: Clock,
   fill: (writer: Writer) => Promise<T>,
 ): Promise<{ files: string[]; result: T }> {
   const listFile = join(dir, PROXY_FILE)
   const access = openAccessFile(join(dir, ACCESS_FILE))
-  const list = openListFile(listFile, clock)
+  const list = openListFile(listFile)
   const feeds = createFeedWriter(dir)
   let result: T
   try {
@@ -197,7 +190,6 @@ export async function makeDirectory<T>(
     finishAccess()
     finishList()
     for (const db of [access, list]) db.run('commit')
-    stamp(list, listFile, clock())
   } finally {
     feeds.close()
     access.close(true)

@@ -6,7 +6,7 @@ import type { Database } from 'bun:sqlite'
 import type { Contents, Reader, Writer } from '../../move/contents.ts'
 import type { Row } from '../../proxies/row.ts'
 import { ROW_COLUMNS } from '../../proxies/row.ts'
-import { createUpkeep } from '../proxies/upkeep.ts'
+import { createIndexUpkeep } from '../proxies/indexes.ts'
 
 /** Rows of a page. */
 export const PAGE_ROWS = 2_000
@@ -45,10 +45,10 @@ export function createListReader(db: Database): Pick<Reader, ListPart> {
   }
 }
 
-/** Writes into an open list without any rows; `finish` makes its indexes and its checksum. */
+/** Writes into an open list without any rows; `finish` makes its indexes. */
 export function createListWriter(db: Database): Pick<Writer, ListPart> & { finish(): void } {
-  const upkeep = createUpkeep(db, true, 0)
-  upkeep.prepareFor(Number.POSITIVE_INFINITY)
+  const indexes = createIndexUpkeep(db)
+  indexes.prepareFor(Number.POSITIVE_INFINITY)
   const city = db.prepare<never, [number, string, string]>('insert into cities values (?, ?, ?)')
   const proxy = db.prepare<never, Row>(
     `insert into proxies (${COLUMNS}) values (${ROW_COLUMNS.map(() => '?').join(', ')})`,
@@ -60,6 +60,6 @@ export function createListWriter(db: Database): Pick<Writer, ListPart> & { finis
     proxies(page) {
       for (const row of page) proxy.run(...row)
     },
-    finish: upkeep.restore,
+    finish: indexes.restore,
   }
 }

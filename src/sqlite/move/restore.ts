@@ -5,12 +5,10 @@
 import type { Database } from 'bun:sqlite'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemClock } from '../../lib/clock.ts'
 import { CommandError, chunksUntilAborted } from '../../lib/errors.ts'
 import { ArchiveError, extractArchive } from '../../move/archive.ts'
 import { openAccessFile } from '../access/file.ts'
-import { checkRegistry } from '../check.ts'
-import { checkInWorker } from '../check-in-worker.ts'
+import { checkInWorker, checkRegistry } from '../check.ts'
 import { explain, isStoreFailure, withoutRemedy } from '../errors.ts'
 import type { ServerHolds } from '../migrate.ts'
 import { openListFile } from '../proxies/store.ts'
@@ -105,7 +103,7 @@ const MUST_EXIST = { mustExist: true } as const
 /** How each database is opened; one of an earlier schema is migrated. */
 const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
   access: file => openAccessFile(file, MUST_EXIST),
-  proxies: file => openListFile(file, systemClock, MUST_EXIST),
+  proxies: file => openListFile(file, MUST_EXIST),
 }
 
 /** Brings an extracted database to the newest schema and checks it; returns its rows. */
@@ -115,7 +113,6 @@ async function verify(
   signal: AbortSignal,
 ): Promise<Partial<Counts>> {
   try {
-    // A list that is intact gets its file stamp: a server then serves it at once.
     const ofList = holds === 'proxies' ? await checkInWorker(file, signal) : []
     const db = OPEN[holds](file)
     try {

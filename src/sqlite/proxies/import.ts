@@ -12,10 +12,10 @@ import { AT, type CityName, ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '..
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../../proxies/store.ts'
 import { type BatchRow, createBatch } from './batch.ts'
 import { type Cities, createCities } from './cities.ts'
+import { countRows, createIndexUpkeep } from './indexes.ts'
 import { createRoomCheck } from './room.ts'
-import { countRows, createUpkeep } from './upkeep.ts'
 
-/** How long an import waits for something short, such as a new file stamp, before it says so. */
+/** How long an import waits for something short, such as removing stale rows, before it says so. */
 const SHORT_WAIT_MS = 500
 /** How long an import waits for another one, in milliseconds. */
 const WAIT_MS = 3_600_000
@@ -145,6 +145,9 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
+const lastInsertedId = (db: Database): number =>
+  db.query<{ id: number }, []>('select last_insert_rowid() as id').get()?.id ?? 0
+
 type ImportOrder = { mode: ImportMode; latest: number }
 
 /** An import into a list that is locked. */
@@ -152,9 +155,8 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
-  const before = countRows(db)
   const requireRoom = createRoomCheck(db)
-  const upkeep = createUpkeep(db, isReplace, before)
+  const indexes = createIndexUpkeep(db)
   const cities = createCities(db)
   cities.refresh()
   const upsert = db.prepare<never, BatchRow>(upsertInto(table, latest))
@@ -162,6 +164,8 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   const batch = createBatch()
   let accepted = 0
   let written = 0
+  let added = 0
+  let lastAdded = lastInsertedId(db)
 
   /** The city of a row; if it has only one name, it is merged with that of the stored row. */
   function mergedCityOf(id: number, cityId: number): number {
@@ -173,19 +177,27 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   }
 
   function writeBatch(): void {
-    if (!isReplace) upkeep.prepareFor(accepted)
+    if (!isReplace) indexes.prepareFor(accepted)
     batch.drain(row => {
       row[AT.city] = mergedCityOf(row[AT.id], row[AT.city])
-      written += upsert.run(...row).changes
+      const { changes, lastInsertRowid } = upsert.run(...row)
+      written += changes
+      // An update does not change the last id that was inserted: so nobody has to count the list.
+      if (lastInsertRowid === lastAdded || lastInsertRowid !== row[AT.id]) return
+      lastAdded = lastInsertRowid
+      added += 1
     })
   }
 
   /** Replaces the list by the staged one; returns how many proxies were removed. */
   function swap(approve: (sizes: ListSizes) => void): number {
-    approve({ before, after: db.query<{ rows: number }, []>(SWAP.count).get()?.rows ?? 0 })
-    upkeep.prepareFor(accepted)
+    const before = countRows(db)
+    const after = db.query<{ rows: number }, []>(SWAP.count).get()?.rows ?? 0
+    approve({ before, after })
+    indexes.prepareFor(Math.max(before, after))
     const removed = db.run(SWAP.remove).changes
     written = db.run(SWAP.copy).changes
+    added = after - (before - removed)
     return removed
   }
 
@@ -205,8 +217,7 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
       writeBatch()
       finalize()
       const removed = isReplace ? swap(approve) : 0
-      upkeep.restore()
-      const added = countRows(db) - (before - removed)
+      indexes.restore()
       requireRoom()
       db.run('commit')
       if (isReplace) db.run(SWAP.drop)

@@ -7,7 +7,7 @@ import type { Database } from 'bun:sqlite'
 import { realpathSync, statfsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError } from '../../lib/errors.ts'
-import { walBytes } from '../integrity/file-stamp.ts'
+import { walBytes } from '../wal.ts'
 
 const MEGABYTE = 1_000_000
 /** For pages that change in place, and for the next admissions. */

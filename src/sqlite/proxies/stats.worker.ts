@@ -2,7 +2,6 @@
  * The worker that counts the list and compresses the statistics while the server answers: requests
  * have priority.
  */
-import { systemClock } from '../../lib/clock.ts'
 import type { Coded } from '../../lib/coded.ts'
 import { type ErrorMessage, lowerPriority, toErrorMessage } from '../../lib/worker.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
@@ -28,7 +27,7 @@ const MODE = { isServer: true, mustExist: true, cacheKib: 512 } as const
 
 function work(task: StatsTask): StatsReply {
   try {
-    const db = openListFile(task.file, systemClock, MODE)
+    const db = openListFile(task.file, MODE)
     try {
       return task.kind === 'make'
         ? { kind: 'made', coded: makeStats(db, task.request) }

@@ -1,26 +1,12 @@
-/**
- * Owns the list of proxies in SQLite as a whole: its file, its schema, its version, and removing
- * what is too old. Selecting is in `select.ts`, writing in `import.ts`.
- */
+/** The list of proxies as a whole: its file, its version, its size, and removing what is too old. */
 import type { Database } from 'bun:sqlite'
-import type { Clock } from '../../lib/clock.ts'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
-import {
-  fingerprintOf,
-  isSameFile,
-  isStamped,
-  removeStamp,
-  stamp,
-} from '../integrity/file-stamp.ts'
-import { schemaVersion } from '../migrate.ts'
-import firstIndexes from './migrations/1-indexes.sql' with { type: 'text' }
+import { countRows, isRebuilt } from './indexes.ts'
+import indexes from './migrations/1-indexes.sql' with { type: 'text' }
 import list from './migrations/1-list.sql' with { type: 'text' }
-import digest from './migrations/2-digest.sql' with { type: 'text' }
-import checksum from './migrations/3-checksum.sql' with { type: 'text' }
-import indexes from './migrations/4-indexes.sql' with { type: 'text' }
 import { SCAN_MAX } from './quick-select.ts'
 import { createSelect } from './select.ts'
 
@@ -31,53 +17,22 @@ const REMOVE_SLICE = 2_000
 const CHECK_CACHE_KIB = 4 * 1024
 
 /** The scripts of the schema, version by version. */
-export const LIST_SCHEMA = [list + firstIndexes, digest, checksum, indexes]
+export const LIST_SCHEMA = [list + indexes]
 
 type ListFileOptions = OpenMode & Pick<OpenOptions, 'cacheKib'>
 
-/** Opens the list in `file`. A list that is new, or was intact before its migration, is stamped. */
-export function openListFile(file: string, clock: Clock, options: ListFileOptions = {}): Database {
-  const onMigrate = (db: Database, migrated: string) => {
-    const isIntact = migrated !== ':memory:' && wasIntact(db, migrated)
-    return () => {
-      if (isIntact) stamp(db, migrated, clock())
-    }
-  }
-  return openDatabase(file, { holds: 'proxies', scripts: LIST_SCHEMA, onMigrate, ...options })
-}
-
-/** Whether a list of an earlier schema is empty, or known to be intact. */
-function wasIntact(db: Database, file: string): boolean {
-  const version = schemaVersion(db)
-  if (version === 3) return isStamped(db, file)
-  if (version !== 2) return version === 0
-  const { at } = db.query<{ at: number }, []>('select written_at as at from digest').get() ?? {}
-  return fingerprintOf(file)?.modifiedMs === at
-}
+/** Opens the list in `file`. */
+export const openListFile = (file: string, options: ListFileOptions = {}): Database =>
+  openDatabase(file, { holds: 'proxies', scripts: LIST_SCHEMA, ...options })
 
 /**
- * The problems of the list in `file`; none when it is intact, and then it is stamped, unless the
- * file has changed meanwhile. A check of a million rows takes some seconds; `stamping` is called with
- * the function that stamps the list, which must not be ended halfway.
+ * The problems of the list in `file`; none when it is intact.
  * @throws StoreError when it cannot be opened.
  */
-export function checkListFile(
-  file: string,
-  clock: Clock,
-  stamping: (stampList: () => void) => void = stampList => stampList(),
-): string[] {
-  const options = { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB }
-  const db = openListFile(file, clock, options)
+export function checkListFile(file: string): string[] {
+  const db = openListFile(file, { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB })
   try {
-    const before = fingerprintOf(file)
-    const wasStamped = isStamped(db, file)
-    const problems = checkOpenList(db)
-    if (problems.length > 0) removeStamp(file)
-    // A process that has changed a stamped list meanwhile stamps it itself: do not disturb it.
-    else if (!wasStamped && isSameFile(before, fingerprintOf(file))) {
-      stamping(() => stamp(db, file, clock()))
-    }
-    return problems
+    return checkOpenList(db)
   } finally {
     db.close(true)
   }
@@ -85,6 +40,13 @@ export function checkListFile(
 
 /** The problems of an open list, see `checkList`. */
 export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCHEMA)
+
+/**
+ * The problems because of which the rows of an open list cannot be replaced in their file. What the indexes
+ * of a long list hold does not matter: they are rebuilt. @throws when it is damaged.
+ */
+export const checkToReplace = (db: Database): string[] =>
+  checkList(db, LIST_SCHEMA, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
 /**
  * The number of rows, and by when they were checked: `recent` from one instant to another, `ahead`
@@ -112,17 +74,30 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
        count(*) filter (where checked_at between ?1 and ?2) as recent,
        count(*) filter (where checked_at > ?2) as ahead from proxies`,
   )
-  const extent = db.prepare<{ rows: number; newest: number | null }, []>(
-    'select rows, (select max(checked_at) from proxies) as newest from checksum',
+  const newest = db.prepare<{ newest: number | null }, []>(
+    'select max(checked_at) as newest from proxies',
   )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
   const select = createSelect(db, scanMax)
+
+  function newestMs(): number | null {
+    const seconds = newest.get()?.newest ?? null
+    return seconds === null ? null : seconds * SECOND_MS
+  }
 
   /** A number that changes whenever the list does. */
   function version(): number {
     if (othersVersion() !== seenVersion) changes += 1
     seenVersion = othersVersion()
     return changes
+  }
+
+  /** Counting a million rows takes 40 ms: it is done once for a version of the list. */
+  let counted = { version: -1, rows: 0 }
+  function count(): number {
+    const now = version()
+    if (counted.version !== now) counted = { version: now, rows: countRows(db) }
+    return counted.rows
   }
 
   return {
@@ -140,11 +115,14 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     isEmpty: (): boolean => any.get() === null,
 
-    /** The number of rows according to the checksum, and the newest check in milliseconds. */
-    extent(): { rows: number; newestMs: number | null } {
-      const { rows, newest } = extent.get() ?? { rows: 0, newest: null }
-      return { rows, newestMs: newest === null ? null : newest * SECOND_MS }
-    },
+    /** The newest check in milliseconds, `null` when there is none. */
+    newestMs,
+
+    /** The number of rows, and the newest check in milliseconds. */
+    extent: (): { rows: number; newestMs: number | null } => ({
+      rows: count(),
+      newestMs: newestMs(),
+    }),
 
     /**
      * Removes up to a slice of rows checked before `cutoffMs`; returns how many they were, and
@@ -155,7 +133,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
       db.run('pragma busy_timeout = 0')
       try {
         const removed = removeOlder.run(toSeconds(cutoffMs), REMOVE_SLICE).changes
+        const isCounted = counted.version === version()
         if (removed > 0) changes += 1
+        if (isCounted) counted = { version: changes, rows: counted.rows - removed }
         return { removed, mayRemain: removed === REMOVE_SLICE }
       } finally {
         db.run(`pragma busy_timeout = ${timeout}`)

@@ -5,14 +5,13 @@
  */
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
 import { createWriters, type Writer } from '../../api/render.ts'
-import { systemClock } from '../../lib/clock.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import { emptyWal, walBytes } from '../integrity/file-stamp.ts'
 import { chain, createStream, firstRows, type Stream } from '../streaming/chunks.ts'
 import { type Connection, createPool } from '../streaming/connections.ts'
 import type { FromWorker, StreamSetup, ToWorker, WalBound } from '../streaming/exchange.ts'
 import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
+import { walBytes } from '../wal.ts'
 import { QUICK_RECORDS_MAX } from './quick-select.ts'
 import type { LongAnswer } from './select.ts'
 
@@ -52,7 +51,7 @@ function boundWal(
     /** Ends old streams; then empties the WAL if it is large and nothing else is being read. */
     empty({ db }: Connection): void {
       endOld()
-      if (inUse() === 1 && isLarge()) emptyWal(db, file, systemClock())
+      if (inUse() === 1 && isLarge()) db.run('pragma wal_checkpoint(truncate)')
     },
     /** Whether one more stream may begin. */
     hasRoom: (): boolean => streams.size === 0 || !isLarge(),

@@ -1,6 +1,5 @@
 /** Owns the connections that the worker reads the list through, one for each answer at a time. */
-import { systemClock } from '../../lib/clock.ts'
-import { fingerprintOf, isSameFile } from '../integrity/file-stamp.ts'
+import { fingerprintOf, isSameFile } from '../file-identity.ts'
 import { createListStore, openListFile } from '../proxies/store.ts'
 
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
@@ -11,14 +10,14 @@ const IDLE_MAX = 4
 function openConnection(file: string) {
   const fingerprint = fingerprintOf(file)
   const options = { isServer: true, mustExist: true, cacheKib: CACHE_KIB }
-  const db = openListFile(file, systemClock, options)
+  const db = openListFile(file, options)
   return { fingerprint, db, store: createListStore(db) }
 }
 export type Connection = ReturnType<typeof openConnection>
 
 /**
  * Keeps connections with their statements for reuse: opening one costs more than a small answer.
- * One that was opened before the file changed is closed: its file may have been replaced.
+ * One that was opened before the file was replaced is closed.
  */
 export function createPool(file: string) {
   let idle: Connection[] = []
