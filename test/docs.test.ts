@@ -245,6 +245,14 @@ describe('the examples of the server that `make run` starts', () => {
     expect(shown).toBe(`${(await server.request(path, init)).text}\n`)
   })
 
+  test('show how it refuses an unknown parameter', async () => {
+    const [, command = '', query = ''] =
+      /^\$ (curl '[^']*(\/api\?[^']*contry[^']*)')$/m.exec(DOCS) ?? []
+    const { timestamp, ...shown } = JSON.parse(shownBelow(command))
+    expect(JSON.parse(await ask(query))).toEqual({ ...shown, timestamp: expect.any(String) })
+    expect(new Date(timestamp).toJSON()).toBe(timestamp)
+  })
+
   test('show how it refuses the third request within a minute', async () => {
     const [, shown = ''] = DOCS.split(/# .*third.*\n/)
     await ask(refused)

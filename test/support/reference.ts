@@ -40,18 +40,13 @@ export type Document = {
   components: { schemas: { Proxy: { properties: { [name: string]: { description: string } } } } }
 }
 
-const flags = (settings: readonly SettingName[]): string =>
-  settings.map(name => quoted(flagOf(name).replace(/ .*/, ''))).join(' ')
-
 /** Options that every command has which uses data. */
 export const GRANTED: readonly SettingName[] = ['data', 'database', 'databaseTimeout']
 
 export const commandList = (): string =>
   list(
-    COMMANDS.map(({ name, arguments: given, summary, settings }) => {
-      const options = settings.filter(setting => !GRANTED.includes(setting))
-      const usage = quoted(given === undefined ? name : `${name} ${given}`)
-      return `${usage}: ${summary}${options.length === 0 ? '' : `; ${flags(options)}`}`
+    COMMANDS.map(({ name, arguments: given, summary }) => {
+      return `${quoted(given === undefined ? name : `${name} ${given}`)}: ${summary}`
     }),
   )
 
