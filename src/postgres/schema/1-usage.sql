@@ -1,5 +1,8 @@
 -- What subjects of the rate limit have used: one row each, which an admission locks. Who locks several
 -- rows locks them in the order of their primary key, and rows of `days` after those of `usage`.
+-- A page has room for the next version of its rows, so an update touches no index and leaves nothing to
+-- vacuum. A log of admissions took three to four times the CPU; leases of quota would refuse before it is
+-- used up, and a node that owns keys would lose their windows when it dies.
 create table proxylist.usage (
   kind text collate "C" not null,    -- key, demo or temp
   id text collate "C" not null,      -- of the key, or the client address

@@ -1,5 +1,5 @@
 /**
- * Owns orders that no index has, at any length: the ids of all matches are read once, sorted or drawn in
+ * Orders that no index has, because each index costs an import of a million rows a second: the ids of all matches are read once, sorted or drawn in
  * memory (8 bytes each), and their rows looked up page by page. All of it has to happen on one snapshot.
  */
 import { draw, type Matches } from '../../proxies/draw.ts'
