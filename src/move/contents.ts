@@ -1,6 +1,10 @@
 /**
- * Owns what is moved from one store to another: all that an installation holds besides its settings,
- * in parts, as values that are the same in every store. Instants are Unix milliseconds.
+ * What is moved from one store to another: all that an installation holds besides its settings, in
+ * parts, as values that are the same in every store. Instants are Unix milliseconds. Knows no store.
+ *
+ * A move writes what it has read, and reads it again from the other store: the sums of hashes of both
+ * must agree. So a value that one store cannot hold stops the move, and no part can be forgotten by
+ * one side only.
  */
 import type { DayUse } from '../access/history.ts'
 import type { StoredKey } from '../access/key.ts'
@@ -8,6 +12,7 @@ import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import type { FeedState } from '../feeds/store.ts'
+import { nextTurn, StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { City, Row } from '../proxies/row.ts'
 
@@ -108,3 +113,63 @@ export const describeCounts = (
       return `${rows.toLocaleString('en-US')} ${rows === 1 ? one : many}`
     })
     .join(', ')
+
+// -----------------------------------------------------------------------------------------------
+// Copying and comparing
+
+export type Work = {
+  /** Ends it early: what was begun is to be undone. */
+  signal: AbortSignal
+  /** Called with the rows that are done since the last call. */
+  onRows: (rows: number) => void
+}
+
+/** The rows of a part, and the sum of their hashes, which does not depend on their order. */
+type Sum = { rows: number; hashes: bigint }
+export type Sums = { readonly [part in Part]: Sum }
+
+const NOTHING: Sum = { rows: 0, hashes: 0n }
+
+function add<P extends Part>(sum: Sum, part: P, page: readonly Contents[P][]): Sum {
+  let { hashes } = sum
+  for (const row of page) hashes += Bun.hash.xxHash64(JSON.stringify(VALUES[part](row)))
+  return { rows: sum.rows + page.length, hashes: BigInt.asUintN(64, hashes) }
+}
+
+/** Reads a part to its end; `take` is called with each page. */
+async function readPart<P extends Part>(
+  part: P,
+  from: Reader,
+  { signal, onRows }: Work,
+  take: Writer[P] | null,
+): Promise<Sum> {
+  let sum = NOTHING
+  for await (const page of from[part]()) {
+    await nextTurn(signal)
+    await take?.(page)
+    sum = add(sum, part, page)
+    onRows(page.length)
+  }
+  return sum
+}
+
+/** Reads all of a store, into another where one is given; returns what it holds. */
+export async function readAll(from: Reader, to: Writer | null, work: Work): Promise<Sums> {
+  const sums: { [part in Part]?: Sum } = {}
+  for (const part of PARTS) sums[part] = await readPart(part, from, work, to?.[part] ?? null)
+  return sums as Sums // each part has been read
+}
+
+/** The parts in which two stores differ. */
+export const differences = (one: Sums, two: Sums): Part[] =>
+  PARTS.filter(part => one[part].rows !== two[part].rows || one[part].hashes !== two[part].hashes)
+
+/** @throws StoreError when a store does not hold what was copied into it. */
+export function requireSame(copied: Sums, found: Sums): void {
+  const differing = differences(copied, found)
+  if (differing.length === 0) return
+  throw new StoreError(`what was written is not what was read (${differing.join(', ')})`)
+}
+
+export const countsOf = (sums: Sums): Counts =>
+  Object.fromEntries(PARTS.map(part => [part, sums[part].rows])) as Counts // as PARTS has all

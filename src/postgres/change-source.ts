@@ -3,7 +3,7 @@
  * and plans that have changed. The changes of the list are read in `proxies/`.
  */
 import type { ChangeSource, KeyChanges, Version, Versions } from '../node/ports.ts'
-import { readStored } from './access/key-dump.ts'
+import { readStoredKeys } from './access/keys.ts'
 import { select as selectPlans } from './access/plans.ts'
 import { type Connection, type Query, SNAPSHOT } from './connection.ts'
 import { readListChanges } from './proxies/read.ts'
@@ -73,7 +73,7 @@ async function readKeys(
     to,
     plans: await selectPlans(query, null),
     removed: removed.map(({ id }) => id),
-    keys: await readStored(query, version),
+    keys: await readStoredKeys(query, version),
   }
 }
 

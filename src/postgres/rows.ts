@@ -18,3 +18,19 @@ export async function onlyRow<R extends object>(
   if (row === undefined) throw new StoreError(EMPTIED)
   return row
 }
+
+/** Inserts rows into a table, all with the same columns; the types of these are those of the table. */
+export async function insertRows(
+  query: Query,
+  table: string,
+  rows: readonly { readonly [column: string]: unknown }[],
+): Promise<void> {
+  const [first] = rows
+  if (first === undefined) return
+  const columns = Object.keys(first).join(', ')
+  await query(
+    `insert into proxylist.${table} (${columns}) select ${columns}
+     from json_populate_recordset(null::proxylist.${table}, $1::text::json)`,
+    [JSON.stringify(rows)],
+  )
+}

@@ -7,9 +7,9 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
+import { moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
 import { createListStore } from '../../src/postgres/proxies/store.ts'
 import { openFeeds, openList, openRegistry } from '../../src/sqlite/stores.ts'
-import { moveFromDatabase, moveToDatabase } from '../../src/wiring/move.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import {
   addFeeds,

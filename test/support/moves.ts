@@ -4,8 +4,8 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import type { MoveOptions } from '../../src/move/move.ts'
 import { openFeeds, openList } from '../../src/sqlite/stores.ts'
-import type { MoveOptions } from '../../src/wiring/move.ts'
 import { T0 } from './fixtures.ts'
 import { connectTo } from './postgres.ts'
 import { clockByHand, openSharedRegistry } from './shared.ts'

@@ -1,11 +1,11 @@
 /** Owns `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
+import { backUpDatabase } from '../../move/move.ts'
 import { requireOwnData } from '../../sqlite/copy/copy-of.ts'
 import { type Backup, type BackupTarget, backUp } from '../../sqlite/move/backup.ts'
 import type { Restored } from '../../sqlite/move/restore.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../sqlite/stores.ts'
-import { backUpDatabase } from '../../wiring/move.ts'
 import {
   command,
   createStdoutWriter,

@@ -5,12 +5,7 @@
 
 import { CommandError } from '../../lib/errors.ts'
 import { describeCounts } from '../../move/contents.ts'
-import {
-  type Moved,
-  type MoveOptions,
-  moveFromDatabase,
-  moveToDatabase,
-} from '../../wiring/move.ts'
+import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../../move/move.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
 import { createProgress } from '../progress.ts'
 

@@ -1,9 +1,9 @@
 /** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
+import { restoreDatabase } from '../../move/move.ts'
 import { requireOwnData } from '../../sqlite/copy/copy-of.ts'
 import { restore } from '../../sqlite/move/restore.ts'
-import { restoreDatabase } from '../../wiring/move.ts'
 import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
 import { createProgress } from '../progress.ts'
 import { describeContents } from './backup.ts'

@@ -1,6 +1,6 @@
 /**
  * Owns changes of keys and plans: one after the other on all machines, in numbered steps that their
- * copies follow. What is changed is in `keys.ts`, `plans.ts` and `key-dump.ts`.
+ * copies follow. What is changed is in `keys.ts` and `plans.ts`.
  */
 import type { Connection, Query } from '../connection.ts'
 import { onlyRow } from '../rows.ts'

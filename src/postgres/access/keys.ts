@@ -1,6 +1,6 @@
 /**
- * Owns keys in PostgreSQL. They are stored and found by their SHA-256 only. A node finds the keys of
- * its requests in its copy; the moving of keys to another installation is in `key-dump.ts`.
+ * Keys in PostgreSQL, stored and found by their SHA-256 only. A node finds the keys of its requests in
+ * its copy. There is one writer of a key's row: new keys, imported ones and moves all come through it.
  */
 import {
   hashKey,
@@ -8,14 +8,16 @@ import {
   type ListedKey,
   type NewKey,
   newKeyId,
+  type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
-import type { Registry } from '../../access/ports.ts'
-import type { Query } from '../connection.ts'
-import { onlyRow } from '../rows.ts'
+import type { LoadProblem, Registry } from '../../access/ports.ts'
+import { arrayLiteral, bytesLiteral } from '../arrays.ts'
+import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
+import { insertRows, onlyRow } from '../rows.ts'
 import { NETWORKS_SIZE } from '../usage/networks.ts'
-import type { Change } from './changes.ts'
+import { type Change, createChange } from './changes.ts'
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
 const LISTED = `
@@ -41,6 +43,101 @@ async function idOf(query: Query, hash: Uint8Array): Promise<string | null> {
     [hash],
   )
   return row?.id ?? null
+}
+
+/** A client returns bytes as `Buffer`, which is more than they are. */
+const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
+
+/** The keys that a version of keys after `since` wrote, as they are stored; by default all. */
+export async function readStoredKeys(query: Query, since = -1): Promise<StoredKey[]> {
+  const rows = await query<Omit<StoredKey, 'oldSecrets'>>(
+    `select id, hash, prefix, label, plan, created_at::float8 as "createdAt",
+       expires_at::float8 as "expiresAt", revoked_at::float8 as "revokedAt"
+     from proxylist.keys where version > $1::float8 order by created_at, id`,
+    [since],
+  )
+  const secrets = await query<{ keyId: string; hash: Uint8Array; expiresAt: number }>(
+    `select o.key_id as "keyId", o.hash, o.expires_at::float8 as "expiresAt"
+     from proxylist.old_secrets o join proxylist.keys k on k.id = o.key_id
+     where k.version > $1::float8 order by o.expires_at`,
+    [since],
+  )
+  const byKey = Map.groupBy(secrets, ({ keyId }) => keyId)
+  const oldOf = (id: string) =>
+    (byKey.get(id) ?? []).map(({ hash, expiresAt }) => ({ hash: bytesOf(hash), expiresAt }))
+  return rows.map(row => ({ ...row, hash: bytesOf(row.hash), oldSecrets: oldOf(row.id) }))
+}
+
+const bytea = (bytes: Uint8Array): string => `\\x${bytes.toHex()}`
+
+/** Stores keys as they are, under the number of their change. */
+export async function insertKeys(
+  query: Query,
+  keys: readonly StoredKey[],
+  version: number,
+): Promise<void> {
+  const rows = keys.map(({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt }) => ({
+    ...{ id, hash: bytea(hash), prefix, label, plan, version },
+    ...{ created_at: createdAt, expires_at: expiresAt, revoked_at: revokedAt },
+  }))
+  await insertRows(query, 'keys', rows)
+  const secrets = keys.flatMap(({ id, oldSecrets }) =>
+    oldSecrets.map(({ hash, expiresAt }) => ({
+      ...{ hash: bytea(hash), key_id: id, expires_at: expiresAt },
+    })),
+  )
+  await insertRows(query, 'old_secrets', secrets)
+}
+
+/** What a database has that keys to be stored could collide with. */
+type Known = { ids: Set<string>; idOf: Map<string, string>; plans: Set<string> }
+
+/** All secrets of a key. */
+const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
+  hash,
+  ...oldSecrets.map(old => old.hash),
+]
+
+async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known> {
+  const plans = await query<{ name: string }>('select name from proxylist.plans')
+  const ids = await query<{ id: string }>(
+    'select id from proxylist.keys where id = any($1::text[])',
+    [arrayLiteral(keys.map(({ id }) => id))],
+  )
+  const secrets = await query<{ id: string; hash: Uint8Array }>(
+    `select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
+     union all select id, hash from proxylist.keys where hash = any($1::bytea[])`,
+    [bytesLiteral(keys.flatMap(hashesOf))],
+  )
+  return {
+    ids: new Set(ids.map(({ id }) => id)),
+    idOf: new Map(secrets.map(({ id, hash }) => [bytesOf(hash).toHex(), id])),
+    plans: new Set(plans.map(({ name }) => name)),
+  }
+}
+
+/** Why a key cannot be stored beside what is known; `null` when it can. */
+function problemOf(key: StoredKey, index: number, { ids, idOf, plans }: Known): LoadProblem | null {
+  for (const hash of hashesOf(key)) {
+    const id = idOf.get(hash.toHex())
+    if (id !== undefined) return { kind: 'known-secret', index, id }
+  }
+  if (ids.has(key.id)) return { kind: 'known-id', index }
+  return key.plan === null || plans.has(key.plan) ? null : { kind: 'unknown-plan', index }
+}
+
+/** Keys of one call that are the same are found too: each is known before the next is seen. */
+function problemsOf(keys: readonly StoredKey[], known: Known): LoadProblem[] {
+  const problems: LoadProblem[] = []
+  for (const [index, key] of keys.entries()) {
+    const problem = problemOf(key, index, known)
+    if (problem) problems.push(problem)
+    else {
+      known.ids.add(key.id)
+      for (const hash of hashesOf(key)) known.idOf.set(hash.toHex(), key.id)
+    }
+  }
+  return problems
 }
 
 /** What is `null` stays; `$5` is whether the end is changed, which may be to none. */
@@ -114,8 +211,8 @@ const createRemove = (change: Change) => (id: string) =>
     return { result: 'removed', isChanged: true }
   })
 
-/** The keys of a database, without `dump` and `load`. */
-export const createKeyStore = (query: Query, change: Change) =>
+/** The keys of a database; `patient` reads and stores many of them at once. */
+export const createKeyStore = (query: Query, change: Change, patient: Connection) =>
   ({
     add: ({ key, label, plan, expiresAt }: NewKey, nowMs: number) =>
       change<{ id: string; isNew: boolean }>(async (tx, version) => {
@@ -123,11 +220,9 @@ export const createKeyStore = (query: Query, change: Change) =>
         const existing = await idOf(tx, hash)
         if (existing !== null) return { result: { id: existing, isNew: false }, isChanged: false }
         const id = newKeyId()
-        await tx(
-          `insert into proxylist.keys (id, hash, prefix, label, plan, created_at, expires_at, version)
-           values ($1, $2, $3, $4, $5, $6::float8, $7::float8, $8::float8)`,
-          [id, hash, shownPrefix(key), label, plan, nowMs, expiresAt, version],
-        )
+        const prefix = shownPrefix(key)
+        const stored = { id, hash, prefix, label, plan, createdAt: nowMs, expiresAt }
+        await insertKeys(tx, [{ ...stored, revokedAt: null, oldSecrets: [] }], version)
         return { result: { id, isNew: true }, isChanged: true }
       }),
 
@@ -159,4 +254,20 @@ export const createKeyStore = (query: Query, change: Change) =>
               and day >= proxylist.now_ms() / 86400000) as "usedToday"`,
       )
     },
-  }) satisfies Omit<Registry['keys'], 'dump' | 'load'>
+
+    dump: (): Promise<StoredKey[]> => patient.transaction(tx => readStoredKeys(tx), SNAPSHOT),
+
+    load: (keys: readonly StoredKey[], isTrial: boolean): Promise<LoadProblem[]> =>
+      createChange(patient)(async (tx, version) => {
+        const problems = problemsOf(keys, await knownTo(tx, keys))
+        const isChanged = problems.length === 0 && keys.length > 0 && !isTrial
+        if (isChanged) {
+          await insertKeys(tx, keys, version)
+          // A key that comes back is not removed any more.
+          await tx('delete from proxylist.removed_keys where id = any($1::text[])', [
+            arrayLiteral(keys.map(({ id }) => id)),
+          ])
+        }
+        return { result: problems, isChanged }
+      }),
+  }) satisfies Registry['keys']

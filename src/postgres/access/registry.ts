@@ -3,7 +3,6 @@ import type { Registry, UsageStore } from '../../access/ports.ts'
 import { MINUTE_MS } from '../../lib/time.ts'
 import type { Connection } from '../connection.ts'
 import { createChange } from './changes.ts'
-import { createKeyDump } from './key-dump.ts'
 import { createKeyStore } from './keys.ts'
 import { createPlanStore } from './plans.ts'
 
@@ -19,10 +18,7 @@ export function createRegistry<U extends UsageStore>(
   const change = createChange(connection)
   return {
     usage,
-    keys: {
-      ...createKeyStore(connection.query, change),
-      ...createKeyDump(patient, createChange(patient)),
-    },
+    keys: createKeyStore(connection.query, change, patient),
     plans: createPlanStore(connection.query, change),
   } satisfies Registry
 }

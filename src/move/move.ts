@@ -7,16 +7,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
-import { type Counts, describeCounts, isNothing, PARTS } from '../move/contents.ts'
-import {
-  copyContents,
-  countsOf,
-  differences,
-  requireSame,
-  type Sums,
-  sumContents,
-  type Work,
-} from '../move/copy.ts'
 import type { Versions } from '../node/ports.ts'
 import {
   type DatabaseOrder,
@@ -25,7 +15,7 @@ import {
   readRestingDatabase,
   type WrittenDatabase,
   writeDatabase,
-} from '../postgres/move/database.ts'
+} from '../postgres/move.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
 import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/move/backup.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move/directory.ts'
@@ -33,6 +23,18 @@ import { replaceData } from '../sqlite/move/place.ts'
 import { extractAndVerify } from '../sqlite/move/restore.ts'
 import { inScratch } from '../sqlite/move/scratch.ts'
 import { openList, openRegistry } from '../sqlite/stores.ts'
+import {
+  type Counts,
+  countsOf,
+  describeCounts,
+  differences,
+  isNothing,
+  PARTS,
+  readAll,
+  requireSame,
+  type Sums,
+  type Work,
+} from './contents.ts'
 
 const ARCHIVED = FILES.map(({ name }) => name)
 
@@ -74,9 +76,9 @@ async function write(
   database: WrittenDatabase,
   work: Work,
 ): Promise<{ sums: Sums; versions: Versions }> {
-  const sums = await copyContents(directory.reader, await database.begin(), work)
+  const sums = await readAll(directory.reader, await database.begin(), work)
   const versions = await database.finish()
-  requireSame(sums, await sumContents(database.reader, work))
+  requireSame(sums, await readAll(database.reader, null, work))
   return { sums, versions }
 }
 
@@ -90,8 +92,8 @@ async function recognise(
   work: Work,
 ): Promise<{ sums: Sums; versions: Versions }> {
   if (counts.proxies !== database.counts.proxies) throw notEmpty(database)
-  const sums = await sumContents(reader, work)
-  if (differences(sums, await sumContents(database.reader, work)).length > 0) {
+  const sums = await readAll(reader, null, work)
+  if (differences(sums, await readAll(database.reader, null, work)).length > 0) {
     throw notEmpty(database)
   }
   return { sums, versions: await database.versions() }
@@ -162,9 +164,9 @@ async function makeFrom(
 ): Promise<{ files: string[]; result: Moved }> {
   const work = createWork(order, counts)
   const { files, result: sums } = await makeDirectory(scratch, writer =>
-    copyContents(reader, writer, work),
+    readAll(reader, writer, work),
   )
-  const found = await readDirectory(scratch, order, made => sumContents(made.reader, work))
+  const found = await readDirectory(scratch, order, made => readAll(made.reader, null, work))
   requireSame(sums, found)
   return { files, result: { counts: countsOf(found), shown } }
 }

@@ -1,0 +1,392 @@
+/**
+ * Reading and writing all of a database, as the values that are moved to another store
+ * (`move/contents.ts`): as of one moment, and all or nothing.
+ */
+import type { NetworkSet } from '../access/network-quota.ts'
+import type { Subject } from '../access/rate-limit.ts'
+import { CommandError, orAborted } from '../lib/errors.ts'
+import {
+  type Contents,
+  type Counts,
+  isBuiltIn,
+  type Reader,
+  type Writer,
+} from '../move/contents.ts'
+import type { Versions } from '../node/ports.ts'
+import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
+import { markVersion, nextVersion } from './access/changes.ts'
+import { insertKeys, readStoredKeys } from './access/keys.ts'
+import { select as selectPlans } from './access/plans.ts'
+import { arrayLiteral } from './arrays.ts'
+import { versions } from './change-source.ts'
+import { type Connection, openConnection, type Query, SNAPSHOT } from './connection.ts'
+import { LOCK_NOT_FREE, stateOf } from './errors.ts'
+import { createNodes } from './nodes.ts'
+import type { Value } from './proxies/binary-copy.ts'
+import { toRow } from './proxies/read.ts'
+import { type ListState, lockList, storeVersion } from './proxies/version.ts'
+import { insertRows, onlyRow } from './rows.ts'
+import { migrate, schemaState } from './schema.ts'
+import { decodeNetworks, encodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from './usage/networks.ts'
+
+/** Rows of a page. */
+const PAGE_ROWS = 2_000
+
+let cursors = 0
+
+/** The rows of a select, as JSON, through a cursor: so none of them waits in memory. */
+async function* rowsOf<T>(query: Query, select: string): AsyncGenerator<T[]> {
+  cursors += 1
+  const cursor = `moved_${cursors}`
+  await query(`declare ${cursor} no scroll cursor for ${select}`)
+  for (;;) {
+    const page = await query<{ json: string }>(`fetch ${PAGE_ROWS} from ${cursor}`)
+    if (page.length > 0) yield page.map(({ json }) => JSON.parse(json) as T) // as the select has it
+    if (page.length < PAGE_ROWS) break
+  }
+  await query(`close ${cursor}`)
+}
+
+/** Rows with names. */
+const objectsOf = <T>(query: Query, select: string): AsyncGenerator<T[]> =>
+  rowsOf<T>(query, `select row_to_json(r)::text as json from (${select}) r`)
+
+async function* mapped<A, B>(pages: AsyncIterable<A[]>, map: (row: A) => B): AsyncGenerator<B[]> {
+  for await (const page of pages) yield page.map(map)
+}
+
+async function* onePage<T>(read: () => Promise<T[]>): AsyncGenerator<T[]> {
+  const page = await read()
+  if (page.length > 0) yield page
+}
+
+/** The use of keys by day: what is in `days`, and what subjects still have of a day. */
+const DAYS = `
+  select key_id as "keyId", day, sum(requests) as requests, sum(records) as records,
+    sum(refused) as refused, proxylist.sum_hours(hours) as hours
+  from (
+    select key_id, day, requests, records, refused, hours from proxylist.days
+    union all
+    select id, day, proxylist.total(hours), 0, 0, hours from (
+      select case when kind = 'demo' then 'demo' else id end as id, hour / 24 as day,
+        proxylist.add_hours(hours, proxylist.one_hour(hour, hour_requests)) as hours
+      from proxylist.usage
+      where kind <> 'temp' and (hour_requests <> 0 or cardinality(hours) > 0)
+    ) u
+  ) d
+  where key_id = 'demo' or exists (select from proxylist.keys k where k.id = d.key_id)
+  group by key_id, day`
+
+const SEEN = `
+  select k.id as "keyId", greatest(k.last_seen, u.latest) as "lastSeenMs"
+  from proxylist.keys k left join proxylist.usage u on u.kind = 'key' and u.id = k.id
+  where greatest(k.last_seen, u.latest) > 0`
+
+const FEEDS = `
+  select id, source, last_success_at as "lastSuccessAt", rows, rejected, error, failures,
+    next_try_at as "nextTryAt", attempts, options,
+    json_build_object('etag', etag, 'lastModified', last_modified, 'digest', digest) as validators
+  from proxylist.feeds`
+
+type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number } & {
+  hex: string
+  others: string[]
+}
+
+const createReader = (query: Query): Reader => ({
+  plans: () => onePage(() => selectPlans(query, null)),
+  keys: () => onePage(() => readStoredKeys(query)),
+  seen: () => objectsOf<Contents['seen']>(query, SEEN),
+  usage: () =>
+    objectsOf<Contents['usage']>(
+      query,
+      `select kind, id, at as admissions, latest as "latestMs", day, requests from proxylist.usage`,
+    ),
+  networks: () =>
+    mapped(
+      objectsOf<NetworkRow>(
+        query,
+        `select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
+         from proxylist.networks n where ${NETWORKS_SIZE} > 0`,
+      ),
+      ({ kind, id, set, day, hex, others }) => ({
+        ...{ subject: { kind, id }, set, day },
+        networks: decodeNetworks(set, hex, others),
+      }),
+    ),
+  days: () => objectsOf<Contents['days']>(query, DAYS),
+  cities: () =>
+    objectsOf<Contents['cities']>(
+      query,
+      'select id, name, name_en as "nameEn" from proxylist.cities',
+    ),
+  proxies: () =>
+    mapped(
+      rowsOf<Value[]>(
+        query,
+        `select json_build_array(id, checked_at, ping_ms, type, anon, works, speed, services,
+           country, city, ip_out)::text as json from proxylist.proxies`,
+      ),
+      toRow,
+    ),
+  feeds: () => objectsOf<Contents['feeds']>(query, FEEDS),
+})
+
+/** How many rows there are of each part; of plans, those that are not as at the start. */
+async function countRows(query: Query): Promise<Counts> {
+  const counts = await onlyRow<Counts>(
+    query,
+    `select (select count(*) from proxylist.keys)::float8 as keys, 0 as seen,
+       (select count(*) from proxylist.usage)::float8 as usage,
+       (select count(*) from proxylist.networks)::float8 as networks,
+       (select count(*) from proxylist.days)::float8 as days,
+       (select count(*) from proxylist.cities)::float8 as cities,
+       (select count(*) from proxylist.proxies)::float8 as proxies,
+       (select count(*) from proxylist.feeds)::float8 as feeds`,
+  )
+  const plans = (await selectPlans(query, null)).filter(plan => !isBuiltIn(plan)).length
+  return { ...counts, plans }
+}
+
+const INSERT_PROXIES = `insert into proxylist.proxies (${ROW_COLUMNS.join(', ')}, version)
+  select *, $${ROW_COLUMNS.length + 1}::bigint from unnest(${ROW_COLUMNS.map(
+    (column, i) => `$${i + 1}::${column === 'ip_out' ? 'text' : 'bigint'}[]`,
+  ).join(', ')})`
+
+/** A list has a million rows: as arrays they take half the time that JSON takes. */
+async function insertProxies(query: Query, page: readonly Row[], version: number): Promise<void> {
+  const columns = ROW_COLUMNS.map((column, i) =>
+    arrayLiteral(page.map(row => (column === 'ip_out' ? String(row[i]) : (row[i] ?? null)))),
+  )
+  await query(INSERT_PROXIES, [...columns, String(version)])
+}
+
+/** Writes into a database without data. `began` are the numbers of the changes of keys and list. */
+function createWriter(query: Query, began: { keys: number; list: number }): Writer {
+  /** What inserts pages into a table; `columnsOf` are those of a row. */
+  const into =
+    <R>(table: string, columnsOf: (row: R) => { readonly [column: string]: unknown }) =>
+    (page: readonly R[]): Promise<void> =>
+      insertRows(query, table, page.map(columnsOf))
+  return {
+    plans: into('plans', ({ burst, ...plan }) => ({
+      ...{ ...plan, burst_requests: burst?.requests ?? null },
+      burst_seconds: burst?.seconds ?? null,
+    })),
+    keys: page => insertKeys(query, page, began.keys),
+    async seen(page) {
+      await query(
+        `update proxylist.keys k set last_seen = s."lastSeenMs"
+         from json_to_recordset($1::text::json) as s ("keyId" text, "lastSeenMs" bigint)
+         where k.id = s."keyId"`,
+        [JSON.stringify(page)],
+      )
+    },
+    usage: into('usage', ({ kind, id, admissions: at, latestMs: latest, day, requests }) => ({
+      ...{ kind, id, at, latest, day, requests },
+    })),
+    networks: into('networks', ({ subject: { kind, id }, set, day, networks }) => ({
+      ...{ kind, id, network_set: set, day, ...encodeNetworks(set, networks) },
+    })),
+    days: into('days', ({ keyId, day, requests, records, refused, hours }) => ({
+      ...{ key_id: keyId, day, requests, records, refused, hours },
+    })),
+    cities: into('cities', ({ id, name, nameEn }) => ({
+      ...{ id, name, name_en: nameEn, version: began.list },
+    })),
+    proxies: page => insertProxies(query, page, began.list),
+    feeds: into('feeds', ({ validators, lastSuccessAt, nextTryAt, ...feed }) => ({
+      ...{ ...feed, last_success_at: lastSuccessAt, next_try_at: nextTryAt },
+      ...{ etag: validators.etag, last_modified: validators.lastModified },
+      digest: validators.digest,
+    })),
+  }
+}
+
+export type DatabaseOrder = {
+  url: string
+  /** The longest that is waited for a statement that is quick, in milliseconds. */
+  timeoutMs: number
+  /** Ends it early, with its reason; the database stays as it was. */
+  signal: AbortSignal
+}
+
+/** A node that said so within this time runs; each says it every second. */
+const RUNNING_SECONDS = 5
+
+/** All that is moved. `installation` comes first, as in every change of keys and plans. */
+const TABLES = ['installation', 'plans', 'keys', 'old_secrets', 'removed_keys', 'usage', 'networks']
+  .concat(['days', 'list', 'cities', 'proxies', 'removed', 'feeds'])
+  .map(table => `proxylist.${table}`)
+  .join(', ')
+
+/** How long is waited for what others have under way, such as an import. */
+const LOCK_WAIT_SECONDS = 60
+
+/** Keeps out all who write. @throws CommandError when what others have under way takes too long. */
+async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<void> {
+  await query(`set local lock_timeout = '${LOCK_WAIT_SECONDS}s'`)
+  try {
+    await query(`lock table ${TABLES} in ${mode} mode`)
+  } catch (failure) {
+    if (stateOf(failure) !== LOCK_NOT_FREE) throw failure
+    throw new CommandError(
+      `something else has been using the database for ${LOCK_WAIT_SECONDS} s: an import, a ` +
+        'dump, or a commit that waits for a standby (see: proxylist doctor)',
+    )
+  }
+  await query('set local lock_timeout = 0')
+}
+
+/** `quick` gives up what hangs; `patient` waits as long as a move takes. */
+type Connections = { quick: Connection; patient: Connection }
+
+/** Works with connections, which are closed at the end: that ends what they have under way. */
+async function connected<T>(
+  { url, timeoutMs, signal }: DatabaseOrder,
+  work: (connections: Connections) => Promise<T>,
+): Promise<T> {
+  const name = 'proxylist move'
+  const quick = openConnection({ url, timeoutMs, name })
+  const patient = openConnection({ url, timeoutMs: null, name })
+  try {
+    return await orAborted(work({ quick, patient }), signal)
+  } finally {
+    for (const { close } of [quick, patient]) await close().catch(() => {})
+  }
+}
+
+/** @throws CommandError when the database holds nothing of this program, or of another version. */
+async function requireSchema(connection: Connection): Promise<void> {
+  const { shown } = connection
+  if ((await schemaState(connection)) === 'none') {
+    throw new CommandError(`the database ${shown} holds nothing of proxylist`)
+  }
+  await migrate(connection)
+}
+
+/** @throws CommandError when machines serve from the database. */
+async function requireRest(connection: Connection): Promise<void> {
+  const nodes = await createNodes(connection).list()
+  const running = nodes.filter(({ silentSeconds }) => silentSeconds < RUNNING_SECONDS)
+  if (running.length === 0) return
+  const names = running.map(({ node, address }) => `${node} (${address})`).join(', ')
+  throw new CommandError(
+    `the database ${connection.shown} is in use by ${names}; stop all nodes first, because what they admit meanwhile would be lost`,
+  )
+}
+
+/** A database that is read as of one moment; `id` is that of its installation. */
+export type ReadDatabase = { reader: Reader; counts: Counts; id: string; shown: string }
+
+/**
+ * Reads a database, as of one moment, while machines use it.
+ * @throws CommandError when it holds nothing, StoreError when it fails.
+ */
+export const readDatabase = <T>(
+  order: DatabaseOrder,
+  work: (database: ReadDatabase) => Promise<T>,
+): Promise<T> =>
+  connected(order, async ({ quick, patient }) => {
+    await requireSchema(quick)
+    return patient.transaction(query => readIn(query, quick.shown, work), SNAPSHOT)
+  })
+
+/** Reads a database that is moved away from: no node may run, and nobody can write meanwhile. */
+export const readRestingDatabase = <T>(
+  order: DatabaseOrder,
+  work: (database: ReadDatabase) => Promise<T>,
+): Promise<T> =>
+  connected(order, async ({ quick, patient }) => {
+    await requireSchema(quick)
+    await requireRest(quick)
+    return patient.transaction(async query => {
+      await lockTables(query, 'share') // before the moment that is read
+      await requireRest(quick) // a node that was started since then
+      return readIn(query, quick.shown, work)
+    }, 'isolation level repeatable read')
+  })
+
+async function readIn<T>(
+  query: Query,
+  shown: string,
+  work: (database: ReadDatabase) => Promise<T>,
+): Promise<T> {
+  const { list } = await versions({ query, shown })
+  return work({
+    ...{ reader: createReader(query), counts: await countRows(query) },
+    ...{ id: list.database, shown },
+  })
+}
+
+/** A database that is written; nothing is visible before the end. */
+export type WrittenDatabase = {
+  reader: Reader
+  /** What it holds now; what other machines write waits. */
+  counts: Counts
+  shown: string
+  /** Where it stands now. */
+  versions: () => Promise<Versions>
+  /** Prepares it, without data, for what `writer` writes; the versions that it has then. */
+  begin: () => Promise<Writer>
+  /** Ends the writing. */
+  finish: () => Promise<Versions>
+}
+
+/** What is there is no data: the plans of a start, and traces of earlier data. */
+const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'cities', 'removed'].map(
+  table => `delete from proxylist.${table}`,
+)
+
+const EXTENT = `select count(*)::float8 as rows, max(checked_at)::float8 as newest,
+  min(checked_at)::float8 as oldest from proxylist.proxies`
+
+const written = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
+  const began = { keys: 0, list: 0 }
+  return {
+    ...{ reader: createReader(query), counts, shown },
+    versions: () => versions({ query, shown }),
+    async begin() {
+      for (const statement of CLEAR) await query(statement)
+      began.keys = await nextVersion(query)
+      began.list = (await lockList(query)).version + 1
+      return createWriter(query, began)
+    },
+    async finish() {
+      await markVersion(query, began.keys)
+      const extent = await onlyRow<Omit<ListState, 'version'>>(query, EXTENT)
+      await storeVersion(query, { ...extent, version: began.list })
+      // Copies of what was there before are made again as a whole.
+      await query('update proxylist.list set removed_before = version')
+      await query('delete from proxylist.list_versions where version < $1::float8', [began.list])
+      await query('delete from proxylist.keys_versions where version < $1::float8', [began.keys])
+      return versions({ query, shown })
+    },
+  }
+}
+
+/**
+ * Writes a database in one transaction; its schema is made when there is none. Others wait until its
+ * end. A signal that comes during the commit is ignored: nobody would know whether that was made.
+ * @throws CommandError when a newer program made the schema, StoreError when the database fails.
+ */
+export async function writeDatabase<T>(
+  order: DatabaseOrder,
+  work: (database: WrittenDatabase) => Promise<T>,
+): Promise<T> {
+  const { signal } = order
+  const ending = new AbortController()
+  const end = (): void => ending.abort(signal.reason)
+  signal.addEventListener('abort', end)
+  return connected({ ...order, signal: ending.signal }, async ({ quick, patient }) => {
+    signal.throwIfAborted()
+    await migrate(quick)
+    return patient.transaction(async query => {
+      await lockTables(query, 'exclusive')
+      const result = await work(written(query, quick.shown, await countRows(query)))
+      signal.throwIfAborted()
+      signal.removeEventListener('abort', end)
+      return result
+    })
+  }).finally(() => signal.removeEventListener('abort', end))
+}
