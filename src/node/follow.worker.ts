@@ -3,8 +3,7 @@
  * second, says there that the node lives, and writes what has changed into the data directory.
  */
 import { stopwatch, timerLater } from '../lib/clock.ts'
-import { createListener } from '../postgres/listener.ts'
-import { createNodes, type NodeName } from '../postgres/nodes.ts'
+import { createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
 import { openKeyCopy } from '../sqlite/copy/keys.ts'
 import { openListCopy } from '../sqlite/copy/list.ts'
 import { createFollower, type Followed } from './follow.ts'

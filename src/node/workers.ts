@@ -2,7 +2,7 @@
  * Owns what the main thread of a node and its workers say to each other, and what the workers share:
  * the database as the source of copies.
  */
-import { createChangeSource } from '../postgres/change-source.ts'
+import { createChangeSource } from '../postgres/changes.ts'
 import { openConnection } from '../postgres/connection.ts'
 import type { NodeName } from '../postgres/nodes.ts'
 import { migrate } from '../postgres/schema.ts'

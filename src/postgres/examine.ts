@@ -4,11 +4,10 @@
  */
 import type { Subject } from '../access/rate-limit.ts'
 import { toSeconds } from '../lib/time.ts'
-import { versions } from './change-source.ts'
-import { type Connection, openConnection, type Query } from './connection.ts'
+import { versions } from './changes.ts'
+import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
 import { createNodes } from './nodes.ts'
-import { onlyRow } from './rows.ts'
 import { SCHEMA_VERSION, SERVER_VERSION_MIN, schemaState, versionOf } from './schema.ts'
 
 function hiddenOrThrow(failure: unknown): 'hidden' {

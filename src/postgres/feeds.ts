@@ -1,8 +1,7 @@
 /** The port of feeds in a database that machines share. Knows nothing of fetching. */
 import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
 import { arrayLiteral } from './arrays.ts'
-import type { Connection } from './connection.ts'
-import { onlyRow } from './rows.ts'
+import { type Connection, onlyRow } from './connection.ts'
 import { FEED_LOCK_CLASS } from './schema.ts'
 
 type StateRow = Omit<FeedState, 'validators'> & FeedState['validators']

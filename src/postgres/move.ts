@@ -14,20 +14,22 @@ import {
 } from '../move/contents.ts'
 import type { Versions } from '../node/ports.ts'
 import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
-import { markVersion, nextVersion } from './access/changes.ts'
-import { insertKeys, readStoredKeys } from './access/keys.ts'
-import { select as selectPlans } from './access/plans.ts'
 import { arrayLiteral } from './arrays.ts'
-import { versions } from './change-source.ts'
-import { type Connection, openConnection, type Query, SNAPSHOT } from './connection.ts'
+import { type CopyValue, toRow, versions } from './changes.ts'
+import {
+  type Connection,
+  insertRows,
+  onlyRow,
+  openConnection,
+  type Query,
+  SNAPSHOT,
+} from './connection.ts'
 import { LOCK_NOT_FREE, stateOf } from './errors.ts'
 import { createNodes } from './nodes.ts'
-import type { Value } from './proxies/binary-copy.ts'
-import { toRow } from './proxies/read.ts'
-import { type ListState, lockList, storeVersion } from './proxies/version.ts'
-import { insertRows, onlyRow } from './rows.ts'
+import { insertKeys, readStoredKeys, select as selectPlans } from './registry.ts'
 import { migrate, schemaState } from './schema.ts'
 import { decodeNetworks, encodeNetworks, NETWORKS_HEX, NETWORKS_SIZE } from './usage/networks.ts'
+import { type ListState, lockList, markVersion, nextVersion, storeVersion } from './versions.ts'
 
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
@@ -122,7 +124,7 @@ const createReader = (query: Query): Reader => ({
     ),
   proxies: () =>
     mapped(
-      rowsOf<Value[]>(
+      rowsOf<CopyValue[]>(
         query,
         `select json_build_array(id, checked_at, ping_ms, type, anon, works, speed, services,
            country, city, ip_out)::text as json from proxylist.proxies`,

@@ -1,6 +1,18 @@
-/** Owns the table of nodes: what each machine that serves says of itself, by the database's clock. */
+/**
+ * Machines that share a database: what each says of itself, by the database's clock; which one runs the
+ * jobs that one runs for all; and what they announce to each other.
+ */
+import { SQL } from 'bun'
+import { eachHost } from '../config/parsers.ts'
 import { DAY_MS, SECOND_MS } from '../lib/time.ts'
-import type { Connection } from './connection.ts'
+import {
+  type Connection,
+  type ConnectionOptions,
+  KEEPALIVE,
+  MEANING,
+  openConnection,
+} from './connection.ts'
+import { LOCK_CLASS, LOCKS, SCHEMA_VERSION } from './schema.ts'
 
 /** The name of a host, and where the service listens there: together they distinguish nodes. */
 export type NodeName = { node: string; address: string }
@@ -51,3 +63,115 @@ export const createNodes = ({ query }: Connection) => ({
     return rows.map(row => ({ ...row, lagSeconds: row.lagSeconds + row.silentSeconds }))
   },
 })
+
+/** After 11 s without a sign of life, the server ends the session of a machine that is gone. */
+const LOCK_KEEPALIVE = {
+  tcp_keepalives_idle: 5,
+  tcp_keepalives_interval: 2,
+  tcp_keepalives_count: 3,
+}
+
+/** A process that is frozen sends nothing, while its machine still answers for it. */
+const SILENT_MS_MAX = 10_000
+
+/**
+ * The lock, tried for whenever `tick` is called; left to others when a newer program has migrated the
+ * schema, and lost when `tick` is not called for `silentMsMax`.
+ */
+export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_MS_MAX) {
+  const session = { ...options.session, ...LOCK_KEEPALIVE, idle_session_timeout: silentMsMax }
+  const connection = openConnection({ ...options, session })
+  /** The backend that holds the lock; 0: none of ours does. */
+  let holder = 0
+  let isTrying = false
+
+  async function tryLock(): Promise<void> {
+    // `case` decides what is evaluated; the operands of `and` and `or` may all be.
+    const [row] = await connection.query<{ pid: number; held: boolean }>(
+      `select pg_backend_pid() as pid,
+         case when version > $4
+             then case when pg_backend_pid() = $1 then not pg_advisory_unlock($2, $3) else false end
+           when pg_backend_pid() = $1 then true
+           else pg_try_advisory_lock($2, $3) end as held
+       from proxylist.installation`,
+      [holder, LOCK_CLASS, LOCKS.jobs, SCHEMA_VERSION],
+    )
+    holder = row?.held ? row.pid : 0
+  }
+
+  return {
+    /** Tries for the lock, or verifies that it is still held; to be called every second. */
+    async tick(): Promise<void> {
+      if (isTrying) return
+      isTrying = true
+      try {
+        await tryLock()
+      } catch {
+        holder = 0 // whether the session lives is not known
+      } finally {
+        isTrying = false
+      }
+    },
+    isHeld: (): boolean => holder !== 0,
+    /** Frees the lock. */
+    async close(): Promise<void> {
+      holder = 0
+      await connection.close().catch(() => {})
+    },
+  }
+}
+
+const CHANNEL = 'proxylist'
+const CONNECT_SECONDS = 2
+
+/**
+ * Listens as soon as `ensure` is called. `onListening` is called whenever it has begun to listen: what
+ * was announced before may have been missed.
+ */
+export function createListener(
+  url: string,
+  onMessage: (message: string) => void,
+  onListening: () => void,
+) {
+  const urls = eachHost(url)
+  let at = 0 // of the host that is used
+  let sql: SQL | null = null
+
+  function end(): void {
+    const ended = sql
+    sql = null
+    void ended?.close({ timeout: 0 }).catch(() => {})
+  }
+
+  return {
+    /** Listens, unless it does already. */
+    ensure(): void {
+      if (sql !== null) return
+      const isCurrent = (): boolean => sql === opened
+      const endThis = (): void => {
+        if (!isCurrent()) return
+        at = (at + 1) % urls.length
+        end() // the next call tries again, with the next host
+      }
+      const opened: SQL = new SQL({
+        ...{ url: urls[at] ?? '', max: 1, connectionTimeout: CONNECT_SECONDS },
+        // No standby. It is idle for hours, also where a server ends idle sessions.
+        connection: {
+          ...{ ...KEEPALIVE, ...MEANING, application_name: 'proxylist' },
+          ...{ transaction_read_only: 'off', idle_session_timeout: 0, statement_timeout: 0 },
+        },
+        onclose: endThis, // else the client tries by itself, and says on stderr that it fails
+      })
+      sql = opened
+      opened
+        .listen(
+          CHANNEL,
+          message => void (isCurrent() && onMessage(message)),
+          () => void (isCurrent() && onListening()),
+        )
+        .catch(endThis)
+    },
+    /** Ends listening: the connection may be lost without a sign of it, or is not needed any more. */
+    end,
+  }
+}

@@ -3,17 +3,14 @@
  * lock. Everything is in the schema `proxylist` of the database.
  */
 import { CommandError } from '../lib/errors.ts'
-import { seedPlans } from './access/plans.ts'
-import type { Connection, Query } from './connection.ts'
+import { type Connection, onlyRow, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
-import { onlyRow } from './rows.ts'
-import keys1 from './schema/1-keys.sql' with { type: 'text' }
-import list1 from './schema/1-list.sql' with { type: 'text' }
-import nodes1 from './schema/1-nodes.sql' with { type: 'text' }
+import { seedPlans } from './registry.ts'
+import tables1 from './schema/1-tables.sql' with { type: 'text' }
 import usage1 from './schema/1-usage.sql' with { type: 'text' }
 
 /** The scripts that lead to each version of the schema. Released ones do not change. */
-const SCHEMA: readonly (readonly string[])[] = [[keys1, usage1, list1, nodes1]]
+const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
 
 /** The version of the schema that this program uses. */
 export const SCHEMA_VERSION = SCHEMA.length

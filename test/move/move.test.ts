@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
-import { createListStore } from '../../src/postgres/proxies/store.ts'
+import { createListStore } from '../../src/postgres/list.ts'
 import { openFeeds, openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import {

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection } from '../../src/postgres/connection.ts'
-import { createListener } from '../../src/postgres/listener.ts'
+import { createListener } from '../../src/postgres/nodes.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { createListener } from '../../src/postgres/listener.ts'
+import { createListener } from '../../src/postgres/nodes.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, outcomeOf, regular } from '../support/limits.ts'

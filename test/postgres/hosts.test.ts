@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection, shownDatabase } from '../../src/postgres/connection.ts'
-import { createListener } from '../../src/postgres/listener.ts'
+import { createListener } from '../../src/postgres/nodes.ts'
 import { HAS_POSTGRES, startPostgres } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 

@@ -1,7 +1,7 @@
-/** Which node runs the jobs of all (src/postgres/job-lock.ts). */
+/** Which node runs the jobs of all (src/postgres/nodes.ts). */
 import { afterAll, expect, test } from 'bun:test'
 import { openConnection } from '../../src/postgres/connection.ts'
-import { createJobLock } from '../../src/postgres/job-lock.ts'
+import { createJobLock } from '../../src/postgres/nodes.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'

@@ -1,8 +1,8 @@
 /** The schema in PostgreSQL is made once, by whichever process is first. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { examineDatabase } from '../../src/cli/doctor-database.ts'
-import { lockList } from '../../src/postgres/proxies/version.ts'
 import { migrate } from '../../src/postgres/schema.ts'
+import { lockList } from '../../src/postgres/versions.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 

@@ -2,9 +2,10 @@
  * Owns lists of every engine for tests of what the ports of `proxies/store.ts` promise: a list that
  * is empty, read through one function.
  */
+
+import { readListChanges } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
-import { readListChanges } from '../../src/postgres/proxies/read.ts'
-import { createListStore } from '../../src/postgres/proxies/store.ts'
+import { createListStore } from '../../src/postgres/list.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'

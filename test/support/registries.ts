@@ -3,8 +3,8 @@
  * keys, and a clock that is moved by hand.
  */
 import type { Registry } from '../../src/access/ports.ts'
-import { seedPlans } from '../../src/postgres/access/plans.ts'
 import type { Connection } from '../../src/postgres/connection.ts'
+import { seedPlans } from '../../src/postgres/registry.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
 import { HAS_POSTGRES } from './postgres.ts'

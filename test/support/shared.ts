@@ -3,8 +3,8 @@
  * by hand.
  */
 
-import { createRegistry } from '../../src/postgres/access/registry.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { createRegistry } from '../../src/postgres/registry.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'

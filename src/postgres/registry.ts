@@ -1,6 +1,7 @@
 /**
- * Keys in PostgreSQL, stored and found by their SHA-256 only. A node finds the keys of its requests in
- * its copy. There is one writer of a key's row: new keys, imported ones and moves all come through it.
+ * Keys and plans in PostgreSQL, with the usage of the keys: the port `Registry`. Keys are stored and found
+ * by their SHA-256 only; a node finds those of its requests in its copy. There is one writer of a key's
+ * row: new keys, imported ones and moves all come through it.
  */
 import {
   hashKey,
@@ -10,14 +11,80 @@ import {
   newKeyId,
   type StoredKey,
   shownPrefix,
-} from '../../access/key.ts'
-import { TEMP_PLAN } from '../../access/plan.ts'
-import type { LoadProblem, Registry } from '../../access/ports.ts'
-import { arrayLiteral, bytesLiteral } from '../arrays.ts'
-import { type Connection, type Query, SNAPSHOT } from '../connection.ts'
-import { insertRows, onlyRow } from '../rows.ts'
-import { NETWORKS_SIZE } from '../usage/networks.ts'
-import { type Change, createChange } from './changes.ts'
+} from '../access/key.ts'
+import { BUILT_IN_PLANS, type Plan, TEMP_PLAN } from '../access/plan.ts'
+import type { LoadProblem, PlanRemoval, Registry, UsageStore } from '../access/ports.ts'
+import { MINUTE_MS } from '../lib/time.ts'
+import { arrayLiteral, bytesLiteral } from './arrays.ts'
+import { type Connection, insertRows, onlyRow, type Query, SNAPSHOT } from './connection.ts'
+import { NETWORKS_SIZE } from './usage/networks.ts'
+import { type Change, createChange } from './versions.ts'
+
+type PlanRow = Omit<Plan, 'burst'> & {
+  burst_requests: number | null
+  burst_seconds: number | null
+}
+
+/** The plan of a row; it has a burst limit only if both of its columns have a value. */
+const toPlan = ({ burst_requests: requests, burst_seconds: seconds, ...row }: PlanRow): Plan => ({
+  ...row,
+  burst: requests === null || seconds === null ? null : { requests, seconds },
+})
+
+export const select = async (query: Query, name: string | null): Promise<Plan[]> => {
+  const rows = await query<PlanRow>(
+    `select name, burst_requests, burst_seconds, daily::float8 as daily, subnets::float8 as subnets,
+       clients::float8 as clients, count::float8 as count, downloads::float8 as downloads, enabled
+     from proxylist.plans where $1::text is null or name = $1 order by name`,
+    [name],
+  )
+  return rows.map(toPlan)
+}
+
+async function upsert(query: Query, plan: Plan): Promise<void> {
+  const { name, burst, daily, subnets, clients, count, downloads, enabled } = plan
+  const { requests = null, seconds = null } = burst ?? {}
+  await query(
+    `insert into proxylist.plans (name, burst_requests, burst_seconds, daily, subnets, clients, count,
+       downloads, enabled)
+     values ($1, $2::int, $3::int, $4::float8, $5::float8, $6::float8, $7::float8, $8::float8, $9)
+     on conflict (name) do update set burst_requests = excluded.burst_requests,
+       burst_seconds = excluded.burst_seconds, daily = excluded.daily, subnets = excluded.subnets,
+       clients = excluded.clients, count = excluded.count, downloads = excluded.downloads,
+       enabled = excluded.enabled`,
+    [name, requests, seconds, daily, subnets, clients, count, downloads, enabled],
+  )
+}
+
+/** Stores the built-in plans: once, when the schema is made. None of them is ever removed. */
+export async function seedPlans(query: Query): Promise<void> {
+  for (const plan of BUILT_IN_PLANS) await upsert(query, plan)
+}
+
+export const createPlanStore = (query: Query, change: Change) =>
+  ({
+    list: (): Promise<Plan[]> => select(query, null),
+
+    find: async (name: string): Promise<Plan | null> => (await select(query, name))[0] ?? null,
+
+    set: (plan: Plan): Promise<void> =>
+      change(async tx => ({ result: await upsert(tx, plan), isChanged: true })),
+
+    remove: (name: string): Promise<PlanRemoval> =>
+      change<PlanRemoval>(async tx => {
+        const { keys } = await onlyRow<{ keys: number }>(
+          tx,
+          'select count(*)::float8 as keys from proxylist.keys where plan = $1',
+          [name],
+        )
+        if (keys > 0) return { result: { kind: 'in-use', keys }, isChanged: false }
+        const removed = await tx('delete from proxylist.plans where name = $1 returning name', [
+          name,
+        ])
+        const isChanged = removed.length > 0
+        return { result: { kind: isChanged ? 'removed' : 'unknown' }, isChanged }
+      }),
+  }) satisfies Registry['plans']
 
 /** Today is that of the clock that decides limits, all else is judged by `nowMs`. */
 const LISTED = `
@@ -271,3 +338,20 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         return { result: problems, isChanged }
       }),
   }) satisfies Registry['keys']
+
+/** The most that a patient connection waits for a statement: one on all keys, or on a whole list. */
+export const PATIENT_MS = 10 * MINUTE_MS
+
+/** Keys and plans on a connection, with the usage of their keys; `patient` moves many keys at once. */
+export function createRegistry<U extends UsageStore>(
+  connection: Connection,
+  usage: U,
+  patient: Connection = connection,
+) {
+  const change = createChange(connection)
+  return {
+    usage,
+    keys: createKeyStore(connection.query, change, patient),
+    plans: createPlanStore(connection.query, change),
+  } satisfies Registry
+}

@@ -1,15 +1,14 @@
-/** Owns the list in a database: what writes it, and what is read of it as a whole. */
-import type { Clock } from '../../lib/clock.ts'
-import { ageClock, SECOND_MS, toSeconds } from '../../lib/time.ts'
-import { AT, type CityName } from '../../proxies/row.ts'
-import { type Breakdown, breakdownOf, createCounter } from '../../proxies/stats.ts'
-import type { ProxyWriter, Removal } from '../../proxies/store.ts'
-import type { Connection, Query } from '../connection.ts'
-import { onlyRow } from '../rows.ts'
-import { LOCK_CLASS, LOCKS } from '../schema.ts'
+/** The list in a database: what writes it, and what is read of it as a whole. */
+import type { Clock } from '../lib/clock.ts'
+import { ageClock, SECOND_MS, toSeconds } from '../lib/time.ts'
+import { AT, type CityName } from '../proxies/row.ts'
+import { type Breakdown, breakdownOf, createCounter } from '../proxies/stats.ts'
+import type { ProxyWriter, Removal } from '../proxies/store.ts'
+import { readListChanges } from './changes.ts'
+import { type Connection, onlyRow, type Query } from './connection.ts'
 import { beginImport } from './import.ts'
-import { readListChanges } from './read.ts'
-import { type ListState, lockList, pruneVersions, readState, storeVersion } from './version.ts'
+import { LOCK_CLASS, LOCKS } from './schema.ts'
+import { type ListState, lockList, pruneVersions, readState, storeVersion } from './versions.ts'
 
 /** Rows removed at a time: so many are on all machines within a second (contract I3). */
 const REMOVE_SLICE = 5_000

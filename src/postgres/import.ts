@@ -1,0 +1,414 @@
+/**
+ * An import into the list of a database: rows are copied into a temporary table as they come, and merged
+ * in one transaction at the end (contract D2), so that a slow source holds no transaction open. Knows
+ * nothing of file formats.
+ */
+
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ReservedSQL } from 'bun'
+import { FUTURE_SECONDS_MAX } from '../import/row.ts'
+import { StoreError } from '../lib/errors.ts'
+import { toSeconds } from '../lib/time.ts'
+import { type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
+import { ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
+import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../proxies/store.ts'
+import { arrayLiteral } from './arrays.ts'
+import { type Connection, onlyRow, type Value } from './connection.ts'
+import { LOCK_CLASS, LOCKS } from './schema.ts'
+import { type ListState, lockList, storeVersion } from './versions.ts'
+
+/** A column and its merged value; an unknown one keeps what is stored. */
+const known = (column: string, unknown: string): [string, string] => [
+  column,
+  `case when i.${column} = ${unknown} then coalesce(s.${column}, ${unknown}) else i.${column} end`,
+]
+
+/**
+ * A city that has both names, or meets none, is taken. A name that is already shown changes nothing; a
+ * new one replaces both names; an English one alone is added to the stored default one.
+ */
+const city = (version: number): string => `case
+      when i.city = 0 then coalesce(s.city, 0)
+      when coalesce(s.city, 0) = 0 or i.city_name <> '' and i.city_name_en <> '' then i.city
+      when i.city_name_en = '' then
+        case when i.city_name in (s.city_name, s.city_name_en) then s.city else i.city end
+      when i.city_name_en = s.city_name_en then s.city
+      else proxylist.city_id(s.city_name, i.city_name_en, ${version}) end`
+
+/** Each column besides id and checked_at, with its value after an update. */
+const mergeOf = (version: number): readonly (readonly [column: string, merged: string])[] => [
+  known('ping_ms', String(UNKNOWN_PING)),
+  ['type', 'i.type'],
+  known('anon', '0'),
+  known('works', String(UNKNOWN)),
+  known('speed', String(UNKNOWN)),
+  ['services', '(coalesce(s.services, 0) & ~i.stated) | i.services'],
+  known('country', '0'),
+  ['city', city(version)],
+  known('ip_out', "''"),
+]
+
+const COLUMNS = ROW_COLUMNS.join(', ')
+const VALUES = ROW_COLUMNS.slice(1)
+const list = (alias: string, columns: readonly string[]): string =>
+  columns.map(column => `${alias}.${column}`).join(', ')
+
+/** A table for the rows as they come; `position` is their order, `stated` the services they state. */
+export const STAGE = `
+  drop table if exists pg_temp.incoming;
+  create temporary table incoming (
+    position integer not null, id bigint not null, checked_at bigint not null,
+    ping_ms bigint not null, type smallint not null, anon smallint not null,
+    works smallint not null, speed bigint not null, services integer not null,
+    country integer not null, city integer not null, ip_out text not null, stated integer not null)`
+export const FILL = `copy pg_temp.incoming from stdin`
+/** The newest check of the list, which reads all rows. */
+export const NEWEST = 'select max(checked_at)::float8 as newest from proxylist.proxies'
+export const UNSTAGE = 'drop table if exists pg_temp.incoming'
+
+type MergeOrder = {
+  mode: ImportMode
+  /** A stored check after this (Unix seconds) is no check: it was written while a clock was ahead. */
+  latest: number
+  /** The version of the list that the import makes. */
+  version: number
+}
+
+/** Resolves the cities of the rows: `$1` are their default names, `$2` their English ones. */
+const citiesOf = ({ version }: MergeOrder): string => `
+  create temporary table incoming_cities on commit drop as
+  select position, name, name_en,
+      coalesce(c.id, proxylist.city_id(name, name_en, ${version})) as id
+    from unnest($1::text[], $2::text[]) with ordinality as given (name, name_en, position)
+    left join proxylist.cities c using (name, name_en)`
+
+/** The rows of the import with their cities, those with an address of their own or the others. */
+const incoming = (isRepeated: boolean): string => `
+  select ${ROW_COLUMNS.map(column => (column === 'city' ? 'c.id as city' : `r.${column}`)).join(', ')},
+      r.stated, r.position, c.name as city_name, c.name_en as city_name_en
+    from pg_temp.incoming r join pg_temp.incoming_cities c on c.position = r.city
+    where ${isRepeated ? '' : 'not '}exists (select from pg_temp.repeated d where d.id = r.id)`
+
+/** Stored rows with their cities; a replacement compares with none. */
+const storedRows = ({ mode }: MergeOrder): string => `
+  select ${list('p', ROW_COLUMNS)}, c.name as city_name, c.name_en as city_name_en
+    from proxylist.proxies p left join proxylist.cities c on c.id = p.city
+    where ${mode === 'merge'}`
+
+/** Whether row `i` has an effect: its check is not older, and something differs. */
+const hasEffect = (merge: ReturnType<typeof mergeOf>, latest: number): string => `
+      s.id is null or i.checked_at > s.checked_at or s.checked_at > ${latest} or
+      i.checked_at = s.checked_at and (${merge.map(([column]) => `s.${column}`).join(', ')})
+        is distinct from (${merge.map(([, merged]) => merged).join(', ')})`
+
+/**
+ * What rows that are alone with their address write. `writes` counts what they do to a row, `is_new` is
+ * whether it was merged with none.
+ */
+const mergeSingle = (order: MergeOrder): string => {
+  const merge = mergeOf(order.version)
+  const merged = new Map([['id', 'i.id'], ['checked_at', 'i.checked_at'], ...merge])
+  return `
+  create temporary table merged on commit drop as
+  select ${ROW_COLUMNS.map(column => `${merged.get(column)} as ${column}`).join(',\n    ')},
+      1 as writes, s.id is null as is_new
+    from (${incoming(false)}) i left join (${storedRows(order)}) s on s.id = i.id
+    where ${hasEffect(merge, order.latest)}`
+}
+
+/**
+ * What several rows of one address write, each after the other. One pass in the order of rows, for a
+ * file may repeat an address a million times.
+ */
+const mergeRepeated = (order: MergeOrder): string => {
+  const merge = mergeOf(order.version)
+  const write = `if writes > 0 then
+          insert into pg_temp.merged values (${list('s', ROW_COLUMNS)}, writes, is_new);
+        end if;`
+  return `
+  do $$
+  declare
+    i record;
+    s record;
+    address bigint;
+    writes integer := 0;
+    is_new boolean;
+  begin
+    for i in ${incoming(true)} order by r.id, r.position loop
+      if address is distinct from i.id then
+        ${write}
+        address := i.id;
+        writes := 0;
+        select * into s from (${storedRows(order)}) stored where stored.id = i.id;
+        is_new := s.id is null;
+      end if;
+      if ${hasEffect(merge, order.latest)} then
+        s.id := i.id;
+        s.checked_at := i.checked_at;
+        ${merge.map(([column, merged]) => `s.${column} := ${merged};`).join('\n        ')}
+        select name, name_en into s.city_name, s.city_name_en
+          from proxylist.cities where id = s.city;
+        writes := writes + 1;
+      end if;
+    end loop;
+    ${write}
+  end $$`
+}
+
+const REPEATED = `
+  create temporary table repeated on commit drop as
+  select id from pg_temp.incoming group by id having count(*) > 1`
+
+/**
+ * The statements of a merge, in their order. Its result is in a temporary table before anything is
+ * written, because a replacement has to be approved.
+ */
+export function mergeSql(order: MergeOrder) {
+  const { mode, version } = order
+  const isMerge = mode === 'merge'
+  return {
+    analyze: 'analyze pg_temp.incoming (id)',
+    cities: citiesOf(order),
+    repeated: REPEATED,
+    single: mergeSingle(order),
+    each: mergeRepeated(order),
+    analyzeMerged: 'analyze pg_temp.merged (id)',
+    /** What the merge has made. */
+    summary: `
+    select count(*)::float8 as rows, coalesce(sum(writes), 0)::float8 as written,
+      max(checked_at)::float8 as newest, min(checked_at)::float8 as oldest from pg_temp.merged`,
+    /** Removes what is not among the rows of a replacement. */
+    remove: `
+    with gone as (
+      delete from proxylist.proxies p
+        where not exists (select from pg_temp.merged m where m.id = p.id) returning p.id
+    )
+    insert into proxylist.removed select id, ${version} from gone
+      on conflict (id) do update set version = excluded.version`,
+    update: `
+    update proxylist.proxies p
+      set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${version}
+      from pg_temp.merged m where p.id = m.id and
+        ${isMerge ? 'not m.is_new' : `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`}`,
+    insert: `
+    insert into proxylist.proxies (${COLUMNS}, version)
+    select ${COLUMNS}, ${version} from pg_temp.merged m
+      where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`,
+  }
+}
+
+/** How long an import waits for another one before it says so, and until it gives up. */
+const SHORT_WAIT_MS = 500
+const WAIT_MS = 3_600_000
+/** Time between two attempts to lock the list; a statement that waits would hold back vacuum. */
+const RETRY_MS = 50
+
+/** Characters of rows that are sent at a time: some ten thousand rows. */
+const CHUNK_LENGTH = 1024 * 1024
+
+/**
+ * For a merge: a million rows are hashed in memory, and some thousand are looked up in a list that is in
+ * memory, which takes half the time that reading all of it takes.
+ */
+const MERGE_SETTINGS = 'set local work_mem = 65536; set local random_page_cost = 1.1'
+
+/** The names of cities in the order in which rows first have them; the first one is unknown. */
+function createNames() {
+  const positions = new Map<string, Map<string, number>>([['', new Map([['', 1]])]])
+  const names = ['']
+  const namesEn = ['']
+  return {
+    names,
+    namesEn,
+    positionOf(name: string, nameEn: string): number {
+      const withName = positions.get(name) ?? new Map<string, number>()
+      const known = withName.get(nameEn)
+      if (known !== undefined) return known
+      names.push(name)
+      namesEn.push(nameEn)
+      positions.set(name, withName.set(nameEn, names.length))
+      return names.length
+    },
+  }
+}
+
+/** A connection that an import has for itself, for its lock and its temporary tables. */
+function createSession(connection: Connection, reserved: ReservedSQL) {
+  const run = <R extends object>(text: string, values: readonly Value[] = []) =>
+    connection.using<R[] & { count: number }>(() => reserved.unsafe(text, [...values]))
+  const tryLock = async (): Promise<boolean> => {
+    const text = 'select pg_try_advisory_lock($1, $2) as ok'
+    return (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
+  }
+  let isLocked = false
+  return {
+    run,
+    /** Locks the list for as long as the session lasts; `onWait` is called when another import has it. */
+    async lock(onWait: () => void, signal?: AbortSignal): Promise<void> {
+      for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
+        signal?.throwIfAborted()
+        isLocked = await tryLock()
+        if (isLocked) return
+        if (waitedMs === SHORT_WAIT_MS) onWait()
+        await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
+      }
+      throw new StoreError('another import has locked the list for too long')
+    },
+    fill: (text: string): Promise<void> =>
+      connection.using(async () => {
+        const query = reserved.unsafe(FILL)
+        const writer = query.writable().getWriter()
+        void writer.write(text).catch(() => {}) // close() rejects, too
+        await writer.close()
+        await query
+      }),
+    /** Ends the import; with a connection that was lost, its lock has ended too. */
+    async end(): Promise<void> {
+      const unlock = isLocked ? `; select pg_advisory_unlock(${LOCK_CLASS}, ${LOCKS.list})` : ''
+      await run(UNSTAGE + unlock).catch(() => {})
+      reserved.release()
+    },
+  }
+}
+
+type Session = ReturnType<typeof createSession>
+
+/** What became of the rows that were copied. */
+type Merged = { added: number; written: number; removed: number; isChanged: boolean }
+
+/** What a merge has made of them, before it is written; the checks are as in `ListState`. */
+type Summary = { rows: number; written: number; newest: number | null; oldest: number | null }
+
+/** The checks of a list into which rows were merged; only one ahead of the clock can get earlier. */
+async function boundsAfter(
+  run: Session['run'],
+  { before, found, latest }: { before: ListState; found: Summary; latest: number },
+) {
+  const isAhead = before.newest !== null && before.newest > latest
+  const { newest } = isAhead ? await onlyRow<Pick<Summary, 'newest'>>(run, NEWEST) : before
+  return {
+    newest: Math.max(newest ?? 0, found.newest ?? 0),
+    oldest: Math.min(before.oldest ?? Number.POSITIVE_INFINITY, found.oldest ?? 0),
+  }
+}
+
+type MergeParts = {
+  mode: ImportMode
+  latest: number
+  names: ReturnType<typeof createNames>
+  approve: (sizes: ListSizes) => void
+}
+
+/** Merges the rows that were copied, in one transaction. */
+async function merge({ run }: Session, parts: MergeParts): Promise<Merged> {
+  try {
+    await run(`begin; ${MERGE_SETTINGS}`)
+    const merged = await mergeIn(run, parts)
+    await run(merged.isChanged ? 'commit' : 'rollback') // new names of cities are no change
+    return merged
+  } catch (error) {
+    await run('rollback').catch(() => {}) // its connection may be lost
+    throw error
+  }
+}
+
+/** The same in the transaction that is under way. */
+async function mergeIn(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
+  const isReplace = mode === 'replace'
+  const before = await lockList(run)
+  const version = before.version + 1
+  const sql = mergeSql({ mode, latest, version })
+  await run(sql.analyze)
+  await run(sql.cities, [arrayLiteral(names.names), arrayLiteral(names.namesEn)])
+  const { count: repeated } = await run(sql.repeated)
+  await run(sql.single)
+  if (repeated > 0) await run(sql.each)
+  await run(sql.analyzeMerged)
+  const found = await onlyRow<Summary>(run, sql.summary)
+  if (isReplace) approve({ before: before.rows, after: found.rows })
+  const { count: removed } = isReplace ? await run(sql.remove) : { count: 0 }
+  const { count: updated } = await run(sql.update)
+  const { count: added } = await run(sql.insert)
+  if (added + updated + removed === 0) return { added, written: 0, removed, isChanged: false }
+  const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
+  await storeVersion(run, { ...bounds, version, rows: before.rows + added - removed })
+  const written = isReplace ? added + updated : found.written
+  return { added, written, removed, isChanged: true }
+}
+
+/**
+ * An import. The list is locked from its first row on (at the latest from `commit`), by a lock that
+ * ends with the connection. Nothing is visible before `commit`; `rollback`, or the end of the
+ * process, leaves the list as it was. By `nowMs`, rows are recognised whose check lies in the future:
+ * any update replaces them.
+ */
+export function beginImport(
+  connection: Connection,
+  mode: ImportMode,
+  onWait: () => void,
+  nowMs: number,
+) {
+  const names = createNames()
+  let started: Promise<Session> | null = null
+  let accepted = 0
+  let text = ''
+  /** Resolves when what was sent so far is stored, and when what was sent before the last chunk is. */
+  let sent: Promise<unknown> = Promise.resolve()
+  let sentBefore = sent
+
+  async function startWith(signal?: AbortSignal): Promise<Session> {
+    const session = createSession(connection, await connection.using(sql => sql.reserve()))
+    try {
+      await session.lock(onWait, signal)
+      await session.run(STAGE)
+      return session
+    } catch (error) {
+      await session.end()
+      throw error
+    }
+  }
+  const start = (signal?: AbortSignal): Promise<Session> => {
+    started ??= startWith(signal)
+    return started
+  }
+
+  function send(): void {
+    const chunk = text
+    text = ''
+    sentBefore = sent
+    sent = sent.then(async () => (await start()).fill(chunk))
+    sent.catch(() => {}) // what waits for it throws
+  }
+
+  async function end(): Promise<void> {
+    const session = await started?.catch(() => null)
+    started = null
+    await sent.catch(() => {})
+    await session?.end()
+  }
+
+  return {
+    async lock(signal?: AbortSignal): Promise<void> {
+      await start(signal)
+    },
+    add(proxy: IncomingProxy): void {
+      accepted += 1
+      const row = toRow(proxy, names.positionOf(proxy.city, proxy.cityEn))
+      text += `${accepted}\t${row.join('\t')}\t${servicesToBits(proxy.servicesStated)}\n`
+      if (text.length >= CHUNK_LENGTH) send()
+    },
+    async drained(): Promise<void> {
+      await sentBefore
+    },
+    async commit(approve: (sizes: ListSizes) => void = () => {}): Promise<ImportCounts> {
+      const session = await start()
+      if (text !== '') send()
+      await sent
+      const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
+      const { added, written, removed } = await merge(session, { mode, latest, names, approve })
+      await end()
+      return { added, updated: written - added, unchanged: accepted - written, removed }
+    },
+    rollback: end,
+  } satisfies ImportTx
+}
