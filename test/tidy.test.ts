@@ -133,7 +133,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   ['Preact', /from 'preact/, 'web/'],
   ['commander', /from 'commander/, 'cli/'],
   ['prom-client', /from 'prom-client/, 'metrics/'],
-  ['TypeBox', /from '@sinclair\/typebox/, 'api/query.ts'],
+  ['TypeBox', /from '@sinclair\/typebox/, 'lib/parameter.ts', 'api/query.ts'],
   [
     'the Authorization header',
     /'authorization'|Bearer/i,
@@ -165,7 +165,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
   [
     'wire names',
     /'(?:cm|split_ip|timecheck|type_prefix|country_mode|ip_out)'|\b(?:split_ip|type_prefix|country_mode)\b/,
-    ...['api/query.ts', 'api/render.ts', 'api/openapi/'],
+    ...['proxies/filter.ts', 'api/query.ts', 'api/render.ts', 'api/openapi/'],
     ...['import/', 'web/', 'proxies/row.ts', 'postgres/', 'sqlite/'], // columns are so named
   ],
 ]

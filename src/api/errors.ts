@@ -9,26 +9,116 @@ import type { Plan } from '../access/plan.ts'
 import type { Decision } from '../access/rate-limit.ts'
 import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
+import type { Text } from '../proxies/proxy.ts'
 
-/** Every code that a client can get (spec 7, contract A and B) and its HTTP status. */
-export const STATUS = {
-  KEY_MISSING: 400,
-  INVALID_PARAMETER: 400,
-  INVALID_KEY: 403,
-  TEMP_KEY_INVALID: 403,
-  PROXIES_NOT_FOUND: 404,
-  NOT_FOUND: 404,
-  METHOD_NOT_ALLOWED: 405,
-  RATE_LIMIT_EXCEEDED: 429,
-  DAILY_LIMIT_REACHED: 429,
-  SUBNET_LIMIT_REACHED: 429,
-  DEMO_LIMIT_REACHED: 429,
-  TEMP_LIMIT_REACHED: 429,
-  INTERNAL_ERROR: 500,
-  DB_EXECUTE_FAILED: 503,
-} as const
+/** When an error is sent, as the documentation says it, and what it may say. */
+type ErrorRule = Text & {
+  status: number
+  message: string
+  context?: { retry_after?: number; daily_limit?: number; used_subnets?: number }
+}
 
-export type ErrorCode = keyof typeof STATUS
+/** Every code that a client can get (spec 7, contract A and B), and its HTTP status. */
+export const ERRORS = {
+  KEY_MISSING: {
+    status: 400,
+    en: 'No key was sent, or an empty one.',
+    ru: 'Ключ не передан или пуст.',
+    message: 'key is required: ?key=KEY or Authorization: Bearer KEY',
+  },
+  INVALID_PARAMETER: {
+    status: 400,
+    en: 'A parameter is unknown, repeated or has a bad value; the message names it and says what it accepts. It costs no quota.',
+    ru: 'Параметр неизвестен, повторён или имеет неверное значение; сообщение называет его и что он принимает. Квота не тратится.',
+    message: 'works must be an integer from 0 to 100',
+  },
+  INVALID_KEY: {
+    status: 403,
+    en: 'The key is unknown, revoked or expired, or its plan is off.',
+    ru: 'Ключ неизвестен, отозван или истёк, или его тариф выключен.',
+    message: 'the key is invalid or expired',
+  },
+  TEMP_KEY_INVALID: {
+    status: 403,
+    en: 'The same, for a temporary key.',
+    ru: 'То же для временного ключа.',
+    message: 'the temporary key is expired or not active',
+  },
+  PROXIES_NOT_FOUND: {
+    status: 404,
+    en: 'No proxy matches; the message says why where that is one thing. It counts as a request.',
+    ru: 'Ничего не подошло; если причина одна, сообщение её называет. Засчитывается как запрос.',
+    message: 'no proxies match the filters: no proxy in the list has the given country',
+  },
+  NOT_FOUND: {
+    status: 404,
+    en: 'Nothing is served at this path.',
+    ru: 'По этому пути ничего нет.',
+    message: 'nothing is served here; the list is at /api, and /openapi.json describes it',
+  },
+  METHOD_NOT_ALLOWED: {
+    status: 405,
+    en: 'The method is neither GET nor HEAD.',
+    ru: 'Метод — не GET и не HEAD.',
+    message: 'only GET and HEAD are allowed here',
+  },
+  RATE_LIMIT_EXCEEDED: {
+    status: 429,
+    en: 'The burst limit of the plan is reached, or too many long answers of this key are under way.',
+    ru: 'Достигнут предел частоты тарифа или у ключа слишком много длинных ответов сразу.',
+    message: 'too many requests; retry after 5 s',
+    context: { retry_after: 5 },
+  },
+  DAILY_LIMIT_REACHED: {
+    status: 429,
+    en: 'The requests of the plan for this UTC day are used up; `daily_limit` says how many there are.',
+    ru: 'Запросы тарифа на эти сутки (UTC) закончились; `daily_limit` — сколько их всего.',
+    message: "the plan's 3 requests of this day are used up; retry after 43200 s",
+    context: { retry_after: 43_200, daily_limit: 3 },
+  },
+  SUBNET_LIMIT_REACHED: {
+    status: 429,
+    en: 'The answer would exceed the /16 networks that the plan allows a day, or the key was used from too many; `used_subnets` says how many are used. Narrow the filter or lower `count`.',
+    ru: 'Ответ превысил бы число сетей /16 тарифа на сутки, или ключом пользовались из слишком многих; `used_subnets` — сколько использовано. Сузьте фильтр или уменьшите `count`.',
+    message:
+      'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
+    context: { retry_after: 43_200, used_subnets: 1 },
+  },
+  DEMO_LIMIT_REACHED: {
+    status: 429,
+    en: 'More requests with `demo` from one address than it allows: at first 2 a minute.',
+    ru: 'С одного адреса больше запросов с ключом `demo`, чем разрешено: сначала 2 в минуту.',
+    message: 'the demo key allows 2 requests a minute; retry after 60 s',
+    context: { retry_after: 60 },
+  },
+  TEMP_LIMIT_REACHED: {
+    status: 429,
+    en: 'More requests with this temporary key, or from this address, than allowed: at first 2 an hour.',
+    ru: 'Больше запросов с этим временным ключом или с этого адреса, чем разрешено: сначала 2 в час.',
+    message:
+      'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
+    context: { retry_after: 3600 },
+  },
+  INTERNAL_ERROR: {
+    status: 500,
+    en: 'An error of the service. `X-Request-Id` names the request for its operator. The request is given back.',
+    ru: 'Ошибка сервиса. `X-Request-Id` называет запрос для его оператора. Запрос возвращается в квоту.',
+    message: 'an internal error occurred; the request id identifies it',
+  },
+  DB_EXECUTE_FAILED: {
+    status: 503,
+    en: 'A database failed or is busy; try again shortly. The request is given back.',
+    ru: 'База данных не отвечает или занята; повторите чуть позже. Запрос возвращается в квоту.',
+    message: 'the database did not answer; try again shortly',
+  },
+} as const satisfies { readonly [code: string]: ErrorRule }
+
+export type ErrorCode = keyof typeof ERRORS
+
+/** The HTTP status of each code. */
+export const STATUS = Object.fromEntries(
+  Object.entries(ERRORS).map(([code, { status }]) => [code, status]),
+) as { readonly [code in ErrorCode]: number } // of the table itself
 
 /** What an error body may have besides code and message (spec 2.3). */
 export type ErrorContext = {

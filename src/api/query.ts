@@ -1,123 +1,112 @@
 /**
- * The parameters of a query: their names, TypeBox schemas (of strings), and turning strings into a typed
- * `Filter` and `Output` (spec 4.1, contract A3 and A4), limited by the entitlements of the key. Programs
- * poll with the same query string, so those that repeat stay in memory, parsed.
+ * The query of a request: its parameters, from a string to a typed `Filter` and `Output` (spec 4.1,
+ * contract A3 and A4), limited by the entitlements of the key. Filters are in the table of
+ * `proxies/filter.ts`, how an answer is written is in `OUTPUTS` here. Programs poll with the same query
+ * string, so those that repeat stay in memory, parsed.
  */
-import { type TObject, type TString, Type } from '@sinclair/typebox'
-import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { Type } from '@sinclair/typebox'
+import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { Entitlements } from '../access/entitlements.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { nearest } from '../lib/did-you-mean.ts'
+import { chosenOf, flag, listOf, oneOf, type Parameter } from '../lib/parameter.ts'
 import { type Pair, splitQueryString } from '../lib/query-string.ts'
 import { shownName } from '../lib/redact.ts'
-import {
-  COUNTRY_MODES,
-  DEFAULT_AGE_MAX_SECONDS,
-  type Filter,
-  fold,
-  SORTS,
-} from '../proxies/filter.ts'
-import { ANONS, LANGS, parseAddress, SERVICES, type Service, TYPES } from '../proxies/proxy.ts'
+import { FILTER_RULES, type Filter, filterOf, type ParameterRule } from '../proxies/filter.ts'
+import { serviceNames } from '../proxies/proxy.ts'
 import { ApiError } from './errors.ts'
 import { memberNames, OUTPUT_KINDS, type Output } from './render.ts'
 
 /** The parameters of a query string, typed. */
 export type Params = { filter: Filter; output: Output }
 
-const GETS = [...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]
-const INTEGER_MAX = 999_999_999_999_999
+/** A parameter of the output; `forms`: those of `get` that it applies to. */
+type OutputRule = ParameterRule & { forms: readonly Output['kind'][] }
 
-/**
- * A parameter's schema: `pattern` checks it, `accepts` says in an error what it should be. For the
- * documentation: the closed `values` of it, or of the items of a `list`, or the pattern of an `item`.
- */
-type Parameter = TString & {
-  accepts: string
-  list?: boolean
-  min?: number
-  max?: number
-  values?: readonly string[]
-  item?: string
-}
-const parameter = (pattern: string, accepts: string, more: object = {}): Parameter =>
-  Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped
+const RECORDS = ['json', 'csv', 'ndjson'] as const
 
-const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
-const anyOf = (values: readonly string[]): string => `(?:${values.map(literally).join('|')})`
-const integer = (min: number, max: number, unit = ''): Parameter =>
-  parameter('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
-const oneOf = (values: readonly string[]): Parameter =>
-  parameter(`^${anyOf(values)}$`, values.join(' or '), { values })
-const flag = oneOf(['1', '0'])
-const listMatching = (item: string, accepts: string, more: object): Parameter =>
-  parameter(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, {
-    list: true,
-    ...more,
-  })
-const listOf = (values: readonly string[]): Parameter =>
-  listMatching(anyOf(values), values.join(', '), { values })
-
-const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
-const PORT =
-  '(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})'
-const CITY_CHARACTER = '[^,\\u0000-\\u001f\\u007f]'
-
-/** The parameters of spec 4.1 in its order, and ours (contract F1), by the output they apply to. */
-function parametersOf(provider: string) {
-  const services = SERVICES.map(service => (service === 'provider' ? provider : service))
-  const filters = {
-    type: listOf(TYPES),
-    anon: listOf(ANONS),
-    ping: integer(0, INTEGER_MAX, ' (milliseconds)'),
-    speed: integer(0, INTEGER_MAX, ' (bytes per second)'),
-    time: integer(0, INTEGER_MAX, ' (seconds)'),
-    works: integer(0, 100),
-    country: listMatching('[a-z]{2}', 'two-letter country codes (ISO 3166-1 alpha-2)', {
-      item: '[A-Za-z]{2}',
-    }),
-    country_mode: oneOf(COUNTRY_MODES),
-    cm: oneOf(COUNTRY_MODES),
-    // A character of the documentation may be two code units here, and two more in lower case.
-    city: listMatching(`${CITY_CHARACTER}{1,200}`, 'city names', {
-      item: `${CITY_CHARACTER}{1,100}`,
-    }),
-    port: integer(1, 65535),
-    ip: parameter(
-      `^(?:${OCTET}\\.){3}${OCTET}:${PORT}$`,
-      'an IPv4 address with a port, a.b.c.d:port',
-    ),
-    service: listOf(services),
-    sort: oneOf(SORTS),
-    count: integer(0, INTEGER_MAX),
-    lang: oneOf(LANGS),
-    get: oneOf(GETS),
-  }
-  const txt = { type_prefix: flag }
-  const record = { fields: listOf(memberNames(provider)), split_ip: flag }
-  const json = { format: oneOf(['array', 'object']), wrap: flag, pretty: flag }
-  return { filters, txt, record, json }
+const OUTPUTS: { readonly [name: string]: OutputRule } = {
+  get: {
+    forms: OUTPUT_KINDS,
+    schema: oneOf([...OUTPUT_KINDS, ...OUTPUT_KINDS.map(kind => `${kind}.file`)]),
+    en: 'The form of the answer. `.file` makes it a download of the same content.',
+    ru: 'Вид ответа. С `.file` то же самое приходит файлом для скачивания.',
+    example: 'json',
+    default: 'txt',
+  },
+  type_prefix: {
+    forms: ['txt'],
+    schema: flag,
+    en: '`1`: each line reads `type://ip:port`.',
+    ru: '`1`: каждая строка имеет вид `type://ip:port`.',
+    example: '1',
+    default: '0',
+  },
+  fields: {
+    forms: RECORDS,
+    schema: listOf,
+    en: 'The members to show; their order is fixed. `port` is shown with `split_ip=1` only.',
+    ru: 'Какие поля показать; их порядок неизменен. `port` виден только при `split_ip=1`.',
+    example: ['ip', 'ping', 'country'],
+  },
+  split_ip: {
+    forms: RECORDS,
+    schema: flag,
+    en: '`1`: `ip` is the address alone, and `port` is a member of its own.',
+    ru: '`1`: в `ip` только адрес, порт — в отдельном поле `port`.',
+    example: '1',
+    default: '0',
+  },
+  format: {
+    forms: ['json'],
+    schema: oneOf(['array', 'object']),
+    en: '`array`: a list of records. `object`: records by their address.',
+    ru: '`array`: список записей. `object`: записи по их адресам.',
+    example: 'object',
+    default: 'array',
+  },
+  wrap: {
+    forms: ['json'],
+    schema: flag,
+    en: '`1`: an envelope with `status`, `count`, `timestamp`, `filters`, and the records as `data`.',
+    ru: '`1`: конверт с полями `status`, `count`, `timestamp`, `filters` и записями в `data`.',
+    example: '1',
+    default: '0',
+  },
+  pretty: {
+    forms: ['json'],
+    schema: flag,
+    en: '`1`: indented by two spaces. `0`: no white space.',
+    ru: '`1`: с отступами в два пробела. `0`: без пробелов.',
+    example: '0',
+    default: '1',
+  },
 }
 
-/** A parameter for the documentation; `forms`: those of `get` that it applies to. */
-export type Described = Pick<Parameter, 'accepts' | 'list' | 'max' | 'min' | 'pattern'> &
-  Pick<Parameter, 'values' | 'item'> & { name: string; forms: readonly Output['kind'][] }
+/** A parameter and its schema; `hasServices`: its values may name the provider's service. */
+export type Described = Parameter &
+  Omit<OutputRule, 'schema'> & { name: string; hasServices: boolean }
 
-/** All parameters but `key`, in the order of the table. */
+/** All parameters but `key`, those of spec 4.1 in its order; `provider` names the provider's service. */
 export function describeParameters(provider: string): Described[] {
-  const { filters, txt, record, json } = parametersOf(provider)
-  const groups = [
-    [OUTPUT_KINDS, filters],
-    [['txt'], txt],
-    [['json', 'csv', 'ndjson'], record],
-    [['json'], json],
-  ] as const
-  return groups.flatMap(([forms, parameters]) =>
-    Object.entries<Parameter>(parameters).map(([name, parameter]) => ({
-      name,
-      forms,
-      ...parameter,
-    })),
-  )
+  const describe = (
+    name: string,
+    { schema, en, ru, example, default: byDefault }: ParameterRule,
+    forms: OutputRule['forms'],
+    names: readonly string[],
+  ): Described => {
+    const hasServices = typeof schema === 'function'
+    const own = hasServices ? schema(names) : schema
+    return { ...own, name, forms, hasServices, en, ru, example, default: byDefault }
+  }
+  const services = serviceNames(provider)
+  const members = memberNames(provider)
+  return [
+    ...Object.entries(FILTER_RULES).map(([name, rule]) =>
+      describe(name, rule, OUTPUT_KINDS, services),
+    ),
+    ...Object.entries(OUTPUTS).map(([name, rule]) => describe(name, rule, rule.forms, members)),
+  ]
 }
 
 /** The error for parameters that cannot be accepted. */
@@ -132,23 +121,24 @@ type Values = { [name: string]: string }
  * It throws ApiError INVALID_PARAMETER naming the parameter and what it accepts.
  */
 export function createParamsParser(provider: string): ParamsParser {
-  const { filters, txt, record, json } = parametersOf(provider)
-  const known: { [name: string]: Parameter } = { ...filters, ...txt, ...record, ...json }
-  const members = memberNames(provider)
-  const compile = (schema: TObject): TypeCheck<TObject> => TypeCompiler.Compile(schema)
-  const optional = (schemas: { [name: string]: Parameter }): TObject =>
-    Type.Object(
-      Object.fromEntries(Object.entries(schemas).map(([name, s]) => [name, Type.Optional(s)])),
-      { additionalProperties: false },
-    )
-  const modeOf = (own: { [name: string]: Parameter }) => ({ own, check: compile(optional(own)) })
-  const records = modeOf({ ...filters, ...record })
+  const all = describeParameters(provider)
+  const byName = (some: readonly Described[]) => new Map(some.map(each => [each.name, each]))
+  const known = byName(all)
+  const modeOf = (kind: Output['kind']) => {
+    const own = byName(all.filter(({ forms }) => forms.includes(kind)))
+    const schemas = [...own].map(([name, schema]) => [name, Type.Optional(schema)])
+    return { own, check: TypeCompiler.Compile(Type.Object(Object.fromEntries(schemas))) }
+  }
+  const records = modeOf('csv')
   const modes: { [K in Output['kind']]: ReturnType<typeof modeOf> } = {
-    txt: modeOf({ ...filters, ...txt }),
-    json: modeOf({ ...filters, ...record, ...json }),
+    txt: modeOf('txt'),
+    json: modeOf('json'),
     csv: records,
     ndjson: records,
   }
+  const bounded = all.filter(({ min }) => min !== undefined)
+  const services = serviceNames(provider)
+  const members = memberNames(provider)
 
   return function parseParams(given, key = '') {
     const named = given.filter(({ name }) => name !== 'key')
@@ -158,9 +148,10 @@ export function createParamsParser(provider: string): ParamsParser {
     const values = collect(pairs, own, provider)
     if (!check.Check(values)) {
       const wrong = check.Errors(values).First()?.path.slice(1) ?? ''
-      throw invalid(mustBe(wrong, own))
+      throw mustBe(wrong, own.get(wrong))
     }
-    return { filter: toFilter(values, own, provider), output: toOutput(values, members) }
+    for (const parameter of bounded) refuseOutside(parameter, values[parameter.name])
+    return { filter: filterOf(values, services), output: toOutput(values, members) }
   }
 }
 
@@ -168,43 +159,44 @@ export function createParamsParser(provider: string): ParamsParser {
 const kindOf = (get: string | null | undefined): Output['kind'] =>
   OUTPUT_KINDS.find(kind => kind === get?.replace(/\.file$/, '')) ?? 'txt'
 
-function refuseUnknown(name: string | null, key: string, known: object): void {
+type Known = ReadonlyMap<string, Described>
+
+function refuseUnknown(name: string | null, key: string, known: Known): void {
   if (name === null) throw invalid('parameter names must be valid UTF-8 in percent-encoding')
-  if (Object.hasOwn(known, name)) return
-  const hint = nearest(name, [...Object.keys(known), 'key'])
+  if (known.has(name)) return
+  const hint = nearest(name, [...known.keys(), 'key'])
   const shown = shownName(name, key, hint !== null)
   throw invalid(`unknown parameter${shown}${hint === null ? '' : `; did you mean '${hint}'?`}`)
 }
 
-const mustBe = (name: string, own: { [name: string]: Parameter }): string =>
-  `${name} must be ${own[name]?.accepts}`
+const mustBe = (name: string, parameter: Described | undefined): ApiError =>
+  invalid(`${name} must be ${parameter?.accepts}`)
+
+function refuseOutside(parameter: Described, text: string | undefined): void {
+  if (text === undefined) return
+  const { name, min = 0, max = Infinity } = parameter
+  const value = Number(text)
+  if (value < min || value > max) throw mustBe(name, parameter)
+}
 
 /** One string per parameter: lists merged and normalised, repetitions refused. */
-function collect(
-  pairs: readonly Pair[],
-  own: { [name: string]: Parameter },
-  provider: string,
-): Values {
-  const given = new Map<string, string[]>()
+function collect(pairs: readonly Pair[], own: Known, provider: string): Values {
+  const given = new Map<Described, string[]>()
   for (const { name, value } of pairs) {
-    if (name === null || !Object.hasOwn(own, name)) continue // belongs to the other output mode
+    const parameter = own.get(name ?? '')
+    if (parameter === undefined) continue // belongs to the other output mode
     if (value === null) throw invalid(`${name} must be valid UTF-8 in percent-encoding`)
-    const texts = given.get(name)
-    if (texts === undefined) given.set(name, [value])
+    const texts = given.get(parameter)
+    if (texts === undefined) given.set(parameter, [value])
     else texts.push(value)
   }
   const values: Values = {}
-  for (const [name, texts] of given) {
-    const text = own[name]?.list ? joined(name, texts, provider) : single(name, texts)
-    if (text !== '') values[name] = text
+  for (const [parameter, texts] of given) {
+    const text = parameter.list ? joined(parameter, texts, provider) : single(parameter, texts)
+    if (text !== '') values[parameter.name] = text
   }
   refuseTwoModes(values)
   return values
-}
-
-function single(name: string, [text = '', ...more]: readonly string[]): string {
-  if (more.length > 0) throw invalid(`${name} may be given only once`)
-  return text
 }
 
 function refuseTwoModes({ cm, country_mode: mode }: Values): void {
@@ -212,9 +204,13 @@ function refuseTwoModes({ cm, country_mode: mode }: Values): void {
   throw invalid('cm and country_mode are one parameter; give one of them, or the same value')
 }
 
+function single({ name }: Described, [text = '', ...more]: readonly string[]): string {
+  if (more.length > 0) throw invalid(`${name} may be given only once`)
+  return text
+}
+
 /** Items trimmed, in lower case, each once; the provider's service under its configured name. */
-function joined(parameterName: string, texts: readonly string[], provider: string): string {
-  const hasServices = parameterName === 'service' || parameterName === 'fields'
+function joined({ hasServices }: Described, texts: readonly string[], provider: string): string {
   const items = texts
     .join()
     .split(',')
@@ -225,50 +221,9 @@ function joined(parameterName: string, texts: readonly string[], provider: strin
   return [...new Set(items.filter(item => item !== ''))].join(',')
 }
 
-const items = (text: string | undefined): string[] => (text === undefined ? [] : text.split(','))
-
-/** The members of a closed list that a parameter names, in the list's order. */
-const chosen = <T extends string>(list: readonly T[], text: string | undefined): T[] => {
-  if (text === undefined) return []
-  const named = new Set(items(text))
-  return list.filter(item => named.has(item))
-}
-
-function toInteger(name: string, values: Values, own: { [name: string]: Parameter }) {
-  const text = values[name]
-  if (text === undefined) return null
-  const { min = 0, max = INTEGER_MAX } = own[name] ?? {}
-  const value = Number(text)
-  if (value < min || value > max) throw invalid(mustBe(name, own))
-  return value
-}
-
-function toFilter(values: Values, own: { [name: string]: Parameter }, provider: string): Filter {
-  const mode = values.country_mode ?? values.cm
-  const services = new Set(items(values.service))
-  const wanted = (service: Service) => services.has(service === 'provider' ? provider : service)
-  return {
-    types: chosen(TYPES, values.type),
-    anons: chosen(ANONS, values.anon),
-    pingMaxMs: toInteger('ping', values, own),
-    speedMin: toInteger('speed', values, own),
-    ageMaxSeconds: toInteger('time', values, own) ?? DEFAULT_AGE_MAX_SECONDS,
-    worksMin: toInteger('works', values, own),
-    countries: items(values.country?.toUpperCase()).sort(),
-    countryMode: mode === 'except' && values.country !== undefined ? 'except' : 'include',
-    cities: [...new Map(items(values.city).map(city => [fold(city), city])).values()].sort(),
-    lang: values.lang === 'en' ? 'en' : 'ru',
-    port: toInteger('port', values, own),
-    address: values.ip === undefined ? null : parseAddress(values.ip),
-    services: SERVICES.filter(wanted),
-    sort: SORTS.find(sort => sort === values.sort) ?? null,
-    count: toInteger('count', values, own) || null,
-  }
-}
-
 /** `members`: of a record, in their order. */
 function toOutput(values: Values, members: readonly string[]): Output {
-  const fields = chosen(members, values.fields)
+  const fields = values.fields === undefined ? [] : chosenOf(members, values.fields)
   const output: Output = {
     kind: kindOf(values.get),
     isDownload: values.get?.endsWith('.file') ?? false,

@@ -6,14 +6,14 @@
 
 import { createBoundedMap } from '../lib/bounded-map.ts'
 import { formatTimecheck } from '../lib/time.ts'
-import type { Filter } from '../proxies/filter.ts'
+import { describeFilter, type Filter } from '../proxies/filter.ts'
 import {
   ANONS,
-  addressText,
   cityIn,
   type Lang,
   SERVICES,
   type Service,
+  type Text,
   TYPES,
 } from '../proxies/proxy.ts'
 import {
@@ -29,6 +29,7 @@ import {
   UNKNOWN,
   UNKNOWN_PING,
 } from '../proxies/row.ts'
+import type { Schema } from './openapi/schema.ts'
 
 /**
  * How the values of a form are written: what is around a text that needs no escaping, what stands
@@ -53,8 +54,10 @@ export type Part = (row: Row, cityTexts: CityTexts) => string
  * One member of a record. `part` makes what writes its value behind `before`, which is what stands
  * between it and the value before: in JSON also its name. `isShown` false leaves it out.
  */
-export type Member = {
+export type Member = Text & {
   name: string
+  /** For the documentation. */
+  schema: Schema
   isShown?: (view: View) => boolean
   part: (before: string, view: View) => Part
 }
@@ -84,10 +87,18 @@ const plain =
   }
 const plainOfFew = (column: FewColumn, read: (value: number) => string): Member['part'] =>
   ofFew(column, (value, { quote }) => quote + read(value) + quote)
-const service = (name: string, which: Service): Member => {
+const service = (name: string, which: Service, text: Text): Member => {
   const bit = 1 << SERVICES.indexOf(which)
-  return { name, part: ofFew('services', bits => (bits & bit ? 'true' : 'false')) }
+  return {
+    name,
+    schema: { type: 'boolean' },
+    ...text,
+    part: ofFew('services', bits => (bits & bit ? 'true' : 'false')),
+  }
 }
+
+/** An IPv4 address, as patterns of the documentation have it. */
+export const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
 
 const ipOf = (row: EndpointRow): string => ipText(ipBits(row[AT.id]))
 /** `a.b.c.d:port` */
@@ -111,21 +122,48 @@ export const membersOf = (provider: string): Member[] => [
   {
     name: 'ip',
     part: (before, view) => plain(view.splitIp ? ipOf : addressOf)(before, view),
+    schema: { type: 'string', pattern: `^${IPV4}(?::[0-9]{1,5})?$` },
+    en: 'Address and port, `a.b.c.d:port`; with `split_ip=1` the address alone. With `demo`, the last two octets are 0.',
+    ru: 'Адрес и порт, `a.b.c.d:port`; с `split_ip=1` только адрес. С ключом `demo` два последних октета — 0.',
   },
   {
     name: 'port',
     isShown: ({ splitIp }) => splitIp,
     part: plain(row => String(portOf(row[AT.id]))),
+    schema: { type: 'string', pattern: '^[1-9][0-9]{0,4}$' },
+    en: 'The port, as text; only with `split_ip=1`.',
+    ru: 'Порт, текстом; только с `split_ip=1`.',
   },
-  { name: 'ip_out', part: plain(ipOutOf) },
-  { name: 'type', part: plainOfFew('type', type => TYPES[type] ?? 'http') },
-  { name: 'anon', part: plainOfFew('anon', anon => ANONS[anon - 1] ?? '') },
+  {
+    name: 'ip_out',
+    part: plain(ipOutOf),
+    schema: { type: 'string' },
+    en: 'The outgoing address, empty when unknown.',
+    ru: 'Исходящий адрес; пусто, если неизвестен.',
+  },
+  {
+    name: 'type',
+    part: plainOfFew('type', type => TYPES[type] ?? 'http'),
+    schema: { type: 'string', enum: TYPES },
+    en: 'The type of the proxy.',
+    ru: 'Тип прокси.',
+  },
+  {
+    name: 'anon',
+    part: plainOfFew('anon', anon => ANONS[anon - 1] ?? ''),
+    schema: { type: 'string', enum: ['', ...ANONS] },
+    en: 'The anonymity level, empty when unknown.',
+    ru: 'Уровень анонимности; пусто, если неизвестен.',
+  },
   {
     name: 'speed',
     part: (before, { form }) => {
       const unknown = before + form.unknown
       return row => (row[AT.speed] === UNKNOWN ? unknown : before + row[AT.speed])
     },
+    schema: { type: ['integer', 'null'], minimum: 0 },
+    en: 'Bytes per second, `null` when unknown.',
+    ru: 'Байты в секунду; `null`, если неизвестно.',
   },
   {
     name: 'ping',
@@ -134,28 +172,84 @@ export const membersOf = (provider: string): Member[] => [
       return row =>
         row[AT.pingMs] === UNKNOWN_PING ? unknown : before + secondsText(row[AT.pingMs])
     },
+    schema: { type: ['number', 'null'], minimum: 0 },
+    en: 'The response time in seconds, with up to three decimals; `null` when unknown.',
+    ru: 'Время отклика в секундах, до трёх знаков после запятой; `null`, если неизвестно.',
   },
-  { name: 'timecheck', part: plain(row => formatTimecheck(row[AT.checkedAt])) },
-  { name: 'country', part: plainOfFew('country', countryText) },
-  { name: 'city', part: before => (row, cityTexts) => before + cityTexts(row[AT.city]) },
-  { name: 'works', part: plainOfFew('works', works => (works === UNKNOWN ? '' : `${works}`)) },
-  service('smtp', 'smtp'),
-  service('telegram', 'telegram'),
-  service('avito', 'avito'),
-  service('google', 'google'),
-  service(provider, 'provider'),
+  {
+    name: 'timecheck',
+    part: plain(row => formatTimecheck(row[AT.checkedAt])),
+    schema: { type: 'string', pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$' },
+    en: 'The last check, `YYYY-MM-DD HH:MM:SS` at UTC+2.',
+    ru: 'Последняя проверка, `YYYY-MM-DD HH:MM:SS` по UTC+2.',
+  },
+  {
+    name: 'country',
+    part: plainOfFew('country', countryText),
+    schema: { type: 'string', pattern: '^(?:[A-Z]{2})?$' },
+    en: 'The country, two letters in upper case; empty when unknown.',
+    ru: 'Страна, две заглавные буквы; пусто, если неизвестна.',
+  },
+  {
+    name: 'city',
+    part: before => (row, cityTexts) => before + cityTexts(row[AT.city]),
+    schema: { type: 'string' },
+    en: 'The city in the language of `lang`; empty when unknown.',
+    ru: 'Город на языке `lang`; пусто, если неизвестен.',
+  },
+  {
+    name: 'works',
+    part: plainOfFew('works', works => (works === UNKNOWN ? '' : `${works}`)),
+    schema: { type: 'string', pattern: '^(?:100|[1-9]?[0-9])?$' },
+    en: 'The share of successful checks as text, 0 to 100 percent; empty when unknown.',
+    ru: 'Доля успешных проверок текстом, от 0 до 100 процентов; пусто, если неизвестна.',
+  },
+  service('smtp', 'smtp', { en: 'Whether port 25 is open.', ru: 'Открыт ли порт 25.' }),
+  service('telegram', 'telegram', { en: 'Whether Telegram works.', ru: 'Работает ли Telegram.' }),
+  service('avito', 'avito', { en: 'Whether Avito works.', ru: 'Работает ли Avito.' }),
+  service('google', 'google', {
+    en: 'Whether Google shows no captcha.',
+    ru: 'Отвечает ли Google без капчи.',
+  }),
+  service(provider, 'provider', {
+    en: 'Whether the provider’s own service works.',
+    ru: 'Работает ли собственный сервис поставщика.',
+  }),
 ]
 
 /** Names of all record members, in order; `provider` is what the provider's service is called. */
 export const memberNames = (provider: string): string[] =>
   membersOf(provider).map(({ name }) => name)
 
-/** What `get` names, each also as a download (spec 4.1, contract F2). */
-export const OUTPUT_KINDS = ['txt', 'json', 'csv', 'ndjson'] as const
+/** What `get` names, each also as a download (spec 4.1, contract F2), and its content type. */
+export const FORMS = {
+  txt: {
+    contentType: 'text/plain; charset=utf-8',
+    en: 'A line `ip:port` for each proxy.',
+    ru: 'Строка `ip:port` для каждого прокси.',
+  },
+  json: {
+    contentType: 'application/json; charset=utf-8',
+    en: 'An array of records; an object with `format=object`; an envelope with `wrap=1`.',
+    ru: 'Массив записей; объект с `format=object`; конверт с `wrap=1`.',
+  },
+  csv: {
+    contentType: 'text/csv; charset=utf-8; header=present',
+    en: 'A header line, then a line for each record (RFC 4180, lines end with CR LF); unknown values are empty.',
+    ru: 'Строка заголовка и по строке на запись (RFC 4180, строки кончаются CR LF); неизвестное пусто.',
+  },
+  ndjson: {
+    contentType: 'application/x-ndjson',
+    en: 'A line of JSON for each record.',
+    ru: 'Строка JSON для каждой записи.',
+  },
+} as const satisfies { [kind: string]: Text & { contentType: string } }
+
+export const OUTPUT_KINDS = Object.keys(FORMS) as (keyof typeof FORMS)[] // its own names
 
 /** How an answer is written. */
 export type Output = {
-  kind: (typeof OUTPUT_KINDS)[number]
+  kind: keyof typeof FORMS
   isDownload: boolean
   hasTypePrefix: boolean
   /** `null`: all members. */
@@ -325,32 +419,6 @@ const CREATE_WRITER: { [K in Output['kind']]?: CreateWriter } = {
 export function csvHeader(members: readonly Member[], output: Output): string {
   const { shown } = shownOf(members, 'ru', output)
   return `${toByteText(shown.map(({ name }) => csvText(name)).join(','))}\r\n`
-}
-
-type Value = string | number | boolean | null
-
-/** The filters in effect, spelled so that they can be sent back as a query (contract A6). */
-export function describeFilter(filter: Filter, provider: string): { [name: string]: Value } {
-  const services = filter.services.map(name => (name === 'provider' ? provider : name))
-  const list = (values: readonly string[]) => values.join(',').toLowerCase() || null
-  const all: { [name: string]: Value } = {
-    type: list(filter.types),
-    anon: list(filter.anons),
-    ping: filter.pingMaxMs,
-    speed: filter.speedMin,
-    time: filter.ageMaxSeconds,
-    works: filter.worksMin,
-    country: list(filter.countries),
-    country_mode: filter.countries.length > 0 ? filter.countryMode : null,
-    city: list(filter.cities),
-    port: filter.port,
-    ip: filter.address && addressText(filter.address),
-    service: list(services),
-    sort: filter.sort,
-    count: filter.count,
-    lang: filter.lang,
-  }
-  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null))
 }
 
 /**

@@ -2,6 +2,7 @@
  * Owns the route of a key's owner, /key (contract F3): the key comes in the header only, and asking
  * counts for nothing.
  */
+
 import type { Access } from '../access/access.ts'
 import type { Waits } from '../access/patience.ts'
 import type { UsageStore } from '../access/ports.ts'
@@ -9,14 +10,15 @@ import { ApiError, invalidKey } from '../api/errors.ts'
 import { refused } from '../api/handler.ts'
 import { ownReport } from '../api/key-report.ts'
 import { invalid } from '../api/query.ts'
+import { FORMS } from '../api/render.ts'
 import { StoreError } from '../lib/errors.ts'
 import { queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import { bearerOf } from './credentials.ts'
-import { COMMON_HEADERS, CONTENT_TYPES, type Reply, type Route } from './reply.ts'
+import { COMMON_HEADERS, type Reply, type Route } from './reply.ts'
 
 export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'> }
 
-const HEADERS = { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES.json }
+const HEADERS = { ...COMMON_HEADERS, 'content-type': FORMS.json.contentType }
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
 /** Whether a query string has a parameter `key`, which is refused before the header is looked at. */

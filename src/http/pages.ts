@@ -2,18 +2,14 @@
  * The pages for people (contract F5, F6): their files, the OpenAPI document, the reference made from it,
  * and the header fields that keep a page from running or loading anything that is not its own.
  */
+
 import { refused } from '../api/handler.ts'
+import { FORMS } from '../api/render.ts'
 import { encode } from '../lib/coded.ts'
 import { pathOf, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 import type { Lang } from '../proxies/proxy.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
-import {
-  COMMON_HEADERS,
-  CONTENT_TYPES,
-  type HeaderFields,
-  noSuchPath,
-  type Route,
-} from './reply.ts'
+import { COMMON_HEADERS, type HeaderFields, noSuchPath, type Route } from './reply.ts'
 
 /** A file of a page as it is built: its content, compressed in two ways, in base64. */
 export type PageFile = {
@@ -104,7 +100,7 @@ export type ReferenceParts = {
 
 const OPENAPI_FIELDS: HeaderFields = {
   ...COMMON_HEADERS,
-  'content-type': CONTENT_TYPES.json,
+  'content-type': FORMS.json.contentType,
   'cache-control': 'public, max-age=300',
 }
 

@@ -5,20 +5,13 @@ import type { LimitStatus } from '../access/rate-limit.ts'
 import type { Sent } from '../api/answer.ts'
 import { ApiError, errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
-import { OUTPUT_KINDS, type Output } from '../api/render.ts'
+import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Clock } from '../lib/clock.ts'
 import { formatHttpDate } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Encoding } from './compression.ts'
 
 export type HeaderFields = { [name: string]: string }
-
-export const CONTENT_TYPES = {
-  txt: 'text/plain; charset=utf-8',
-  json: 'application/json; charset=utf-8',
-  csv: 'text/csv; charset=utf-8; header=present',
-  ndjson: 'application/x-ndjson',
-} as const
 
 /** The header fields of every reply. */
 export const COMMON_HEADERS = {
@@ -42,7 +35,7 @@ type ByCoding = { [C in Coding]: HeaderFields }
 
 /** The fields of a body in each coding: content type, and the file name of a download. */
 function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
-  const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES[kind] }
+  const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': FORMS[kind].contentType }
   if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
   const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
   return {
@@ -138,7 +131,7 @@ export type ResponseParts = {
 export const plainText = (content: string): Reply => ({
   kind: 'reply',
   status: 200,
-  headers: { ...COMMON_HEADERS, 'content-type': CONTENT_TYPES.txt },
+  headers: { ...COMMON_HEADERS, 'content-type': FORMS.txt.contentType },
   body: { kind: 'whole', content },
   keyId: null,
   limits: [],
@@ -153,7 +146,7 @@ export function errorReply(
 ): Reply {
   const { retryAfterSeconds } = error.context
   const isText = form === 'text'
-  const contentType = CONTENT_TYPES[isText ? 'txt' : 'json']
+  const contentType = FORMS[isText ? 'txt' : 'json'].contentType
   const headers: HeaderFields = { ...COMMON_HEADERS, 'content-type': contentType }
   if (retryAfterSeconds !== undefined) headers['retry-after'] = String(retryAfterSeconds)
   if (error.code === 'METHOD_NOT_ALLOWED') headers.allow = METHODS.join(', ')

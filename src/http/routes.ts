@@ -1,19 +1,21 @@
 /** The table of routes: which paths there are, and what each replies. */
+
 import { refused } from '../api/handler.ts'
+import { FORMS } from '../api/render.ts'
 import type { Coded } from '../lib/coded.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type ApiRouteParts, apiRoute } from './api.ts'
 import { type Document, documentOf, documentReply } from './etag.ts'
 import { type KeyRouteParts, keyRoute } from './key.ts'
 import { type PageFile, pageRoutes, type ReferenceParts, referenceRoutes } from './pages.ts'
-import { COMMON_HEADERS, CONTENT_TYPES, plainText, type Route } from './reply.ts'
+import { COMMON_HEADERS, plainText, type Route } from './reply.ts'
 
 /** The statistics for a request of an instant, see `createStatsCache`. */
 export type StatsReader = (nowMs: number) => Awaitable<Coded>
 
 const FIELDS = {
   ...COMMON_HEADERS,
-  'content-type': CONTENT_TYPES.json,
+  'content-type': FORMS.json.contentType,
   'cache-control': 'max-age=15',
 }
 

@@ -1,20 +1,34 @@
 /**
- * The filters of a list of proxies, and matching rows in memory with one. What each filter means is in
- * the contract, A4.
+ * The filters of a list of proxies: one table, from which parameters of a query are validated, decoded
+ * and documented, `filters` of the envelope written, SQL built and rows in memory matched. What each
+ * filter means is in the contract, A4. The order is that of spec 4.1, and of SQL conditions.
  */
-
+import {
+  chosenOf,
+  INTEGER_MAX,
+  integer,
+  itemsOf,
+  listMatching,
+  listOf,
+  oneOf,
+  type Parameter,
+  textMatching,
+} from '../lib/parameter.ts'
 import { maskId } from './mask.ts'
 import {
   type Address,
   ANONS,
-  type Anon,
+  addressText,
+  LANGS,
   type Lang,
-  type ProxyType,
+  parseAddress,
+  SERVICES,
   type Service,
-  servicesToBits,
+  serviceNames,
+  type Text,
   TYPES,
 } from './proxy.ts'
-import { AT, countryToNumber, idOf, portOf, type Row } from './row.ts'
+import { AT, countryToNumber, idOf, portOf, ROW_COLUMNS, type Row } from './row.ts'
 
 export const COUNTRY_MODES = ['include', 'except'] as const
 export type CountryMode = (typeof COUNTRY_MODES)[number]
@@ -25,48 +39,404 @@ export type Sort = (typeof SORTS)[number]
 
 export const DEFAULT_AGE_MAX_SECONDS = 600
 
-/** The conditions of a query. Empty lists and `null` are no condition. */
-export type Filter = {
-  types: readonly ProxyType[]
-  anons: readonly Anon[]
-  pingMaxMs: number | null
-  /** Bytes per second. */
-  speedMin: number | null
-  ageMaxSeconds: number
-  worksMin: number | null
-  /** Upper case. */
-  countries: readonly string[]
+// ---------------------------------------------------------------------------------------------
+// Conditions: what a filter asks of a row, in SQL and in memory
+
+export type Bound = number | string
+type Matches = (row: Row) => boolean
+/** `matcher` creates what decides of a row in memory. */
+export type Condition = { sql: string; values: readonly Bound[]; matcher: () => Matches }
+
+/** What a condition depends on besides the value of its filter. */
+export type ConditionOptions = {
+  /** With 16, addresses are compared as if they were masked. */
+  addressBits: 32 | 16
+  /** Of the cities that the filter names. */
+  cityIds: readonly number[]
   countryMode: CountryMode
-  /** Lower case, as the envelope shows them; compared folded (see `fold`). */
-  cities: readonly string[]
-  lang: Lang
-  port: number | null
-  address: Address | null
-  /** All of these are required. */
-  services: readonly Service[]
-  /** The order of the answer; `null`: not given, which is `checked`. */
-  sort: Sort | null
-  /** Most records in the answer. */
-  count: number | null
 }
 
+type NumberColumn = Exclude<keyof typeof AT, 'ipOut'>
+
+const atMost = (column: NumberColumn) => {
+  const [at, sql] = [AT[column], `${ROW_COLUMNS[AT[column]]} <= ?`]
+  return (most: number | null): Condition | null =>
+    most === null ? null : { sql, values: [most], matcher: () => row => row[at] <= most }
+}
+const atLeast = (column: NumberColumn) => {
+  const [at, sql] = [AT[column], `${ROW_COLUMNS[AT[column]]} >= ?`]
+  return (least: number | null): Condition | null =>
+    least === null ? null : { sql, values: [least], matcher: () => row => row[at] >= least }
+}
+
+/** No column holds it: an empty list matches nothing. */
+const UNUSED = -2
+
+/** `column in (?, …)`; the list is padded to a power of two, to keep the statements few. */
+function isIn(column: NumberColumn, values: readonly number[], isIn = true): Condition {
+  const at = AT[column]
+  const size = 2 ** Math.ceil(Math.log2(Math.max(1, values.length)))
+  const padding = new Array<number>(size - values.length).fill(values[0] ?? UNUSED)
+  const marks = new Array(size).fill('?').join(',')
+  return {
+    sql: `${ROW_COLUMNS[at]} ${isIn ? '' : 'not '}in (${marks})`,
+    values: [...values, ...padding],
+    matcher() {
+      const set = new Set(values)
+      return row => set.has(row[at]) === isIn
+    },
+  }
+}
+
+/** As `isIn`, of any values of a closed list; `first`: what a row holds for its first one. */
+const isAnyOf =
+  <T extends string>(column: NumberColumn, list: readonly T[], first: number) =>
+  (values: readonly T[]): Condition | null => {
+    if (values.length === 0) return null
+    const numbers = values.map(value => first + list.indexOf(value))
+    const bits = numbers.reduce((bits, number) => bits | (1 << number), 0)
+    const at = AT[column]
+    const matcher = () => (row: Row) => ((bits >> row[at]) & 1) === 1
+    return { ...isIn(column, numbers), matcher }
+  }
+
+function hasServices(services: readonly Service[]): Condition | null {
+  if (services.length === 0) return null
+  const bits = services.reduce((bits, service) => bits | (1 << SERVICES.indexOf(service)), 0)
+  const matcher = () => (row: Row) => (row[AT.services] & bits) === bits
+  return { sql: 'services & ? = ?', values: [bits, bits], matcher }
+}
+
+const isAtPort = (port: number | null): Condition | null =>
+  port === null
+    ? null
+    : { sql: 'id & 65535 = ?', values: [port], matcher: () => row => portOf(row[AT.id]) === port }
+
+/** Keeps the first two octets of the address in an id, and the port. */
+const ADDRESS_16 = 0xffff0000ffff
+
+function isAt(address: Address | null, { addressBits }: ConditionOptions): Condition | null {
+  if (address === null) return null
+  const id = idOf(address)
+  return addressBits === 32
+    ? { sql: 'id = ?', values: [id], matcher: () => row => row[AT.id] === id }
+    : {
+        sql: `id & ${ADDRESS_16} = ?`,
+        values: [id],
+        matcher: () => row => maskId(row[AT.id]) === id,
+      }
+}
+
+/**
+ * What decides whether a row in memory meets all conditions. A select tries a thousand rows, and most
+ * filters have one to three conditions: a loop over them would take twice as long.
+ */
+export function matcherOf(conditions: readonly Condition[]): Matches {
+  const all = conditions.map(({ matcher }) => matcher())
+  const [a, b, c] = all
+  if (a === undefined) return () => true
+  if (b === undefined) return a
+  if (c === undefined) return row => a(row) && b(row)
+  if (all.length === 3) return row => a(row) && b(row) && c(row)
+  return row => {
+    for (const matches of all) if (!matches(row)) return false
+    return true
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The table
+
+/** A value as the envelope has it (contract A6); `null` leaves it out. */
+type Shown = string | number | null
+
+/** A parameter of a query, and what the documentation says of it. */
+export type ParameterRule = Text & {
+  /** A function gets the names of which one is that of the provider's service. */
+  schema: Parameter | ((names: readonly string[]) => Parameter)
+  example: unknown
+  /** What is the same as leaving the parameter out. */
+  default?: unknown
+}
+
+/**
+ * One filter: `field` is its member of `Filter`, `V` the type of that. A text is checked by `schema`, then
+ * read by `decode`. `services` are the names of the services, of which one is a setting.
+ */
+type Rule<Field extends string, V> = ParameterRule & {
+  field: Field
+  /** The value where the parameter is not given: no condition, or the default. */
+  none: V
+  decode(text: string, services: readonly string[]): V
+  /** Without it, the envelope has the value itself, and a list joined, in lower case. */
+  show?(value: V, filter: { countries: readonly string[] }, services: readonly string[]): Shown
+  condition?(value: V, options: ConditionOptions): Condition | null
+}
+const filter = <Field extends string, V>(rule: Rule<Field, V>) => rule
+
+const CITY_CHARACTER = '[^,\\u0000-\\u001f\\u007f]'
+const OCTET = '(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])'
+const PORT =
+  '(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})'
+
+const FILTERS = {
+  type: filter({
+    field: 'types',
+    none: [],
+    schema: listOf(TYPES),
+    decode: text => chosenOf(TYPES, text),
+    condition: isAnyOf('type', TYPES, 0),
+    en: 'Proxies of any of these types.',
+    ru: 'Прокси любого из этих типов.',
+    example: ['http', 'socks5'],
+  }),
+  anon: filter({
+    field: 'anons',
+    none: [],
+    schema: listOf(ANONS),
+    decode: text => chosenOf(ANONS, text),
+    condition: isAnyOf('anon', ANONS, 1),
+    en: 'Proxies of any of these anonymity levels.',
+    ru: 'Прокси любого из этих уровней анонимности.',
+    example: ['elite'],
+  }),
+  ping: filter({
+    field: 'pingMaxMs',
+    none: null,
+    schema: integer(0, INTEGER_MAX, ' (milliseconds)'),
+    decode: Number,
+    condition: atMost('pingMs'),
+    en: 'The slowest response time, in milliseconds. In a record, `ping` is in seconds.',
+    ru: 'Наибольшее время отклика в миллисекундах. В записи `ping` указан в секундах.',
+    example: 700,
+  }),
+  speed: filter({
+    field: 'speedMin',
+    none: null,
+    schema: integer(0, INTEGER_MAX, ' (bytes per second)'),
+    decode: Number,
+    condition: atLeast('speed'),
+    en: 'The lowest speed, in bytes per second.',
+    ru: 'Наименьшая скорость в байтах в секунду.',
+    example: 100_000,
+  }),
+  time: filter({
+    field: 'ageMaxSeconds',
+    none: DEFAULT_AGE_MAX_SECONDS,
+    schema: integer(0, INTEGER_MAX, ' (seconds)'),
+    decode: Number,
+    en: 'The age of the oldest last check, in seconds.',
+    ru: 'Наибольший возраст последней проверки в секундах.',
+    example: 600,
+    default: DEFAULT_AGE_MAX_SECONDS,
+  }),
+  works: filter({
+    field: 'worksMin',
+    none: null,
+    schema: integer(0, 100),
+    decode: Number,
+    condition: atLeast('works'),
+    en: 'The lowest share of successful checks, in percent. The key `demo` sets 90 where it is not given.',
+    ru: 'Наименьшая доля успешных проверок в процентах. Ключ `demo` ставит 90, если параметра нет.',
+    example: 90,
+  }),
+  country: filter({
+    /** Upper case. */
+    field: 'countries',
+    none: [],
+    schema: listMatching('[a-z]{2}', 'two-letter country codes (ISO 3166-1 alpha-2)', {
+      item: '[A-Za-z]{2}',
+    }),
+    decode: (text): readonly string[] => itemsOf(text.toUpperCase()).sort(),
+    condition: (countries, { countryMode }) =>
+      countries.length === 0
+        ? null
+        : isIn('country', countries.map(countryToNumber), countryMode === 'include'),
+    en: 'Countries to include, or to except (ISO 3166-1 alpha-2, any case).',
+    ru: 'Страны: только эти или все, кроме этих (ISO 3166-1 alpha-2, регистр не важен).',
+    example: ['de', 'nl'],
+  }),
+  country_mode: filter({
+    field: 'countryMode',
+    none: 'include' as CountryMode,
+    schema: oneOf(COUNTRY_MODES),
+    decode: text => (text === 'except' ? 'except' : 'include'),
+    show: (mode, { countries }) => (countries.length > 0 ? mode : null),
+    en: '`include`: only these countries. `except`: all but these; proxies of unknown country stay.',
+    ru: '`include`: только эти страны. `except`: все, кроме этих; прокси без страны остаются.',
+    example: 'include',
+    default: 'include',
+  }),
+  cm: filter({
+    field: 'countryMode',
+    none: 'include' as CountryMode,
+    schema: oneOf(COUNTRY_MODES),
+    decode: text => (text === 'except' ? 'except' : 'include'),
+    show: () => null,
+    en: 'Short for `country_mode`. Give one of them, or the same value.',
+    ru: 'Короткое имя `country_mode`. Нужен один из них или одно значение в обоих.',
+    example: 'except',
+    default: 'include',
+  }),
+  city: filter({
+    /** Lower case, as the envelope shows them; compared folded. */
+    field: 'cities',
+    none: [],
+    // A character of the documentation may be two code units here, and two more in lower case.
+    schema: listMatching(`${CITY_CHARACTER}{1,200}`, 'city names', {
+      item: `${CITY_CHARACTER}{1,100}`,
+    }),
+    decode: (text): readonly string[] =>
+      [...new Map(itemsOf(text).map(city => [fold(city), city])).values()].sort(),
+    condition: (cities, { cityIds }) => (cities.length === 0 ? null : isIn('city', cityIds)),
+    en: 'Russian or English names, in any case; accents make no difference. With `lang=en`, the names that `lang=en` shows.',
+    ru: 'Русские или английские названия в любом регистре; диакритика и ё не важны. С `lang=en` — те названия, что показывает `lang=en`.',
+    example: ['Berlin', 'Париж'],
+  }),
+  port: filter({
+    field: 'port',
+    none: null,
+    schema: integer(1, 65_535),
+    decode: Number,
+    condition: isAtPort,
+    en: 'The exact port.',
+    ru: 'Точный порт.',
+    example: 1080,
+  }),
+  ip: filter({
+    field: 'address',
+    none: null,
+    schema: textMatching(
+      `^(?:${OCTET}\\.){3}${OCTET}:${PORT}$`,
+      'an IPv4 address with a port, a.b.c.d:port',
+    ),
+    decode: parseAddress,
+    show: address => address && addressText(address),
+    condition: isAt,
+    en: 'The exact address of a proxy, with its port.',
+    ru: 'Точный адрес прокси вместе с портом.',
+    example: '203.0.113.10:1080',
+  }),
+  service: filter({
+    field: 'services',
+    none: [],
+    schema: listOf,
+    decode(text, services): readonly Service[] {
+      const named = chosenOf(services, text)
+      return SERVICES.filter((_, i) => named.includes(services[i] ?? ''))
+    },
+    show: (wanted, _, services) =>
+      wanted.map(service => services[SERVICES.indexOf(service)]).join(',') || null,
+    condition: hasServices,
+    en: 'Services that must all work. `smtp`: port 25 is open. `google`: no captcha.',
+    ru: 'Сервисы, которые должны работать все. `smtp`: порт 25 открыт. `google`: без капчи.',
+    example: ['telegram', 'google'],
+  }),
+  sort: filter({
+    /** `null` is `checked`. */
+    field: 'sort',
+    none: null,
+    schema: oneOf(SORTS),
+    decode: text => SORTS.find(sort => sort === text) ?? null,
+    en: 'What comes first: the freshest check, the lowest ping, the highest speed or share of successful checks. `random` draws other proxies for each request.',
+    ru: 'Что идёт первым: самая свежая проверка, наименьший ping, наибольшая скорость или доля успешных проверок. `random` выбирает новые прокси для каждого запроса.',
+    example: 'ping',
+    default: 'checked',
+  }),
+  count: filter({
+    /** Most records in the answer. */
+    field: 'count',
+    none: null,
+    schema: integer(0, INTEGER_MAX),
+    decode: text => Number(text) || null,
+    en: 'The most records; cut after sorting. `0` is the same as leaving it out: as many as the key allows.',
+    ru: 'Сколько записей не больше; лишние отсекаются после сортировки. `0` — то же, что без параметра: сколько разрешено ключу.',
+    example: 10,
+  }),
+  lang: filter({
+    field: 'lang',
+    none: 'ru' as Lang,
+    schema: oneOf(LANGS),
+    decode: text => (text === 'en' ? 'en' : 'ru'),
+    en: 'The language of city names.',
+    ru: 'Язык названий городов.',
+    example: 'en',
+    default: 'ru',
+  }),
+} as const
+
+type Rules = typeof FILTERS
+
+/** The filters of a query. Empty lists and `null` are no condition. */
+export type Filter = { [Name in keyof Rules as Rules[Name]['field']]: Rules[Name]['none'] }
+
+/** A rule of any filter; its methods take what its own field holds. */
+type AnyRule = Rule<keyof Filter, Filter[keyof Filter]>
+
+/** The rules by the names of their parameters, in the order of the table. */
+export const FILTER_RULES: { readonly [name: string]: AnyRule } = FILTERS
+
+const RULES = Object.entries(FILTER_RULES)
+
+/** What a query without parameters asks for. */
+const NOT_GIVEN = Object.fromEntries(RULES.map(([, { field, none }]) => [field, none])) as Filter // its fields
+
 /** A filter that every proxy passes, however old. */
-export const EVERYTHING: Filter = {
-  types: [],
-  anons: [],
-  pingMaxMs: null,
-  speedMin: null,
-  ageMaxSeconds: Number.MAX_SAFE_INTEGER,
-  worksMin: null,
-  countries: [],
-  countryMode: 'include',
-  cities: [],
-  lang: 'ru',
-  port: null,
-  address: null,
-  services: [],
-  sort: null,
-  count: null,
+export const EVERYTHING: Filter = { ...NOT_GIVEN, ageMaxSeconds: Number.MAX_SAFE_INTEGER }
+
+/** The filter of parameters whose texts their schemas accept; other names are ignored. */
+export function filterOf(
+  texts: { readonly [name: string]: string },
+  services: readonly string[],
+): Filter {
+  const filter: { [field: string]: unknown } = { ...NOT_GIVEN }
+  for (const name in texts) {
+    const rule = FILTER_RULES[name]
+    if (rule !== undefined) filter[rule.field] = rule.decode(texts[name] ?? '', services)
+  }
+  // Without countries their mode has no effect: queries with the same answer must be the same.
+  if (texts.country === undefined) filter.countryMode = 'include'
+  return filter as Filter // each field was set by its own rule
+}
+
+/** The filters in effect, spelled so that they can be sent back as a query (contract A6). */
+export function describeFilter(
+  filter: Filter,
+  provider: string,
+): { [name: string]: string | number } {
+  const services = serviceNames(provider)
+  const shown: { [name: string]: string | number } = {}
+  for (const [name, rule] of RULES) {
+    const value = filter[rule.field]
+    const text = rule.show ? rule.show(value, filter, services) : asShown(value)
+    if (text !== null) shown[name] = text
+  }
+  return shown
+}
+
+const asShown = (value: Filter[keyof Filter]): Shown =>
+  typeof value === 'object'
+    ? (Array.isArray(value) && value.join(',').toLowerCase()) || null
+    : value
+
+const CONDITIONS = RULES.filter(([, { condition }]) => condition !== undefined)
+
+/**
+ * What a filter asks of a row, but for its age; `rest` is without what the parameter `decided` asks.
+ */
+export function conditionsOf(
+  filter: Filter,
+  options: ConditionOptions,
+  decided: string | null,
+): { all: readonly Condition[]; rest: readonly Condition[] } {
+  const [all, rest]: [Condition[], Condition[]] = [[], []]
+  for (const [name, rule] of CONDITIONS) {
+    const condition = rule.condition?.(filter[rule.field], options) ?? null
+    if (condition === null) continue
+    all.push(condition)
+    if (name !== decided) rest.push(condition)
+  }
+  return { all, rest }
 }
 
 /** Letters that have a stroke where others have an accent: Unicode does not take them apart. */
@@ -87,45 +457,3 @@ export const fold = (name: string): string =>
     .replace(/(?<!и)\u0306|[\u0300-\u0305\u0307-\u036f]/g, '')
     .replace(/[łøđħŧ]/g, letter => STROKES[letter] ?? letter)
     .normalize('NFKC')
-
-/** Members of a closed list as bits: bit n for the value n in a row. Without members, all bits. */
-const bitsOf = (values: readonly number[]): number =>
-  values.length === 0 ? -1 : values.reduce((bits, value) => bits | (1 << value), 0)
-
-const setOf = (values: readonly number[], isThere: boolean): ReadonlySet<number> | null =>
-  isThere ? new Set(values) : null
-
-/**
- * Returns whether a row matches a filter, but for its age. One expression on numbers: a select tries
- * a thousand rows, and a function for each condition would take five times as long.
- * `cityIds`: of the cities that the filter names.
- */
-export function createMatcher(
-  filter: Filter,
-  addressBits: 32 | 16,
-  cityIds: readonly number[],
-): (row: Row) => boolean {
-  const types = bitsOf(filter.types.map(type => TYPES.indexOf(type)))
-  const anons = bitsOf(filter.anons.map(anon => 1 + ANONS.indexOf(anon)))
-  const pingMax = filter.pingMaxMs ?? Infinity
-  const speedMin = filter.speedMin ?? -Infinity
-  const worksMin = filter.worksMin ?? -Infinity
-  const services = servicesToBits(new Set(filter.services))
-  const countries = setOf(filter.countries.map(countryToNumber), filter.countries.length > 0)
-  const isIncluded = filter.countryMode === 'include'
-  const cities = setOf(cityIds, filter.cities.length > 0)
-  const { port } = filter
-  const address = filter.address && idOf(filter.address)
-  const visible = addressBits === 16 ? maskId : (id: number): number => id
-  return row =>
-    row[AT.pingMs] <= pingMax &&
-    row[AT.speed] >= speedMin &&
-    row[AT.works] >= worksMin &&
-    ((types >> row[AT.type]) & 1) === 1 &&
-    ((anons >> row[AT.anon]) & 1) === 1 &&
-    (row[AT.services] & services) === services &&
-    (countries === null || countries.has(row[AT.country]) === isIncluded) &&
-    (cities === null || cities.has(row[AT.city])) &&
-    (port === null || portOf(row[AT.id]) === port) &&
-    (address === null || visible(row[AT.id]) === address)
-}

@@ -15,6 +15,13 @@ export type Anon = (typeof ANONS)[number]
 export type Service = (typeof SERVICES)[number]
 export type Lang = (typeof LANGS)[number]
 
+/** A text of the documentation in each language. */
+export type Text = { readonly [L in Lang]: string }
+
+/** The names of the services on the wire, `provider` that of the provider's own. */
+export const serviceNames = (provider: string): string[] =>
+  SERVICES.map(service => (service === 'provider' ? provider : service))
+
 /**
  * Every combination of services, by its bits: bit n stands for `SERVICES[n]`. Rows share these
  * sets, because an import would otherwise make two for each row.

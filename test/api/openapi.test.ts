@@ -10,10 +10,6 @@ import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
 import { EXAMPLE_RECORDS } from '../../src/api/openapi/examples.ts'
 import type { Operation, Parameter } from '../../src/api/openapi/schema.ts'
-import { DOCUMENT_TEXTS } from '../../src/api/openapi/texts/document.ts'
-import { ERROR_MEMBER_TEXTS, ERROR_TEXTS } from '../../src/api/openapi/texts/errors.ts'
-import * as MEMBERS from '../../src/api/openapi/texts/members.ts'
-import * as PARAMETERS from '../../src/api/openapi/texts/parameters.ts'
 import { createParamsParser, describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { splitQueryString } from '../../src/lib/query-string.ts'
@@ -75,9 +71,6 @@ describe.each(VARIANTS)('the document %s', (_, options) => {
 describe('completeness', () => {
   test('every parameter, in the order of the table, with a text and an example', () => {
     expect(PARAMETERS_OF_API.map(({ name }) => name)).toEqual(
-      describeParameters(PROVIDER).map(({ name }) => name),
-    )
-    expect(Object.keys(PARAMETERS.PARAMETER_TEXTS)).toEqual(
       describeParameters(PROVIDER).map(({ name }) => name),
     )
     for (const { name, example, schema } of PARAMETERS_OF_API) {
@@ -148,27 +141,34 @@ describe('completeness', () => {
   })
 })
 
-describe('texts', () => {
-  const tables = { ...MEMBERS, ...PARAMETERS, DOCUMENT_TEXTS, ERROR_TEXTS, ERROR_MEMBER_TEXTS }
-  test.each(Object.entries(tables))(
-    '%s are in both languages, with the same code in them',
-    (_, table) => {
-      for (const [name, [en, ru]] of Object.entries(table) as [
-        string,
-        readonly [string, string],
-      ][]) {
-        expect([name, en.length > 2, /[а-я]/i.test(ru), /[а-я]/i.test(en)]).toEqual([
-          name,
-          true,
-          true,
-          false,
-        ])
-        const codes = (text: string) =>
-          [...text.matchAll(/`([^`]*)`/g)].map(([, code]) => code).sort()
-        expect([name, ...codes(ru)]).toEqual([name, ...codes(en)])
-      }
-    },
-  )
+/** The texts of a document by where they stand. */
+function textsOf(value: unknown, path = ''): [path: string, text: string][] {
+  if (typeof value !== 'object' || value === null) return []
+  return Object.entries(value).flatMap(([name, each]) => {
+    if (name === 'examples' || name === 'properties') {
+      return name === 'examples'
+        ? []
+        : Object.entries(each).flatMap(([n, e]) => textsOf(e, `${path}.${n}`))
+    }
+    const isText =
+      typeof each === 'string' &&
+      (/^(summary|description)$/.test(name) || path.endsWith('x-enumDescriptions'))
+    return isText ? [[`${path}.${name}`, each]] : textsOf(each, `${path}.${name}`)
+  })
+}
+
+test('texts are in both languages, with the same code in them', () => {
+  const russian = new Map(textsOf(createDocument({ ...OPTIONS, lang: 'ru' })))
+  const english = textsOf(DOCUMENT)
+  expect(english.map(([path]) => path)).toEqual([...russian.keys()])
+  expect(english.length).toBeGreaterThan(150)
+  const codes = (text: string) => [...text.matchAll(/`([^`]*)`/g)].map(([, code]) => code).sort()
+  for (const [path, en] of english) {
+    const ru = russian.get(path) ?? ''
+    expect([path, en.length > 2, /[а-я]/i.test(ru), /[а-я]/i.test(en), ...codes(ru)]).toEqual([
+      ...[path, true, true, false, ...codes(en)],
+    ])
+  }
 })
 
 const parse = createParamsParser(PROVIDER)

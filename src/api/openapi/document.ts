@@ -1,18 +1,30 @@
-/** Owns the OpenAPI 3.1 document of the service (contract F5), for one configuration and language. */
-import type { Lang } from '../../proxies/proxy.ts'
-import { STATS_EXAMPLE } from './examples.ts'
-import { parameters, type Say } from './parameters.ts'
+/**
+ * The OpenAPI 3.1 document of the service (contract F5), for one configuration and language: paths,
+ * parameters from the tables that validate them, responses with their examples, header fields. A text
+ * stands beside what it describes.
+ */
+import type { Lang, Text } from '../../proxies/proxy.ts'
+import { ERRORS, type ErrorCode, STATUS } from '../errors.ts'
+import { type Described, describeParameters } from '../query.ts'
+import { FORMS, OUTPUT_KINDS } from '../render.ts'
 import {
-  apiResponses,
-  type ErrorForm,
-  headerComponents,
-  keyResponses,
-  stateResponses,
-  statsResponses,
-} from './responses.ts'
-import type { Document, Operation } from './schema.ts'
+  answerExamples,
+  DEMO_EXAMPLE,
+  EXAMPLE_TIME,
+  KEY_EXAMPLE,
+  STATS_EXAMPLE,
+} from './examples.ts'
+import {
+  type Document,
+  type Example,
+  type Header,
+  type Parameter,
+  type Response,
+  refTo,
+  type Say,
+  type Schema,
+} from './schema.ts'
 import { type StatsPart, schemas } from './schemas.ts'
-import { DOCUMENT_TEXTS } from './texts/document.ts'
 
 /** What of a server's configuration the document shows. */
 export type DocumentOptions = {
@@ -25,67 +37,321 @@ export type DocumentOptions = {
   lang: Lang
 }
 
+// ---------------------------------------------------------------------------------------------
+// Parameters
+
+/** A member of a record that shows nothing by itself: alone, `fields` of it is refused. */
+const NEEDS_ANOTHER = 'port'
+
+const textOf = ({ values, pattern, item }: Described, isItem: boolean): Schema => {
+  if (values !== undefined) return { type: 'string', enum: values }
+  return { type: 'string', pattern: isItem && item !== undefined ? `^${item}$` : (pattern ?? '') }
+}
+
+/** The schema of a parameter: it allows nothing that is refused. */
+function schemaOf(parameter: Described): Schema {
+  const { list, min, max, values } = parameter
+  const byDefault = parameter.default === undefined ? {} : { default: parameter.default }
+  if (min !== undefined && max !== undefined) {
+    return { type: 'integer', format: 'int64', minimum: min, maximum: max, ...byDefault }
+  }
+  if (!list) return { ...textOf(parameter, false), ...byDefault }
+  const items = textOf(parameter, true)
+  if (!values?.includes(NEEDS_ANOTHER)) return { type: 'array', items }
+  return { type: 'array', items, uniqueItems: true, not: { const: [NEEDS_ANOTHER] } }
+}
+
+/** The parameters of /api, in the order of the table. */
+const parametersOf = (provider: string, say: Say): Parameter[] =>
+  describeParameters(provider).map(parameter => ({
+    name: parameter.name,
+    in: 'query',
+    required: false,
+    description: say(parameter),
+    ...(parameter.list && { style: 'form', explode: false }),
+    schema: schemaOf(parameter),
+    example: parameter.example,
+    ...(parameter.forms.length < OUTPUT_KINDS.length && { 'x-forms': parameter.forms }),
+  }))
+
+// ---------------------------------------------------------------------------------------------
+// Responses
+
+type Statuses = { readonly [status: string]: Response }
+
+/** The header fields of all responses. */
+const HEADERS = {
+  'X-Request-Id': {
+    schema: { type: 'string' },
+    en: 'Names the request for the operator of the service.',
+    ru: 'Называет запрос для оператора сервиса.',
+  },
+  'RateLimit-Policy': {
+    schema: { type: 'string' },
+    en: 'The limits of the key: `q` how much, `w` in how many seconds (draft-ietf-httpapi-ratelimit-headers-10).',
+    ru: 'Пределы ключа: `q` — сколько, `w` — за сколько секунд (draft-ietf-httpapi-ratelimit-headers-10).',
+  },
+  RateLimit: {
+    schema: { type: 'string' },
+    en: 'What is left of them: `r` how much, `t` seconds until there is more.',
+    ru: 'Что от них осталось: `r` — сколько, `t` — через сколько секунд станет больше.',
+  },
+  'Retry-After': {
+    schema: { type: 'integer', minimum: 1 },
+    en: 'Seconds after which to try again; in a 429 the same as `retry_after`.',
+    ru: 'Через сколько секунд повторить; в 429 то же, что `retry_after`.',
+  },
+  'Content-Disposition': {
+    schema: { type: 'string' },
+    en: 'With the `.file` forms: `attachment`, and a file name.',
+    ru: 'С видами `.file`: `attachment` и имя файла.',
+  },
+  ETag: {
+    schema: { type: 'string' },
+    en: 'Names the content, for `If-None-Match`.',
+    ru: 'Имя содержимого для `If-None-Match`.',
+  },
+  Allow: {
+    schema: { type: 'string' },
+    en: 'The methods that there are.',
+    ru: 'Какие методы есть.',
+  },
+} as const satisfies { [name: string]: Text & { schema: Schema } }
+type HeaderName = keyof typeof HEADERS
+
+const headers = (...names: HeaderName[]): { readonly [name: string]: Header } =>
+  Object.fromEntries(
+    (['X-Request-Id', ...names] as const).map(name => [
+      name,
+      { $ref: `#/components/headers/${name}` },
+    ]),
+  )
+const LIMITS = ['RateLimit-Policy', 'RateLimit'] as const
+const HEADERS_OF: { readonly [status: string]: readonly HeaderName[] } = {
+  400: LIMITS,
+  404: LIMITS,
+  405: ['Allow'],
+  429: [...LIMITS, 'Retry-After'],
+  503: ['Retry-After'],
+}
+
+/** The codes of a refusal before the key is known, and of failures, which any path may have. */
+const OF_KEY = ['KEY_MISSING', 'INVALID_PARAMETER', 'INVALID_KEY', 'TEMP_KEY_INVALID'] as const
+const OF_SERVICE = ['METHOD_NOT_ALLOWED', 'INTERNAL_ERROR', 'DB_EXECUTE_FAILED'] as const
+const OF_LIMITS = [
+  'RATE_LIMIT_EXCEEDED',
+  'DAILY_LIMIT_REACHED',
+  'SUBNET_LIMIT_REACHED',
+  'DEMO_LIMIT_REACHED',
+  'TEMP_LIMIT_REACHED',
+] as const
+
+/**
+ * Returns what makes the responses for codes of errors, by status; `messages`: what they say where it
+ * differs from what /api says.
+ */
+function createErrors(errors: 'json' | 'text', say: Say) {
+  type Messages = { readonly [code in ErrorCode]?: string }
+
+  function exampleOf(code: ErrorCode, messages: Messages): Example {
+    const rule: { message: string; context?: object } = ERRORS[code]
+    const message = messages[code] ?? rule.message
+    const value =
+      errors === 'text'
+        ? `Error: ${message}`
+        : { status: 'error', code, message, timestamp: EXAMPLE_TIME, ...rule.context }
+    return { summary: code, value }
+  }
+
+  return (codes: readonly ErrorCode[], messages: Messages = {}): Statuses =>
+    Object.fromEntries(
+      [...Map.groupBy(codes, code => STATUS[code])].map(([status, its]) => [
+        status,
+        {
+          description: its.map(code => `${code}: ${say(ERRORS[code])}`).join('\n\n'),
+          headers: headers(...(HEADERS_OF[status] ?? [])),
+          content: {
+            [errors === 'json' ? 'application/json' : 'text/plain']: {
+              schema:
+                errors === 'json'
+                  ? { allOf: [refTo('Error'), { properties: { code: { enum: its } } }] }
+                  : refTo('Error'),
+              examples: Object.fromEntries(its.map(code => [code, exampleOf(code, messages)])),
+            },
+          },
+        },
+      ]),
+    )
+}
+
+/** The 200 of /api: a media type for each form. */
+function answersOf(provider: string, say: Say): Response {
+  const array: Schema = { type: 'array', items: refTo('Proxy') }
+  const json: Schema = { oneOf: [array, refTo('ByAddress'), refTo('Envelope')] }
+  const examples = answerExamples(provider)
+  return {
+    description: say({
+      en: 'The proxies, in the form that `get` names. A record has the members in the order of `Proxy`; `fields` chooses among them.',
+      ru: 'Прокси в виде, который называет `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает из них.',
+    }),
+    headers: headers(...LIMITS, 'Content-Disposition'),
+    content: Object.fromEntries(
+      OUTPUT_KINDS.map(kind => {
+        const body = kind === 'json' ? json : { type: 'string' }
+        const schema = { description: say(FORMS[kind]), ...body }
+        return [mediaTypeOf(kind), { schema, examples: examples[kind] }]
+      }),
+    ),
+  }
+}
+
+/** The media type of a form of `get`, without parameters. */
+export const mediaTypeOf = (kind: keyof typeof FORMS): string =>
+  FORMS[kind].contentType.split(';')[0] ?? ''
+
+const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
+
+// ---------------------------------------------------------------------------------------------
+// The document
+
 /** In the header only: a generated client then keeps the key out of URLs. */
 const BEARER = { type: 'http', scheme: 'bearer' }
 const WITH_KEY = [{ bearer: [] }]
 
-type Named = 'api' | 'key' | 'stats' | 'health' | 'ready'
-
-/** An operation without its responses. */
-const operation = (
-  name: Named,
-  tag: 'list' | 'key' | 'operation',
+function pathsOf(
+  { version, provider, stats, errors }: DocumentOptions,
   say: Say,
-): Pick<Operation, 'tags' | 'summary' | 'description'> => ({
-  tags: [tag],
-  summary: say(DOCUMENT_TEXTS[`${name}.summary`]),
-  description: say(DOCUMENT_TEXTS[`${name}.description`]),
-})
-
-function paths({ version, provider, stats, errors }: DocumentOptions, say: Say): Document['paths'] {
-  const form: ErrorForm = { errors, say }
-  return {
-    '/api': {
-      get: {
-        operationId: 'listProxies',
-        ...operation('api', 'list', say),
-        security: WITH_KEY,
-        parameters: parameters(provider, say),
-        responses: apiResponses(provider, form),
+): Document['paths'] {
+  const errorsOf = createErrors(errors, say)
+  /** The 200 of a path that says in a word how the service is, `name` names its example. */
+  const state = (value: string, name: string, text: Text): Response => ({
+    description: say(text),
+    headers: headers(),
+    content: {
+      'text/plain': {
+        schema: { const: `${value}\n` },
+        examples: { [name]: { summary: name, value: `${value}\n` } },
       },
     },
-    '/key': {
-      get: {
-        operationId: 'showKey',
-        ...operation('key', 'key', say),
-        security: WITH_KEY,
-        responses: keyResponses(form),
+  })
+  const list = {
+    get: {
+      operationId: 'listProxies',
+      tags: ['list'],
+      summary: say({ en: 'Proxies that match', ru: 'Прокси, которые подходят' }),
+      description: say({
+        en:
+          'A proxy must pass all filters; an unknown value passes none, except `cm=except`. ' +
+          'The freshest check comes first, then the lowest ping, then the address. ' +
+          'Lists are comma-separated; case does not matter. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
+          'Parameters of another form are ignored. With `demo`, `works` is 90 where it is not given, at most 50 records come at first, and the last two octets of addresses are 0.',
+        ru:
+          'Прокси должен пройти все фильтры; неизвестное значение не проходит ни один, кроме `cm=except`. ' +
+          'Первыми идут самые свежие проверки, затем меньший ping, затем адрес. ' +
+          'Списки пишутся через запятую; регистр не важен. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
+          'Параметры другого вида ответа не учитываются. С `demo` `works` равен 90, если не задан, записей сначала не больше 50, а два последних октета адресов — 0.',
+      }),
+      security: WITH_KEY,
+      parameters: parametersOf(provider, say),
+      responses: {
+        200: answersOf(provider, say),
+        ...errorsOf([...OF_KEY, 'PROXIES_NOT_FOUND', ...OF_LIMITS, ...OF_SERVICE]),
       },
     },
-    ...(stats !== 'off' && {
-      '/stats': {
-        get: {
-          operationId: 'countProxies',
-          ...operation('stats', 'list', say),
-          security: [],
-          responses: statsResponses(STATS_EXAMPLE(version, provider, stats), form),
+  }
+  const key = {
+    get: {
+      operationId: 'showKey',
+      tags: ['key'],
+      summary: say({ en: 'What is left of your key', ru: 'Что осталось у вашего ключа' }),
+      description: say({
+        en: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters.',
+        ru: 'Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
+      }),
+      security: WITH_KEY,
+      responses: {
+        200: {
+          description: say({ en: 'The key.', ru: 'Ключ.' }),
+          headers: headers(...LIMITS),
+          content: {
+            'application/json': {
+              schema: refTo('Key'),
+              examples: {
+                regular: { summary: 'plan standard', value: KEY_EXAMPLE },
+                demo: { summary: 'demo', value: DEMO_EXAMPLE },
+              },
+            },
+          },
         },
+        ...errorsOf([...OF_KEY, ...OF_SERVICE], {
+          KEY_MISSING: `key is required: ${IN_HEADER}`,
+          INVALID_PARAMETER: `a key in the URL ends up in logs: ${IN_HEADER}`,
+        }),
       },
-    }),
+    },
+  }
+  const counts = (part: 'full' | 'totals') => ({
+    get: {
+      operationId: 'countProxies',
+      tags: ['list'],
+      summary: say({ en: 'What the list holds', ru: 'Что есть в списке' }),
+      description: say({
+        en: 'Counts of the whole list, without a key: no address, port or network. At most one new state every 15 seconds.',
+        ru: 'Подсчёты по всему списку, без ключа: без адресов, портов и сетей. Новое состояние не чаще раза в 15 секунд.',
+      }),
+      security: [],
+      responses: {
+        200: {
+          description: say({ en: 'The counts.', ru: 'Подсчёты.' }),
+          headers: headers('ETag'),
+          content: {
+            'application/json': {
+              schema: refTo('Stats'),
+              examples: {
+                stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) },
+              },
+            },
+          },
+        },
+        304: {
+          description: say({ en: 'The client has them already.', ru: 'Они у клиента уже есть.' }),
+          headers: headers('ETag'),
+        },
+        ...errorsOf(OF_SERVICE),
+      },
+    },
+  })
+  return {
+    '/api': list,
+    '/key': key,
+    ...(stats !== 'off' && { '/stats': counts(stats) }),
     '/healthz': {
       get: {
         operationId: 'isAlive',
-        ...operation('health', 'operation', say),
+        tags: ['operation'],
+        summary: say({ en: 'Whether the process runs', ru: 'Работает ли процесс' }),
+        description: say({ en: 'Needs no key.', ru: 'Ключ не нужен.' }),
         security: [],
-        responses: stateResponses('health', form),
+        responses: {
+          200: state('ok', 'health', { en: 'It runs.', ru: 'Работает.' }),
+          ...errorsOf(['METHOD_NOT_ALLOWED']),
+        },
       },
     },
     '/readyz': {
       get: {
         operationId: 'isReady',
-        ...operation('ready', 'operation', say),
+        tags: ['operation'],
+        summary: say({ en: 'Whether requests can be answered', ru: 'Может ли сервис отвечать' }),
+        description: say({
+          en: 'Ready means: the list can be read and use can be written. Needs no key.',
+          ru: 'Готов — значит список читается, а использование записывается. Ключ не нужен.',
+        }),
         security: [],
-        responses: stateResponses('ready', form),
+        responses: {
+          200: state('ready', 'ready', { en: 'It is ready.', ru: 'Готов.' }),
+          ...errorsOf(OF_SERVICE),
+        },
       },
     },
   }
@@ -93,26 +359,63 @@ function paths({ version, provider, stats, errors }: DocumentOptions, say: Say):
 
 export function createDocument(options: DocumentOptions): Document {
   const { version, provider, errors, stats, lang } = options
-  const say: Say = ([en, ru]) => (lang === 'ru' ? ru : en)
-  const about = DOCUMENT_TEXTS[errors === 'json' ? 'errorsJson' : 'errorsText']
+  const say: Say = text => text[lang]
+  const about = say({
+    en:
+      'Send the key in the header `Authorization: Bearer KEY`, never in a URL: URLs end up in logs and histories. ' +
+      'The key `demo` is for trying an integration: it masks addresses, sets `works=90` where `works` is not given, and has few requests. ' +
+      'HEAD does and costs what GET does, without the body. ' +
+      'A request that a limit refuses does not count. A request line with its headers is at most 8 KiB.',
+    ru:
+      'Ключ передаётся в заголовке `Authorization: Bearer KEY` и никогда в URL: адреса попадают в журналы и истории. ' +
+      'Ключ `demo` — для проверки интеграции: он маскирует адреса, ставит `works=90`, если `works` не задан, и даёт мало запросов. ' +
+      'HEAD делает и стоит то же, что GET, но без тела. ' +
+      'Запрос, отклонённый из-за предела, не засчитывается. Строка запроса с заголовками — не больше 8 КиБ.',
+  })
+  const aboutErrors = say(
+    errors === 'json'
+      ? {
+          en: 'Errors are JSON, whatever `get` says. A server with `--errors text` sends `text/plain` instead: `Error:` and the message.',
+          ru: 'Ошибки приходят в JSON, что бы ни было в `get`. Сервер с `--errors text` шлёт `text/plain`: `Error:` и сообщение.',
+        }
+      : {
+          en: 'Errors of this server are `text/plain`: `Error:` and the message; the status and the headers say the rest.',
+          ru: 'Ошибки этого сервера — `text/plain`: `Error:` и сообщение; остальное говорят статус и заголовки.',
+        },
+  )
   return {
     openapi: '3.1.1',
     info: {
       title: 'proxylist',
       version,
-      summary: say(DOCUMENT_TEXTS.summary),
-      description: `${say(DOCUMENT_TEXTS.about)}\n\n${say(about)}`,
+      summary: say({
+        en: 'Lists of proxy servers that match a filter, right now.',
+        ru: 'Списки прокси-серверов, которые сейчас подходят под фильтр.',
+      }),
+      description: `${about}\n\n${aboutErrors}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
-    tags: (['list', 'key', 'operation'] as const).map(name => ({
-      name,
-      description: say(DOCUMENT_TEXTS[`tag.${name}`]),
-    })),
-    paths: paths(options, say),
+    tags: [
+      { name: 'list', description: say({ en: 'The list of proxies.', ru: 'Список прокси.' }) },
+      {
+        name: 'key',
+        description: say({ en: 'The key of who asks.', ru: 'Ключ того, кто спрашивает.' }),
+      },
+      {
+        name: 'operation',
+        description: say({ en: 'Whether the service works.', ru: 'Работает ли сервис.' }),
+      },
+    ],
+    paths: pathsOf(options, say),
     components: {
       securitySchemes: { bearer: BEARER },
-      headers: headerComponents(say),
+      headers: Object.fromEntries(
+        Object.entries(HEADERS).map(([name, { schema, ...text }]) => [
+          name,
+          { description: say(text), schema },
+        ]),
+      ),
       schemas: schemas(provider, errors, stats, say),
     },
   }

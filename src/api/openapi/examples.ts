@@ -2,8 +2,7 @@
  * Owns the examples of the OpenAPI document. A test sends each request to a service with
  * `EXAMPLE_RECORDS` as its list, at `EXAMPLE_TIME`, and compares.
  */
-import type { ErrorCode } from '../errors.ts'
-import { memberNames, type OUTPUT_KINDS } from '../render.ts'
+import { type FORMS, memberNames } from '../render.ts'
 import type { Example } from './schema.ts'
 
 /** The time of the examples; records were checked a minute before. */
@@ -50,7 +49,7 @@ const pick = (record: Members, names: readonly string[]): Members =>
 
 /** Examples of answers of /api by the form that they show; `summary` is the query string. */
 export function answerExamples(provider: string): {
-  [form in (typeof OUTPUT_KINDS)[number]]: { [name: string]: Example }
+  [form in keyof typeof FORMS]: { [name: string]: Example }
 } {
   const records = recordsOf(provider)
   const names = memberNames(provider).filter(name => name !== 'port')
@@ -165,46 +164,3 @@ export const STATS_EXAMPLE = (version: string, provider: string, part: 'full' | 
     cities: [{ city: 'Берлин', city_en: 'Berlin', country: 'DE', count: 7 }],
   }),
 })
-
-type ErrorExample = {
-  message: string
-  retry_after?: number
-  daily_limit?: number
-  used_subnets?: number
-}
-
-/** What each error may say. */
-export const ERROR_EXAMPLES: { readonly [code in ErrorCode]: ErrorExample } = {
-  KEY_MISSING: { message: 'key is required: ?key=KEY or Authorization: Bearer KEY' },
-  INVALID_PARAMETER: { message: 'works must be an integer from 0 to 100' },
-  INVALID_KEY: { message: 'the key is invalid or expired' },
-  TEMP_KEY_INVALID: { message: 'the temporary key is expired or not active' },
-  PROXIES_NOT_FOUND: {
-    message: 'no proxies match the filters: no proxy in the list has the given country',
-  },
-  NOT_FOUND: {
-    message: 'nothing is served here; the list is at /api, and /openapi.json describes it',
-  },
-  METHOD_NOT_ALLOWED: { message: 'only GET and HEAD are allowed here' },
-  RATE_LIMIT_EXCEEDED: { message: 'too many requests; retry after 5 s', retry_after: 5 },
-  DAILY_LIMIT_REACHED: {
-    message: "the plan's 3 requests of this day are used up; retry after 43200 s",
-    ...{ retry_after: 43_200, daily_limit: 3 },
-  },
-  SUBNET_LIMIT_REACHED: {
-    message:
-      'this answer needs 1 more /16 subnets; 1 of the 1 a day are used: narrow the filter or lower count',
-    ...{ retry_after: 43_200, used_subnets: 1 },
-  },
-  DEMO_LIMIT_REACHED: {
-    message: 'the demo key allows 2 requests a minute; retry after 60 s',
-    retry_after: 60,
-  },
-  TEMP_LIMIT_REACHED: {
-    message:
-      'a temporary key allows 2 requests an hour, for the key and for the address; retry after 3600 s',
-    retry_after: 3600,
-  },
-  INTERNAL_ERROR: { message: 'an internal error occurred; the request id identifies it' },
-  DB_EXECUTE_FAILED: { message: 'the database did not answer; try again shortly' },
-}

@@ -1,4 +1,8 @@
-/** Owns the types of an OpenAPI 3.1 document, as far as ours needs them. */
+/** The types of an OpenAPI 3.1 document, as far as ours needs them, and what all its parts use. */
+import type { Text } from '../../proxies/proxy.ts'
+
+/** Chooses the language of a text. */
+export type Say = (text: Text) => string
 
 /** A JSON Schema (draft 2020-12). */
 export type Schema = {

@@ -1,192 +1,23 @@
-/** Owns the schemas of bodies in the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4). */
-import { ANONS, SERVICES, TYPES } from '../../proxies/proxy.ts'
-import { STATUS } from '../errors.ts'
-import { memberNames } from '../render.ts'
-import type { Say } from './parameters.ts'
-import { refTo, type Schema } from './schema.ts'
-import { DOCUMENT_TEXTS } from './texts/document.ts'
-import { ERROR_MEMBER_TEXTS, ERROR_TEXTS } from './texts/errors.ts'
-import {
-  CUBE_TEXTS,
-  ENVELOPE_TEXTS,
-  HISTOGRAM_TEXTS,
-  KEY_TEXTS,
-  LIMIT_TEXTS,
-  STATS_TEXTS,
-  TODAY_TEXTS,
-} from './texts/members.ts'
-import { MEMBER_TEXTS, type Text } from './texts/parameters.ts'
+/**
+ * The schemas of bodies in the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4), and what each
+ * member is. Those of a record stand beside its members, in `api/render.ts`.
+ */
+import { serviceNames, type Text } from '../../proxies/proxy.ts'
+import { ERRORS, STATUS } from '../errors.ts'
+import { IPV4, membersOf } from '../render.ts'
+import { refTo, type Say, type Schema } from './schema.ts'
+
+export type StatsPart = 'full' | 'totals' | 'off'
 
 const TEXT: Schema = { type: 'string' }
-const BOOLEAN: Schema = { type: 'boolean' }
 const COUNT: Schema = { type: 'integer', minimum: 0 }
 const INSTANT: Schema = { type: 'string', format: 'date-time' }
 const COUNTS: Schema = { type: 'array', items: COUNT }
 const NUMBERS: Schema = { type: 'array', items: { type: 'number' } }
-const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
+const TEXTS: Schema = { type: 'array', items: TEXT }
 
-type Members = { readonly [name: string]: Schema }
-
-/** Adds to members what their texts say of them. */
-const described = (members: Members, texts: { readonly [name: string]: Text }, say: Say): Members =>
-  Object.fromEntries(
-    Object.entries(members).map(([name, schema]) => {
-      const text = texts[name]
-      return [name, text === undefined ? schema : { description: say(text), ...schema }]
-    }),
-  )
-
-/** An object that has all of these members. */
-const whole = (description: string, properties: Members): Schema => ({
-  description,
-  type: 'object',
-  required: Object.keys(properties),
-  properties,
-})
-
-/** A record: all members that there may be, none of them always, because of `fields`. */
-function proxySchema(provider: string, say: Say): Schema {
-  const types: Members = {
-    ip: { type: 'string', pattern: `^${IPV4}(?::[0-9]{1,5})?$` },
-    port: { type: 'string', pattern: '^[1-9][0-9]{0,4}$' },
-    ip_out: TEXT,
-    type: { type: 'string', enum: TYPES },
-    anon: { type: 'string', enum: ['', ...ANONS] },
-    speed: { type: ['integer', 'null'], minimum: 0 },
-    ping: { type: ['number', 'null'], minimum: 0 },
-    timecheck: {
-      type: 'string',
-      pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$',
-    },
-    country: { type: 'string', pattern: '^(?:[A-Z]{2})?$' },
-    city: TEXT,
-    works: { type: 'string', pattern: '^(?:100|[1-9]?[0-9])?$' },
-  }
-  const texts = { ...MEMBER_TEXTS, [provider]: MEMBER_TEXTS.provider }
-  const members = memberNames(provider).map(name => [name, types[name] ?? BOOLEAN] as const)
-  return {
-    description: say(DOCUMENT_TEXTS['schema.Proxy']),
-    type: 'object',
-    properties: described(Object.fromEntries(members), texts, say),
-    additionalProperties: false,
-  }
-}
-
-/** Every code, its status, and when it is sent. */
-const errorCodeSchema = (say: Say): Schema => ({
-  type: 'string',
-  enum: Object.keys(STATUS),
-  'x-enumDescriptions': Object.fromEntries(
-    Object.entries(ERROR_TEXTS).map(([code, text]) => [code, say(text)]),
-  ),
-  'x-enumStatuses': STATUS,
-})
-
-function errorSchema(say: Say): Schema {
-  const always = {
-    status: { const: 'error' },
-    code: refTo('ErrorCode'),
-    message: TEXT,
-    timestamp: INSTANT,
-  }
-  const sometimes = {
-    retry_after: { type: 'integer', minimum: 1 },
-    daily_limit: COUNT,
-    used_subnets: COUNT,
-  }
-  return {
-    description: say(DOCUMENT_TEXTS['schema.Error']),
-    type: 'object',
-    required: Object.keys(always),
-    properties: described({ ...always, ...sometimes }, ERROR_MEMBER_TEXTS, say),
-  }
-}
-
-function envelopeSchema(say: Say): Schema {
-  const members = {
-    status: { const: 'ok' },
-    count: COUNT,
-    timestamp: INSTANT,
-    filters: { type: 'object', additionalProperties: { type: ['string', 'integer'] } },
-    data: { oneOf: [{ type: 'array', items: refTo('Proxy') }, refTo('ByAddress')] },
-  }
-  return whole(say(DOCUMENT_TEXTS['schema.Envelope']), described(members, ENVELOPE_TEXTS, say))
-}
-
-/** The schemas of a key's report (contract F3). */
-function keySchemas(say: Say): { Key: Schema; Limit: Schema } {
-  const limit = {
-    name: TEXT,
-    quota: COUNT,
-    window: { type: 'integer', minimum: 1 },
-    left: COUNT,
-    reset: COUNT,
-  }
-  const today = { requests: COUNT, records: COUNT, refused: COUNT, hours: COUNTS }
-  const hours = { ...COUNTS, minItems: 24, maxItems: 24 }
-  const key = {
-    id: TEXT,
-    label: TEXT,
-    plan: TEXT,
-    state: { const: 'active' },
-    expires: { type: ['string', 'null'], format: 'date-time' },
-    limits: { type: 'array', items: refTo('Limit') },
-    today: {
-      ...whole(say(KEY_TEXTS.today), described({ ...today, hours }, TODAY_TEXTS, say)),
-      type: ['object', 'null'],
-    },
-  }
-  return {
-    Key: whole(say(DOCUMENT_TEXTS['schema.Key']), described(key, KEY_TEXTS, say)),
-    Limit: whole(say(DOCUMENT_TEXTS['schema.Limit']), described(limit, LIMIT_TEXTS, say)),
-  }
-}
-
-/** The schemas of statistics (contract F4); `totals` are without cube and cities. */
-function statsSchemas(part: 'full' | 'totals', provider: string, say: Say) {
-  const texts = { type: 'array', items: TEXT }
-  const services = SERVICES.map(service => (service === 'provider' ? provider : service))
-  const dimensions = { type: texts, anon: texts, country: texts, age: COUNTS, services: texts }
-  const columns = ['type', 'anon', 'country', 'age', 'count', ...services]
-  const city = { city: TEXT, city_en: TEXT, country: TEXT, count: COUNT }
-  const dimensionTexts = Object.fromEntries(
-    Object.entries(STATS_TEXTS).map(([name, text]) => [name.replace('dimensions.', ''), text]),
-  )
-  const ofServices = Object.fromEntries(services.map(name => [name, CUBE_TEXTS.service]))
-  const cube = whole(
-    say(STATS_TEXTS.cube),
-    described(
-      Object.fromEntries(columns.map(name => [name, COUNTS])),
-      { ...CUBE_TEXTS, ...ofServices },
-      say,
-    ),
-  )
-  const cities = { type: 'array', items: whole(say(DOCUMENT_TEXTS['schema.City']), city) }
-  const histogram = refTo('Histogram')
-  const members = {
-    version: TEXT,
-    at: COUNT,
-    total: COUNT,
-    hidden: COUNT,
-    dimensions: whole(say(STATS_TEXTS.dimensions), described(dimensions, dimensionTexts, say)),
-    ...(part === 'full' && { cube }),
-    histograms: whole(say(STATS_TEXTS.histograms), {
-      ping: histogram,
-      speed: histogram,
-      works: histogram,
-    }),
-    ...(part === 'full' && { cities }),
-  }
-  return {
-    Stats: whole(say(DOCUMENT_TEXTS['schema.Stats']), described(members, STATS_TEXTS, say)),
-    Histogram: whole(
-      say(DOCUMENT_TEXTS['schema.Histogram']),
-      described({ edges: NUMBERS, counts: COUNTS }, HISTOGRAM_TEXTS, say),
-    ),
-  }
-}
-
-export type StatsPart = 'full' | 'totals' | 'off'
+/** The members of an object; most have a text that says what they are. */
+type Members = { readonly [name: string]: Schema & Partial<Text> }
 
 /** All schemas of the document. */
 export function schemas(
@@ -195,18 +26,305 @@ export function schemas(
   stats: StatsPart,
   say: Say,
 ): { [name: string]: Schema } {
+  const described = (members: Members): { [name: string]: Schema } =>
+    Object.fromEntries(
+      Object.entries(members).map(([name, { en, ru, ...schema }]) => [
+        name,
+        en === undefined || ru === undefined ? schema : { description: say({ en, ru }), ...schema },
+      ]),
+    )
+  /** An object that has all of these members, and perhaps others. */
+  const whole = (text: Text, members: Members, others: Members = {}): Schema => ({
+    description: say(text),
+    type: 'object',
+    required: Object.keys(members),
+    properties: described({ ...members, ...others }),
+  })
+
+  /** All members that there may be, none of them always, because of `fields`. */
+  const record: Schema = {
+    description: say({
+      en: 'A proxy. `fields` may leave members out; their order stays.',
+      ru: 'Прокси. `fields` может убрать поля; порядок остаётся.',
+    }),
+    type: 'object',
+    properties: described(
+      Object.fromEntries(
+        membersOf(provider).map(({ name, schema, en, ru }) => [name, { ...schema, en, ru }]),
+      ),
+    ),
+    additionalProperties: false,
+  }
+
+  const envelope = whole(
+    { en: 'The answer with `wrap=1`.', ru: 'Ответ с `wrap=1`.' },
+    {
+      status: { const: 'ok', en: 'Always `ok`.', ru: 'Всегда `ok`.' },
+      count: { ...COUNT, en: 'How many records `data` has.', ru: 'Сколько записей в `data`.' },
+      timestamp: { ...INSTANT, en: 'When the answer was made.', ru: 'Когда сделан ответ.' },
+      filters: {
+        type: 'object',
+        additionalProperties: { type: ['string', 'integer'] },
+        en: 'The filters in effect, spelled so that they can be sent back as a query. Never the key.',
+        ru: 'Действующие фильтры в том виде, в котором их можно послать снова. Ключа здесь нет.',
+      },
+      data: {
+        oneOf: [{ type: 'array', items: refTo('Proxy') }, refTo('ByAddress')],
+        en: 'The records, as `format` says.',
+        ru: 'Записи, как сказано в `format`.',
+      },
+    },
+  )
+
+  const error = whole(
+    { en: 'The body of every error.', ru: 'Тело каждой ошибки.' },
+    {
+      status: { const: 'error', en: 'Always `error`.', ru: 'Всегда `error`.' },
+      code: {
+        ...refTo('ErrorCode'),
+        en: 'What went wrong, for programs.',
+        ru: 'Что случилось, для программ.',
+      },
+      message: { ...TEXT, en: 'What went wrong, for people.', ru: 'Что случилось, для людей.' },
+      timestamp: { ...INSTANT, en: 'When the answer was made.', ru: 'Когда сделан ответ.' },
+    },
+    {
+      retry_after: {
+        ...{ type: 'integer', minimum: 1 },
+        en: 'Seconds after which the same request is admitted; in every 429.',
+        ru: 'Через сколько секунд тот же запрос будет принят; есть в каждом 429.',
+      },
+      daily_limit: {
+        ...COUNT,
+        en: 'Requests of the plan a day, with DAILY_LIMIT_REACHED.',
+        ru: 'Запросов в сутки по тарифу, с DAILY_LIMIT_REACHED.',
+      },
+      used_subnets: {
+        ...COUNT,
+        en: 'Networks used on this day before the request, with SUBNET_LIMIT_REACHED.',
+        ru: 'Сколько сетей было использовано за сутки до запроса, с SUBNET_LIMIT_REACHED.',
+      },
+    },
+  )
+
+  const key = whole(
+    {
+      en: 'A key, its limits and its use of today.',
+      ru: 'Ключ, его пределы и использование за сегодня.',
+    },
+    {
+      id: {
+        ...TEXT,
+        en: 'The public name of the key: not secret, and of no use as a key.',
+        ru: 'Открытое имя ключа: не секрет и ключом не служит.',
+      },
+      label: { ...TEXT, en: 'What the operator calls it.', ru: 'Как его называет оператор.' },
+      plan: { ...TEXT, en: 'Its plan.', ru: 'Его тариф.' },
+      state: {
+        const: 'active',
+        en: '`active`: it is accepted now.',
+        ru: '`active`: сейчас он принимается.',
+      },
+      expires: {
+        ...{ type: ['string', 'null'], format: 'date-time' },
+        en: 'When the key ends, `null` for never. A key that was replaced by a new one ends with its overlap.',
+        ru: 'Когда ключ перестанет действовать; `null` — никогда. Ключ, заменённый новым, действует до конца перехода.',
+      },
+      limits: {
+        ...{ type: 'array', items: refTo('Limit') },
+        en: 'The limits that apply to this key and client now; unlimited ones are left out.',
+        ru: 'Пределы, которые сейчас действуют для этого ключа и клиента; безлимитных здесь нет.',
+      },
+      today: {
+        ...whole(
+          {
+            en: 'The use of the key since midnight UTC; `null` for `demo`, which many share.',
+            ru: 'Использование ключа с полуночи UTC; `null` для `demo`, которым пользуются многие.',
+          },
+          {
+            requests: { ...COUNT, en: 'Requests admitted.', ru: 'Принятые запросы.' },
+            records: { ...COUNT, en: 'Records in the answers.', ru: 'Записи в ответах.' },
+            refused: {
+              ...COUNT,
+              en: 'Requests refused because of a limit (429).',
+              ru: 'Отказы из-за предела (429).',
+            },
+            hours: {
+              ...{ ...COUNTS, minItems: 24, maxItems: 24 },
+              en: 'Requests by hour of UTC, from 00 to 23.',
+              ru: 'Запросы по часам UTC, от 00 до 23.',
+            },
+          },
+        ),
+        type: ['object', 'null'],
+      },
+    },
+  )
+  const limit = whole(
+    { en: 'A limit.', ru: 'Предел.' },
+    {
+      name: {
+        ...TEXT,
+        en: '`burst`, `daily`, `subnets` or `clients`; of `demo`: `demo`; of a temporary key: `key` and `address`.',
+        ru: '`burst`, `daily`, `subnets` или `clients`; у `demo`: `demo`; у временного ключа: `key` и `address`.',
+      },
+      quota: { ...COUNT, en: 'How much the limit allows.', ru: 'Сколько разрешает предел.' },
+      window: { type: 'integer', minimum: 1, en: 'In how many seconds.', ru: 'За сколько секунд.' },
+      left: { ...COUNT, en: 'How much is left.', ru: 'Сколько осталось.' },
+      reset: {
+        ...COUNT,
+        en: 'Seconds until more is left.',
+        ru: 'Через сколько секунд станет больше.',
+      },
+    },
+  )
+
   return {
-    Proxy: proxySchema(provider, say),
+    Proxy: record,
     ByAddress: {
-      description: say(DOCUMENT_TEXTS['schema.ByAddress']),
+      description: say({
+        en: 'The answer with `format=object`: records by `ip:port`.',
+        ru: 'Ответ с `format=object`: записи по `ip:port`.',
+      }),
       type: 'object',
       propertyNames: { pattern: `^${IPV4}:[0-9]{1,5}$` },
       additionalProperties: refTo('Proxy'),
     },
-    Envelope: envelopeSchema(say),
-    ...keySchemas(say),
-    ...(stats === 'off' ? {} : statsSchemas(stats, provider, say)),
-    ErrorCode: errorCodeSchema(say),
-    Error: errors === 'json' ? errorSchema(say) : { type: 'string', pattern: '^Error: ' },
+    Envelope: envelope,
+    Key: key,
+    Limit: limit,
+    ...(stats !== 'off' && statsSchemas(stats)),
+    ErrorCode: {
+      type: 'string',
+      enum: Object.keys(ERRORS),
+      'x-enumDescriptions': Object.fromEntries(
+        Object.entries(ERRORS).map(([code, when]) => [code, say(when)]),
+      ),
+      'x-enumStatuses': STATUS,
+    },
+    Error: errors === 'json' ? error : { type: 'string', pattern: '^Error: ' },
+  }
+
+  /** The schemas of statistics; `totals` are without cube and cities. */
+  function statsSchemas(part: 'full' | 'totals') {
+    const ofServices = Object.fromEntries(
+      serviceNames(provider).map(name => [
+        name,
+        {
+          ...COUNTS,
+          en: 'With how many of them it works.',
+          ru: 'Со сколькими из них он работает.',
+        },
+      ]),
+    )
+    const cube = whole(
+      {
+        en: 'Columns of one length, a cell in each row: positions in `dimensions`, how many proxies, and how many of them each service works with.',
+        ru: 'Столбцы одной длины, в строке одна ячейка: позиции в `dimensions`, сколько прокси и со сколькими из них работает каждый сервис.',
+      },
+      {
+        type: {
+          ...COUNTS,
+          en: 'Positions in `dimensions.type`.',
+          ru: 'Позиции в `dimensions.type`.',
+        },
+        anon: {
+          ...COUNTS,
+          en: 'Positions in `dimensions.anon`.',
+          ru: 'Позиции в `dimensions.anon`.',
+        },
+        country: {
+          ...COUNTS,
+          en: 'Positions in `dimensions.country`.',
+          ru: 'Позиции в `dimensions.country`.',
+        },
+        age: { ...COUNTS, en: 'Positions in `dimensions.age`.', ru: 'Позиции в `dimensions.age`.' },
+        count: {
+          ...COUNTS,
+          en: 'Proxies of the cell, at least five.',
+          ru: 'Прокси в ячейке, не меньше пяти.',
+        },
+        ...ofServices,
+      },
+    )
+    const dimensions = whole(
+      {
+        en: 'What positions in the columns of the cube stand for.',
+        ru: 'Что значат позиции в столбцах.',
+      },
+      {
+        type: { ...TEXTS, en: 'The types.', ru: 'Типы.' },
+        anon: {
+          ...TEXTS,
+          en: 'Anonymity levels; empty: unknown.',
+          ru: 'Уровни анонимности; пусто: неизвестно.',
+        },
+        country: {
+          ...TEXTS,
+          en: 'Countries; `--` stands for several small ones, empty for unknown.',
+          ru: 'Страны; `--` — несколько малых вместе, пусто — неизвестно.',
+        },
+        age: {
+          ...COUNTS,
+          en: 'Bounds of the age of the last check in seconds; a proxy is at the smallest that holds.',
+          ru: 'Границы возраста последней проверки в секундах; прокси стоит у наименьшей подходящей.',
+        },
+        services: { ...TEXTS, en: 'The services.', ru: 'Сервисы.' },
+      },
+    )
+    const city = { city: TEXT, city_en: TEXT, country: TEXT, count: COUNT }
+    const cities = {
+      ...{ type: 'array', items: whole({ en: 'A city.', ru: 'Город.' }, city) },
+      en: 'The largest cities, at most fifty, none below five proxies.',
+      ru: 'Крупнейшие города, не больше пятидесяти, не меньше пяти прокси в каждом.',
+    }
+    const histogram = refTo('Histogram')
+    return {
+      Stats: whole(
+        { en: 'Counts of the list.', ru: 'Подсчёты по списку.' },
+        {
+          version: { ...TEXT, en: 'The version of the program.', ru: 'Версия программы.' },
+          at: {
+            ...COUNT,
+            en: 'When this was counted, in Unix seconds: ages are ages then.',
+            ru: 'Когда посчитано, в секундах Unix: возрасты — на этот момент.',
+          },
+          total: { ...COUNT, en: 'Proxies in the list.', ru: 'Сколько прокси в списке.' },
+          hidden: {
+            ...COUNT,
+            en: 'Proxies that are in no cell of the cube, because fewer than five are alike.',
+            ru: 'Сколько прокси не вошло в ячейки: похожих меньше пяти.',
+          },
+          dimensions,
+          ...(part === 'full' && { cube }),
+          histograms: whole(
+            {
+              en: 'Of the whole list: `ping` in milliseconds, `speed` in bytes per second, `works` in percent. Unknown values are left out.',
+              ru: 'По всему списку: `ping` в миллисекундах, `speed` в байтах в секунду, `works` в процентах. Неизвестное не считается.',
+            },
+            { ping: histogram, speed: histogram, works: histogram },
+          ),
+          ...(part === 'full' && { cities }),
+        },
+      ),
+      Histogram: whole(
+        {
+          en: '`counts[i]` proxies lie between `edges[i]` and `edges[i + 1]`.',
+          ru: '`counts[i]` прокси лежат между `edges[i]` и `edges[i + 1]`.',
+        },
+        {
+          edges: {
+            ...NUMBERS,
+            en: 'Bounds, from the lowest on: one more than counts.',
+            ru: 'Границы по возрастанию: на одну больше, чем количеств.',
+          },
+          counts: {
+            ...COUNTS,
+            en: 'How many proxies lie between two of them.',
+            ru: 'Сколько прокси лежит между двумя соседними.',
+          },
+        },
+      ),
+    }
   }
 }

@@ -3,8 +3,9 @@
  * is a file, so its Content-Security-Policy allows neither scripts nor inline style.
  */
 
-import { FORM_TYPES } from '../../api/openapi/responses.ts'
+import { mediaTypeOf } from '../../api/openapi/document.ts'
 import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
+import { OUTPUT_KINDS } from '../../api/render.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import { type Words, wordsOf } from './words.ts'
 
@@ -268,7 +269,7 @@ ${groupsOf(parameters, words).map(
 
 function formsSection(document: Document, words: Words): Section {
   const response = getOf(document, '/api')?.responses['200']
-  const forms = Object.entries(FORM_TYPES)
+  const forms = OUTPUT_KINDS.map(form => [form, mediaTypeOf(form)] as const)
   return {
     id: 'forms',
     title: words.forms,

@@ -1,0 +1,50 @@
+/**
+ * Schemas of the parameters of a query string: TypeBox strings with a pattern, and what an error and a
+ * documentation say that they accept. Turning the text into a value is up to who has the parameter.
+ */
+import { type TString, Type } from '@sinclair/typebox'
+
+/**
+ * `pattern` checks a parameter, `accepts` says in an error what it should be. For the documentation:
+ * the closed `values` of it, or of the items of a `list`, or the pattern of an `item`.
+ */
+export type Parameter = TString & {
+  accepts: string
+  list?: boolean
+  min?: number
+  max?: number
+  values?: readonly string[]
+  item?: string
+}
+
+export const textMatching = (pattern: string, accepts: string, more: object = {}): Parameter =>
+  Type.String({ pattern, accepts, ...more }) as Parameter // TypeBox keeps extra keywords, untyped
+
+const literally = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
+const anyOf = (values: readonly string[]): string => `(?:${values.map(literally).join('|')})`
+
+/** The largest integer that a parameter takes: 15 digits. */
+export const INTEGER_MAX = 999_999_999_999_999
+
+/** Plain decimal digits; the bounds are not in the pattern. */
+export const integer = (min: number, max: number, unit = ''): Parameter =>
+  textMatching('^[0-9]{1,15}$', `an integer from ${min} to ${max}${unit}`, { min, max })
+export const oneOf = (values: readonly string[]): Parameter =>
+  textMatching(`^${anyOf(values)}$`, values.join(' or '), { values })
+export const flag: Parameter = oneOf(['1', '0'])
+export const listMatching = (item: string, accepts: string, more: object): Parameter =>
+  textMatching(`^${item}(?:,${item})*$`, `a comma-separated list of ${accepts}`, {
+    list: true,
+    ...more,
+  })
+export const listOf = (values: readonly string[]): Parameter =>
+  listMatching(anyOf(values), values.join(', '), { values })
+
+/** The items of a list, as it is after its schema has accepted it. */
+export const itemsOf = (text: string): string[] => text.split(',')
+
+/** The members of a closed list that a text names, in the order of the list. */
+export function chosenOf<T extends string>(values: readonly T[], text: string): readonly T[] {
+  const named = new Set<string>(itemsOf(text))
+  return values.filter(value => named.has(value))
+}
