@@ -2,8 +2,7 @@
  * The reference lists of the manual, made from the tables that the program itself uses. With
  * GOLDEN=write `docs.test.ts` writes them into `data/manual/`.
  */
-import { type ErrorCode, STATUS } from '../../src/api/errors.ts'
-import { ERROR_TEXTS } from '../../src/api/openapi/texts/errors.ts'
+import { ERRORS } from '../../src/api/errors.ts'
 import { COMMANDS } from '../../src/cli/program.ts'
 import { defaultOf, flagOf, SETTINGS, type SettingName } from '../../src/config/settings.ts'
 import { FAMILIES } from '../../src/metrics/families.ts'
@@ -94,10 +93,7 @@ export const memberList = ({ components }: Document): string =>
 /** The errors of the public listener, by their status. */
 export const errorList = (): string =>
   list(
-    Object.entries(STATUS)
-      .sort(([, one], [, other]) => one - other)
-      .map(([code, status]) => {
-        const [text] = ERROR_TEXTS[code as ErrorCode]
-        return `${status} ${quoted(code)}: ${withoutDot(text)}`
-      }),
+    Object.entries(ERRORS)
+      .sort(([, one], [, other]) => one.status - other.status)
+      .map(([code, { status, en }]) => `${status} ${quoted(code)}: ${withoutDot(en)}`),
   )
