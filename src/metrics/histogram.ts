@@ -1,4 +1,4 @@
-/** Owns histograms of durations: their buckets, counting one duration, and quantiles of many. Pure. */
+/** Histograms of durations: their buckets, counting one duration, and quantiles of many. Pure. */
 
 /** Upper bounds of the buckets, in seconds; a last one takes what is longer. */
 export const BOUNDS_SECONDS = [

@@ -1,10 +1,13 @@
 /**
- * Owns what is read when metrics are scraped, besides counters: the port of stores, feeds and files.
+ * What is read when metrics are scraped, besides counters: the port of stores, feeds and files.
  * Everything here takes microseconds, or happens off the main thread.
  */
 import type { FeedState } from '../feeds/store.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Breakdown } from '../proxies/stats.ts'
+
+/** The content type of the text of the metrics. */
+export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** A database that a server uses. */
 export type DatabaseState = {

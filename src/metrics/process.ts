@@ -1,4 +1,4 @@
-/** Owns what the process itself uses, and how late its event loop is. */
+/** What the process itself uses, and how late its event loop is. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { type Later, PROCESS_START_MS, stopwatch } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'

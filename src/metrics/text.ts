@@ -1,5 +1,5 @@
 /**
- * Owns the text of the metrics, in the exposition format of Prometheus, and that scrapes cost little.
+ * The text of the metrics, in the exposition format of Prometheus, so made that scrapes cost little.
  * Imported at the first scrape. Of prom-client it takes the registry alone: all of it would take 17 ms
  * to load, during which requests wait, and 2.8 MB of the binary.
  */
@@ -8,12 +8,11 @@ import Registry from 'prom-client/lib/registry.js'
 import type { Admissions } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
+import type { FeedState } from '../feeds/store.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import { FAMILIES } from './families.ts'
-import type { Family, Reading } from './family.ts'
-import { type ShownFeed, shownFeeds } from './feeds.ts'
+import { FAMILIES, type Family, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
@@ -46,8 +45,25 @@ function attempt<T, O>(read: () => T, otherwise: O): T | O {
   }
 }
 
+/** Feeds that are shown at most: first those that fail. A scrape takes microseconds for each. */
+export const FEEDS_MAX = 200
+/** The longest part of a source that is shown. */
+export const LABEL_LENGTH_MAX = 200
+
+/** The feeds that are shown, each with a label of its own. */
+function shownFeeds(feeds: readonly FeedState[]): Reading['feeds'] {
+  const seen = new Map<string, number>()
+  const labelled = feeds.map(state => {
+    const cut = state.source.slice(0, LABEL_LENGTH_MAX)
+    const count = (seen.get(cut) ?? 0) + 1
+    seen.set(cut, count)
+    return { source: count === 1 ? cut : `${cut} #${count}`, state }
+  })
+  return labelled.sort((a, b) => b.state.failures - a.state.failures).slice(0, FEEDS_MAX)
+}
+
 /** The feeds; none when they cannot be read. */
-async function feedsOf({ feeds }: Observed): Promise<ShownFeed[]> {
+async function feedsOf({ feeds }: Observed): Promise<Reading['feeds']> {
   try {
     return shownFeeds(await feeds())
   } catch {

@@ -1,5 +1,5 @@
 /**
- * Owns the counters of requests: plain numbers, which cost a request nanoseconds and are read when
+ * The counters of requests: plain numbers, which cost a request nanoseconds and are read when
  * metrics are scraped. They begin at 0 with the process. Knows nothing of HTTP besides its statuses.
  */
 

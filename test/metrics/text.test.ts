@@ -4,11 +4,14 @@ import { prometheusContentType } from 'prom-client'
 import { createAdmissions } from '../../src/api/handler.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { METRICS_TYPE } from '../../src/metrics/family.ts'
-import { FEEDS_MAX, LABEL_LENGTH_MAX } from '../../src/metrics/feeds.ts'
-import type { Observed } from '../../src/metrics/observed.ts'
+import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
-import { createMetricsText, WAIT_MS_MAX } from '../../src/metrics/text.ts'
+import {
+  createMetricsText,
+  FEEDS_MAX,
+  LABEL_LENGTH_MAX,
+  WAIT_MS_MAX,
+} from '../../src/metrics/text.ts'
 import { createCounters } from '../../src/metrics/traffic.ts'
 import type { Breakdown } from '../../src/proxies/stats.ts'
 import { T0 } from '../support/fixtures.ts'
