@@ -1,4 +1,4 @@
-/** Owns the wiring of the service, which `serve` and every test that sends requests share. */
+/** The wiring of the service, which `serve` and every test that sends requests share. */
 import { createAccess } from './access/access.ts'
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { KeyReader, UsageStore } from './access/ports.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns what must happen before any other module of the program is evaluated. `main.ts` imports
+ * What must happen before any other module of the program is evaluated. `main.ts` imports
  * this file first. It may import only modules that do not depend on what it does.
  */
 import { setDefaultNodeEnv, steeringVariable } from './config/environment.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns who may send requests, and how many (contract B): authenticates a key, admits a request,
+ * Who may send requests, and how many (contract B): authenticates a key, admits a request,
  * consumes the network quotas of an answer. The decisions themselves are in `rate-limit.ts` and
  * `network-quota.ts`; what a refusal says to a client is in `api/errors.ts`.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns the throttle against guessing keys by brute force: refusals to a client that has sent many
+ * The throttle against guessing keys by brute force: refusals to a client that has sent many
  * wrong keys are delayed. Requests with valid keys never are. Knows nothing of keys or HTTP.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'

@@ -1,4 +1,4 @@
-/** Owns the entitlements and the limits of each kind of key (spec 8, contract B2–B7, B9). */
+/** The entitlements and the limits of each kind of key (spec 8, contract B2–B7, B9). */
 import { isIPv4 } from 'node:net'
 import { ipv4Network16, ipv6Prefix } from '../lib/ip.ts'
 import { SECOND_MS } from '../lib/time.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns what is known of the use of a key over time: by hour and by day, for 90 days. Pure; stores
+ * What is known of the use of a key over time: by hour and by day, for 90 days. Pure; stores
  * count it.
  */
 import { DAY_MS, HOUR_MS, utcDay } from '../lib/time.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns access keys: their kinds, format, creation and hash (contract B1). What a kind of key may do
+ * Access keys: their kinds, format, creation and hash (contract B1). What a kind of key may do
  * is in `entitlements.ts`; how a request carries its key, in `http/credentials.ts`.
  */
 import type { Plan } from './plan.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the daily quotas of unique networks (contract B2, B6): of the proxies served and of the
+ * The daily quotas of unique networks (contract B2, B6): of the proxies served and of the
  * callers. Pure decisions; the sets are read and extended through a `NetworkTable`.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns how long one request waits for a store that can hang, in all that it asks of it one after the
+ * How long one request waits for a store that can hang, in all that it asks of it one after the
  * other (contract I4). What takes longer goes on; the request does not wait for its end.
  */
 

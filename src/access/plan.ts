@@ -1,4 +1,4 @@
-/** Owns plans: what the keys of a plan may do, and those that are built in (contract B2, B4, B5). */
+/** Plans: what the keys of a plan may do, and those that are built in (contract B2, B4, B5). */
 
 /** What a plan grants; `null` is unlimited. */
 export type Plan = {

@@ -1,5 +1,5 @@
 /**
- * Owns the ports of this folder: what access requires of a store of keys, plans and usage. Methods
+ * The ports of this folder: what access requires of a store of keys, plans and usage. Methods
  * may return a value or a promise of it. Failures of a store are `StoreError`s.
  */
 import type { Awaitable, Waited } from '../lib/turn-batch.ts'

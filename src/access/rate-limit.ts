@@ -1,5 +1,5 @@
 /**
- * Owns exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
+ * Exact windows and daily counts (contract B3, B6): pure decisions about what a subject has
  * used, which a `UsageTable` reads and records. Knows nothing of keys, plans or databases.
  */
 import { DAY_MS, SECOND_MS, utcDay } from '../lib/time.ts'

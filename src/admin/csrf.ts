@@ -1,5 +1,5 @@
 /**
- * Owns which requests the admin listener may look at: those that its own page or a program sends.
+ * Which requests the admin listener may look at: those that its own page or a program sends.
  * A page of another site that a browser shows can send requests to a loopback address, also under a
  * name of its own that resolves there (DNS rebinding); it cannot choose these header fields.
  */

@@ -1,4 +1,4 @@
-/** Owns the error codes of the admin listener, their HTTP status, and the error body of spec 2.3. */
+/** The error codes of the admin listener, their HTTP status, and the error body of spec 2.3. */
 import { type RuleCode, RuleError } from '../access/manage.ts'
 import { StoreError } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'

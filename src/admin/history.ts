@@ -1,5 +1,5 @@
 /**
- * Owns the samples of the last 24 hours, one a minute: in memory, and in a file of fixed slots, so
+ * The samples of the last 24 hours, one a minute: in memory, and in a file of fixed slots, so
  * that a restart keeps them. A minute has its slot by its number, so time needs no order: what a
  * clock that jumps has left behind is outside of the window, or overwritten a day later.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns imports that are sent by the console: the upload goes into a file without a name, which a
+ * Imports that are sent by the console: the upload goes into a file without a name, which a
  * process of the program itself then imports, so that the list is locked only while it is imported,
  * and one that is cut off changes nothing.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns the live log: the lines of the access log as they are written, for those who watch. Nobody
+ * The live log: the lines of the access log as they are written, for those who watch. Nobody
  * who reads slowly makes a request wait: what does not fit is dropped and counted.
  */
 import type { Log } from '../lib/log.ts'

@@ -1,4 +1,4 @@
-/** Owns the overview of the console: what the service does now, and its last 24 hours. */
+/** The overview of the console: what the service does now, and its last 24 hours. */
 import { VERSION } from '../config/version.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'

@@ -1,4 +1,4 @@
-/** Owns the routes of plans: what the `plans` commands do, with the same rules and sentences. */
+/** The routes of plans: what the `plans` commands do, with the same rules and sentences. */
 import { changePlan, refuseTemporaryName, removePlan, requireUseful } from '../access/manage.ts'
 import { type Plan, TEMP_PLAN } from '../access/plan.ts'
 import type { Registry } from '../access/ports.ts'

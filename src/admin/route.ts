@@ -1,5 +1,5 @@
 /**
- * Owns what a route of the admin listener is, finding the one of a request, and reading what a
+ * What a route of the admin listener is, finding the one of a request, and reading what a
  * request brings: the members of a JSON object and the parameters of a query, with the parsers and
  * the sentences of the command line.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns measuring what the charts of the console show: requests by the differences of their counters,
+ * Measuring what the charts of the console show: requests by the differences of their counters,
  * over a minute for the history and over some seconds for now. Time goes by the stopwatch, because the
  * clock may jump.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns the admin listener (contract G3): which requests are answered, in which order they are
+ * The admin listener (contract G3): which requests are answered, in which order they are
  * checked, and the header fields and bodies of all answers. What each path does is in the routes.
  */
 import { promisify } from 'node:util'

@@ -1,5 +1,5 @@
 /**
- * Owns the token of the admin listener: 256 random bits, of which the data directory holds the
+ * The token of the admin listener: 256 random bits, of which the data directory holds the
  * SHA-256. There is one at a time; a new one ends the one before, also in a running server.
  */
 import { timingSafeEqual } from 'node:crypto'

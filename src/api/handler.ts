@@ -1,5 +1,5 @@
 /**
- * Owns the one endpoint, `/api`: the steps of a request from top to bottom, in the order of
+ * The one endpoint, `/api`: the steps of a request from top to bottom, in the order of
  * contract A2. Knows nothing of HTTP; every request ends with an `Outcome`.
  */
 import type { Access } from '../access/access.ts'

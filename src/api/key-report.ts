@@ -1,4 +1,4 @@
-/** Owns what a key's owner and its operator see of it (contract F3): state, limits, use of today. */
+/** What a key's owner and its operator see of it (contract F3): state, limits, use of today. */
 import { limitRulesOf, quotasOf } from '../access/entitlements.ts'
 import { type KeyUse, unusedDay } from '../access/history.ts'
 import {

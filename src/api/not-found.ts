@@ -1,5 +1,5 @@
 /**
- * Owns saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
+ * Saying why no proxy matches a query (contract A2), where that is one thing. What the list lacks
  * is looked up once for each version of it, and a long scan happens in the streamer.
  */
 import { createBoundedMap } from '../lib/bounded-map.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns what a command is: one table entry from which dispatch and `--help` derive, and with which a
+ * What a command is: one table entry from which dispatch and `--help` derive, and with which a
  * test compares the README. Data goes to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'

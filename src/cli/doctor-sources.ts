@@ -1,4 +1,4 @@
-/** Owns the examination of feeds and of databases of places: their files, and what failed last. */
+/** The examination of feeds and of databases of places: their files, and what failed last. */
 import { statSync } from 'node:fs'
 import type { Environment } from '../config/environment.ts'
 import { readSettings } from '../config/settings.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the process in which a server imports what its console was sent: this very program, as
+ * The process in which a server imports what its console was sent: this very program, as
  * `import`. It reads the file itself: from a pipe that a killed server leaves, it would take a part of
  * the list for the whole.
  */

@@ -1,4 +1,4 @@
-/** Owns the progress bar of long work, which is shown on a terminal only. */
+/** The progress bar of long work, which is shown on a terminal only. */
 import { SingleBar } from 'cli-progress'
 import { stopwatch } from '../lib/clock.ts'
 

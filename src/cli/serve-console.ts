@@ -1,4 +1,4 @@
-/** Owns starting the admin listener of `serve`, with the console and the metrics. */
+/** Starting the admin listener of `serve`, with the console and the metrics. */
 import { resolve } from 'node:path'
 import type { createLogTap } from '../admin/live-log.ts'
 import type { App } from '../app.ts'

@@ -1,4 +1,4 @@
-/** Owns SIGTERM and SIGINT: a command ends at the first one; a second one ends the process at once. */
+/** SIGTERM and SIGINT: a command ends at the first one; a second one ends the process at once. */
 import { CommandError, orAborted } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns the environment of the process: the only file that reads or writes it. Which settings its
+ * The environment of the process: the only file that reads or writes it. Which settings its
  * variables set is in `settings.ts`. Imports nothing at run time, because `bootstrap.ts`
  * needs it before anything else is loaded.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns the access log: one JSON line per request. It receives no query string, no header and no
+ * The access log: one JSON line per request. It receives no query string, no header and no
  * key, so it cannot leak one.
  */
 import type { Sent } from '../api/answer.ts'

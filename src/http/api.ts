@@ -1,4 +1,4 @@
-/** Owns the route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
+/** The route of the list, /api: credentials, the handler's outcome, bodies and their coding. */
 import { DEMO_KEY } from '../access/key.ts'
 import { type Answer, type AnswerStream, bodyOf, type Sent } from '../api/answer.ts'
 import type { Handler, Outcome } from '../api/handler.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the HTTP service: request ids, client addresses, header fields, errors and the access log of
+ * The HTTP service: request ids, client addresses, header fields, errors and the access log of
  * every request. What each path replies is in `routes/`.
  */
 import { Elysia } from 'elysia'

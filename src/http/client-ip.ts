@@ -1,5 +1,5 @@
 /**
- * Owns finding the address of a client (contract B7): the socket's peer, or the address that
+ * Finding the address of a client (contract B7): the socket's peer, or the address that
  * trusted proxies in front of the service report. Knows nothing of limits.
  */
 import { type BlockList, isIPv4 } from 'node:net'

@@ -1,5 +1,5 @@
 /**
- * Owns compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), compressing, and
+ * Compression of bodies: which encoding a client accepts (RFC 9110, 12.5.3), compressing, and
  * the compressed bodies in memory. These are kept as long as their answers are in the response
  * cache, and count towards its bound.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns which pages of other sites a browser lets read answers (CORS, in the Fetch standard): the
+ * Which pages of other sites a browser lets read answers (CORS, in the Fetch standard): the
  * header fields of answers, and preflight requests, which carry no key and cost nothing.
  */
 import type { Origins } from '../config/parsers.ts'

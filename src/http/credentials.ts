@@ -1,5 +1,5 @@
 /**
- * Owns reading the access key of a request, from its URL (spec 5) or from the header
+ * Reading the access key of a request, from its URL (spec 5) or from the header
  * `Authorization: Bearer` (RFC 6750). Whether a key is valid is decided in `access/`.
  */
 

@@ -1,5 +1,5 @@
 /**
- * Owns replies of documents: content that is the same for every client, compressed before anybody
+ * Replies of documents: content that is the same for every client, compressed before anybody
  * asks, with an entity tag, so that a client that has it gets a 304 (RFC 9110, 13.1.2).
  */
 import type { Coded } from '../lib/coded.ts'

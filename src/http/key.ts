@@ -1,5 +1,5 @@
 /**
- * Owns the route of a key's owner, /key (contract F3): the key comes in the header only, and asking
+ * The route of a key's owner, /key (contract F3): the key comes in the header only, and asking
  * counts for nothing.
  */
 

@@ -1,4 +1,4 @@
-/** Owns binding a service to a TCP port or a unix socket. */
+/** Binding a service to a TCP port or a unix socket. */
 import { lookup } from 'node:dns/promises'
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { isIP } from 'node:net'

@@ -1,5 +1,5 @@
 /**
- * Owns jobs that one server runs for several: they run here as long as this server holds a lock, which
+ * Jobs that one server runs for several: they run here as long as this server holds a lock, which
  * another one gets when this one ends.
  */
 import { SECOND_MS } from '../lib/time.ts'

@@ -1,4 +1,4 @@
-/** Owns running jobs in the background: periodically, or in slices until nothing is left. */
+/** Running jobs in the background: periodically, or in slices until nothing is left. */
 import { StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 

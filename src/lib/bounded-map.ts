@@ -1,5 +1,5 @@
 /**
- * Owns maps with a bound, which drop the entries used least recently, and keeping out of them what
+ * Maps with a bound, which drop the entries used least recently, and keeping out of them what
  * is asked for only once.
  */
 import { LRUCache } from 'lru-cache'

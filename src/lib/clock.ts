@@ -1,5 +1,5 @@
 /**
- * Owns clocks and timers. The only file that reads a clock: everything else receives a `Clock`, so that
+ * Clocks and timers. The only file that reads a clock: everything else receives a `Clock`, so that
  * tests move time by hand. SQL's clock functions are not used either, except by the released migration
  * `2-digest.sql`, whose triggers the third one replaces.
  */

@@ -1,4 +1,4 @@
-/** Owns texts that are compressed once, before anybody asks, in every coding that is sent. */
+/** Texts that are compressed once, before anybody asks, in every coding that is sent. */
 import { gzipSync } from 'node:zlib'
 
 /** The same bytes in each coding. */

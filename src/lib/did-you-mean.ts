@@ -1,4 +1,4 @@
-/** Owns "did you mean": the known name that is closest to an unknown one. Pure. */
+/** "did you mean": the known name that is closest to an unknown one. Pure. */
 import { closest, distance } from 'fastest-levenshtein'
 
 /** A longer name is no misspelling, and slow to compare. */

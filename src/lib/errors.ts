@@ -1,5 +1,5 @@
 /**
- * Owns the errors that any part of a program may throw, of a command and of a store; their messages,
+ * The errors that any part of a program may throw, of a command and of a store; their messages,
  * and waiting that ends with the reason of an `AbortSignal`.
  */
 import { getSystemErrorMessage } from 'node:util'

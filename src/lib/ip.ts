@@ -1,5 +1,5 @@
 /**
- * Owns address arithmetic: canonical form, prefixes and networks, and reading digits, of which
+ * Address arithmetic: canonical form, prefixes and networks, and reading digits, of which
  * addresses consist. Knows nothing of requests.
  */
 import { isIPv6 } from 'node:net'

@@ -1,5 +1,5 @@
 /**
- * Owns what a server writes about itself: lines on stdout, collected during a turn of the event
+ * What a server writes about itself: lines on stdout, collected during a turn of the event
  * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
  * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns parsing pairs of names and values: query strings (URL Standard,
+ * Parsing pairs of names and values: query strings (URL Standard,
  * application/x-www-form-urlencoded), and lists as options have them. Pure.
  */
 

@@ -1,4 +1,4 @@
-/** Owns hiding what may be a key or a password in what a message repeats. Pure. */
+/** Hiding what may be a key or a password in what a message repeats. Pure. */
 
 /** An unknown name is shown up to this many characters, unless it is close to a known one. */
 const NAME_SHOWN_MAX = 9

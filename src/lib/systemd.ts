@@ -1,5 +1,5 @@
 /**
- * Owns notifying the service manager that started the process (sd_notify(3)): that it is ready,
+ * Notifying the service manager that started the process (sd_notify(3)): that it is ready,
  * alive, stopping. Bun cannot send datagrams on unix sockets, so libc does. A failure to notify
  * is reported once, and changes nothing else.
  */

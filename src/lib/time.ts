@@ -1,4 +1,4 @@
-/** Owns the units of time and every textual form of an instant. Reads no clock. Pure. */
+/** The units of time and every textual form of an instant. Reads no clock. Pure. */
 
 export const SECOND_MS = 1000
 export const MINUTE_MS = 60 * SECOND_MS

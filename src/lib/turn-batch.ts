@@ -1,5 +1,5 @@
 /**
- * Owns what is shared within one turn of the event loop: batches of work, and values read once.
+ * What is shared within one turn of the event loop: batches of work, and values read once.
  * Knows nothing of what the work is.
  */
 import { stopwatch } from './clock.ts'

@@ -1,4 +1,4 @@
-/** Owns worker threads: starting them by source file, their priority, and passing errors between threads. */
+/** Worker threads: starting them by source file, their priority, and passing errors between threads. */
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { StoreError } from './errors.ts'

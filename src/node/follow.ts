@@ -1,5 +1,5 @@
 /**
- * Owns how a node follows the database: when it asks, what it copies first, and what it knows of the
+ * How a node follows the database: when it asks, what it copies first, and what it knows of the
  * age of its copies. Knows neither PostgreSQL nor SQLite.
  */
 import type { Later } from '../lib/clock.ts'

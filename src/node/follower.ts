@@ -1,5 +1,5 @@
 /**
- * Owns the workers of a node as its main thread sees them: starting them, passing messages between
+ * The workers of a node as its main thread sees them: starting them, passing messages between
  * them, and ending them cleanly.
  */
 import { startTask, startWorker } from '../lib/worker.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns how old the copies of a node are, as far as its follower has said, and when the node must not
+ * How old the copies of a node are, as far as its follower has said, and when the node must not
  * answer any more because it cannot know what was revoked (contract I3).
  */
 import { SECOND_MS } from '../lib/time.ts'

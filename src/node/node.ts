@@ -1,5 +1,5 @@
 /**
- * Owns a node: a server whose keys and list are copies of a database that machines share, and whose
+ * A node: a server whose keys and list are copies of a database that machines share, and whose
  * usage is in that database. Requests are answered only while the copies are known to be fresh. The
  * copies are the files of a data directory, read by the code of one machine: selects, caches, streams and
  * checks have no second form.

@@ -1,5 +1,5 @@
 /**
- * Owns the ports of this folder: where copies are made from, and where they are written. A copy is
+ * The ports of this folder: where copies are made from, and where they are written. A copy is
  * that of the list, or that of keys and plans. Failures of a store are `StoreError`s.
  */
 import type { StoredKey } from '../access/key.ts'

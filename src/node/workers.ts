@@ -1,5 +1,5 @@
 /**
- * Owns what the main thread of a node and its workers say to each other, and what the workers share:
+ * What the main thread of a node and its workers say to each other, and what the workers share:
  * the database as the source of copies.
  */
 import { createChangeSource } from '../postgres/changes.ts'

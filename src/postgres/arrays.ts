@@ -1,4 +1,4 @@
-/** Owns the text of arrays as parameters (PostgreSQL documentation, 8.15.6). */
+/** The text of arrays as parameters (PostgreSQL documentation, 8.15.6). */
 
 /** The largest number of type `integer`. */
 export const INTEGER_MAX = 2 ** 31 - 1

@@ -1,5 +1,5 @@
 /**
- * Owns what failures of PostgreSQL mean, as sentences for the operator. None holds a password, and no
+ * What failures of PostgreSQL mean, as sentences for the operator. None holds a password, and no
  * text of the server that could hold one of a key is passed on.
  */
 import { SQL } from 'bun'

@@ -1,5 +1,5 @@
 /**
- * Owns the schema in PostgreSQL: making and migrating it, once for all machines, under an advisory
+ * The schema in PostgreSQL: making and migrating it, once for all machines, under an advisory
  * lock. Everything is in the schema `proxylist` of the database.
  */
 import { CommandError } from '../lib/errors.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns drawing proxies at random (contract F1), and the form in which all matches of a filter are kept
+ * Drawing proxies at random (contract F1), and the form in which all matches of a filter are kept
  * for it. Knows nothing of who keeps them.
  */
 import type { EndpointRow } from './row.ts'

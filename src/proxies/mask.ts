@@ -1,5 +1,5 @@
 /**
- * Owns the masking of `demo` (contract B4): IPv4 addresses keep their first two octets, IPv6
+ * The masking of `demo` (contract B4): IPv4 addresses keep their first two octets, IPv6
  * addresses their /32. With `addressBits: 16` a store compares addresses as if they were masked,
  * and returns one proxy of those that look the same; this file masks the result.
  */

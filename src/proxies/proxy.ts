@@ -1,5 +1,5 @@
 /**
- * Owns what a proxy is, and the closed lists that schemas, SQL, rendering and documentation share.
+ * What a proxy is, and the closed lists that schemas, SQL, rendering and documentation share.
  * Knows no wire names.
  */
 import { ipv4ToNumber, parseDigits } from '../lib/ip.ts'

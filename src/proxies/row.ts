@@ -1,5 +1,5 @@
 /**
- * Owns the compact form of a proxy: a row of numbers, in which a list is stored, found, masked and
+ * The compact form of a proxy: a row of numbers, in which a list is stored, found, masked and
  * written. A list has a million of them, so nothing between a store and the text of an answer makes
  * an object of each.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns when statistics are made (contract F4): only when somebody asks, one at a time, at most every 15
+ * When statistics are made (contract F4): only when somebody asks, one at a time, at most every 15
  * seconds, and only when the list has changed or the ages in them are no longer true.
  */
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'

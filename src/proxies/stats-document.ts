@@ -1,5 +1,5 @@
 /**
- * Owns the form of the statistics that `/stats` publishes (contract F4), for the service that makes
+ * The form of the statistics that `/stats` publishes (contract F4), for the service that makes
  * them and the page that draws them. Imports nothing, so that code for browsers can import it.
  */
 

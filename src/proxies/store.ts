@@ -1,5 +1,5 @@
 /**
- * Owns the ports of this folder: what the rules require of a store of proxies. Failures of a store
+ * The ports of this folder: what the rules require of a store of proxies. Failures of a store
  * are `StoreError`s.
  */
 import type { Coded } from '../lib/coded.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the files of a database: how a complete new one gets into its place, which user owns it, and
+ * The files of a database: how a complete new one gets into its place, which user owns it, and
  * what is removed with it. Knows nothing of their content.
  */
 import {

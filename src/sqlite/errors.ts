@@ -1,4 +1,4 @@
-/** Owns the failures of SQLite: recognising them, what they mean, and sentences for the operator. */
+/** The failures of SQLite: recognising them, what they mean, and sentences for the operator. */
 import { SQLiteError } from 'bun:sqlite'
 import { statfsSync } from 'node:fs'
 import { basename, dirname } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Owns a lock on the place of a database file, for as long as another file is put there: while
+ * A lock on the place of a database file, for as long as another file is put there: while
  * there is none, SQLite has nothing that it could lock. The lock is a lock of SQLite on an empty
  * file beside it, so it ends with its process.
  */

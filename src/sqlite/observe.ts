@@ -1,4 +1,4 @@
-/** Owns what metrics show of a data directory: its databases, its disk, its list and its feeds. */
+/** What metrics show of a data directory: its databases, its disk, its list and its feeds. */
 import { existsSync, statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'

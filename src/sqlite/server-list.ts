@@ -1,5 +1,5 @@
 /**
- * Owns the list as the server holds it: supervised, used only while its file is in place, and checked in a
+ * The list as the server holds it: supervised, used only while its file is in place, and checked in a
  * worker.
  */
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Owns keys, plans and usage as the server holds them: supervised, and used only while their file
+ * Keys, plans and usage as the server holds them: supervised, and used only while their file
  * is in place.
  */
 import { join } from 'node:path'

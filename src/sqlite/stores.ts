@@ -1,5 +1,5 @@
 /**
- * Owns the two databases of a data directory as a command uses them: open, work, close. How a
+ * The two databases of a data directory as a command uses them: open, work, close. How a
  * server uses them is in `server-list.ts` and `server-registry.ts`.
  */
 import type { Database } from 'bun:sqlite'

@@ -1,5 +1,5 @@
 /**
- * Owns supervising a store that may be lost while the server runs, because its file is missing,
+ * Supervising a store that may be lost while the server runs, because its file is missing,
  * replaced, damaged or locked: it is reopened when that can help, and the operator gets one sentence
  * when something is wrong and one when it is over.
  */

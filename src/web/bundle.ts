@@ -1,5 +1,5 @@
 /**
- * Owns bundling the pages. Runs as a macro: while the program is built, or when the module that
+ * Bundling the pages. Runs as a macro: while the program is built, or when the module that
  * calls it is first loaded by `bun run`; the program itself holds what it returns.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

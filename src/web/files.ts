@@ -1,4 +1,4 @@
-/** Owns the files of the pages, as they were bundled. Loaded when a page is first asked for. */
+/** The files of the pages, as they were bundled. Loaded when a page is first asked for. */
 import { bundle } from './bundle.ts' with { type: 'macro' }
 
 export const PAGE = bundle('page/index.html')

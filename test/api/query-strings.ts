@@ -1,4 +1,4 @@
-/** Owns query strings at random: parameters with good and bad values, and text of any kind. */
+/** Query strings at random: parameters with good and bad values, and text of any kind. */
 import fc from 'fast-check'
 import { describeParameters } from '../../src/api/query.ts'
 import { ANONS, TYPES } from '../../src/proxies/proxy.ts'

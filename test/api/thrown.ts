@@ -1,4 +1,4 @@
-/** Owns telling apart what reading gives: a value, or the `ApiError` that it throws. */
+/** Telling apart what reading gives: a value, or the `ApiError` that it throws. */
 import { ApiError } from '../../src/api/errors.ts'
 
 /** What `work` gives, or the error that it throws; anything but an ApiError is thrown on. */

@@ -1,5 +1,5 @@
 /**
- * Owns `make dev`: the service on the sample list, started again when a source file changes, and
+ * `make dev`: the service on the sample list, started again when a source file changes, and
  * pages that show the change by themselves. What reloads a page is added here, on its way to the
  * browser, so the program has none of it.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns `make screenshots`: pictures of the page for the README, in `data/screenshots/`. The list is
+ * `make screenshots`: pictures of the page for the README, in `data/screenshots/`. The list is
  * the sample with each proxy many times, under addresses for documentation and tests: statistics
  * show no group of fewer than five, and the sample alone is little else.
  */

@@ -1,4 +1,4 @@
-/** Owns what a request gets, whole and in the short form that tests compare. */
+/** What a request gets, whole and in the short form that tests compare. */
 import { ASK } from './fixtures.ts'
 
 export type Answer = { status: number; headers: Headers; text: string; bytes: Uint8Array }

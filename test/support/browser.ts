@@ -1,5 +1,5 @@
 /**
- * Owns the browser of tests: a Chromium that is `PROXYLIST_BROWSER`, the one of the npm package, or one
+ * The browser of tests: a Chromium that is `PROXYLIST_BROWSER`, the one of the npm package, or one
  * on PATH, and pages of it that note whatever goes wrong. Without one, tests of pages are skipped, but
  * fail where `CI` is `true`.
  */

@@ -1,4 +1,4 @@
-/** Owns keys that no output may hold, data directories with them, and the search for them. */
+/** Keys that no output may hold, data directories with them, and the search for them. */
 import { join } from 'node:path'
 import { addKeys, addList, T0 } from './fixtures.ts'
 import { temporaryDirectory } from './temporary.ts'

@@ -1,4 +1,4 @@
-/** Owns the console as tests open it: a server with an admin listener, and its URL with a token. */
+/** The console as tests open it: a server with an admin listener, and its URL with a token. */
 import type { Page } from 'playwright-core'
 import type { Overview } from '../../src/admin/wire.ts'
 import { openPage } from './browser.ts'

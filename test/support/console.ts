@@ -1,4 +1,4 @@
-/** Owns the admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
+/** The admin listener in process, on the stores that `serve` uses, its clock moved by hand. */
 
 import type { ImportParts } from '../../src/admin/import.ts'
 import { createLogTap } from '../../src/admin/live-log.ts'

@@ -1,4 +1,4 @@
-/** Owns a unix datagram socket, as a service manager has one. Bun has none, so libc makes it. */
+/** A unix datagram socket, as a service manager has one. Bun has none, so libc makes it. */
 import { dlopen } from 'bun:ffi'
 
 const AF_UNIX = 1

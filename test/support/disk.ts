@@ -1,4 +1,4 @@
-/** Owns small disks in memory, for tests of full ones. */
+/** Small disks in memory, for tests of full ones. */
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
 /** An empty file system of a size such as `300k`; `null` where this user may not mount one. */

@@ -1,5 +1,5 @@
 /**
- * Owns a server on 127.0.0.1 that answers feeds byte by byte as a test says: also as no honest
+ * A server on 127.0.0.1 that answers feeds byte by byte as a test says: also as no honest
  * server would. Knows nothing of what a feed should do about it.
  */
 import { createServer, type Socket } from 'node:net'

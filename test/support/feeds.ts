@@ -1,4 +1,4 @@
-/** Owns attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
+/** Attempts at feeds in tests: a data directory, a clock and timers moved by hand. */
 import { type AttemptContext, attemptFeed } from '../../src/feeds/attempt.ts'
 import { type Feed, parseFeeds } from '../../src/feeds/feed.ts'
 import { fetchFeed } from '../../src/feeds/schedule.ts'

@@ -1,4 +1,4 @@
-/** Owns what tests share as data: an instant, filters, lists, plans and keys, golden files. */
+/** What tests share as data: an instant, filters, lists, plans and keys, golden files. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRow } from '../../src/import/row.ts'

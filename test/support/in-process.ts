@@ -1,4 +1,4 @@
-/** Owns the service in process, on the stores that `serve` uses, its clock moved by hand. */
+/** The service in process, on the stores that `serve` uses, its clock moved by hand. */
 import { type App, type AppStores, createApp } from '../../src/app.ts'
 import { readOrigins, readRanges } from '../../src/config/parsers.ts'
 import { createMetrics } from '../../src/console.ts'

@@ -1,4 +1,4 @@
-/** Owns rows of files for tests of imports: what they say, and proxies of few values that meet. */
+/** Rows of files for tests of imports: what they say, and proxies of few values that meet. */
 import fc from 'fast-check'
 import {
   ANONS,

@@ -1,5 +1,5 @@
 /**
- * Owns random installations: keys, plans, lists and feeds, and use of all kinds over some days, on any
+ * Random installations: keys, plans, lists and feeds, and use of all kinds over some days, on any
  * stores that take it; and all that can be read of them, to compare two.
  */
 import { limitRulesOf } from '../../src/access/entitlements.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns JSON Schema (2020-12) as far as the OpenAPI document of the service uses it: whether a value
+ * JSON Schema (2020-12) as far as the OpenAPI document of the service uses it: whether a value
  * is allowed, and values that are. A keyword that it does not know fails, so that none is skipped.
  */
 import fc from 'fast-check'

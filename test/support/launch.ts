@@ -1,5 +1,5 @@
 /**
- * Owns the child processes of tests and long runs: their environment, input and output, waiting
+ * The child processes of tests and long runs: their environment, input and output, waiting
  * until they listen or end, and that none of them outlives the run. Knows nothing of the program.
  */
 import { tmpdir } from 'node:os'

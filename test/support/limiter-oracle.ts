@@ -1,5 +1,5 @@
 /**
- * Owns what the limits must decide (contract B2 to B6), written from the contract alone: every
+ * What the limits must decide (contract B2 to B6), written from the contract alone: every
  * admission is remembered for ever, and a request is decided by counting them. Shares no code with
  * the program.
  */

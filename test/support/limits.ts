@@ -1,5 +1,5 @@
 /**
- * Owns what tests of limits share: callers, random steps of a clock, and the usage of an access.db
+ * What tests of limits share: callers, random steps of a clock, and the usage of an access.db
  * with what it has recorded.
  */
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Owns a list of proxies as statistics see it, and its statistics document (contract F4), for tests
+ * A list of proxies as statistics see it, and its statistics document (contract F4), for tests
  * of the page that count by hand.
  */
 

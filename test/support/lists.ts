@@ -1,5 +1,5 @@
 /**
- * Owns lists of every engine for tests of what the ports of `proxies/store.ts` promise: a list that
+ * Lists of every engine for tests of what the ports of `proxies/store.ts` promise: a list that
  * is empty, read through one function.
  */
 

@@ -1,4 +1,4 @@
-/** Owns reading the text of metrics in tests. */
+/** Reading the text of metrics in tests. */
 
 export type SampleLine = { name: string; labels: { [label: string]: string }; value: number }
 

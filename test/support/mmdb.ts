@@ -1,4 +1,4 @@
-/** Owns making small databases in the format of MaxMind (MaxMind DB File Format 2.0) for tests. */
+/** Making small databases in the format of MaxMind (MaxMind DB File Format 2.0) for tests. */
 
 export type MmdbValue =
   | string

@@ -1,5 +1,5 @@
 /**
- * Owns what tests of moves share: their options, the stores of a database whose clock is moved by hand,
+ * What tests of moves share: their options, the stores of a database whose clock is moved by hand,
  * and what can be compared of a directory.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'

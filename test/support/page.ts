@@ -1,4 +1,4 @@
-/** Owns the page as tests open it: on a service of its own, with statistics that a test gives. */
+/** The page as tests open it: on a service of its own, with statistics that a test gives. */
 import type { BrowserContextOptions, Page, Route } from 'playwright-core'
 import { type Opened, openPage } from './browser.ts'
 

@@ -1,4 +1,4 @@
-/** Owns running work that pauses now and then to its end. */
+/** Running work that pauses now and then to its end. */
 
 /** What the work returns. */
 export function withoutPause<T>(work: Generator<void, T>): T {

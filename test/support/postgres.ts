@@ -1,5 +1,5 @@
 /**
- * Owns PostgreSQL for tests: a server of the npm package on a free port of 127.0.0.1, or the one that
+ * PostgreSQL for tests: a server of the npm package on a free port of 127.0.0.1, or the one that
  * `PROXYLIST_TEST_DATABASE` names; each test gets an empty database of its own there.
  */
 

@@ -1,4 +1,4 @@
-/** Owns the program under test as a child process: which it is, and running it with a clock. */
+/** The program under test as a child process: which it is, and running it with a clock. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { T0 } from './fixtures.ts'

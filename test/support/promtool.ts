@@ -1,5 +1,5 @@
 /**
- * Owns Prometheus' own judgement in tests: `promtool`, of the Debian package prometheus. Where it is
+ * Prometheus' own judgement in tests: `promtool`, of the Debian package prometheus. Where it is
  * not installed, tests that need it are skipped.
  */
 const PROMTOOL = Bun.which('promtool')

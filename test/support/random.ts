@@ -1,4 +1,4 @@
-/** Owns random numbers that a seed repeats. */
+/** Random numbers that a seed repeats. */
 
 /** Numbers from 0 to below 1 (mulberry32). */
 export function createRandom(seed: number): () => number {

@@ -1,5 +1,5 @@
 /**
- * Owns registries of both engines for tests of the port `Registry`: several machines with the same
+ * Registries of both engines for tests of the port `Registry`: several machines with the same
  * keys, and a clock that is moved by hand.
  */
 import type { Registry } from '../../src/access/ports.ts'

@@ -1,4 +1,4 @@
-/** Owns rendering given proxies as the program does. */
+/** Rendering given proxies as the program does. */
 import { expect } from 'bun:test'
 import { createWriters, encodeByteText, type Output, renderChunks } from '../../src/api/render.ts'
 import { formatInstant } from '../../src/lib/time.ts'

@@ -1,4 +1,4 @@
-/** Owns turning proxies into rows and back, for tests that look at the values of a proxy. */
+/** Turning proxies into rows and back, for tests that look at the values of a proxy. */
 import { ANONS, type Proxy, SERVICES, type Service, TYPES } from '../../src/proxies/proxy.ts'
 import {
   type CityName,

@@ -1,4 +1,4 @@
-/** Owns the service as tests ask it: in process or as a child process, behind one interface. */
+/** The service as tests ask it: in process or as a child process, behind one interface. */
 import type { Later } from '../../src/lib/clock.ts'
 import { type Answer, answerOf } from './answer.ts'
 import { T0 } from './fixtures.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns a database for tests of the service: it has what a data directory has, and its clock is moved
+ * A database for tests of the service: it has what a data directory has, and its clock is moved
  * by hand.
  */
 

@@ -1,4 +1,4 @@
-/** Owns a server for tests that accepts connections and never says a word, as a database that hangs does. */
+/** A server for tests that accepts connections and never says a word, as a database that hangs does. */
 import { createServer, type Socket } from 'node:net'
 import { onCleanUp } from './temporary.ts'
 

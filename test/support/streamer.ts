@@ -1,4 +1,4 @@
-/** Owns what streamers of tests have in common: methods that are not expected to be called. */
+/** What streamers of tests have in common: methods that are not expected to be called. */
 import type { AnswerStreamer } from '../../src/api/answer.ts'
 
 const unexpected = async (): Promise<never> => {

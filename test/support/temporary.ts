@@ -1,4 +1,4 @@
-/** Owns what must not outlive a run: temporary directories, and everything that is registered. */
+/** What must not outlive a run: temporary directories, and everything that is registered. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

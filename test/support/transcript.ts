@@ -1,5 +1,5 @@
 /**
- * Owns transcripts of the command line: commands in order, and their expected output. Each runs in
+ * Transcripts of the command line: commands in order, and their expected output. Each runs in
  * a new working directory, where the data directory is the default `./data`.
  */
 import { describe, expect, test } from 'bun:test'

@@ -1,4 +1,4 @@
-/** Owns waiting in tests for what another process, thread or server does. */
+/** Waiting in tests for what another process, thread or server does. */
 import { stopwatch } from '../../src/lib/clock.ts'
 
 /** After so long, what is waited for is taken never to happen: tests run on busy machines. */

@@ -1,5 +1,5 @@
 /**
- * Owns usage on both engines for tests of the port `UsageStore`: several servers over the same data, a
+ * Usage on both engines for tests of the port `UsageStore`: several servers over the same data, a
  * clock that is moved by hand, and keys whose history is kept.
  */
 import { hashKey } from '../../src/access/key.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the examples of the OpenAPI document. A test sends each request to a service with
+ * The examples of the OpenAPI document. A test sends each request to a service with
  * `EXAMPLE_RECORDS` as its list, at `EXAMPLE_TIME`, and compares.
  */
 import { type FORMS, memberNames } from '../render.ts'

@@ -1,4 +1,4 @@
-/** Owns `console`: makes the token of the admin listener, and prints where the console is. */
+/** `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
 import { presentToken } from '../../admin/token.ts'
 import type { Listen } from '../../config/parsers.ts'

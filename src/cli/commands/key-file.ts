@@ -1,5 +1,5 @@
 /**
- * Owns `keys export` and `keys import`, and the files they write and read: JSON lines with the
+ * `keys export` and `keys import`, and the files they write and read: JSON lines with the
  * hashes of keys, and CSV with keys themselves, for who comes from another program.
  */
 import Papa from 'papaparse'

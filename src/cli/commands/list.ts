@@ -1,4 +1,4 @@
-/** Owns `list`: prints the API's answer to a query, without key or limits. */
+/** `list`: prints the API's answer to a query, without key or limits. */
 
 import { ApiError } from '../../api/errors.ts'
 import { createParamsParser } from '../../api/query.ts'

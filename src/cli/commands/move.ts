@@ -1,5 +1,5 @@
 /**
- * Owns `move`: all that an installation holds goes from a data directory into a database that machines
+ * `move`: all that an installation holds goes from a data directory into a database that machines
  * share, or back.
  */
 

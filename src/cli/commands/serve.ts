@@ -1,4 +1,4 @@
-/** Owns `serve`: starts the service and its jobs, and ends it cleanly. */
+/** `serve`: starts the service and its jobs, and ends it cleanly. */
 import { hostname } from 'node:os'
 import { createLogTap } from '../../admin/live-log.ts'
 import { createApp } from '../../app.ts'

@@ -1,4 +1,4 @@
-/** Owns `systemd-unit`: prints the unit file that runs the service under systemd. */
+/** `systemd-unit`: prints the unit file that runs the service under systemd. */
 import unit from '../../../data/proxylist.service' with { type: 'text' }
 import { command, print } from '../command.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns what is around the text of a file: its compression and its encoding, both recognised by
+ * What is around the text of a file: its compression and its encoding, both recognised by
  * content. Files of other programs are refused here, with what to do about them.
  */
 import { Readable } from 'node:stream'

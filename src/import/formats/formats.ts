@@ -1,5 +1,5 @@
 /**
- * Owns the table of file formats, and recognising the format of a file. Each format has a file that
+ * The table of file formats, and recognising the format of a file. Each format has a file that
  * finds its rows; what a row means is in `row.ts`. All readers take a file in chunks,
  * so that memory does not grow with its size.
  */

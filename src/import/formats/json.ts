@@ -1,5 +1,5 @@
 /**
- * Owns finding the records of one JSON document: an array of records or of addresses, an object of
+ * Finding the records of one JSON document: an array of records or of addresses, an object of
  * records by address or of arrays by type, or an envelope around either, as the API and other tools
  * write them. Walks the outer structure itself and passes each record to `JSON.parse`, so that a
  * document of any size needs the memory of one record.

@@ -1,5 +1,5 @@
 /**
- * Owns recognising a table in text: its delimiter, and what its columns hold, by the names in its
+ * Recognising a table in text: its delimiter, and what its columns hold, by the names in its
  * header or else by the content of its first rows. Reading all of its rows is in `csv.ts`.
  */
 import Papa from 'papaparse'

@@ -1,5 +1,5 @@
 /**
- * Owns the use of keys by hour and by day in PostgreSQL: what answers added and is not written yet,
+ * The use of keys by hour and by day in PostgreSQL: what answers added and is not written yet,
  * table `days`, and the hours that table `usage` still has.
  */
 import {

@@ -1,4 +1,4 @@
-/** Owns plans in SQLite. */
+/** Plans in SQLite. */
 import type { Database } from 'bun:sqlite'
 import { BUILT_IN_PLANS, type Plan } from '../../access/plan.ts'
 import type { PlanRemoval, Registry } from '../../access/ports.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns usage in SQLite: its transactions, and the sets of networks. Admissions are in
+ * Usage in SQLite: its transactions, and the sets of networks. Admissions are in
  * `admission-log.ts`; the decisions are made in `access/rate-limit.ts` and `access/network-quota.ts`.
  */
 import type { Database } from 'bun:sqlite'

@@ -1,5 +1,5 @@
 /**
- * Owns which database a file is a copy of, and at which version: one row in a table of the copy,
+ * Which database a file is a copy of, and at which version: one row in a table of the copy,
  * written in the transaction that brings it there. A file without that table is no copy.
  */
 import type { Database } from 'bun:sqlite'

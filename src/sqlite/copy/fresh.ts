@@ -1,5 +1,5 @@
 /**
- * Owns putting a copy that is made from nothing into its place: complete, so that a server never sees
+ * Putting a copy that is made from nothing into its place: complete, so that a server never sees
  * a part of it.
  */
 import type { Database } from 'bun:sqlite'

@@ -1,5 +1,5 @@
 /**
- * Owns the copy of keys and plans: writing it, each change in one transaction, and finding keys in it
+ * The copy of keys and plans: writing it, each change in one transaction, and finding keys in it
  * while it is written. Usage is not copied: that of a node is in the database.
  */
 import type { Database } from 'bun:sqlite'

@@ -1,5 +1,5 @@
 /**
- * Owns writing the copy of a list: each change is one transaction, so readers see the list as it was
+ * Writing the copy of a list: each change is one transaction, so readers see the list as it was
  * before or as it is after. Indexes are kept as imports keep them.
  */
 import type { Database } from 'bun:sqlite'

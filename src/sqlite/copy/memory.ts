@@ -1,5 +1,5 @@
 /**
- * Owns a copy of a list in memory: for a command that reads a shared list, with the code that reads one
+ * A copy of a list in memory: for a command that reads a shared list, with the code that reads one
  * of a data directory.
  */
 import type { ListChanges } from '../../node/ports.ts'

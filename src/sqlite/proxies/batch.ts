@@ -1,5 +1,5 @@
 /**
- * Owns collecting the rows of an import, and returning them in the order of the table. In that
+ * Collecting the rows of an import, and returning them in the order of the table. In that
  * order SQLite writes each page of the table once; in any other one it reads and writes the same
  * pages many times as soon as the table is larger than its cache.
  */

@@ -1,4 +1,4 @@
-/** Owns the names of cities: ids for rows, names for answers, and ids for the names in a filter. */
+/** The names of cities: ids for rows, names for answers, and ids for the names in a filter. */
 import type { Database } from 'bun:sqlite'
 import { fold } from '../../proxies/filter.ts'
 import type { Lang } from '../../proxies/proxy.ts'

@@ -1,4 +1,4 @@
-/** Owns reading the counts of a list, and making the coded statistics of them. */
+/** Reading the counts of a list, and making the coded statistics of them. */
 import type { Database } from 'bun:sqlite'
 import { type Coded, encode } from '../../lib/coded.ts'
 import { ageClock } from '../../lib/time.ts'

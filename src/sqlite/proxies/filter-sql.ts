@@ -1,5 +1,5 @@
 /**
- * Owns turning a filter into SQL: its conditions, and which index finds its rows in the order of
+ * Turning a filter into SQL: its conditions, and which index finds its rows in the order of
  * the answer. What the filters mean is in the contract, A4.
  */
 

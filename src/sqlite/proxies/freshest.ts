@@ -1,5 +1,5 @@
 /**
- * Owns the freshest rows of branches in memory: the first ones in the order of answers, read page by
+ * The freshest rows of branches in memory: the first ones in the order of answers, read page by
  * page as selects need them, and kept for as long as the list is unchanged. Programs ask with ever
  * new filters for what is freshest, and a thousand rows are looked at to find a hundred: in memory
  * that takes a tenth of the time that it takes in SQL.

@@ -1,5 +1,5 @@
 /**
- * Owns what a list has nothing of (contract A2): a few seeks in indexes, and for types, which no index
+ * What a list has nothing of (contract A2): a few seeks in indexes, and for types, which no index
  * leads to, a scan that may be bounded.
  */
 import type { Filter } from '../../proxies/filter.ts'

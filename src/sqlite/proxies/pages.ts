@@ -1,5 +1,5 @@
 /**
- * Owns reading all rows of a search page by page, where they may be a whole list. No statement stays
+ * Reading all rows of a search page by page, where they may be a whole list. No statement stays
  * open between two pages: each continues behind the last row of the one before. Pages of one search
  * have to be read on one snapshot. A statement reads a bounded part of an index, so that others can
  * have their turn between two pages.

@@ -1,5 +1,5 @@
 /**
- * Owns quick selects: those that read a bounded part of an index, and give up where that is not
+ * Quick selects: those that read a bounded part of an index, and give up where that is not
  * enough. So no request makes others wait for more than some milliseconds.
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'

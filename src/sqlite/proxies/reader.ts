@@ -1,5 +1,5 @@
 /**
- * Owns the columns of the list and the SQL that all selects have in common, running them, and a cache
+ * The columns of the list and the SQL that all selects have in common, running them, and a cache
  * of prepared statements.
  */
 import type { Database, Statement } from 'bun:sqlite'

@@ -1,5 +1,5 @@
 /**
- * Owns whether the disk has room for an import. Its pages are written twice: into the WAL, and from
+ * Whether the disk has room for an import. Its pages are written twice: into the WAL, and from
  * there into the file. If only the WAL fits, the import is done and cannot be undone, the disk stays
  * full, and nobody is admitted any more.
  */

@@ -1,5 +1,5 @@
 /**
- * Owns selecting from the list: full and quick selects, of whole records or of endpoints. The
+ * Selecting from the list: full and quick selects, of whole records or of endpoints. The
  * SQL of a filter is in `filter-sql.ts`.
  */
 import type { Database } from 'bun:sqlite'

@@ -1,4 +1,4 @@
-/** Owns the server's side of the worker that makes the statistics of a list in a file. */
+/** The server's side of the worker that makes the statistics of a list in a file. */
 import { type Later, timerLater } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { startTask, toError } from '../../lib/worker.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns streaming: the server's side of the worker that finds and renders answers too large for the
+ * Streaming: the server's side of the worker that finds and renders answers too large for the
  * main thread. Chunks are pulled one by one, as fast as the client reads them, and only the next one
  * is rendered in advance, so a stream uses the memory of two or three chunks.
  */

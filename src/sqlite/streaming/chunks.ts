@@ -1,5 +1,5 @@
 /**
- * Owns rendering a long answer chunk by chunk, with pauses. Knows nothing of connections and messages.
+ * Rendering a long answer chunk by chunk, with pauses. Knows nothing of connections and messages.
  */
 import { encodeByteText, type Writer } from '../../api/render.ts'
 import { stopwatch } from '../../lib/clock.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns counting the long answers of a share over all servers on a data directory (contract B8, B9):
+ * Counting the long answers of a share over all servers on a data directory (contract B8, B9):
  * each holds the lock on one of as many files as the share may have. The operating system ends a
  * lock with its process, so nothing stays counted when a server is killed.
  */

@@ -1,4 +1,4 @@
-/** Owns the connections that the worker reads the list through, one for each answer at a time. */
+/** The connections that the worker reads the list through, one for each answer at a time. */
 import { fingerprintOf, isSameFile } from '../file-identity.ts'
 import { createListStore, openListFile } from '../proxies/store.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns the messages between the server and the worker that finds and renders long answers, and their
+ * The messages between the server and the worker that finds and renders long answers, and their
  * exchange.
  */
 import type { Rendered, Totals } from '../../api/answer.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns who holds slots for long answers or waits for one (contract B9), and which of them is next, or
+ * Who holds slots for long answers or waits for one (contract B9), and which of them is next, or
  * the first to lose one. Knows nothing of how slots are taken.
  */
 import type { Share } from '../../access/entitlements.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns how many long answers are under way at once (contract B9): of one key or client address, on
+ * How many long answers are under way at once (contract B9): of one key or client address, on
  * all servers together, and of all, on this one. A further one waits for a slot. Knows nothing of how
  * answers are found or sent.
  */

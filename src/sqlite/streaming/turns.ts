@@ -1,5 +1,5 @@
 /**
- * Owns the order in which the worker does its work (contract B9): in slices of some milliseconds, in
+ * The order in which the worker does its work (contract B9): in slices of some milliseconds, in
  * turns between keys and client addresses. Those of plans come before `demo` and `temp_`, which get a
  * tenth of the time at least. Knows nothing of what the work is.
  */

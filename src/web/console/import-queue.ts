@@ -1,5 +1,5 @@
 /**
- * Owns the imports of this tab: files are sent one after the other, also while another view is
+ * The imports of this tab: files are sent one after the other, also while another view is
  * shown. Observers are called after every change.
  */
 import type { ImportLine } from '../../admin/wire.ts'

@@ -1,4 +1,4 @@
-/** Owns which keys are shown, and in which order. Pure. */
+/** Which keys are shown, and in which order. Pure. */
 import type { Key } from '../../admin/wire.ts'
 
 export const TEMPORARY = 'temp'

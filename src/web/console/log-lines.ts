@@ -1,4 +1,4 @@
-/** Owns the lines of the live log that this tab holds: how many, which are shown, gaps. Pure. */
+/** The lines of the live log that this tab holds: how many, which are shown, gaps. Pure. */
 import type { LogEntry } from '../../admin/wire.ts'
 
 /** Lines that are held at most; the oldest are dropped. */

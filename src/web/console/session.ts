@@ -1,5 +1,5 @@
 /**
- * Owns the token of this tab. It arrives in the fragment of the URL, which no request carries, is
+ * The token of this tab. It arrives in the fragment of the URL, which no request carries, is
  * moved to `sessionStorage`, which ends with the tab, and is in no other place.
  */
 

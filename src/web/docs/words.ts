@@ -1,4 +1,4 @@
-/** Owns what the reference page says besides the document that it shows, in both languages. */
+/** What the reference page says besides the document that it shows, in both languages. */
 import type { Lang } from '../../proxies/proxy.ts'
 
 const WORDS = {

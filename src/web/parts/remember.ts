@@ -1,5 +1,5 @@
 /**
- * Owns what a browser remembers of its visitor: how pages look and their language, and nothing
+ * What a browser remembers of its visitor: how pages look and their language, and nothing
  * else. Keys and choices are never remembered here.
  */
 export type Remembered = 'theme' | 'lang' | 'code'

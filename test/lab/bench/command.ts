@@ -1,4 +1,4 @@
-/** Owns running a command to its end while its memory is measured. */
+/** Running a command to its end while its memory is measured. */
 import { launch } from '../../support/launch.ts'
 import { type Memory, readMemory } from '../support/memory.ts'
 

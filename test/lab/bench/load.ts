@@ -1,5 +1,5 @@
 /**
- * Owns full load on a server from another process: wrk with one thread if it is installed, else
+ * Full load on a server from another process: wrk with one thread if it is installed, else
  * the Bun client of `closed-loop.ts`; both send the same requests.
  */
 import { writeFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** Owns the knobs of a run: environment variables, their defaults and what they accept. */
+/** The knobs of a run: environment variables, their defaults and what they accept. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { binaryPath, numberFrom } from '../support/main.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns what the parts of a run share, made when first used, in one temporary directory: row
+ * What the parts of a run share, made when first used, in one temporary directory: row
  * files, lists of request targets, and the builds of the program with their data directories.
  */
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Owns one keep-alive connection of a load generator: one request at a time, and answers that are
+ * One keep-alive connection of a load generator: one request at a time, and answers that are
  * framed by Content-Length and not parsed further, so that the generator is cheap.
  */
 import type { Socket } from 'bun'

@@ -1,4 +1,4 @@
-/** Owns reading the CPU time of another process from /proc; gives `null` without it (not Linux). */
+/** Reading the CPU time of another process from /proc; gives `null` without it (not Linux). */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** CPU time since the start of the process in nanoseconds, of its main thread and of all threads. */

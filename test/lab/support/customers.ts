@@ -1,4 +1,4 @@
-/** Owns the customers of a run: their keys and plans, and the lists of requests they send. */
+/** The customers of a run: their keys and plans, and the lists of requests they send. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addKeys, UNLIMITED } from '../../support/fixtures.ts'

@@ -1,4 +1,4 @@
-/** Owns what the long runs share as programs: their knobs, what they print and how they end. */
+/** What the long runs share as programs: their knobs, what they print and how they end. */
 import { existsSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { resolve } from 'node:path'

@@ -1,4 +1,4 @@
-/** Owns reading the memory of another process from /proc; gives `null` without /proc. */
+/** Reading the memory of another process from /proc; gives `null` without /proc. */
 import { readFileSync, writeFileSync } from 'node:fs'
 
 /** Resident bytes now, and their maximum since the start of the process or `resetPeak`. */

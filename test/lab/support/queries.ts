@@ -1,5 +1,5 @@
 /**
- * Owns the query strings: those that customers' programs send, and ways to make each one different
+ * The query strings: those that customers' programs send, and ways to make each one different
  * so that none repeats.
  */
 import { addressOf, COUNTRIES, cityEnOf, cityOf } from './rows.ts'

@@ -1,4 +1,4 @@
-/** Owns work that is repeated beside something else, until it is stopped. */
+/** Work that is repeated beside something else, until it is stopped. */
 
 /**
  * Calls `work` again and again, in `workers` loops at the same time. `stop` waits for their last

@@ -1,5 +1,5 @@
 /**
- * Owns the generated proxies: the same in every run, except for their check times, which are
+ * The generated proxies: the same in every run, except for their check times, which are
  * relative to the moment they are written.
  */
 import { createRandom, pick } from '../../support/random.ts'

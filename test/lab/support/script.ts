@@ -1,4 +1,4 @@
-/** Owns load clients that are processes of their own: scripts of test/lab under the same Bun. */
+/** Load clients that are processes of their own: scripts of test/lab under the same Bun. */
 import { join } from 'node:path'
 import { launch } from '../../support/launch.ts'
 

@@ -1,4 +1,4 @@
-/** Owns starting the compiled program's server, and where the files of a data directory are. */
+/** Starting the compiled program's server, and where the files of a data directory are. */
 import { join } from 'node:path'
 import { launchServer, type Server } from '../../support/launch.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns the PostgreSQL that nodes of a long run share: a durable server of PG_BIN or of the npm
+ * The PostgreSQL that nodes of a long run share: a durable server of PG_BIN or of the npm
  * package, a role for the nodes that is no superuser, and a connection beside theirs.
  */
 import { writeFileSync } from 'node:fs'

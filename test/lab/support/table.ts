@@ -1,4 +1,4 @@
-/** Owns the arithmetic and format of printed results: medians, figures, Markdown tables. */
+/** The arithmetic and format of printed results: medians, figures, Markdown tables. */
 
 /** One line of the result. `holds` is `null` without a target. */
 export type Row = {

@@ -1,4 +1,4 @@
-/** Owns what a part of a torture run gets, and what it gives: a finding for each promise. */
+/** What a part of a torture run gets, and what it gives: a finding for each promise. */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 

@@ -1,5 +1,5 @@
 /**
- * Owns placing countries on the map as circles by count: neighbours are moved apart, so that none
+ * Placing countries on the map as circles by count: neighbours are moved apart, so that none
  * covers another, and only circles that have room for it carry their code. Pure.
  */
 import { CENTERS } from './world.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns counting: how many proxies pass what is chosen, and how many would with each option of each
+ * Counting: how many proxies pass what is chosen, and how many would with each option of each
  * filter, from the statistics. Those merge and hide what is small, so a count is a range that the true
  * number is in. Pure.
  */

@@ -1,4 +1,4 @@
-/** Owns reading documents of the service whose members may lack or have another type. Pure. */
+/** Reading documents of the service whose members may lack or have another type. Pure. */
 export type Json = { readonly [name: string]: unknown }
 
 export const isObject = (value: unknown): value is Json =>

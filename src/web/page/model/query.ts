@@ -1,5 +1,5 @@
 /**
- * Owns what a visitor chose, as the parameters of the API, and its query string in both directions,
+ * What a visitor chose, as the parameters of the API, and its query string in both directions,
  * so that the address of the page can be shared. Pure: knows neither the document nor words.
  */
 

@@ -1,4 +1,4 @@
-/** Owns what the page asks the service about the list: its statistics, and names of services. */
+/** What the page asks the service about the list: its statistics, and names of services. */
 import { isObject, strings } from './json.ts'
 import { readStats, type Stats } from './stats.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns the request as programs in six languages. Each is whole: it runs as it is, with the key in
+ * The request as programs in six languages. Each is whole: it runs as it is, with the key in
  * the environment variable `PROXYLIST_KEY`, and prints what it gets. Pure.
  */
 import type { Form, Param } from './query.ts'

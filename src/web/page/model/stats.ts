@@ -1,5 +1,5 @@
 /**
- * Owns the statistics document (contract F4): its shape, reading it, and what the page knows of it
+ * The statistics document (contract F4): its shape, reading it, and what the page knows of it
  * at a time. Pure: who fetches it is in `service.ts`.
  */
 import type { Histogram, StatsCity } from '../../../proxies/stats-document.ts'

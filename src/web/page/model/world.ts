@@ -1,5 +1,5 @@
 /**
- * Owns the map: land as dots, and the middle of each country. The figures in `world.json` are made
+ * The map: land as dots, and the middle of each country. The figures in `world.json` are made
  * from Natural Earth (public domain; land at 1:50m without Antarctica, the middle of the largest part of
  * each country at 1:10m) in the Equal Earth projection around 11° east.
  */

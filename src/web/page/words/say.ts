@@ -1,4 +1,4 @@
-/** Owns speaking: the sentences of a language together with its numbers and names. */
+/** Speaking: the sentences of a language together with its numbers and names. */
 import { createSpeech, type Lang, type Speech } from '../../parts/speech.ts'
 import type { Count } from '../model/facets.ts'
 import { en, type Words } from './en.ts'

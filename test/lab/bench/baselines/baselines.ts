@@ -1,5 +1,5 @@
 /**
- * Owns the servers the program is compared with: a bare `Bun.serve` and nginx, which hand out an
+ * The servers the program is compared with: a bare `Bun.serve` and nginx, which hand out an
  * answer of the program's as a constant, and Fastify with better-sqlite3, which does the work.
  */
 import { existsSync, writeFileSync } from 'node:fs'

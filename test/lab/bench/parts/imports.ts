@@ -1,5 +1,5 @@
 /**
- * Owns the figures of `import`: rows a second and memory, of this build and an earlier one in turn.
+ * The figures of `import`: rows a second and memory, of this build and an earlier one in turn.
  */
 import { rmSync } from 'node:fs'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'

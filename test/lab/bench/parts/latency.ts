@@ -1,5 +1,5 @@
 /**
- * Owns latency at a fixed rate: alone, while ROWS rows are imported, while another client downloads the
+ * Latency at a fixed rate: alone, while ROWS rows are imported, while another client downloads the
  * full list, and while statistics are made. The clients are processes of their own, and this one has priority: what
  * is measured is how long the server takes, not how long its client waits for a processor.
  */

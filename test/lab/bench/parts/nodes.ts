@@ -1,5 +1,5 @@
 /**
- * Owns the comparison of nodes that share a PostgreSQL with one server on SQLite: in turn, under the
+ * The comparison of nodes that share a PostgreSQL with one server on SQLite: in turn, under the
  * same load, everything on one machine. CPU time is that of all nodes, and of all processes of
  * PostgreSQL, per request.
  */

@@ -1,4 +1,4 @@
-/** Owns the figures of single selects: for ROWS rows, for SMALL_ROWS rows, and their ratio. */
+/** The figures of single selects: for ROWS rows, for SMALL_ROWS rows, and their ratio. */
 
 import { startScript } from '../../support/script.ts'
 import { count, markdown, median, percentile, type Row, shown } from '../../support/table.ts'

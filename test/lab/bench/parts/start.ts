@@ -1,5 +1,5 @@
 /**
- * Owns the figures of a start: from exec to the first answer, with few and with many admissions in
+ * The figures of a start: from exec to the first answer, with few and with many admissions in
  * the usage, and memory when idle. A bare `Bun.serve`, compiled too, is started in the same rounds.
  */
 import { freePort, launch } from '../../../support/launch.ts'

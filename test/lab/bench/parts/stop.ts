@@ -1,4 +1,4 @@
-/** Owns the figures of an end: from SIGTERM until the server has ended, idle and after an import. */
+/** The figures of an end: from SIGTERM until the server has ended, idle and after an import. */
 import { keyOf } from '../../support/customers.ts'
 import { TYPICAL } from '../../support/queries.ts'
 import { repeat } from '../../support/repeat.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns the comparisons under full load: the program and its baselines in turn, A B A B, warmed
+ * The comparisons under full load: the program and its baselines in turn, A B A B, warmed
  * up before; the figures are medians of the ratios of runs that lie next to each other, of answers
  * a second and of CPU time of the main thread.
  */

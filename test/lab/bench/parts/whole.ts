@@ -1,4 +1,4 @@
-/** Owns the figures of streamed answers: speed, the server's memory, and clients that do not read. */
+/** The figures of streamed answers: speed, the server's memory, and clients that do not read. */
 
 import type { Server } from '../../../support/launch.ts'
 import { type Cpu, cpuPerUnit, readCpu } from '../../support/cpu.ts'

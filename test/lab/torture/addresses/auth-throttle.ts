@@ -1,4 +1,4 @@
-/** Owns wrong keys over real sockets: they are slowed, a valid key from the same address is not. */
+/** Wrong keys over real sockets: they are slowed, a valid key from the same address is not. */
 import { addKeys } from '../../../support/fixtures.ts'
 import type { Where } from '../../../support/launch.ts'
 import { pick, randomOf } from '../../../support/random.ts'

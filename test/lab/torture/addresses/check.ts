@@ -1,4 +1,4 @@
-/** Owns comparing the program's client addresses, in process, with those of the oracle. */
+/** Comparing the program's client addresses, in process, with those of the oracle. */
 import { clientBucket } from '../../../../src/access/entitlements.ts'
 import { readRanges } from '../../../../src/config/parsers.ts'
 import { createClientIp } from '../../../../src/http/client-ip.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns what the client address must be (contract B7), without parsing addresses: they are made as
+ * What the client address must be (contract B7), without parsing addresses: they are made as
  * numbers and then written as text, so nothing here can misread one. Every address has 128 bits;
  * IPv4 is `::ffff:a.b.c.d`.
  */

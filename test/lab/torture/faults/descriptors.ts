@@ -1,4 +1,4 @@
-/** Owns the exhaustion of file descriptors: idle connections take all that the server may open. */
+/** The exhaustion of file descriptors: idle connections take all that the server may open. */
 import { cpSync } from 'node:fs'
 import type { Socket } from 'bun'
 import { type Connection, connect } from '../../support/connection.ts'

@@ -1,4 +1,4 @@
-/** Owns flipped bits: lists are damaged before a start or under a running server. */
+/** Flipped bits: lists are damaged before a start or under a running server. */
 import { closeSync, cpSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { between, randomOf } from '../../../support/random.ts'
 import { files } from '../../support/serve.ts'

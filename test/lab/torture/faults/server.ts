@@ -1,5 +1,5 @@
 /**
- * Owns a server under light load while its files suffer a fault: every answer is compared with the
+ * A server under light load while its files suffer a fault: every answer is compared with the
  * one it gave before.
  */
 import { addKeys } from '../../../support/fixtures.ts'

@@ -1,4 +1,4 @@
-/** Owns the faults: how each is caused and ended, and whether that is possible on this machine. */
+/** The faults: how each is caused and ended, and whether that is possible on this machine. */
 import { Database } from 'bun:sqlite'
 import {
   copyFileSync,

@@ -1,4 +1,4 @@
-/** Owns the faults of feeds as a server on 127.0.0.1 commits them, at their full size. */
+/** The faults of feeds as a server on 127.0.0.1 commits them, at their full size. */
 import { Readable, type Transform } from 'node:stream'
 import { createGzip, createZstdCompress, gzipSync } from 'node:zlib'
 import { type Answerer, reply } from '../../../support/feed-server.ts'

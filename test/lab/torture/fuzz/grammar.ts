@@ -1,5 +1,5 @@
 /**
- * Owns the fuzzer's requests that are valid HTTP: their method, target and header fields, and the
+ * The fuzzer's requests that are valid HTTP: their method, target and header fields, and the
  * statuses they may get where these are certain.
  */
 import { between, pick, shuffled } from '../../../support/random.ts'

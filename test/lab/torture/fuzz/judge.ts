@@ -1,5 +1,5 @@
 /**
- * Owns judging an answer: a failure of the server, a shape other than the contract's, a key in it,
+ * Judging an answer: a failure of the server, a shape other than the contract's, a key in it,
  * or an unexpected status. Knows nothing of connections.
  */
 import { gunzipSync } from 'node:zlib'

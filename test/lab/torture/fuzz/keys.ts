@@ -1,5 +1,5 @@
 /**
- * Owns the fuzzer's keys, all the ways a request may carry one, and how a reflected key is
+ * The fuzzer's keys, all the ways a request may carry one, and how a reflected key is
  * recognised: keys consist of five letters that form such a sequence nowhere else.
  */
 import { addKeys } from '../../../support/fixtures.ts'

@@ -1,4 +1,4 @@
-/** Owns the list that the fuzzed server serves, and requests whose answers are known from it. */
+/** The list that the fuzzed server serves, and requests whose answers are known from it. */
 import { TYPES } from '../../support/rows.ts'
 import type { Probe } from './client.ts'
 

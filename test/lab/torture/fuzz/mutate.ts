@@ -1,4 +1,4 @@
-/** Owns random changes of bytes: flip, insert, delete, repeat, splice. Strings are Latin-1. */
+/** Random changes of bytes: flip, insert, delete, repeat, splice. Strings are Latin-1. */
 import { between, pick } from '../../../support/random.ts'
 
 type Change = (random: () => number, text: string, other: string) => string

@@ -1,5 +1,5 @@
 /**
- * Owns the fuzzer's requests that are invalid HTTP, or nearly so, as the bytes of a connection:
+ * The fuzzer's requests that are invalid HTTP, or nearly so, as the bytes of a connection:
  * request lines, header noise, contradictory lengths, chunks, several requests, truncated ones.
  */
 import { between, pick } from '../../../support/random.ts'

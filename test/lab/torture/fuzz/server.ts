@@ -1,4 +1,4 @@
-/** Owns a server whose whole output is checked: for keys, and for unexpected lines on stderr. */
+/** A server whose whole output is checked: for keys, and for unexpected lines on stderr. */
 import { launchServer } from '../../../support/launch.ts'
 import { isReflected } from './keys.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns the fuzzer's values for each parameter: accepted ones, narrowly refused ones, and hostile
+ * The fuzzer's values for each parameter: accepted ones, narrowly refused ones, and hostile
  * ones. Every string holds bytes (Latin-1).
  */
 

@@ -1,5 +1,5 @@
 /**
- * Owns the changes that killed imports make: for each a list to start from, and files that turn it
+ * The changes that killed imports make: for each a list to start from, and files that turn it
  * into one of two variants and back, so that every import has something to do.
  */
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * Owns one kind of import on a data directory of its own: preparing the list, running the import
+ * One kind of import on a data directory of its own: preparing the list, running the import
  * to its end, and killing it at a random moment.
  */
 import { rmSync, statSync } from 'node:fs'

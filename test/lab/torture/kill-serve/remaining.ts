@@ -1,5 +1,5 @@
 /**
- * Owns checking what remains of a subject's limits after a server was killed: every answer is
+ * Checking what remains of a subject's limits after a server was killed: every answer is
  * counted, nothing else is, and exactly the remaining requests are admitted.
  */
 import { type Client, openClient } from '../support/client.ts'

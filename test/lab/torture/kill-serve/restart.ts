@@ -1,5 +1,5 @@
 /**
- * Owns a server that is killed and started again on the same data and address, how long it takes
+ * A server that is killed and started again on the same data and address, how long it takes
  * until it is ready, and the load that continues meanwhile.
  */
 import { type Child, freePort, launch, type Where } from '../../../support/launch.ts'

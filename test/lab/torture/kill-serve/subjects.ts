@@ -1,5 +1,5 @@
 /**
- * Owns the subjects that ask while servers are killed: new keys and addresses of every kind of
+ * The subjects that ask while servers are killed: new keys and addresses of every kind of
  * limit, what they were answered, and what the database counted for them.
  */
 import { Database } from 'bun:sqlite'

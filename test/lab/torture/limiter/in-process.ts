@@ -1,4 +1,4 @@
-/** Owns the program's limiter in process, on a clock moved by hand and a database in memory. */
+/** The program's limiter in process, on a clock moved by hand and a database in memory. */
 import type { Caller } from '../../../../src/access/key.ts'
 import type { Decision } from '../../../../src/access/rate-limit.ts'
 import { completeHeaders } from '../../../../src/http/reply.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns reading the records of a run: the notes of the clients, the logs of the servers and the
+ * Reading the records of a run: the notes of the clients, the logs of the servers and the
  * journal of access.db, joined to one observation for each request.
  */
 import { createReadStream } from 'node:fs'

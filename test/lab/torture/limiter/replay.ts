@@ -1,5 +1,5 @@
 /**
- * Owns the replay of a run: every admission of the journal is held against the oracle, every
+ * The replay of a run: every admission of the journal is held against the oracle, every
  * answer against its admission, and every refusal against the states its subjects had meanwhile.
  */
 import {

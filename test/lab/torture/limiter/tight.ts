@@ -1,5 +1,5 @@
 /**
- * Owns checking that retry_after is minimal (contract B3), on a clock moved over midnight, forwards
+ * Checking that retry_after is minimal (contract B3), on a clock moved over midnight, forwards
  * and back: a second earlier the same request is still refused, and then it comes further.
  */
 import { writeFileSync } from 'node:fs'

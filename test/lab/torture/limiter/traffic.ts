@@ -1,5 +1,5 @@
 /**
- * Owns the requests to the limiter: kinds of keys, one for each kind of limit and some for several,
+ * The requests to the limiter: kinds of keys, one for each kind of limit and some for several,
  * and requests with them. They move over the subjects of a kind in waves, so that at any time all
  * clients of all processes ask for the same few.
  */

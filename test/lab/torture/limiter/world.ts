@@ -1,5 +1,5 @@
 /**
- * Owns the data directory of the limiter's run: its list, plans and keys, and a journal in which
+ * The data directory of the limiter's run: its list, plans and keys, and a journal in which
  * triggers of access.db record every admission and every network, even if they are removed later.
  */
 import { Database } from 'bun:sqlite'

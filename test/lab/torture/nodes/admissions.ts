@@ -1,5 +1,5 @@
 /**
- * Owns the proof that answers and the journal are of one another: each admitted request has an
+ * The proof that answers and the journal are of one another: each admitted request has an
  * admission of its own, each admission a request, and no window holds too many, by the journal and by
  * what the clients saw.
  */

@@ -1,4 +1,4 @@
-/** Owns reading the notes of the clients: what each request was answered, or that it was not. */
+/** Reading the notes of the clients: what each request was answered, or that it was not. */
 
 import type { Note } from '../limiter/client.ts'
 import { createCallers, linesOf, type Observed } from '../limiter/records.ts'

@@ -1,4 +1,4 @@
-/** Owns the clocks that a run moves: that of limits, which is the database's, and that of the nodes. */
+/** The clocks that a run moves: that of limits, which is the database's, and that of the nodes. */
 import { renameSync, writeFileSync } from 'node:fs'
 import { onCleanUp } from '../../../support/temporary.ts'
 import type { SharedDatabase } from '../../support/shared-database.ts'

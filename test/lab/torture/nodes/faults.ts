@@ -1,4 +1,4 @@
-/** Owns what is done to the nodes and their database while clients ask, one after the other. */
+/** What is done to the nodes and their database while clients ask, one after the other. */
 import { SQL } from 'bun'
 import { copyOfPostgres, launchPostgres } from '../../../support/postgres.ts'
 import { between, pick } from '../../../support/random.ts'

@@ -1,4 +1,4 @@
-/** Owns the journal of a run as histories: of each subject, all that was counted for it, in order. */
+/** The journal of a run as histories: of each subject, all that was counted for it, in order. */
 import {
   emptyHistory,
   type History,

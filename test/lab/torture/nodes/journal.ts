@@ -1,5 +1,5 @@
 /**
- * Owns the journal that a run adds to the database: triggers write what each admission and each answer
+ * The journal that a run adds to the database: triggers write what each admission and each answer
  * counts, in the same transaction, with the clock of limits and the real one.
  */
 import type { SharedDatabase } from '../../support/shared-database.ts'

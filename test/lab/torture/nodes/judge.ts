@@ -1,5 +1,5 @@
 /**
- * Owns the judgement of a run: all that clients saw against the journal of the database. Shares no
+ * The judgement of a run: all that clients saw against the journal of the database. Shares no
  * code with the program.
  */
 import type { Rule } from '../../../support/limiter-oracle.ts'

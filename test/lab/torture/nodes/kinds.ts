@@ -1,4 +1,4 @@
-/** Owns the keys of a run with many nodes: every kind of limit, with small windows and large ones. */
+/** The keys of a run with many nodes: every kind of limit, with small windows and large ones. */
 import { UNLIMITED } from '../../../support/fixtures.ts'
 import { burst, type Kind, regular } from '../limiter/traffic.ts'
 

@@ -1,4 +1,4 @@
-/** Owns how soon answers are right again after a fault, and how long a request waits meanwhile. */
+/** How soon answers are right again after a fault, and how long a request waits meanwhile. */
 import type { Asked } from './asked.ts'
 import type { Done } from './faults.ts'
 

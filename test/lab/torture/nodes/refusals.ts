@@ -1,5 +1,5 @@
 /**
- * Owns the proof that each refusal is right: at some instant between sending the request and its
+ * The proof that each refusal is right: at some instant between sending the request and its
  * answer, the naive model refuses it as well, and with the same fields.
  */
 import { dayOf, decide, quotaName, rateLimitOf, setName } from '../../../support/limiter-oracle.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns lists whose rows all hold the number of their import: an answer with two numbers shows half an
+ * Lists whose rows all hold the number of their import: an answer with two numbers shows half an
  * import. A few rows have a port of their own, and small imports change those alone.
  */
 import { rmSync } from 'node:fs'

@@ -1,5 +1,5 @@
 /**
- * Owns the world of a run with many nodes: the shared database with list, plans and keys, made by the
+ * The world of a run with many nodes: the shared database with list, plans and keys, made by the
  * program's own commands, and its nodes.
  */
 import { writeFileSync } from 'node:fs'

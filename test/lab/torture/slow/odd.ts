@@ -1,4 +1,4 @@
-/** Owns requests that are too large, pipelined, old or for another host, and their answers. */
+/** Requests that are too large, pipelined, old or for another host, and their answers. */
 import { connect } from 'node:net'
 import { readAnswer } from '../support/answers.ts'
 

@@ -1,5 +1,5 @@
 /**
- * Owns measuring how long a server keeps connections without traffic, as the kernel sees it
+ * Measuring how long a server keeps connections without traffic, as the kernel sees it
  * (proc(5), /proc/net/tcp).
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'

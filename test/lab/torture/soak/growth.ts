@@ -1,5 +1,5 @@
 /**
- * Owns the result of a soak: tables of the samples, and whether anything grows.
+ * The result of a soak: tables of the samples, and whether anything grows.
  *
  * Flat means: the least-squares line through the second half, extended to an hour, rises by no
  * more than a share of the level. The line goes through the lowest value of every half minute: the

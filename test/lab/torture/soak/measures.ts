@@ -1,4 +1,4 @@
-/** Owns what a soak measures of a running server, from /proc and its data directory. */
+/** What a soak measures of a running server, from /proc and its data directory. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Server, Where } from '../../../support/launch.ts'

@@ -1,4 +1,4 @@
-/** Owns distinguishing growth from noise: the troughs of a series, and the line through them. */
+/** Distinguishing growth from noise: the troughs of a series, and the line through them. */
 
 /** A measured value, `atSeconds` after the beginning. */
 export type Point = { atSeconds: number; value: number }

@@ -1,5 +1,5 @@
 /**
- * Owns reading HTTP answers from a connection, strictly: framing other than RFC 9112's is an
+ * Reading HTTP answers from a connection, strictly: framing other than RFC 9112's is an
  * error. Bytes are Latin-1 strings.
  */
 

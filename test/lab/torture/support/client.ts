@@ -1,5 +1,5 @@
 /**
- * Owns a client with one keep-alive connection, which sends each request once and one at a time:
+ * A client with one keep-alive connection, which sends each request once and one at a time:
  * it is known exactly which answers had begun to arrive when a server died.
  */
 import type { Socket } from 'bun'

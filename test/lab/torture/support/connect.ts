@@ -1,4 +1,4 @@
-/** Owns raw connections: opening one to a server, and one that carries a single request. */
+/** Raw connections: opening one to a server, and one that carries a single request. */
 import type { SocketHandler } from 'bun'
 import type { Where } from '../../../support/launch.ts'
 

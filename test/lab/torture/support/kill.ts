@@ -1,5 +1,5 @@
 /**
- * Owns killing the program: waiting for an exact moment, whether the kill is what ended it, and
+ * Killing the program: waiting for an exact moment, whether the kill is what ended it, and
  * how findings after it are named.
  */
 import type { Child, LaunchOptions } from '../../../support/launch.ts'

@@ -1,5 +1,5 @@
 /**
- * Owns three views of a list: through the program, in the database file, and through a server
+ * Three views of a list: through the program, in the database file, and through a server
  * that runs on it meanwhile.
  */
 import { Database } from 'bun:sqlite'
