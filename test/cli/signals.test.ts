@@ -3,7 +3,7 @@
  * that comes too late changes neither the outcome nor what is said of it.
  */
 import { Database } from 'bun:sqlite'
-import { afterAll, expect, test } from 'bun:test'
+import { afterAll, expect, spyOn, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from '../../src/cli/command.ts'
@@ -13,7 +13,6 @@ import { listCommand } from '../../src/cli/commands/list.ts'
 import { interruptible } from '../../src/cli/signals.ts'
 import { readSettings } from '../../src/config/settings.ts'
 import { importSources } from '../../src/import/import.ts'
-import type { Clock } from '../../src/lib/clock.ts'
 import { PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
@@ -28,9 +27,14 @@ const run = async (
   command: Command,
   flags: Flags,
   args: readonly string[],
-  { signal, clock = () => T0 }: { signal: AbortSignal; clock?: Clock },
+  { signal }: { signal: AbortSignal },
 ): Promise<void> =>
-  command.run({ settings: readSettings(command.settings, flags, {}), args, clock, signal })
+  command.run({
+    settings: readSettings(command.settings, flags, {}),
+    args,
+    clock: () => T0,
+    signal,
+  })
 
 /** The rows of a list that another process sees. */
 function rowsIn(dir: string): number {
@@ -52,13 +56,14 @@ test('a signal during the last commit of an import comes too late: the list is r
   const file = join(temporaryDirectory(), 'a.txt')
   writeFileSync(file, 'http://192.0.2.1:80\nhttp://192.0.2.2:80\n')
   const controller = new AbortController()
-  /** The import reads the clock for the file stamp as soon as it has committed. */
-  const clock = (): number => {
-    if (rowsIn(dir) === 2) controller.abort(new Error('interrupted; nothing was imported'))
-    return T0
-  }
+  const { run: runSql } = Database.prototype
+  using _ = spyOn(Database.prototype, 'run').mockImplementation(function (this: Database, ...sql) {
+    const changes = runSql.apply(this, sql)
+    if (sql[0] === 'commit') controller.abort(new Error('interrupted; nothing was imported'))
+    return changes
+  })
   const { signal } = controller
-  await run(importCommand, { data: dir, replace: true }, [file], { signal, clock })
+  await run(importCommand, { data: dir, replace: true }, [file], { signal })
   expect(signal.aborted).toBeTrue()
   expect(rowsIn(dir)).toBe(2)
 })

@@ -86,7 +86,7 @@ export function createBuild(options: BuildOptions) {
     data,
     /** The path of a further data directory, which is not created. */
     path: (folder: string): string => join(dir, folder),
-    /** A copy of a data directory that no server uses; the file stamp of its list stays valid. */
+    /** A copy of a data directory that no server uses. */
     async copy(folder: string, from?: string): Promise<string> {
       const copied = join(dir, folder)
       const original = from ?? (await data())
