@@ -10,7 +10,7 @@ import { strayWal } from './data-directory.ts'
 import { freshFile, linkDatabase, removeDatabase, removeWal, walOf } from './database-files.ts'
 import { emptied, explain, isDamage, isLasting } from './errors.ts'
 import { lockPlace } from './file-lock.ts'
-import { type Holds, isOfEarlierSchema, migrate, refuseForeign } from './migrate.ts'
+import { type Holds, isOfEarlierSchema, migrate, refuseForeign, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */
 const COMMAND_BUSY_MS = 10_000
@@ -31,19 +31,17 @@ export type OpenMode = {
   isReader?: boolean
 }
 
-export type OpenOptions = OpenMode & {
-  holds: Holds
-  /** The scripts up to the newest schema; version n is the state after script n. */
-  scripts: readonly string[]
-  /** How long a server waits for a lock within a statement, in milliseconds. */
-  busyMs?: number
-  /** Page size of a new file. */
-  pageBytes?: number
-  /** The size at which a commit copies the write-ahead log into the file. */
-  walBytes?: number
-  /** Pages kept in memory, in KiB; allocated as they are needed. */
-  cacheKib?: number
-}
+export type OpenOptions = OpenMode &
+  Schema & {
+    /** How long a server waits for a lock within a statement, in milliseconds. */
+    busyMs?: number
+    /** Page size of a new file. */
+    pageBytes?: number
+    /** The size at which a commit copies the write-ahead log into the file. */
+    walBytes?: number
+    /** Pages kept in memory, in KiB; allocated as they are needed. */
+    cacheKib?: number
+  }
 
 /**
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.

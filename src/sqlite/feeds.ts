@@ -11,9 +11,6 @@ import feeds from './feeds.sql' with { type: 'text' }
 
 export { FEEDS_FILE }
 
-/** The scripts of the schema, version by version. */
-const FEEDS_SCHEMA = [feeds]
-
 /** A lease ends with its process, or after this: process ids are used again. */
 const LEASE_MS = HOUR_MS
 
@@ -114,7 +111,7 @@ function createFeedStore(db: Database) {
 }
 
 function openFile(file: string, mode: OpenMode): Database {
-  const options = { holds: 'feeds', scripts: FEEDS_SCHEMA, pageBytes: 1024, cacheKib: 256 } as const
+  const options = { holds: 'feeds', scripts: [feeds], pageBytes: 1024, cacheKib: 256 } as const
   try {
     return openDatabase(file, { ...options, ...mode })
   } catch (error) {

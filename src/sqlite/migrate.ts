@@ -1,58 +1,76 @@
 /**
- * Owns schema versions: SQL scripts (`migrations/` of each store) bring a database from any earlier
- * version to the newest, in one transaction. The version is SQLite's `user_version`; its
- * `application_id` says which database it is.
+ * Schemas and their versions. SQL scripts bring a database from any earlier version to the newest, in one
+ * transaction: version n is the state after script n, and a released script does not change. The version
+ * is SQLite's `user_version`; the `application_id` says which database it is.
  */
 import type { Database } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 
-/** Mark a SQLite file as a database of this program: `PRXL`, `PRXA` and `PRXF`. */
+/** Mark a SQLite file as a database of this program: `pxlp`, `pxla` and `pxlf`. */
 export const APPLICATION_IDS = {
-  proxies: 0x5052584c,
-  access: 0x50525841,
-  feeds: 0x50525846,
+  proxies: 0x70786c70,
+  access: 0x70786c61,
+  feeds: 0x70786c66,
 } as const
+
 export type Holds = keyof typeof APPLICATION_IDS
 /** The databases that a server keeps open. */
 export type ServerHolds = Exclude<Holds, 'feeds'>
 
+/**
+ * Builds before the first release numbered their schemas from 1, too, with other tables. Their databases
+ * have other marks, `PRXL`, `PRXA` and `PRXF`, so that the numbers cannot be confused; and what to do.
+ */
+const UNRELEASED: { readonly [holds in Holds]: { id: number; remedy: string } } = {
+  proxies: { id: 0x5052584c, remedy: 'remove it, and import the list again' },
+  access: {
+    id: 0x50525841,
+    remedy:
+      'export the keys with that build (keys export), remove the file, and import them with this one (keys import)',
+  },
+  feeds: { id: 0x50525846, remedy: 'remove it: each feed is then fetched in full once' },
+}
+
+/** The schema of a database; the scripts lead to its versions. */
+export type Schema = { holds: Holds; scripts: readonly string[] }
+
 const pragma = (db: Database, name: string): number =>
   Number(Object.values(db.query<{ [name: string]: number }, []>(`pragma ${name}`).get() ?? {})[0])
 
-/** @throws CommandError when the file is of another program, or holds something else of ours. */
+/** The version of a database's schema; 0 is an empty file. */
+export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
+
+/**
+ * @throws CommandError when the file is of another program, holds something else of ours, or was written
+ *   before the first release.
+ */
 export function refuseForeign(db: Database, file: string, holds: Holds): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
   if (id === APPLICATION_IDS[holds] || (id === 0 && tables === 0)) return
-  const isOther = Object.values<number>(APPLICATION_IDS).includes(id)
+  if (id === UNRELEASED[holds].id) {
+    throw new CommandError(
+      `${file} was written by a build of proxylist before its first release: ${UNRELEASED[holds].remedy}`,
+    )
+  }
+  const old = Object.values(UNRELEASED).map(unreleased => unreleased.id)
+  const isOurs = [...Object.values<number>(APPLICATION_IDS), ...old].includes(id)
   throw new CommandError(
-    isOther
+    isOurs
       ? `${file} is another database of proxylist under this name`
       : `${file} is a database of another program`,
   )
 }
 
-export type MigrateOptions = {
-  holds: Holds
-  /** Version n of the schema is the state after script n. */
-  scripts: readonly string[]
-}
-
-/** The version of a database's schema; 0 is an empty file. */
-export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
-
 /** Whether a database was written by an earlier version of the program. */
-export const isOfEarlierSchema = (
-  db: Database,
-  { holds, scripts }: Pick<MigrateOptions, 'holds' | 'scripts'>,
-): boolean =>
+export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
 
 /**
  * Brings a database to the newest version in one transaction.
  * @throws CommandError when a newer program wrote it.
  */
-export function migrate(db: Database, file: string, { holds, scripts }: MigrateOptions): void {
+export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {
     const version = schemaVersion(db) // again: another process may have been first

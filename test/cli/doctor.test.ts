@@ -1,5 +1,4 @@
 /** Holds what `doctor` examines, what it says of each thing that can be wrong, and its exit status. */
-import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
@@ -15,7 +14,7 @@ import { examine } from '../../src/cli/doctor-checks.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { flipLast } from '../support/damage.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
-import { createClock, proxylist, ROOT } from '../support/program.ts'
+import { createClock, proxylist } from '../support/program.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -291,18 +290,4 @@ test('it makes nothing where there is nothing', async () => {
   expect(stdout).toMatch(/^disk +WRONG +there is no directory .* to examine$/m)
   expect(stdout).not.toMatch(/statfs|ENOENT/)
   expect(() => readFileSync(dir)).toThrow('ENOENT')
-})
-
-test('it finds the databases of an earlier version intact, and leaves them as they are', async () => {
-  const dir = temporaryDirectory()
-  const file = join(dir, ACCESS_FILE)
-  const db = new Database(file)
-  db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
-  db.run('pragma journal_mode = wal')
-  db.close(true)
-  const before = readFileSync(file)
-  chmodSync(file, 0o600)
-  const wrong = await wrongIn(dir)
-  expect(Object.keys(wrong)).toEqual(['list', 'freshness'])
-  expect(readFileSync(file).equals(before)).toBeTrue()
 })

@@ -7,7 +7,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import {
   closeSync,
   existsSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -26,7 +25,7 @@ import { smallDisk } from '../support/disk.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
 import { launch } from '../support/launch.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { program, proxylist, ROOT, RUNNER_FREE, startProgram } from '../support/program.ts'
+import { program, proxylist, RUNNER_FREE, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { directoryOf, take } from '../support/transcript.ts'
@@ -109,20 +108,6 @@ describe('a command that only reads or changes makes nothing, and names what is 
       stderr: `proxylist: there is no file/${file}; ${hint}\n`,
     })
     expect(readdirSync(join(cwd, 'file'))).toEqual(['here'])
-  })
-
-  test.each(['keys list', 'plans list'])('%s: a database of an earlier version', async name => {
-    const cwd = directoryOf()
-    mkdirSync(join(cwd, 'data'))
-    const file = join(cwd, 'data', ACCESS_FILE)
-    const db = new Database(file)
-    db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
-    db.run('pragma journal_mode = wal')
-    db.close(true)
-    const before = readFileSync(file)
-    await take(cwd, { args: name.split(' '), stdout: /\bday\b/ })
-    expect(readFileSync(file).equals(before)).toBeTrue()
-    expect(readdirSync(join(cwd, 'data'))).toEqual([ACCESS_FILE])
   })
 })
 

@@ -1,10 +1,7 @@
 /** Owns the file of keys, plans and usage: opening it, and its schema. */
 import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
-import keysPlansUsage from './migrations/1-keys-plans-usage.sql' with { type: 'text' }
-import subjects from './migrations/2-subjects.sql' with { type: 'text' }
-import batches from './migrations/3-batches.sql' with { type: 'text' }
-import plansKeysDays from './migrations/4-plans-keys-days.sql' with { type: 'text' }
+import schema from './schema.sql' with { type: 'text' }
 
 /** Every turn with admissions changes the last pages of the log: small pages keep commits small. */
 const PAGE_BYTES = 1024
@@ -18,13 +15,10 @@ const SERVER_WAL_BYTES = 64 * 1024 * 1024
 /** The server waits for the lock in its own way (`takeLock`), and for all else hardly ever. */
 const SERVER_BUSY_MS = 1
 
-/** The scripts of the schema, version by version. */
-export const ACCESS_SCHEMA = [keysPlansUsage, subjects, batches, plansKeysDays]
-
 /** Opens keys, plans and usage in `file`; see `openDatabase` for `mode` and errors. */
 export const openAccessFile = (file: string, mode: OpenMode = {}): Database =>
   openDatabase(file, {
-    ...{ holds: 'access', scripts: ACCESS_SCHEMA, pageBytes: PAGE_BYTES },
+    ...{ holds: 'access', scripts: [schema], pageBytes: PAGE_BYTES },
     ...(mode.isServer && { walBytes: SERVER_WAL_BYTES, busyMs: SERVER_BUSY_MS }),
     ...mode,
   })

@@ -6,7 +6,7 @@ import { Database, SQLiteError } from 'bun:sqlite'
 import { CommandError, messageOf } from '../../lib/errors.ts'
 import { structureProblems } from '../check.ts'
 import { damagedBy, emptied, explain } from '../errors.ts'
-import { APPLICATION_IDS } from '../migrate.ts'
+import { refuseForeign } from '../migrate.ts'
 import { type Copy, type CopyResult, sizeOf } from './copy.ts'
 import { type Counts, countRows } from './counts.ts'
 
@@ -24,7 +24,7 @@ function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
   let isReading = true
   try {
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
-    checkApplicationId(source, file, APPLICATION_IDS[holds])
+    refuseForeign(source, file, holds)
     requireIntact(source, file)
     isReading = false
     source.run('vacuum into ?', [to])
@@ -57,11 +57,6 @@ function openExisting(file: string): Database {
 function requireIntact(db: Database, file: string): void {
   const problems = structureProblems(db, 'integrity_check')
   if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
-}
-
-function checkApplicationId(db: Database, file: string, expected: number): void {
-  const id = db.query<{ application_id: number }, []>('pragma application_id').get()?.application_id
-  if (id !== expected) throw new CommandError(`${file} is a database of another program`)
 }
 
 self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) => {

@@ -1,6 +1,6 @@
 /** The indexes of the list while many rows are written: that is faster without them, and then they are rebuilt. */
 import type { Database } from 'bun:sqlite'
-import indexes from './migrations/1-indexes.sql' with { type: 'text' }
+import indexes from './indexes.sql' with { type: 'text' }
 
 /** Writing at least this many rows, and this share of the list, rebuilds the indexes. */
 const REINDEX_ROWS_MIN = 20_000
@@ -10,7 +10,7 @@ const REINDEX_SHARE = 1 / 8
 const SORT_RUN_KIB = 2 * 1024
 const SORT_THREADS = 1
 
-const NAMES = [...indexes.matchAll(/index if not exists (\w+)/g)].map(([, name]) => name)
+const NAMES = [...indexes.matchAll(/create index (\w+)/g)].map(([, name]) => name)
 
 /** The rows of the list: SQLite reads all of its smallest index, a million in 40 ms. */
 export const countRows = (db: Database): number =>

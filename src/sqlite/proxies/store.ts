@@ -4,10 +4,10 @@ import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
+import indexes from './indexes.sql' with { type: 'text' }
 import { countRows, isRebuilt } from './indexes.ts'
-import indexes from './migrations/1-indexes.sql' with { type: 'text' }
-import list from './migrations/1-list.sql' with { type: 'text' }
 import { SCAN_MAX } from './quick-select.ts'
+import schema from './schema.sql' with { type: 'text' }
 import { createSelect } from './select.ts'
 
 /** Rows removed at a time, so that no request waits long for it. */
@@ -17,7 +17,7 @@ const REMOVE_SLICE = 2_000
 const CHECK_CACHE_KIB = 4 * 1024
 
 /** The scripts of the schema, version by version. */
-export const LIST_SCHEMA = [list + indexes]
+const LIST_SCHEMA = [schema + indexes]
 
 type ListFileOptions = OpenMode & Pick<OpenOptions, 'cacheKib'>
 

@@ -1,7 +1,6 @@
 /**
  * Any number of servers on one access.db (contract B3, B6, B8): restarted, crashed, pruned, failing,
- * begun on a file of an earlier schema, with a snapshot of few chunks that is written all the time,
- * with requests that are given back.
+ * with a snapshot of few chunks that is written all the time, with requests that are given back.
  * An oracle that keeps everything must agree with every decision, and with all limits after it.
  */
 import { Database } from 'bun:sqlite'
@@ -10,12 +9,9 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { hasNetworkQuota, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
-import { admit, type Usage, type UsageTable } from '../../../src/access/rate-limit.ts'
-import { DAY_MS, HOUR_MS, utcDay } from '../../../src/lib/time.ts'
+import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../../src/sqlite/access/admission-log.ts'
-import { ACCESS_SCHEMA } from '../../../src/sqlite/access/file.ts'
 import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
-import { APPLICATION_IDS } from '../../../src/sqlite/migrate.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
 import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
 import {
@@ -105,8 +101,6 @@ type Move = typeof anyMove extends fc.Arbitrary<infer M> ? M : never
 
 const anyWorld = fc.record({
   plans: fc.tuple(anyPlan, anyPlan, anyPlan, anyPlan),
-  /** Turns before the program that knows batches: their file has a row for each admission. */
-  old: fc.array(fc.record({ stepMs: anyStepMs, turn: anyTurn }), { maxLength: 8 }),
   chunks: fc.integer({ min: 1, max: 5 }),
   snapshots: fc.array(
     fc.record({
@@ -129,7 +123,6 @@ type Seen = {
   consumed: number
   overQuota: number
   failed: number
-  old: number
   chunks: number
   removed: number
   givenBack: number
@@ -160,41 +153,6 @@ function createRun(plans: World['plans'], seen: Seen) {
   }
 }
 type TheRun = ReturnType<typeof createRun>
-
-// ---------------------------------------------------------------------------------------------
-// A file of the schema before
-
-/** Writes the turns to a file with schema 2, as the program did then; no row is ever removed. */
-function writeOldFile(dir: string, { oracle, callerOf, step, seen }: TheRun, old: World['old']) {
-  const db = new Database(join(dir, ACCESS_FILE), { create: true, strict: true })
-  for (const script of ACCESS_SCHEMA.slice(0, 2)) db.run(script)
-  db.run(`pragma application_id = ${APPLICATION_IDS.access}`)
-  db.run('pragma user_version = 2')
-  const insert = db.prepare(
-    'insert into admissions (subject_kind, subject_id, at, requests, kept) values (?, ?, ?, ?, ?)',
-  )
-  const known = new Map<string, Usage>()
-  const table: UsageTable = {
-    read: ({ kind, id }) => known.get(`${kind}:${id}`) ?? null,
-    record({ kind, id }, atMs, requests, kept) {
-      const before = known.get(`${kind}:${id}`)?.admissions ?? []
-      const admissions = [...before, atMs].slice(-kept)
-      known.set(`${kind}:${id}`, { admissions, day: utcDay(atMs), requests, latestMs: atMs })
-      insert.run(kind, id, atMs, requests, kept)
-      seen.old += 1
-    },
-  }
-  for (const { stepMs, turn } of old) {
-    const nowMs = step(stepMs)
-    for (const asked of turn) {
-      const rules = limitRulesOf(callerOf(asked), placeOf(asked))
-      expect(admit(table, { rules, nowMs })).toEqual(
-        oracle.admit(callerOf(asked), placeOf(asked), nowMs),
-      )
-    }
-  }
-  db.close()
-}
 
 // ---------------------------------------------------------------------------------------------
 // Turns
@@ -356,7 +314,6 @@ function createServers(dir: string, { chunks, snapshots }: World) {
 async function play(world: World, seen: Seen): Promise<void> {
   const dir = temporaryDirectory()
   const run = createRun(world.plans, seen)
-  writeOldFile(dir, run, world.old)
   const { the, again, closeAll } = createServers(dir, world)
   for (const { server, watched, stepMs, move } of world.moves) {
     const nowMs = run.step(stepMs)
@@ -373,7 +330,7 @@ async function play(world: World, seen: Seen): Promise<void> {
 
 test('servers on one file decide as one oracle that keeps everything, whatever happens', async () => {
   const seen: Seen = {
-    ...{ refused: 0, consumed: 0, overQuota: 0, failed: 0, old: 0, chunks: 0, removed: 0 },
+    ...{ refused: 0, consumed: 0, overQuota: 0, failed: 0, chunks: 0, removed: 0 },
     ...{ givenBack: 0, notGivenBack: 0 },
   }
   const property = fc.asyncProperty(anyWorld, world => play(world, seen))

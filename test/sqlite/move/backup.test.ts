@@ -143,7 +143,7 @@ describe('while others use the data', () => {
   test('a backup does not wait for writers, and holds only what is committed', async () => {
     const dir = dataDirectory(ROWS)
     const writers = [
-      [ACCESS_FILE, "insert into plans (name) values ('half')"],
+      [ACCESS_FILE, "insert into plans (name, enabled) values ('half', 1)"],
       [PROXY_FILE, 'delete from proxies'],
     ].map(([file = '', sql = '']) => {
       const db = new Database(join(dir, file), { create: false, readwrite: true })
@@ -166,7 +166,7 @@ describe('while others use the data', () => {
     const dir = dataDirectory(ROWS)
     const db = new Database(join(dir, ACCESS_FILE), { create: false, readwrite: true })
     db.run('pragma wal_autocheckpoint = 0')
-    db.run("insert into plans (name) values ('logged')")
+    db.run("insert into plans (name, enabled) values ('logged', 1)")
     const data = restored(await backupOf(dir))
     db.close()
     await take(data, { args: ['plans', 'list', '--data', data], stdout: /^logged /m })

@@ -21,8 +21,8 @@ import { completeRestore } from '../../../src/sqlite/move/place.ts'
 import { restore } from '../../../src/sqlite/move/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
 import { ask } from '../../support/answer.ts'
-import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
-import { program, ROOT, RUNNER_FREE } from '../../support/program.ts'
+import { ASK, addKeys, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
+import { program, RUNNER_FREE } from '../../support/program.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 import { take } from '../../support/transcript.ts'
@@ -229,19 +229,6 @@ describe('restore', () => {
     })
     await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
     expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
-  })
-
-  test('brings databases of an earlier version to the newest', async () => {
-    const cwd = temporaryDirectory()
-    mkdirSync(join(cwd, 'old'))
-    const db = new Database(join(cwd, 'old', ACCESS_FILE))
-    db.run(readFileSync(join(ROOT, 'test/fixtures/databases/access-1.sql'), 'utf8'))
-    db.close()
-    addList(join(cwd, 'old'), [])
-    await take(cwd, { args: ['backup', 'backup.tar', '--data', 'old'], stderr: /./ })
-    await take(cwd, { args: ['restore', 'backup.tar'], stderr: /restored access\.db/ })
-    expect(readdirSync(join(cwd, 'data'))).toContain(ACCESS_FILE)
-    await take(cwd, { args: ['keys', 'list'], stdout: /day/ })
   })
 
   test('reads what tar made of an unpacked backup', async () => {

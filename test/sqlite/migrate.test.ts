@@ -1,0 +1,204 @@
+/**
+ * Schemas and their versions, with a made-up second one: a database is brought to it in one transaction,
+ * whole or not at all; and which files are refused, with what sentence.
+ */
+import { Database } from 'bun:sqlite'
+import { afterAll, describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { CommandError } from '../../src/lib/errors.ts'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { type OpenOptions, openDatabase } from '../../src/sqlite/database.ts'
+import { APPLICATION_IDS, schemaVersion } from '../../src/sqlite/migrate.ts'
+import { proxylist, ROOT } from '../support/program.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+
+afterAll(cleanUp)
+
+const ROWS = 20_000
+const FIRST = 'create table numbers (n integer primary key)'
+/** Takes some milliseconds, in which it can be killed. */
+const SECOND = `
+  alter table numbers add column square integer not null default 0;
+  update numbers set square = n * n;
+  create index numbers_by_square on numbers (square);
+  create table sums (sum integer);
+  insert into sums select sum(square) from numbers`
+
+const OPTIONS = { holds: 'feeds', scripts: [FIRST] } as const
+const NEXT = { ...OPTIONS, scripts: [FIRST, SECOND] }
+
+/** A database of the first schema, closed. */
+function firstDatabase(): string {
+  const file = join(temporaryDirectory(), FEEDS_FILE)
+  const db = openDatabase(file, OPTIONS)
+  db.run(
+    `with recursive up (n) as (select 1 union all select n + 1 from up where n < ${ROWS})
+     insert into numbers select n from up`,
+  )
+  db.close(true)
+  return file
+}
+
+/** What is wrong with a database, which is to be of its version altogether; `null`: nothing. */
+function wrongIn(db: Database): string | null {
+  const [sum] = db.query('select sum(n) from numbers').values()
+  if (Number(sum) !== (ROWS * (ROWS + 1)) / 2) return 'rows'
+  const names = db.query('select name from sqlite_schema order by 1').values().flat()
+  if (schemaVersion(db) === 1) return names.length === 1 ? null : 'schema 1'
+  const isWhole =
+    names.length === 3 &&
+    db.query('select sum(square) = (select sum from sums) from numbers').values()[0]?.[0] === 1
+  return isWhole ? null : 'schema 2'
+}
+
+/** Starts a process that opens a database with the second schema, and says when it begins. */
+const openInProcess = (file: string) =>
+  Bun.spawn(
+    [
+      ...[process.execPath, '-e'],
+      `import { openDatabase } from ${JSON.stringify(join(ROOT, 'src/sqlite/database.ts'))}
+       process.stdout.write('begins')
+       openDatabase(${JSON.stringify(file)}, ${JSON.stringify(NEXT)}).close(true)`,
+    ],
+    { stdout: 'pipe', stderr: 'pipe' },
+  )
+
+test('a new database has the newest schema, and the mark of what it holds', () => {
+  const file = join(temporaryDirectory(), FEEDS_FILE)
+  const db = openDatabase(file, NEXT)
+  expect(schemaVersion(db)).toBe(2)
+  expect(db.query('pragma application_id').values()).toEqual([[APPLICATION_IDS.feeds]])
+  db.close(true)
+})
+
+describe('a database of an earlier schema', () => {
+  test('is brought to the newest once, with all its rows', () => {
+    const file = firstDatabase()
+    openDatabase(file, NEXT).close(true)
+    const contents = readFileSync(file)
+    const db = openDatabase(file, NEXT)
+    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
+    db.close(true)
+    expect(readFileSync(file).equals(contents)).toBeTrue()
+  })
+
+  test('is migrated by one of several processes that open it at once', async () => {
+    const file = firstDatabase()
+    const processes = [1, 2, 3].map(() => openInProcess(file))
+    expect(await Promise.all(processes.map(({ exited }) => exited))).toEqual([0, 0, 0])
+    const db = openDatabase(file, NEXT)
+    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
+    db.close(true)
+  })
+
+  test('is whole, before or after, wherever the process is killed', async () => {
+    const versions = new Set<number>()
+    for (let afterMs = 0; versions.size < 2 || afterMs < 20; afterMs += 4) {
+      const file = firstDatabase()
+      const child = openInProcess(file)
+      await child.stdout.getReader().read()
+      await Bun.sleep(afterMs)
+      child.kill('SIGKILL')
+      await child.exited
+      const left = openDatabase(file, { ...OPTIONS, isReader: true, scripts: [FIRST, SECOND] })
+      expect(wrongIn(left)).toBeNull()
+      left.close()
+      const raw = new Database(file)
+      versions.add(schemaVersion(raw))
+      expect(wrongIn(raw)).toBeNull()
+      raw.close(true)
+      const db = openDatabase(file, NEXT)
+      expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
+      db.close(true)
+    }
+  })
+
+  test('stays as it is where a script fails', () => {
+    const file = firstDatabase()
+    const scripts = [FIRST, `${SECOND}; insert into nowhere values (1)`]
+    expect(() => openDatabase(file, { ...OPTIONS, scripts })).toThrow(/no such table: nowhere/)
+    const db = openDatabase(file, OPTIONS)
+    expect([schemaVersion(db), wrongIn(db)]).toEqual([1, null])
+    db.close(true)
+  })
+
+  test('is migrated in memory for who only reads', () => {
+    const file = firstDatabase()
+    const contents = readFileSync(file)
+    const db = openDatabase(file, { ...NEXT, isReader: true })
+    expect([schemaVersion(db), wrongIn(db)]).toEqual([2, null])
+    db.close()
+    expect(readFileSync(file).equals(contents)).toBeTrue()
+  })
+})
+
+const PROXIES_OLD =
+  ' was written by a build of proxylist before its first release: remove it, and import the list again'
+const KEYS_OLD =
+  ' was written by a build of proxylist before its first release: export the keys with that build (keys export), remove the file, and import them with this one (keys import)'
+
+describe('a file that this program must not open', () => {
+  test.each([
+    [
+      'pragma user_version = 2',
+      ' was written by a newer proxylist (schema 2, this one knows 1); use that version',
+    ],
+    [
+      `pragma application_id = ${APPLICATION_IDS.access}`,
+      ' is another database of proxylist under this name',
+    ],
+    // Of a build before the first release, under another name.
+    ['pragma application_id = 0x50525841', ' is another database of proxylist under this name'],
+    ['pragma application_id = 1', ' is a database of another program'],
+    ['pragma application_id = 0', ' is a database of another program'],
+    [
+      'pragma application_id = 0x50525846; pragma user_version = 1',
+      ' was written by a build of proxylist before its first release: remove it: each feed is then fetched in full once',
+    ],
+  ])('is refused and left as it is: %s', (pragmas, sentence) => {
+    const file = firstDatabase()
+    const db = new Database(file)
+    for (const pragma of pragmas.split('; ')) db.run(pragma)
+    db.close(true)
+    const contents = readFileSync(file)
+    const modes: Partial<OpenOptions>[] = [
+      {},
+      { isServer: true },
+      { mustExist: true },
+      { isReader: true },
+    ]
+    for (const mode of modes) {
+      const open = (): unknown => openDatabase(file, { ...OPTIONS, ...mode })
+      // A reader of a newer schema is refused where it prepares the database.
+      expect(open).toThrow(new CommandError(file + sentence))
+    }
+    expect(readFileSync(file).equals(contents)).toBeTrue()
+  })
+
+  const OLD = [
+    [PROXY_FILE, 0x5052584c, 4, PROXIES_OLD, ['list', 'import -', 'import - --replace', 'serve']],
+    [ACCESS_FILE, 0x50525841, 4, KEYS_OLD, ['keys list', 'keys export', 'plans list', 'serve']],
+  ] as const
+  test.each(OLD)(
+    '%s of a build before the first release, by commands',
+    async (name, id, version, sentence, lines) => {
+      const dir = temporaryDirectory()
+      const file = join(dir, name)
+      const db = new Database(file, { create: true })
+      for (const sql of [`application_id = ${id}`, `user_version = ${version}`])
+        db.run(`pragma ${sql}`)
+      db.run('create table digest (rows integer)')
+      db.close(true)
+      const contents = readFileSync(file)
+      for (const line of lines) {
+        const outcome = await proxylist([...line.split(' '), '--data', dir], {
+          stdin: 'http://192.0.2.9:80\n',
+        })
+        const stderr = `proxylist: ${file}${sentence}\n`
+        expect(outcome).toEqual({ exitCode: 1, stdout: '', stderr })
+      }
+      expect(readFileSync(file).equals(contents)).toBeTrue()
+    },
+  )
+})
