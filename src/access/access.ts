@@ -71,7 +71,7 @@ function createGiveBack(usage: Usage, { within }: Patience, later: Later) {
   return {
     /** Resolves once it is given back; rejects when that has to be tried again. */
     giveBack: (admitted: Admitted): Promise<unknown> => inBatch(admitted),
-    /** Does `work`, after what is owed was given back; a batch waits for that, too, but no longer than it may. */
+    /** Does `work` after what is owed was given back. A batch waits for both, no longer than it may wait at all. */
     before<T>(work: (waited?: Waited) => Awaitable<T>, waited?: Waited): Awaitable<T> {
       if (owed.length === 0) return work(waited)
       const sinceNow = waited ?? stopwatch()
@@ -86,7 +86,7 @@ function createAdmit(usage: Usage, before: ReturnType<typeof createGiveBack>['be
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
-  /** Refusals that need no store are answered together, too: that takes less time for each. */
+  /** Refusals that need no store are answered in batches as well, which takes less time for each. */
   const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
 
   return <T = Decision>(admission: Admission, ...settling: Settle<Decision, T>): Promise<T> => {

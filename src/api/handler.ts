@@ -141,14 +141,14 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     }
   }
 
-  /** What is wrong with a query string, also where keys cannot be read (contract I3); else that failure. */
+  /** Keys cannot be read: what is wrong with the query string, if anything (contract I3), else that failure. */
   function malformedOr(failure: StoreError, queryString: string, key: string): unknown {
     const query = attempt(() => readQuery(queryString, key, ANYBODY))
     return query instanceof ApiError ? query : failure
   }
 }
 
-/** The limits of a malformed request where the store fails: it is refused for what is wrong with it. */
+/** No limits, where the store fails while a malformed request is refused: it is refused all the same. */
 function noneOf(thrown: unknown): readonly LimitStatus[] {
   if (thrown instanceof StoreError) return []
   throw thrown
@@ -197,7 +197,10 @@ function createLimitsAfter(access: Access, clock: Clock, admissions: Admissions)
     return access.limits(caller, ip, clock()) // it may have waited long
   }
 
-  /** `null`: they are known; a promise of `null`: the store fails, and what failed is tried again. */
+  /**
+   * `null` when `known` has them already. Resolves to `null` while the store fails: what could not be given
+   * back then is given back later.
+   */
   return function limitsAfter(
     progress: Progress,
     error: ApiError,

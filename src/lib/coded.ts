@@ -1,7 +1,7 @@
 /** Texts that are compressed once, before anybody asks, in every coding that is sent. */
 import { gzipSync } from 'node:zlib'
 
-/** The same bytes in each coding. */
+/** A text as it is, and compressed. */
 export type Coded = {
   readonly identity: Uint8Array
   readonly gzip: Uint8Array

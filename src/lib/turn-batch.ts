@@ -156,8 +156,8 @@ function settleFailed<Result>({ failed, resolve, reject }: Waiting<Result>, erro
 }
 
 /**
- * The same for calls that have several items each: all items of a turn are passed to `work` together,
- * however many calls they come from, and each call resolves to the results of its own.
+ * A batch of calls that have several items each: `work` gets the items of all calls of a turn together,
+ * and each call resolves to the results of its own items.
  */
 export function createListBatch<Item, Result>(
   work: (items: readonly Item[], waited: Waited) => Promise<readonly Result[]>,
