@@ -3,7 +3,7 @@
  * Parses such lines and files of headers, and hides the secrets of a source. Pure.
  */
 
-import { FORMATS, type Format } from '../import/formats/formats.ts'
+import { FORMATS, type Format } from '../import/formats.ts'
 import { CommandError } from '../lib/errors.ts'
 import { parsePairs } from '../lib/query-string.ts'
 import { DAY_MS, parseDurationWithin, SECOND_MS } from '../lib/time.ts'

@@ -6,7 +6,7 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Settings } from '../config/settings.ts'
-import { checkMapping } from '../import/fields/columns.ts'
+import { checkMapping } from '../import/columns.ts'
 import { CommandError, unreadable } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { type Feed, parseFeeds, parseFeedsFile, refuseConflicts } from './feed.ts'

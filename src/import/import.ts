@@ -7,12 +7,17 @@ import { CommandError, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
 import type { ListSizes } from '../proxies/store.ts'
-import { createMappingCheck, createNames, type Mapping, type Names } from './fields/columns.ts'
-import { createTranslator, type Translator } from './fields/translate.ts'
-import { textOf, withLineFeeds } from './formats/encoding.ts'
-import { detectFormat, type Format, readRows } from './formats/formats.ts'
+import {
+  createMappingCheck,
+  createNames,
+  createTranslator,
+  type Mapping,
+  type Names,
+  type Translator,
+} from './columns.ts'
+import { detectFormat, type Format, readRows } from './formats.ts'
+import { type Chunks, type RowSink, textOf, UnusableFile, withLineFeeds } from './reader.ts'
 import { type RawRow, type RowDefaults, readRow } from './row.ts'
-import { type Chunks, type RowSink, UnusableFile } from './sink.ts'
 
 /** A file, or any other source of bytes. `name` is for messages. */
 export type Source = { name: string; bytes: AsyncIterable<Uint8Array> }

@@ -1,8 +1,8 @@
 /** Owns loading the built-in sample list, its newest check moved to now (contract D7). */
 import { toSeconds } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
-import { readRow } from './row.ts'
-import { isRecord, parseJson } from './sink.ts'
+import { parseJson } from './reader.ts'
+import { isRecord, readRow } from './row.ts'
 
 /**
  * Fills `list` from NDJSON text. Ages are kept: the newest check becomes `nowMs`.

@@ -1,7 +1,7 @@
 /** Owns `import`: reads files into the list, and reports bad rows on stderr. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
 import type { Settings } from '../../config/settings.ts'
-import { checkMapping, isShowable } from '../../import/fields/columns.ts'
+import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import {
   type ImportObserver,

@@ -3,9 +3,9 @@
  * cut: what each reader gives, and which texts it rejects as a whole.
  */
 import { describe, expect, test } from 'bun:test'
-import { detectFormat, type Format, readRows } from '../../../src/import/formats/formats.ts'
+import { detectFormat, type Format, readRows } from '../../../src/import/formats.ts'
+import { UnusableFile } from '../../../src/import/reader.ts'
 import type { RawRow } from '../../../src/import/row.ts'
-import { UnusableFile } from '../../../src/import/sink.ts'
 import { chunksOf, type Found, found, NAMES } from './found.ts'
 
 const DETECTED: readonly (readonly [head: string, format: Format])[] = [

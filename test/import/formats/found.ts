@@ -1,6 +1,6 @@
 /** What a reader finds in a text, for the tests. */
-import { createNames } from '../../../src/import/fields/columns.ts'
-import { type Format, readRows } from '../../../src/import/formats/formats.ts'
+import { createNames } from '../../../src/import/columns.ts'
+import { type Format, readRows } from '../../../src/import/formats.ts'
 import type { RawRow } from '../../../src/import/row.ts'
 
 /** The names of columns without any of the operator's. */

@@ -1,20 +1,18 @@
 /**
- * Finding the records of one JSON document: an array of records or of addresses, an object of
+ * The records of one JSON document: an array of records or of addresses, an object of
  * records by address or of arrays by type, or an envelope around either, as the API and other tools
  * write them. Walks the outer structure itself and passes each record to `JSON.parse`, so that a
  * document of any size needs the memory of one record.
  */
-import { entryToRow, hasAddress } from '../fields/entry.ts'
-import { typeWord } from '../fields/values.ts'
 import {
-  isRecord,
   parseJson,
   quotedName,
   RECORD_LENGTH_MAX,
   type Reader,
   type RowSink,
   UnusableFile,
-} from '../sink.ts'
+} from './reader.ts'
+import { entryToRow, hasAddress, isRecord, typeWord } from './row.ts'
 
 /** Brackets that open arrays, and what a JSON value may begin with, or quotes that ought to be double. */
 const ARRAY = /^(?:\[\s*)+(?:[\]{"']|$|(?:-?\d+(?:\.\d+)?|true|false|null)\s*(?:[,\]]|$))/

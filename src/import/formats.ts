@@ -1,15 +1,12 @@
 /**
- * The table of file formats, and recognising the format of a file. Each format has a file that
- * finds its rows; what a row means is in `row.ts`. All readers take a file in chunks,
- * so that memory does not grow with its size.
+ * The table of file formats, and recognising the format of a file. All readers take a file in chunks, so
+ * that memory does not grow with its size.
  */
-import type { Names } from '../fields/columns.ts'
-import { type Chunks, type Reader, type RowSink, UnusableFile } from '../sink.ts'
-import { readCsv } from './csv.ts'
+import type { Names } from './columns.ts'
+import { findTable, readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
-import { isNdjson, readNdjson } from './ndjson.ts'
-import { findTable } from './table.ts'
-import { isTxt, readTxt } from './txt.ts'
+import { isNdjson, isTxt, readNdjson, readTxt } from './lines.ts'
+import { type Chunks, type Reader, type RowSink, UnusableFile } from './reader.ts'
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
 export type Format = (typeof FORMATS)[number]

@@ -1,11 +1,86 @@
 /**
- * What is around the text of a file: its compression and its encoding, both recognised by
- * content. Files of other programs are refused here, with what to do about them.
+ * What the readers of all formats stand on: the text of a file, out of its compression and encoding, which
+ * are recognised by content; its lines; where rows go; and the error for a file that cannot be used.
  */
 import { Readable } from 'node:stream'
-import { CommandError, reasonOf } from '../../lib/errors.ts'
-import { type Chunks, UnusableFile } from '../sink.ts'
-import { peek } from './head.ts'
+import { CommandError, reasonOf } from '../lib/errors.ts'
+import type { Names } from './columns.ts'
+import type { RawRow } from './row.ts'
+
+/** Receives rows in file order. Lines are counted from 1. */
+export type RowSink = {
+  /** A row; `listedAs` is its key when it is a value of a JSON object. */
+  row(line: number, row: RawRow, listedAs?: string): void
+  /** A record that cannot be used, and why. */
+  bad(line: number, field: string, reason: string): void
+}
+
+/** A file as decoded chunks, which may end anywhere. */
+export type Chunks = AsyncIterable<string>
+
+/** Finds the rows of one format. @throws UnusableFile when the text is not of that format. */
+export type Reader = (chunks: Chunks, sink: RowSink, names: Names) => Promise<void>
+
+/** The file as a whole cannot be used. The message says why, without the file's name. */
+export class UnusableFile extends Error {}
+
+/**
+ * A name of a file in a message: its first characters, in quotes. Control characters are replaced: they
+ * would reach the terminal, and PostgreSQL, which keeps the failures of feeds, refuses NUL.
+ */
+export const quotedName = (name: string): string =>
+  `'${name.slice(0, 40).replace(/\p{Cc}/gu, '\ufffd')}'`
+
+/** Longest line, and longest JSON record, in characters. */
+export const RECORD_LENGTH_MAX = 1024 * 1024
+
+/** The value of a JSON document, or `undefined` when it is not valid JSON. */
+export const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** How many characters of a file are needed to recognise its format. */
+export const HEAD_LENGTH = 64 * 1024
+
+/** The beginning of a text, whether that is all of it, and the complete text, head included. */
+export async function peek(chunks: Chunks) {
+  const iterator = chunks[Symbol.asyncIterator]()
+  let head = ''
+  let isComplete = false
+  while (head.length < HEAD_LENGTH && !isComplete) {
+    const { value, done } = await iterator.next()
+    if (done) isComplete = true
+    else head += value
+  }
+  async function* all(): Chunks {
+    yield head
+    if (!isComplete) yield* { [Symbol.asyncIterator]: () => iterator }
+  }
+  return { head, isComplete, all: all() }
+}
+
+/**
+ * Calls `take` with every line and its number, counted from 1. The last line needs no newline.
+ * @throws UnusableFile when a line is longer than `RECORD_LENGTH_MAX`.
+ */
+export async function eachLine(
+  chunks: Chunks,
+  take: (line: string, number: number) => void,
+): Promise<void> {
+  let rest = ''
+  let number = 0
+  for await (const chunk of chunks) {
+    const lines = (rest + chunk).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) take(line, ++number)
+    if (rest.length > RECORD_LENGTH_MAX) throw new UnusableFile(`line ${number + 1} is too long`)
+  }
+  if (rest !== '') take(rest, ++number)
+}
 
 type Bytes = AsyncIterable<Uint8Array>
 
