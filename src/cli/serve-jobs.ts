@@ -8,7 +8,7 @@ import type { FeedStore } from '../feeds/store.ts'
 import { whileHeld } from '../jobs/held.ts'
 import { pruneUsage, retainProxies } from '../jobs/retention.ts'
 import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../jobs/runner.ts'
-import { keepSampleFresh } from '../jobs/sample-refresh.ts'
+import { keepSampleFresh } from '../jobs/sample.ts'
 import { type Clock, timerLater } from '../lib/clock.ts'
 import { messageOf } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
@@ -17,8 +17,6 @@ import type { ProxyWriter } from '../proxies/store.ts'
 import { openServerFeeds } from '../sqlite/feeds.ts'
 import { withFeeds } from '../sqlite/stores.ts'
 import type { Served, ServerSettings } from '../stores.ts'
-import { compressed } from './sample-file.ts' with { type: 'macro' }
-import { decompress } from './sample-file.ts'
 
 /** How often the supervisors of the databases verify them. */
 const TICK_EVERY_MS = SECOND_MS
@@ -62,7 +60,7 @@ export async function startJobs(parts: JobParts): Promise<Job[]> {
   }, onFailure)
   const jobs = [repeat(tick, TICK_EVERY_MS)]
   if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(parts, list))]
-  const fresh = await keepSampleFresh(list.list, decompress(compressed()), clock)
+  const fresh = await keepSampleFresh(list.list, clock)
   return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
 }
 

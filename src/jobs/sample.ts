@@ -1,0 +1,38 @@
+/** The built-in sample list (contract D7): its checks keep the age that they have when it is loaded. */
+import { parseJson } from '../import/reader.ts'
+import { isRecord, readRow } from '../import/row.ts'
+import type { Clock } from '../lib/clock.ts'
+import { SECOND_MS, toSeconds } from '../lib/time.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
+import { type Job, repeat } from './runner.ts'
+import { compressed } from './sample-file.ts' with { type: 'macro' }
+
+/** A list whose checks can be made more recent. */
+type SampleList = Pick<ProxyWriter, 'begin'> & {
+  proxies: { shiftChecks(seconds: number): void }
+}
+
+/** Loads the sample, its newest check moved to now, then makes its checks more recent every second. */
+export async function keepSampleFresh(list: SampleList, clock: Clock): Promise<Job> {
+  let freshAtMs = clock()
+  const defaults = { type: undefined, nowMs: freshAtMs, provider: 'the service' }
+  const ndjson = Bun.zstdDecompressSync(Buffer.from(compressed(), 'base64')).toString()
+  const proxies = ndjson
+    .split('\n')
+    .map(parseJson)
+    .filter(isRecord)
+    .map(row => {
+      const result = readRow(row, defaults)
+      if (!result.ok) throw new Error(`sample: ${result.field} ${result.reason}`)
+      return result.proxy
+    })
+  const shift = toSeconds(freshAtMs) - Math.max(...proxies.map(({ checkedAt }) => checkedAt))
+  const importTx = list.begin('merge')
+  for (const proxy of proxies) importTx.add({ ...proxy, checkedAt: proxy.checkedAt + shift })
+  await importTx.commit()
+  return repeat(() => {
+    const seconds = Math.floor((clock() - freshAtMs) / SECOND_MS)
+    freshAtMs += seconds * SECOND_MS
+    if (seconds !== 0) list.proxies.shiftChecks(seconds)
+  }, SECOND_MS)
+}
