@@ -1,16 +1,19 @@
 /**
- * The reference page (contract F5): HTML made from the OpenAPI document. It has no script, and its style
- * is a file, so its Content-Security-Policy allows neither scripts nor inline style.
+ * The reference page (contract F5): HTML made by walking the OpenAPI document. It has no script, and its
+ * style is a file, so its Content-Security-Policy allows neither scripts nor inline style.
  */
-
 import { mediaTypeOf } from '../../api/openapi/document.ts'
-import type { Document, Operation, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
+import type { Document, Parameter, Response, Schema } from '../../api/openapi/schema.ts'
 import { OUTPUT_KINDS } from '../../api/render.ts'
+import { INTEGER_MAX } from '../../lib/parameter.ts'
 import type { Lang } from '../../proxies/proxy.ts'
 import { type Words, wordsOf } from './words.ts'
 
+// ---------------------------------------------------------------------------------------------
+// HTML: what is put into a template is escaped unless it is HTML itself
+
 export type Html = { readonly html: string }
-type Part = Html | string | number | null | false | readonly Part[]
+type Part = Html | string | number | null | false | undefined | readonly Part[]
 
 const ENTITIES: { readonly [character: string]: string } = {
   ...{ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;' },
@@ -20,7 +23,7 @@ export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, character => ENTITIES[character] ?? '')
 
 function write(part: Part): string {
-  if (part === null || part === false) return ''
+  if (part === null || part === false || part === undefined) return ''
   if (Array.isArray(part)) return part.map(write).join('')
   // The type guard of `isArray` leaves readonly arrays in the union.
   return typeof part === 'object' ? (part as Html).html : escapeHtml(String(part))
@@ -28,110 +31,17 @@ function write(part: Part): string {
 
 /** HTML from a template. Text in it is escaped, for elements and for attributes in quotes. */
 export const html = (strings: TemplateStringsArray, ...parts: readonly Part[]): Html => ({
-  html: strings.map((text, i) => text + write(parts[i] ?? null)).join(''),
+  html: strings.map((text, i) => text + write(parts[i])).join(''),
 })
 
 /** A text in which `…` stands around code, as in Markdown. */
-export function prose(text: string): Html {
-  const parts = text
+export const prose = (text: string): Html =>
+  html`${text
     .split('`')
-    .map((part, i) => (i % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))
-  return html`${parts}`
-}
+    .map((part, i) => (i % 2 === 0 ? html`${part}` : html`<code>${part}</code>`))}`
 
-/** A name as the id of an element. */
-export const idOf = (kind: string, name: string): string => `${kind}-${name.replaceAll(' ', '-')}`
-
-const codes = (values: readonly unknown[]): Html[] =>
-  values.map(value => html`<code>${value === '' ? '""' : String(value)}</code> `)
-
-/** A row: its name links to itself, so that it can be sent to a colleague. */
-export type Row = { id: string; name: string; about: Html | null; says: Html; beside?: Html }
-
-export const rows = (all: readonly Row[]): Html => html`<dl class="rows">${all.map(
-  ({ id, name, about, says, beside }) => html`
-<div id="${id}">
-<dt><a href="#${encodeURIComponent(id)}"><code>${name}</code></a>${about !== null && html` <span class="about">${about}</span>`}</dt>
-<dd>${says}</dd>${
-    beside !== undefined &&
-    html`
-<dd class="beside">${beside}</dd>`
-  }
-</div>`,
-)}
-</dl>`
-
-/** The type of a member, in a word or two. */
-export function typeOf({ type, $ref, const: only, oneOf, items }: Schema, words: Words): Html {
-  if ($ref !== undefined) return html`${$ref.split('/').pop() ?? ''}`
-  if (only !== undefined) return html`<code>${String(only)}</code>`
-  if (oneOf !== undefined) return html`array, object`
-  const [name = '', ...more] = typeof type === 'string' ? [type] : (type ?? [])
-  const ofItems = items === undefined ? null : html` (${typeOf(items, words)})`
-  const last = more.at(-1)
-  if (last === 'null') return html`${name}${ofItems} ${words.orNull}`
-  return html`${[name, ...more].join(', ')}${ofItems}`
-}
-
-/** The members of an object schema as rows. */
-export const memberRows = (kind: string, { properties = {} }: Schema, words: Words): Html =>
-  rows(
-    Object.entries(properties).map(([name, schema]) => ({
-      id: idOf(kind, name),
-      name,
-      about: typeOf(schema, words),
-      says: html`<p>${prose(schema.description ?? '')}</p>${
-        schema.enum !== undefined && html`<p class="values">${codes(schema.enum)}</p>`
-      }`,
-    })),
-  )
-
-/** What stands for the patterns of parameters. */
-const FORM_WORDS = {
-  ip: 'form_address',
-  country: 'form_country',
-  city: 'form_city',
-} as const satisfies { [parameter: string]: keyof Words }
-
-/** A maximum that only bounds the digits. */
-const NO_BOUND = 999_999_999_999_999
-
-/** What a parameter accepts. */
-function acceptedBy({ name, schema }: Parameter, words: Words): Html {
-  const { items = schema, minimum, maximum } = schema
-  if (minimum !== undefined && maximum !== undefined) {
-    if (maximum >= NO_BOUND) return html`<code>${minimum}</code> ${words.orMore}`
-    return html`<code>${minimum}</code> – <code>${maximum}</code>`
-  }
-  if (items.enum !== undefined) return html`${codes(items.enum)}`
-  return html`${words[FORM_WORDS[name as keyof typeof FORM_WORDS] ?? 'text']}`
-}
-
-const kindOf = ({ type }: Schema, words: Words): string =>
-  type === 'array' ? words.listOf : type === 'integer' ? words.integer : words.text
-
-/** A parameter as it stands in a URL. */
-const inUrl = ({ name, example }: Parameter): string =>
-  `${name}=${Array.isArray(example) ? example.join(',') : String(example)}`
-
-export const parameterRows = (all: readonly Parameter[], words: Words): Html =>
-  rows(
-    all.map(parameter => {
-      const { name, description, schema } = parameter
-      const isClosed = schema.type === 'string' && schema.enum !== undefined
-      return {
-        id: idOf('parameter', name),
-        name,
-        about: html`${isClosed ? words.oneOf : kindOf(schema, words)}`,
-        says: html`<p>${prose(description)}</p>
-<p class="values">${acceptedBy(parameter, words)}</p>`,
-        beside: html`<p class="values"><code>?${inUrl(parameter)}</code></p>${
-          schema.default !== undefined &&
-          html`<p class="values">${words.byDefault} <code>${String(schema.default)}</code></p>`
-        }`,
-      }
-    }),
-  )
+const paragraphs = (text: string): Html[] =>
+  text.split('\n\n').map(paragraph => html`<p>${prose(paragraph)}</p>`)
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\b\d+(?:\.\d+)?\b)/g
 
@@ -151,14 +61,8 @@ export function jsonCode(value: unknown): Html {
   let end = 0
   for (const match of text.matchAll(TOKEN)) {
     const [token, string, colon, word] = match
-    const kind =
-      string === undefined
-        ? word === undefined
-          ? 'number'
-          : 'word'
-        : colon === undefined
-          ? 'string'
-          : 'name'
+    const ofString = colon === undefined ? 'string' : 'name'
+    const kind = string !== undefined ? ofString : word === undefined ? 'number' : 'word'
     const shown = string ?? token
     written += `${escapeHtml(text.slice(end, match.index))}<span class="t-${kind}">${escapeHtml(shown)}</span>`
     end = match.index + shown.length
@@ -167,72 +71,229 @@ export function jsonCode(value: unknown): Html {
 }
 
 /** The content of an example: JSON, or text as it is. */
-export const contentCode = (value: unknown): Html =>
+const contentCode = (value: unknown): Html =>
   typeof value === 'string' ? html`${value.replace(/\r?\n$/, '')}` : jsonCode(value)
 
+/** A name as the id of an element. */
+const idOf = (kind: string, name: string): string =>
+  `${kind}-${name.replace(/[/…]/g, '').replaceAll(' ', '-')}`
+
+const codes = (values: readonly unknown[]): Html[] =>
+  values.map(value => html`<code>${value === '' ? '""' : String(value)}</code> `)
+
+/** What there is, one by one: a name links to itself, so that it can be sent to a colleague. */
+type Row = { name: string; about?: Html; says: Html; beside?: Html }
+
+const rows = (kind: string, all: readonly Row[]): Html => html`<dl class="rows">${all.map(
+  ({ name, about, says, beside }) => html`
+<div id="${idOf(kind, name)}">
+<dt><a href="#${encodeURIComponent(idOf(kind, name))}"><code>${name}</code></a>${about && html` <span class="about">${about}</span>`}</dt>
+<dd>${says}</dd>${
+    beside &&
+    html`
+<dd class="beside">${beside}</dd>`
+  }
+</div>`,
+)}
+</dl>`
+
 /** A request, and what it gets. */
-export const sample = (title: Html, command: string | null, answer: Html | null): Html => html`
+const sample = (title: Html, command: string | null, answer: Html | null): Html => html`
 <figure class="sample">
 <figcaption>${title}</figcaption>
 ${command !== null && html`<pre class="command"><code>${command}</code></pre>`}
 ${answer !== null && html`<pre><code>${answer}</code></pre>`}
 </figure>`
+const samples = (...all: readonly Html[]): Html => html`<div class="samples">${all}</div>`
 
 /** The command that sends a request. */
-export const curl = (target: string, hasKey = true): string =>
+const curl = (target: string, hasKey = true): string =>
   hasKey
     ? `curl -H "Authorization: Bearer $KEY" \\\n  "$PROXYLIST${target}"`
     : `curl "$PROXYLIST${target}"`
 
+// ---------------------------------------------------------------------------------------------
+// The sections, in the order in which a reader needs them
+
 /** A section; `items` are the anchors within it that the list of contents has. */
-export type Section = {
+type Section = {
   id: string
   title: string
   body: Html
-  items: readonly { id: string; title: string }[]
+  items?: readonly { id: string; title: string }[]
+}
+const itemsOf = (kind: string, names: readonly string[]) =>
+  names.map(name => ({ id: idOf(kind, name), title: name }))
+
+/** What stands for the patterns of parameters. */
+const PATTERN_WORDS: { readonly [parameter: string]: keyof Words } = {
+  ...{ ip: 'form_address', country: 'form_country', city: 'form_city' },
 }
 
-const paragraphs = (text: string): Html[] =>
-  text.split('\n\n').map(paragraph => html`<p>${prose(paragraph)}</p>`)
+function sectionsOf({ info, paths, components }: Document, words: Words): Section[] {
+  const { schemas } = components
+  const schemaOf = (name: string): Schema => schemas[name] ?? {}
+  const nameOf = ($ref: string): string => $ref.split('/').pop() ?? ''
 
-const schemaOf = ({ components }: Document, name: string): Schema => components.schemas[name] ?? {}
-const getOf = ({ paths }: Document, path: string): Operation | null => paths[path]?.get ?? null
-const examplesOf = (response: Response | undefined, type: string) =>
-  Object.entries(response?.content?.[type]?.examples ?? {}).map(([name, example]) => ({
-    name,
-    ...example,
-  }))
-
-function startSection(words: Words): Section {
-  const first = `export PROXYLIST=https://proxies.example.com\nexport KEY=demo`
-  return {
-    id: 'start',
-    title: words.start,
-    items: [],
-    body: html`<p>${prose(words.startText)}</p>
-<div class="samples">
-${sample(html`sh`, `${first}\n\n${curl('/api?type=socks5&count=3')}`, null)}
-</div>
-<p>${prose(words.startBuild)}</p>`,
+  /** The type of a member, in a word or two. */
+  function typeOf({ type, $ref, const: only, oneOf, items }: Schema): Html {
+    if ($ref !== undefined) return html`${nameOf($ref)}`
+    if (only !== undefined) return html`<code>${String(only)}</code>`
+    if (oneOf !== undefined) return html`array, object`
+    const [name = '', ...more] = typeof type === 'string' ? [type] : (type ?? [])
+    const ofItems = items && html` (${typeOf(items)})`
+    return more.at(-1) === 'null'
+      ? html`${name}${ofItems} ${words.orNull}`
+      : html`${[name, ...more].join(', ')}${ofItems}`
   }
-}
 
-function keysSection(words: Words): Section {
-  const kind = (name: string, text: string): Row => ({
-    id: idOf('key-kind', name.replace('…', '')),
+  /** The members of an object schema. */
+  const members = (kind: string, { properties = {} }: Schema): Html =>
+    rows(
+      kind,
+      Object.entries(properties).map(([name, schema]) => ({
+        name,
+        about: typeOf(schema),
+        says: html`<p>${prose(schema.description ?? '')}</p>${
+          schema.enum && html`<p class="values">${codes(schema.enum)}</p>`
+        }`,
+      })),
+    )
+
+  /** The objects within an object whose members have texts: its own, and those that it refers to. */
+  function partsOf({ properties = {} }: Schema): (readonly [name: string, part: Schema])[] {
+    return Object.entries(properties).flatMap(([name, member]) => {
+      const { $ref } = member.items ?? member
+      const part = $ref === undefined ? (member.items ?? member) : schemaOf(nameOf($ref))
+      const inner = Object.values(part.properties ?? {})
+      return inner.some(({ description }) => description !== undefined)
+        ? [[$ref === undefined ? name : nameOf($ref), part] as const]
+        : partsOf(part)
+    })
+  }
+
+  /** A path that answers with one JSON document: its members, those of its parts, its examples. */
+  function documentSection(path: string): Section[] {
+    const get = paths[path]?.get
+    if (get === undefined) return []
+    const kind = path.slice(1)
+    const { schema = {}, examples = {} } = get.responses[200]?.content?.['application/json'] ?? {}
+    const whole = schemaOf(nameOf(schema.$ref ?? ''))
+    const parts = [...new Map(partsOf(whole))].map(
+      ([name, part]) => html`<h3 id="${idOf(kind, name)}-members"><code>${name}</code></h3>
+<p>${prose(part.description ?? '')}</p>${members(idOf(kind, name), part)}`,
+    )
+    const asked = Object.values(examples).map(({ summary, value }) =>
+      sample(html`${summary}`, curl(path, get.security.length > 0), contentCode(value)),
+    )
+    const body = html`<p>${prose(get.description)}</p>
+${members(kind, whole)}
+${parts}
+${samples(...asked)}`
+    return [{ id: kind, title: `GET ${path}`, body }]
+  }
+
+  /** What a parameter accepts. */
+  function acceptedBy({ name, schema }: Parameter): Html {
+    const { items = schema, minimum, maximum } = schema
+    if (minimum !== undefined && maximum !== undefined) {
+      return maximum >= INTEGER_MAX // it only bounds the digits
+        ? html`<code>${minimum}</code> ${words.orMore}`
+        : html`<code>${minimum}</code> – <code>${maximum}</code>`
+    }
+    return html`${items.enum ? codes(items.enum) : words[PATTERN_WORDS[name] ?? 'text']}`
+  }
+  function kindOf({ type, enum: values }: Schema): string {
+    if (type === 'array') return words.listOf
+    if (type === 'integer') return words.integer
+    return values === undefined ? words.text : words.oneOf
+  }
+  const parameterRow = (parameter: Parameter): Row => {
+    const { name, description, schema, example } = parameter
+    const value = Array.isArray(example) ? example.join(',') : String(example)
+    return {
+      name,
+      about: html`${kindOf(schema)}`,
+      says: html`<p>${prose(description)}</p>
+<p class="values">${acceptedBy(parameter)}</p>`,
+      beside: html`<p class="values"><code>?${name}=${value}</code></p>${
+        schema.default !== undefined &&
+        html`<p class="values">${words.byDefault} <code>${String(schema.default)}</code></p>`
+      }`,
+    }
+  }
+
+  const list = paths['/api']?.get
+  const answers: Response | undefined = list?.responses[200]
+  const parameters = list?.parameters ?? []
+  /** Parameters by the forms that they apply to; filters apply to all. */
+  const groups = Map.groupBy(parameters, each => each['x-forms']?.join(', ') ?? '')
+  const groupOf = ([forms, all]: readonly [string, readonly Parameter[]]): Html => {
+    const id = forms === '' ? 'filters' : `only-${forms.replaceAll(', ', '-')}`
+    const title = forms === '' ? words.parametersAll : `${words.parametersOf} ${forms}`
+    return html`<h3 id="${id}">${title}</h3>${rows('parameter', all.map(parameterRow))}`
+  }
+  const formOf = (form: (typeof OUTPUT_KINDS)[number]): Html => {
+    const type = mediaTypeOf(form)
+    const { schema, examples = {} } = answers?.content?.[type] ?? {}
+    const asked = Object.values(examples).map(({ summary, value }) =>
+      sample(html`<code>${summary}</code>`, curl(`/api?${summary}`), contentCode(value)),
+    )
+    return html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
+<p>${prose(schema?.description ?? '')}</p>
+${samples(...asked)}`
+  }
+
+  const { enum: errorCodes = [], ...code } = schemaOf('ErrorCode')
+  /** An example of each error that the document has one of; the first one is that of /api. */
+  const errorExamples = new Map(
+    Object.values(paths)
+      .flatMap(({ get }) => Object.values(get.responses))
+      .flatMap(({ content = {} }) => Object.values(content))
+      .flatMap(({ examples = {} }) => Object.entries(examples))
+      .toReversed()
+      .map(([name, { value }]) => [name, value]),
+  )
+  /** The message of an error body, which is all of it in the older form. */
+  const messageOf = (body: unknown): string =>
+    typeof body === 'string' ? body : String((body as { message?: unknown }).message ?? '')
+  const errorRow = (name: string): Row => ({
     name,
-    about: null,
-    says: html`<p>${prose(text)}</p>`,
+    about: html`<span class="status">${code['x-enumStatuses']?.[name]}</span>`,
+    says: html`<p>${prose(code['x-enumDescriptions']?.[name] ?? '')}</p>${
+      errorExamples.has(name) &&
+      html`<p class="values" lang="en"><samp>${messageOf(errorExamples.get(name))}</samp></p>`
+    }`,
   })
-  return {
-    id: 'keys',
-    title: words.keys,
-    items: [],
-    body: html`<p>${prose(words.keysHeader)}</p>
-${rows([
-  kind('pl_…', words.kindRegular),
-  kind('temp_…', words.kindTemp),
-  kind('demo', words.kindDemo),
+  const stateRow = (path: string): Row => {
+    const { summary = '', description = '' } = paths[path]?.get ?? {}
+    return { name: path, says: html`<p>${prose(summary)}. ${prose(description)}</p>` }
+  }
+  const says = (text: string): Html => html`<p>${prose(text)}</p>`
+  const [, aboutErrors = ''] = info.description.split('\n\n')
+
+  return [
+    {
+      id: 'start',
+      title: words.start,
+      body: html`${says(words.startText)}
+${samples(
+  sample(
+    html`sh`,
+    `export PROXYLIST=https://proxies.example.com\nexport KEY=demo\n\n${curl('/api?type=socks5&count=3')}`,
+    null,
+  ),
+)}
+${says(words.startBuild)}`,
+    },
+    {
+      id: 'keys',
+      title: words.keys,
+      body: html`${says(words.keysHeader)}
+${rows('key-kind', [
+  { name: 'pl_…', says: says(words.kindRegular) },
+  { name: 'temp_…', says: says(words.kindTemp) },
+  { name: 'demo', says: says(words.kindDemo) },
 ])}
 <h3 id="secrets">${words.keysRules}</h3>
 <ul class="list">
@@ -240,207 +301,79 @@ ${rows([
 <li>${words.keysRule2}</li>
 <li>${words.keysRule3}</li>
 </ul>`,
-  }
-}
-
-/** Parameters by the forms that they apply to; filters apply to all. */
-function groupsOf(parameters: readonly Parameter[], words: Words) {
-  const groups = Map.groupBy(parameters, each => each['x-forms']?.join(', ') ?? '')
-  return [...groups].map(([forms, all]) => ({
-    title: forms === '' ? words.parametersAll : `${words.parametersOf} ${forms}`,
-    id: forms === '' ? 'filters' : `only-${forms.replaceAll(', ', '-')}`,
-    all,
-  }))
-}
-
-function apiSection(document: Document, words: Words): Section {
-  const get = getOf(document, '/api')
-  const parameters = get?.parameters ?? []
-  return {
-    id: 'api',
-    title: 'GET /api',
-    items: parameters.map(({ name }) => ({ id: idOf('parameter', name), title: name })),
-    body: html`${paragraphs(get?.description ?? '')}
-${groupsOf(parameters, words).map(
-  ({ id, title, all }) => html`<h3 id="${id}">${title}</h3>${parameterRows(all, words)}`,
-)}`,
-  }
-}
-
-function formsSection(document: Document, words: Words): Section {
-  const response = getOf(document, '/api')?.responses['200']
-  const forms = OUTPUT_KINDS.map(form => [form, mediaTypeOf(form)] as const)
-  return {
-    id: 'forms',
-    title: words.forms,
-    items: forms.map(([form]) => ({ id: idOf('form', form), title: form })),
-    body: html`${paragraphs(response?.description ?? '')}
-${forms.map(
-  ([
-    form,
-    type,
-  ]) => html`<h3 id="${idOf('form', form)}">${form} <small><code>${type}</code></small></h3>
-<p>${prose(response?.content?.[type]?.schema.description ?? '')}</p>
-<div class="samples">${examplesOf(response, type).map(({ summary, value }) =>
-    sample(html`<code>${summary}</code>`, curl(`/api?${summary}`), contentCode(value)),
-  )}</div>`,
-)}`,
-  }
-}
-
-function recordSection(document: Document, words: Words): Section {
-  const proxy = schemaOf(document, 'Proxy')
-  const envelope = schemaOf(document, 'Envelope')
-  return {
-    id: 'record',
-    title: words.record,
-    items: [],
-    body: html`<p>${prose(proxy.description ?? '')}</p>
-${memberRows('member', proxy, words)}
+    },
+    {
+      id: 'api',
+      title: 'GET /api',
+      items: itemsOf(
+        'parameter',
+        parameters.map(({ name }) => name),
+      ),
+      body: html`${paragraphs(list?.description ?? '')}
+${[...groups].map(groupOf)}`,
+    },
+    {
+      id: 'forms',
+      title: words.forms,
+      items: itemsOf('form', OUTPUT_KINDS),
+      body: html`${paragraphs(answers?.description ?? '')}
+${OUTPUT_KINDS.map(formOf)}`,
+    },
+    {
+      id: 'record',
+      title: words.record,
+      body: html`${says(schemaOf('Proxy').description ?? '')}
+${members('member', schemaOf('Proxy'))}
 <h3 id="envelope">${words.envelope}</h3>
-<p>${prose(envelope.description ?? '')}</p>
-${memberRows('envelope', envelope, words)}`,
-  }
-}
-
-/** An example of each error that the document has one of, by code. */
-function errorExamplesOf({ paths }: Document): ReadonlyMap<string, unknown> {
-  const examples = Object.values(paths).flatMap(({ get }) =>
-    Object.values(get.responses).flatMap(({ content = {} }) =>
-      Object.values(content).flatMap(media => Object.entries(media.examples ?? {})),
-    ),
-  )
-  return new Map(examples.toReversed().map(([name, { value }]) => [name, value]))
-}
-
-/** The message of an error body, which is all of it in the older form. */
-const messageOf = (body: unknown): string =>
-  typeof body === 'string' ? body : String((body as { message?: unknown }).message ?? '')
-
-function errorsSection(document: Document, words: Words): Section {
-  const code = schemaOf(document, 'ErrorCode')
-  const error = schemaOf(document, 'Error')
-  const examples = errorExamplesOf(document)
-  const messages = new Map([...examples].map(([name, value]) => [name, messageOf(value)]))
-  const all = Object.entries(code['x-enumDescriptions'] ?? {})
-  const limited = examples.get('DAILY_LIMIT_REACHED')
-  const [, aboutErrors = ''] = document.info.description.split('\n\n')
-  return {
-    id: 'errors',
-    title: words.errors,
-    items: all.map(([name]) => ({ id: idOf('error', name), title: name })),
-    body: html`${paragraphs(aboutErrors)}
-${rows(
-  all.map(([name, when]) => ({
-    id: idOf('error', name),
-    name,
-    about: html`<span class="status">${code['x-enumStatuses']?.[name] ?? ''}</span>`,
-    says: html`<p>${prose(when)}</p>${messages.has(name) && html`<p class="values" lang="en"><samp>${messages.get(name) ?? null}</samp></p>`}`,
-  })),
-)}
+${says(schemaOf('Envelope').description ?? '')}
+${members('envelope', schemaOf('Envelope'))}`,
+    },
+    {
+      id: 'errors',
+      title: words.errors,
+      items: itemsOf('error', errorCodes.map(String)),
+      body: html`${paragraphs(aboutErrors)}
+${rows('error', errorCodes.map(String).map(errorRow))}
 <h3 id="error-body">${words.errorBody}</h3>
-${memberRows('error-body', error, words)}
-<div class="samples">${sample(html`<code>429</code>`, null, contentCode(limited))}</div>`,
-  }
-}
-
-function limitsSection(document: Document, words: Words): Section {
-  const { headers } = document.components
-  const shown =
-    'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
-  return {
-    id: 'limits',
-    title: words.limits,
-    items: [],
-    body: html`<p>${prose(words.limitsText)}</p>
-<p>${prose(words.limitsHeaders)}</p>
-<div class="samples">${sample(html`HTTP`, null, html`${shown}`)}</div>
-<p>${prose(words.limitsWait)}</p>
+${members('error-body', schemaOf('Error'))}
+${samples(sample(html`<code>429</code>`, null, contentCode(errorExamples.get('DAILY_LIMIT_REACHED'))))}`,
+    },
+    {
+      id: 'limits',
+      title: words.limits,
+      body: html`${says(words.limitsText)}
+${says(words.limitsHeaders)}
+${samples(sample(html`HTTP`, null, html`${LIMIT_HEADERS}`))}
+${says(words.limitsWait)}
 <h3 id="headers">${words.headers}</h3>
 ${rows(
-  Object.entries(headers).map(([name, { description }]) => ({
-    id: idOf('header', name),
+  'header',
+  Object.entries(components.headers).map(([name, { description }]) => ({
     name,
-    about: null,
-    says: html`<p>${prose(description)}</p>`,
+    says: says(description),
   })),
 )}`,
-  }
+    },
+    ...documentSection('/key'),
+    ...documentSection('/stats'),
+    {
+      id: 'state',
+      title: 'GET /healthz, GET /readyz',
+      body: rows('state', ['/healthz', '/readyz'].map(stateRow)),
+    },
+    {
+      id: 'clients',
+      title: words.clients,
+      body: html`${says(words.clientsText)}
+${samples(
+  sample(html`<code>/openapi.json</code>`, `curl -o openapi.json "$PROXYLIST/openapi.json"`, null),
+)}`,
+    },
+  ]
 }
 
-/** The section of a path that answers with one JSON document; `null`: the service has no such path. */
-function documentSection(
-  document: Document,
-  { path, schema, parts }: { path: string; schema: string; parts: readonly string[] },
-  words: Words,
-): Section | null {
-  const get = getOf(document, path)
-  if (get === null) return null
-  const kind = path.slice(1)
-  const needsKey = get.security.length > 0
-  return {
-    id: kind,
-    title: `GET ${path}`,
-    items: [],
-    body: html`<p>${prose(get.description)}</p>
-${memberRows(kind, schemaOf(document, schema), words)}
-${parts.map(name => {
-  const part = schemaOf(document, schema).properties?.[name] ?? schemaOf(document, name)
-  if (part.properties === undefined) return null
-  const id = idOf(kind, name)
-  return html`<h3 id="${id}-members"><code>${name}</code></h3>
-<p>${prose(part.description ?? '')}</p>${memberRows(id, part, words)}`
-})}
-<div class="samples">${examplesOf(get.responses['200'], 'application/json').map(
-      ({ summary, value }) => sample(html`${summary}`, curl(path, needsKey), contentCode(value)),
-    )}</div>`,
-  }
-}
-
-function stateSection(document: Document): Section {
-  const paths = ['/healthz', '/readyz']
-  return {
-    id: 'state',
-    title: paths.map(path => `GET ${path}`).join(', '),
-    items: [],
-    body: rows(
-      paths.map(path => ({
-        id: idOf('state', path.slice(1)),
-        name: path,
-        about: null,
-        says: html`<p>${prose(getOf(document, path)?.summary ?? '')}. ${prose(getOf(document, path)?.description ?? '')}</p>`,
-      })),
-    ),
-  }
-}
-
-const clientsSection = (words: Words): Section => ({
-  id: 'clients',
-  title: words.clients,
-  items: [],
-  body: html`<p>${prose(words.clientsText)}</p>
-<div class="samples">${sample(html`<code>/openapi.json</code>`, `curl -o openapi.json "$PROXYLIST/openapi.json"`, null)}</div>`,
-})
-
-/** All sections, in the order in which a reader needs them. */
-export const sectionsOf = (document: Document, words: Words): Section[] =>
-  [
-    startSection(words),
-    keysSection(words),
-    apiSection(document, words),
-    formsSection(document, words),
-    recordSection(document, words),
-    errorsSection(document, words),
-    limitsSection(document, words),
-    documentSection(document, { path: '/key', schema: 'Key', parts: ['Limit', 'today'] }, words),
-    documentSection(
-      document,
-      { path: '/stats', schema: 'Stats', parts: ['dimensions', 'cube', 'Histogram'] },
-      words,
-    ),
-    stateSection(document),
-    clientsSection(words),
-  ].filter(section => section !== null)
+const LIMIT_HEADERS =
+  'RateLimit-Policy: "burst";q=5;w=5, "daily";q=34560;w=86400\nRateLimit: "burst";r=4;t=5, "daily";r=34559;t=43200'
 
 const LOGO = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9"/><path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6"/><circle cx="9" cy="10" r="2.6"/><circle cx="9" cy="22" r="2.6"/><circle cx="23" cy="16" r="3.6"/></svg>`
 
@@ -472,7 +405,7 @@ const contents = (
 <ul>${sections.map(
   ({ id, title, items }) => html`
 <li><a href="#${id}">${title}</a>${
-    items.length > 0 &&
+    items &&
     html`<ul>${items.map(item => html`<li><a href="#${encodeURIComponent(item.id)}">${item.title}</a></li>`)}</ul>`
   }</li>`,
 )}
