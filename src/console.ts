@@ -21,7 +21,6 @@ import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
 import type { Log } from './lib/log.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
-import { sqliteVersion } from './sqlite/database.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { lockPlace } from './sqlite/file-lock.ts'
 
@@ -35,7 +34,7 @@ export function createMetrics(
   const load = async (): Promise<() => Promise<string>> => {
     const { createMetricsText } = await import('./metrics/text.ts')
     return createMetricsText({
-      ...{ counted, observed, clock, sqliteVersion: sqliteVersion() },
+      ...{ counted, observed, clock },
       timing: timing ?? createTiming(),
     })
   }

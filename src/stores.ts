@@ -18,6 +18,7 @@ import { readListChanges } from './postgres/changes.ts'
 import { type Connection, openConnection, shownDatabase } from './postgres/connection.ts'
 import { createFeedStore } from './postgres/feeds.ts'
 import { createListStore } from './postgres/list.ts'
+import { createNodes } from './postgres/nodes.ts'
 import { createRegistry, PATIENT_MS } from './postgres/registry.ts'
 import { installationOf, migrate, schemaState } from './postgres/schema.ts'
 import { createUsageStore } from './postgres/usage/usage.ts'
@@ -136,6 +137,22 @@ function directoryStores(dir: string, clock: Clock): Stores {
     }),
     place: dir,
     scratch: dir,
+  }
+}
+
+/** The nodes that have served from a database in the last day. @throws CommandError where it has no schema. */
+export async function nodesOf(url: string, timeoutMs: number) {
+  const connection = openConnection({ url, timeoutMs, name: NAME })
+  const { shown } = connection
+  try {
+    if ((await schemaState(connection)) === 'none') {
+      throw new CommandError(
+        `the database ${shown} holds nothing of proxylist yet; serve, move, import or keys add makes its schema`,
+      )
+    }
+    return { shown, nodes: await createNodes(connection).list() }
+  } finally {
+    await connection.close()
   }
 }
 

@@ -51,7 +51,7 @@ const LAYERS = [
   ['move'],
   ['stores.ts'],
   ['app.ts'],
-  ['console.ts'],
+  ['console.ts', 'doctor.ts'],
   ['cli'],
   ['bootstrap.ts', 'main.ts'],
 ] as const

@@ -1,4 +1,5 @@
 /** Owns drawing numbers for a terminal: rows of bars, and one line of columns. Pure. */
+import { counted } from '../lib/counted.ts'
 
 /** The widest bar, in characters. */
 const WIDTH = 40
@@ -19,8 +20,6 @@ export function columns(values: readonly number[]): string {
     .map(value => (value <= 0 ? ' ' : (COLUMNS[Math.ceil((value / most) * 8) - 1] ?? '')))
     .join('')
 }
-
-export const counted = (n: number): string => n.toLocaleString('en-US')
 
 /** Names with numbers and bars, aligned; `indent` comes before each line. */
 export function bars(rows: readonly (readonly [name: string, value: number])[]): string {

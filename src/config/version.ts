@@ -8,3 +8,4 @@ export const IS_COMPILED = typeof BUILD_COMMIT === 'string'
 /** The commit a binary was built from; `source` when the source is run. */
 export const COMMIT = typeof BUILD_COMMIT === 'string' ? BUILD_COMMIT : 'source'
 export const BUN_VERSION = Bun.version
+export const SQLITE_VERSION = process.versions.sqlite ?? ''

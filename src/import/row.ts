@@ -4,6 +4,7 @@
  */
 import { canonicalIp, parseDigits } from '../lib/ip.ts'
 import { parseInstant, parseTimecheck, toSeconds } from '../lib/time.ts'
+import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import {
   type Address,
   ANONS,
@@ -238,8 +239,6 @@ export type RowResult =
   | { ok: true; proxy: IncomingProxy }
   | { ok: false; field: string; reason: string }
 
-/** A check may be this many seconds in the future, because clocks differ. */
-export const FUTURE_SECONDS_MAX = 300
 const CITY_LENGTH_MAX = 200
 
 /** An address with a user and a password, before it or after it. */

@@ -1,6 +1,8 @@
 /** Owns retention: removing proxies not checked recently, and usage that no limit counts. */
+
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'
+import { counted } from '../lib/counted.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { ProxyWriter } from '../proxies/store.ts'
 import { type Job, type OnFailure, repeatInSlices } from './runner.ts'
@@ -13,8 +15,6 @@ const FIRST_PRUNE_MS = 10 * SECOND_MS
 const MANY_ROWS = 1_000
 const MANY_SHARE = 1 / 10
 const FEW_ROWS = 100
-
-const count = (n: number): string => n.toLocaleString('en-US')
 
 /**
  * Removes proxies last checked longer than `retainMs` ago, see `ProxyWriter`. Says how many it has
@@ -31,7 +31,7 @@ export function retainProxies(
     if (removed < FEW_ROWS) return
     const rowsBefore = removed + (await list.count())
     if (removed < MANY_ROWS && removed < rowsBefore * MANY_SHARE) return
-    const proxies = `${count(removed)} of ${count(rowsBefore)} proxies`
+    const proxies = `${counted(removed)} of ${counted(rowsBefore)} proxies`
     say(`removed ${proxies}, which were last checked longer ago than --retain`)
   }
   const removeSlice = async (): Promise<boolean> => {

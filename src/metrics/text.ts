@@ -4,7 +4,7 @@
  */
 import type { Admissions } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
-import { BUN_VERSION, COMMIT, VERSION } from '../config/version.ts'
+import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
 import type { FeedState } from '../feeds/store.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
@@ -25,7 +25,6 @@ export type MetricsParts = {
   counted: Counted
   observed: Observed
   clock: Clock
-  sqliteVersion: string
   timing: Timing
 }
 
@@ -104,9 +103,9 @@ function textOf({ name, help, type, read }: Family, reading: Reading): string {
  * the event loop is measured.
  */
 export function createMetricsText(parts: MetricsParts) {
-  const { counted, observed, clock, sqliteVersion, timing } = parts
+  const { counted, observed, clock, timing } = parts
   const lags = watchEventLoop(timing)
-  const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: sqliteVersion }
+  const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
   let shared: { text: Promise<string>; atMs: number } | null = null
 
   async function write(): Promise<string> {

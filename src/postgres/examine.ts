@@ -1,9 +1,23 @@
 /**
- * Owns what `doctor` and `nodes` read of a shared database, as facts without judgement. Reads only:
- * it makes no schema and migrates none.
+ * What `doctor` examines of a shared database: facts, and what is said of them. Reads only: it makes no
+ * schema and migrates none. What is allowed but unwise is a note. No finding holds a password or a key.
  */
+import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
 import type { Subject } from '../access/rate-limit.ts'
-import { toSeconds } from '../lib/time.ts'
+import type { Clock } from '../lib/clock.ts'
+import { counted, several } from '../lib/counted.ts'
+import {
+  type Checks,
+  examineAll,
+  type Finding,
+  finding,
+  note,
+  type Result,
+  right,
+  wrong,
+} from '../lib/examination.ts'
+import { MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
+import { freshness, rowsAhead, type Tally } from '../proxies/freshness.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
@@ -167,7 +181,7 @@ const readRights = (query: Query) =>
 
 /** How many proxies there are, and by when they were checked, as of a data directory. */
 const readTally = (query: Query, sinceMs: number, untilMs: number) =>
-  onlyRow<{ rows: number; newest: number | null; recent: number; ahead: number }>(
+  onlyRow<Tally>(
     query,
     `select count(*)::float8 as rows,
        (max(checked_at) filter (where checked_at <= $2::bigint))::float8 as newest,
@@ -185,7 +199,7 @@ const readSubjectsAhead = (query: Query, aheadMs: number) =>
     [aheadMs],
   )
 
-export type Examination = ReturnType<typeof openExamination>
+type Examination = ReturnType<typeof openExamination>
 
 /** Opens a connection as a node's, through which each fact is read when it is asked for. */
 export function openExamination(url: string, timeoutMs: number, clock: () => number) {
@@ -207,5 +221,211 @@ export function openExamination(url: string, timeoutMs: number, clock: () => num
     subjectsAhead: (aheadMs: number) => readSubjectsAhead(query, aheadMs),
     nodes: () => createNodes(connection).list(),
     close,
+  }
+}
+
+/** What a call of the examination resolves to. */
+type Facts<K extends keyof Examination> = Examination[K] extends (...args: never[]) => infer R
+  ? Awaited<R>
+  : never
+
+/**
+ * Connections that one node has at most: ten that it keeps, and four while it fetches a feed and copies
+ * a large list. A rolling restart has two of a machine.
+ */
+const CONNECTIONS_OF_A_NODE = 14
+/** Machines that ask NTP are closer than this. */
+const DISTANCE_NOTED_MS = SECOND_MS
+/** From here on, `time` of a query is wrong by a tenth of its default. */
+const DISTANCE_WRONG_MS = MINUTE_MS
+
+export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
+  if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
+  if (schema === null) {
+    return wrong(
+      'it has no schema yet; proxylist move, import or keys add makes it, as a role that may',
+    )
+  }
+  if (schema === 'hidden') return wrong('this role may not read its schema')
+  const found = `PostgreSQL ${server.text}, schema ${schema}`
+  if (schema > newestSchema) return wrong(`${found}: of a newer proxylist; use that version`)
+  if (schema === newestSchema) return right(found)
+  return wrong(
+    `${found}: of an earlier proxylist; serve, or a command that changes something, upgrades it`,
+  )
+}
+
+export function judgeEncryption(isEncrypted: Facts<'encryption'>, url: string): Result {
+  if (isEncrypted === null) return right('the connection does not leave this machine')
+  const how = 'use sslmode=verify-full with sslrootcert in the URL'
+  if (!isEncrypted) return note(`the connection is not encrypted; ${how}`)
+  const mode = /[?&]sslmode=([a-z-]+)/.exec(url)?.[1]
+  if (mode === 'verify-full')
+    return right('the connection is encrypted, and the server is who it says')
+  return note(`the connection is encrypted, but nothing verifies who the server is; ${how}`)
+}
+
+const DURABLE: readonly string[] = ['on', 'remote_apply']
+
+export function judgeDurability(facts: Facts<'durability'>): Result {
+  const { session, defaults, fsync, pages, is_read_only } = facts
+  const weak = defaults !== '' && !DURABLE.some(value => defaults.endsWith(`=${value}`))
+  return finding(
+    [
+      ...(is_read_only ? ['it is read-only: a standby, or it was set so'] : []),
+      ...(fsync === 'on' ? [] : ['fsync is off: a crash of the server destroys the database']),
+      ...(pages === 'on' ? [] : ['full_page_writes is off: a crash of the server may damage it']),
+      ...(DURABLE.includes(session)
+        ? []
+        : [`synchronous_commit is ${session} although nodes set it: is a pooler in between?`]),
+    ],
+    'commits are on disk before an answer leaves',
+    weak ? [`${defaults} is set for this role or database; nodes set synchronous_commit = on`] : [],
+  )
+}
+
+export function judgeStandbys({ names, connected, synchronous }: Facts<'standbys'>): Result {
+  const standbys = several(connected, 'standby')
+  if (names === '' && connected === 0) {
+    return note('there is no standby: the service ends with this server')
+  }
+  if (names === '') {
+    return note(
+      `${standbys} connected, none synchronous: a failover loses the admissions that were ` +
+        'answered last; set synchronous_standby_names',
+    )
+  }
+  if (connected === 0 || synchronous === 0) {
+    return wrong(
+      `synchronous_standby_names is '${names}' and no such standby is connected: every commit ` +
+        'waits, and requests get 503',
+    )
+  }
+  const seen = synchronous === null ? 'pg_monitor may see which' : `${synchronous} synchronous`
+  return right(`a commit waits for '${names}': ${standbys} connected, ${seen}`)
+}
+
+export const judgeSession = (keepsSession: boolean): Result =>
+  keepsSession
+    ? right('each connection keeps its session')
+    : wrong(
+        'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions',
+      )
+
+export function judgeRights({ role, missing, more }: Facts<'rights'>): Result {
+  const named = missing.slice(0, 3).join(', ')
+  const rest = missing.length > 3 ? ` and ${missing.length - 3} more` : ''
+  return finding(
+    missing.length === 0 ? [] : [`the role ${role} lacks ${named}${rest}`],
+    `the role ${role} may do what a node does, and no more`,
+    more.length === 0 ? [] : [`the role ${role} ${more.join(' and ')}; a node needs less`],
+  )
+}
+
+export function judgeConnections({ most, used }: Facts<'connections'>): Result {
+  const found = `${counted(used)} of ${counted(most)} connections are used; a node takes up to ${CONNECTIONS_OF_A_NODE}`
+  if (most - used < CONNECTIONS_OF_A_NODE) return wrong(`${found}: there is no room for one more`)
+  return most - used < 2 * CONNECTIONS_OF_A_NODE
+    ? note(`${found}: there is room for one more`)
+    : right(found)
+}
+
+export function judgeClock(distanceMs: number, ahead: readonly string[]): Result {
+  const seconds = Math.abs(distanceMs) / SECOND_MS
+  const order = distanceMs > 0 ? 'ahead of' : 'behind'
+  const apart =
+    seconds < 0.1
+      ? 'the clocks of this machine and of the database agree'
+      : `this machine’s clock is ${seconds.toFixed(1)} s ${order} the database’s`
+  const remedy = `${apart}: set both by NTP`
+  return finding(
+    Math.abs(distanceMs) > DISTANCE_WRONG_MS ? [remedy, ...ahead] : ahead,
+    `${apart}; no request and no check lies in the future`,
+    Math.abs(distanceMs) > DISTANCE_NOTED_MS ? [remedy] : [],
+  )
+}
+
+/** A node that has said nothing for so long has ended, or answers 503 (contract I3). */
+const SILENT_SECONDS_MAX = 5
+/** Copying a large import takes longer, and one of a million rows not a minute. */
+const LAG_SECONDS_NOTED = 5
+const LAG_SECONDS_WRONG = 60
+
+export function judgeNodes(nodes: Facts<'nodes'>): Result {
+  if (nodes.length === 0) return note('no node has served from this database in the last day')
+  const newest = Math.max(...nodes.map(({ version }) => version))
+  const problems: string[] = []
+  const notes: string[] = []
+  for (const { node, address, version, lagSeconds, silentSeconds } of nodes) {
+    const name = `${node} (${address})`
+    if (silentSeconds > SILENT_SECONDS_MAX) {
+      const ago = `${counted(Math.round(silentSeconds))} s ago`
+      notes.push(`${name} was last seen ${ago}: it was killed, or answers 503`)
+    } else if (lagSeconds > LAG_SECONDS_NOTED) {
+      // A node says so after it has followed the keys, so these are new: it does answer.
+      const lag = `${name} lags by ${counted(Math.round(lagSeconds))} s`
+      if (lagSeconds > LAG_SECONDS_WRONG) problems.push(`${lag}: its stderr says why`)
+      else notes.push(`${lag}: it is copying the list`)
+    } else if (version < newest) {
+      notes.push(`${name} has version ${version} of the list, the newest is ${newest}`)
+    }
+  }
+  const found = `${several(nodes.length, 'node')} with version ${newest} of the list`
+  return finding(problems.length > 0 ? [...problems, ...notes] : [], found, notes)
+}
+
+/** A database that is examined; `origin` says how to fill an empty list. */
+type Database = { facts: Examination; url: string; origin: string; clock: Clock }
+
+/** What is examined of any database, in the order in which it is shown. */
+const SERVER_CHECKS: Checks<Database> = {
+  encryption: async ({ facts, url }) => judgeEncryption(await facts.encryption(), url),
+  durability: async ({ facts }) => judgeDurability(await facts.durability()),
+  standbys: async ({ facts }) => judgeStandbys(await facts.standbys()),
+  sessions: async ({ facts }) => judgeSession(await facts.keepsSession()),
+  connections: async ({ facts }) => judgeConnections(await facts.connections()),
+}
+
+const RIGHTS: Checks<Database> = {
+  rights: async ({ facts }) => judgeRights(await facts.rights()),
+}
+
+/** What is examined besides of one that has a schema. */
+const SCHEMA_CHECKS: Checks<Database> = {
+  ...RIGHTS,
+  freshness: ({ facts, origin, clock }) => freshness(facts.tally, clock(), origin),
+  async clock({ facts, clock }) {
+    const subjects = describeAhead(await facts.subjectsAhead(AHEAD_MS))
+    const rows = await rowsAhead(facts.tally, clock())
+    return judgeClock(await facts.distanceMs(), [...subjects, ...rows])
+  },
+  nodes: async ({ facts }) => judgeNodes(await facts.nodes()),
+}
+
+/** Examines a shared database; one that cannot be used at all is one finding. */
+export async function examineDatabase(
+  { url, timeoutMs, origin }: { url: string; timeoutMs: number; origin: string },
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const facts = openExamination(url, timeoutMs, clock)
+  const database = { facts, url, origin, clock }
+  try {
+    let others: Checks<Database> = {}
+    const first = {
+      async database() {
+        const versions = await facts.versions()
+        const result = judgeVersions(versions)
+        if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
+        else if (versions.server.isUsable) {
+          others = { ...SERVER_CHECKS, ...(versions.schema === 'hidden' && RIGHTS) }
+        }
+        return result
+      },
+    }
+    const findings = await examineAll(first, database, signal)
+    return [...findings, ...(await examineAll(others, database, signal))]
+  } finally {
+    await facts.close()
   }
 }

@@ -6,9 +6,9 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ReservedSQL } from 'bun'
-import { FUTURE_SECONDS_MAX } from '../import/row.ts'
 import { StoreError } from '../lib/errors.ts'
 import { toSeconds } from '../lib/time.ts'
+import { FUTURE_SECONDS_MAX } from '../proxies/freshness.ts'
 import { type IncomingProxy, servicesToBits } from '../proxies/proxy.ts'
 import { ROW_COLUMNS, toRow, UNKNOWN, UNKNOWN_PING } from '../proxies/row.ts'
 import type { ImportCounts, ImportMode, ImportTx, ListSizes } from '../proxies/store.ts'

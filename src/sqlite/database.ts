@@ -203,11 +203,3 @@ export function dataVersionOf(db: Database): () => number {
   const statement = db.prepare<{ data_version: number }, []>('pragma data_version')
   return () => statement.get()?.data_version ?? 0
 }
-
-/** The version of the built-in SQLite. */
-export function sqliteVersion(): string {
-  const db = new Database(':memory:')
-  const version = db.query<{ v: string }, []>('select sqlite_version() as v').get()?.v ?? ''
-  db.close()
-  return version
-}

@@ -10,7 +10,9 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { examine } from '../../src/cli/doctor-checks.ts'
+import type { Environment } from '../../src/config/environment.ts'
+import { readSettings } from '../../src/config/settings.ts'
+import { EXAMINED, examine } from '../../src/doctor.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { flipLast } from '../support/damage.ts'
 import { dataDirectory, KEY, T0 } from '../support/fixtures.ts'
@@ -36,18 +38,24 @@ function healthy(): string {
   return dir
 }
 
-const NEVER = new AbortController().signal
+const findingsOf = (dir: string, env: Environment = {}, nowMs = T0) =>
+  examine(
+    readSettings(EXAMINED, { data: dir }, env),
+    env,
+    () => nowMs,
+    new AbortController().signal,
+  )
 
 /** What is found wrong, by check. */
 async function wrongIn(dir: string, env = {}, nowMs = T0): Promise<{ [check: string]: string }> {
-  const findings = await examine({ dir, env, clock: () => nowMs, signal: NEVER })
+  const findings = await findingsOf(dir, env, nowMs)
   const wrong = findings.filter(({ ok }) => !ok)
   return Object.fromEntries(wrong.map(({ check, found }) => [check, found]))
 }
 
 test('a healthy installation is reported as healthy', async () => {
   const env = { PROXYLIST_GRACE: '5s', PATH: '/' }
-  const findings = await examine({ dir: healthy(), env, clock: () => T0, signal: NEVER })
+  const findings = await findingsOf(healthy(), env)
   expect(findings.every(({ ok }) => ok)).toBeTrue()
   const report = Object.fromEntries(findings.map(({ check, found }) => [check, found]))
   expect(report).toMatchObject(HEALTHY)
@@ -163,7 +171,7 @@ test('rows with a last check in the future are not fresh, and importing them aga
     '1 proxies were last checked in the future, and count as fresh until then: ' +
     'import them again, or the whole list with: proxylist import --replace FILE'
   expect(await wrongIn(dir, {}, now)).toEqual({ clock })
-  const findings = await examine({ dir, env: {}, clock: () => now, signal: NEVER })
+  const findings = await findingsOf(dir, {}, now)
   expect(findings.find(({ check }) => check === 'freshness')?.found).toBe(
     '1 of 2 proxies were checked in the last 600 s, the newest 10 s ago',
   )

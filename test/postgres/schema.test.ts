@@ -1,6 +1,6 @@
 /** The schema in PostgreSQL is made once, by whichever process is first. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { examineDatabase } from '../../src/cli/doctor-database.ts'
+import { examineDatabase } from '../../src/postgres/examine.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { lockList } from '../../src/postgres/versions.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
@@ -37,7 +37,7 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
       await migrate(connection)
       await connection.query(`truncate proxylist.${table}`)
       const found = await examineDatabase(
-        { url, timeoutMs: 20_000 },
+        { url, timeoutMs: 20_000, origin: '' },
         Date.now,
         new AbortController().signal,
       )

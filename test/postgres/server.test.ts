@@ -6,9 +6,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
-import { examine } from '../../src/cli/doctor-checks.ts'
-import type { Result } from '../../src/cli/doctor-findings.ts'
+import { readSettings } from '../../src/config/settings.ts'
+import { EXAMINED, examine } from '../../src/doctor.ts'
 import { systemClock } from '../../src/lib/clock.ts'
+import type { Result } from '../../src/lib/examination.ts'
 import { formatInstant } from '../../src/lib/time.ts'
 import { openExamination } from '../../src/postgres/examine.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
@@ -83,13 +84,9 @@ const verified = (url: string, authority = AUTHORITY): string =>
 
 /** What `doctor` finds with this database, by check. */
 async function doctor(url: string): Promise<{ [check: string]: Result }> {
-  const findings = await examine({
-    dir: join(temporaryDirectory(), 'none'),
-    env: { PROXYLIST_DATABASE: url },
-    clock: systemClock,
-    signal: new AbortController().signal,
-    database: { url, timeoutMs: 20_000 },
-  })
+  const env = { PROXYLIST_DATABASE: url, PROXYLIST_DATABASE_TIMEOUT: '20s' }
+  const settings = readSettings(EXAMINED, { data: join(temporaryDirectory(), 'none') }, env)
+  const findings = await examine(settings, env, systemClock, new AbortController().signal)
   for (const password of Object.values(PASSWORDS)) {
     expect(JSON.stringify(findings)).not.toContain(password)
   }

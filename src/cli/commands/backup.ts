@@ -1,5 +1,7 @@
 /** Owns `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
+
 import { isatty } from 'node:tty'
+import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { backUpDatabase } from '../../move/move.ts'
 import { requireOwnData } from '../../sqlite/copy/copy-of.ts'
@@ -19,15 +21,13 @@ import { createProgress } from '../progress.ts'
 /** Stands for stdout. */
 const STDOUT = '-'
 
-const number = (n: number): string => n.toLocaleString('en-US')
-
 type Contents = Pick<Backup & Restored, 'files' | 'keys' | 'plans' | 'proxies'>
 
 /** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
 export function describeContents({ files, keys, plans, proxies }: Contents): string {
   const contents: { [file: string]: string } = {
-    [ACCESS_FILE]: `${number(keys)} keys, ${number(plans)} plans`,
-    [PROXY_FILE]: `${number(proxies)} proxies`,
+    [ACCESS_FILE]: `${counted(keys)} keys, ${counted(plans)} plans`,
+    [PROXY_FILE]: `${counted(proxies)} proxies`,
   }
   return files.map(file => `${file} (${contents[file]})`).join(' and ')
 }
@@ -68,7 +68,7 @@ export const backupCommand = command({
         ? backUp({ dir, to, nowMs: clock(), signal, progress })
         : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to))
       bar.clear()
-      const size = `${number(Math.ceil(backup.bytes / 1000))} kB`
+      const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`
       const { leavesOut, ...written } = backup
       if (json) return await printJson({ file, ...written })
       say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)

@@ -4,10 +4,11 @@ import { DEMO_KEY } from '../../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'
 import type { Registry } from '../../access/ports.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { counted } from '../../lib/counted.ts'
 import { formatInstant, HOUR_MS, SECOND_MS, toSeconds, utcDay } from '../../lib/time.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
 import { type Stores, storesOf } from '../../stores.ts'
-import { bars, counted } from '../chart.ts'
+import { bars } from '../chart.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 
 /** Hours that are shown, this one included; keys and countries that are, at most. */

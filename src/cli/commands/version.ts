@@ -1,7 +1,6 @@
-/** Owns `version`: prints the versions of the program and of what is built into it. */
+/** `version`: the versions of the program and of what is built into it. */
 
-import { BUN_VERSION, COMMIT, VERSION } from '../../config/version.ts'
-import { sqliteVersion } from '../../sqlite/database.ts'
+import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../../config/version.ts'
 import { command, print, printJson } from '../command.ts'
 
 export const versionCommand = command({
@@ -10,8 +9,15 @@ export const versionCommand = command({
   settings: ['json'],
   example: 'proxylist version --json',
   run({ settings: { json } }) {
-    const sqlite = sqliteVersion()
-    if (json) return printJson({ version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite })
-    return print(`proxylist ${VERSION} (commit ${COMMIT}, Bun ${BUN_VERSION}, SQLite ${sqlite})\n`)
+    if (json)
+      return printJson({
+        version: VERSION,
+        commit: COMMIT,
+        bun: BUN_VERSION,
+        sqlite: SQLITE_VERSION,
+      })
+    return print(
+      `proxylist ${VERSION} (commit ${COMMIT}, Bun ${BUN_VERSION}, SQLite ${SQLITE_VERSION})\n`,
+    )
   },
 })

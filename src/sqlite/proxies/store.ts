@@ -2,6 +2,7 @@
 import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
+import type { Tally } from '../../proxies/freshness.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
 import indexes from './indexes.sql' with { type: 'text' }
@@ -47,12 +48,6 @@ export const checkOpenList = (db: Database): string[] => checkList(db, LIST_SCHE
  */
 export const checkToReplace = (db: Database): string[] =>
   checkList(db, LIST_SCHEMA, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
-
-/**
- * The number of rows, and by when they were checked: `recent` from one instant to another, `ahead`
- * later. `newest` is the last check that is not ahead, in Unix seconds.
- */
-export type Tally = { rows: number; newest: number | null; recent: number; ahead: number }
 
 const NO_ROWS: Tally = { rows: 0, newest: null, recent: 0, ahead: 0 }
 

@@ -1,5 +1,6 @@
 /** Holds what `doctor` says of each fact of a shared database: what is wrong, and what is only noted. */
 import { afterAll, describe, expect, test } from 'bun:test'
+import type { Result } from '../../src/lib/examination.ts'
 import {
   examineDatabase,
   judgeClock,
@@ -11,8 +12,7 @@ import {
   judgeSession,
   judgeStandbys,
   judgeVersions,
-} from '../../src/cli/doctor-database.ts'
-import type { Result } from '../../src/cli/doctor-findings.ts'
+} from '../../src/postgres/examine.ts'
 import { T0 } from '../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
@@ -215,7 +215,7 @@ describe('doctor says of a shared database with', () => {
 test.skipIf(!HAS_POSTGRES)('a server is examined before there is a schema, too', async () => {
   const url = await emptyDatabase()
   const { signal } = new AbortController()
-  const findings = await examineDatabase({ url, timeoutMs: 20_000 }, () => T0, signal)
+  const findings = await examineDatabase({ url, timeoutMs: 20_000, origin: '' }, () => T0, signal)
   expect(findings.map(({ check }) => check)).toEqual([
     ...['database', 'encryption', 'durability', 'standbys', 'sessions', 'connections'],
   ])

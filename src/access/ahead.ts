@@ -1,0 +1,30 @@
+/** What `doctor` says of keys and client addresses when a clock was ahead (contract B10). */
+import { MINUTE_MS } from '../lib/time.ts'
+import type { Subject } from './rate-limit.ts'
+
+/** Clocks of servers may differ by so much. */
+export const AHEAD_MS = MINUTE_MS
+/** Keys that are named. */
+const NAMED_MAX = 5
+
+/** The subjects whose last requests lie in the future, with the commands that mend them. */
+export function describeAhead(subjects: readonly Subject[]): string[] {
+  const keys = subjects.filter(({ kind }) => kind === 'key').map(({ id }) => id)
+  const named = keys.slice(0, NAMED_MAX).join(', ')
+  const more = keys.length > NAMED_MAX ? ` and ${keys.length - NAMED_MAX} more` : ''
+  const [which, id] = keys.length === 1 ? ['key', named] : ['keys', 'ID']
+  const kinds = (['demo', 'temp'] as const).filter(kind =>
+    subjects.some(each => each.kind === kind),
+  )
+  return [
+    ...(keys.length === 0
+      ? []
+      : [
+          `the last requests of ${which} ${named}${more} lie in the future: proxylist keys reset ${id}`,
+        ]),
+    ...kinds.map(
+      kind =>
+        `requests from client addresses of ${kind} lie in the future: proxylist keys reset ${kind}`,
+    ),
+  ]
+}

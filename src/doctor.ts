@@ -1,0 +1,61 @@
+/** What `doctor` examines: one table of checks, each of which stands beside its noun. */
+import { HISTORY_FILE } from './admin/history.ts'
+import { TOKEN_FILE } from './admin/token.ts'
+import type { Environment } from './config/environment.ts'
+import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
+import { feedProblems } from './feeds/examine.ts'
+import type { FeedState } from './feeds/store.ts'
+import { openGeoip } from './import/geoip.ts'
+import type { Clock } from './lib/clock.ts'
+import { type Checks, examineAll, type Finding, finding, problemOf } from './lib/examination.ts'
+import type { Awaitable } from './lib/turn-batch.ts'
+import { examineDatabase } from './postgres/examine.ts'
+import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
+import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
+import { listFeeds } from './sqlite/stores.ts'
+import { storesOf } from './stores.ts'
+
+export const EXAMINED = ['data', 'database', 'databaseTimeout', 'feed', 'feeds', 'geoip'] as const
+
+/**
+ * Examines an installation, one check after the other. Nothing is changed, and a database of an earlier
+ * version is migrated in memory only.
+ */
+export async function examine(
+  settings: Settings<(typeof EXAMINED)[number]>,
+  env: Environment,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const { data: dir, database: url, databaseTimeout: timeoutMs, geoip } = settings
+  const directory = { dir, clock, signal, secrets: [TOKEN_FILE, HISTORY_FILE] }
+  const run = (checks: Checks<Directory>): Promise<Finding[]> =>
+    examineAll(checks, directory, signal)
+  const configuration = () =>
+    finding(environmentProblems(env), 'every PROXYLIST_ variable is right')
+
+  /** The feeds and databases of places that the settings name, and how the last attempts went. */
+  const feeds = (attempts: () => Awaitable<readonly FeedState[]>) => async () => {
+    const more = readSettings(['feedEvery', 'providerService'], {}, env)
+    const places = geoip.flatMap(file => problemOf(() => openGeoip([file])))
+    return finding(
+      [...places, ...(await feedProblems({ ...settings, ...more }, await attempts()))],
+      'feeds and databases of places are in order',
+    )
+  }
+
+  if (url === undefined) {
+    const { disk, ...checks } = DIRECTORY_CHECKS
+    return run({ configuration, ...checks, feeds: feeds(() => listFeeds(dir)), disk })
+  }
+  const database = { url, timeoutMs, origin: ORIGINS[PROXY_FILE] }
+  const shared = await examineDatabase(database, clock, signal)
+  const isUsable = shared[0]?.ok === true
+  const attempts = () => (isUsable ? storesOf(settings, clock).listFeeds() : [])
+  const { disk, ...checks } = COPY_CHECKS
+  return [
+    ...(await run({ configuration })),
+    ...shared,
+    ...(await run({ ...checks, feeds: feeds(attempts), disk })),
+  ]
+}

@@ -1,0 +1,164 @@
+/** What `doctor` examines of a data directory. Nothing here creates or changes a file. */
+import { existsSync, statfsSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { AHEAD_MS, describeAhead } from '../access/ahead.ts'
+import type { Clock } from '../lib/clock.ts'
+import { counted } from '../lib/counted.ts'
+import { CommandError, StoreError } from '../lib/errors.ts'
+import { type Checks, finding, type Result, right, wrong } from '../lib/examination.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+import { freshness, rowsAhead, type TallyReader } from '../proxies/freshness.ts'
+import { checkInWorker, checkRegistry } from './check.ts'
+import {
+  ACCESS_FILE,
+  FEEDS_FILE,
+  hasDirectory,
+  missingDirectory,
+  ORIGINS,
+  PROXY_FILE,
+} from './data-directory.ts'
+import { freshStart, leftoversOf } from './database-files.ts'
+import { RESTORE_PART } from './move/place.ts'
+import { checkOpenList } from './proxies/store.ts'
+import { openList, openRegistry } from './stores.ts'
+
+/** A data directory; `signal` ends its examination early. */
+export type Directory = {
+  dir: string
+  clock: Clock
+  signal: AbortSignal
+  /** Names of files besides the databases that are for their owner only. */
+  secrets: readonly string[]
+}
+
+/** Free space needed besides a second copy of the data, for imports and write-ahead logs. */
+const SPARE_BYTES = 64 * 1024 * 1024
+
+const megabytes = (bytes: number): string => `${counted(Math.ceil(bytes / 1e6))} MB`
+
+/** Examines a database, or says how to create it. */
+function withFile(
+  dir: string,
+  name: keyof typeof ORIGINS,
+  examine: () => Awaitable<Result>,
+): Awaitable<Result> {
+  const file = join(dir, name)
+  return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
+}
+
+/** Opens a store for reading, works with it and closes it. */
+async function reading<S extends { close(): void }, T>(
+  store: S,
+  work: (store: S) => Awaitable<T>,
+): Promise<T> {
+  try {
+    return await work(store)
+  } finally {
+    store.close()
+  }
+}
+
+/** The problems of keys, plans and usage in `dir`; none when they are intact. */
+export const registryProblems = (dir: string): Promise<string[]> =>
+  reading(openRegistry(dir, { isReader: true }), ({ db }) => checkRegistry(db))
+
+/** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */
+const listProblems = (dir: string, signal: AbortSignal): Promise<readonly string[]> =>
+  reading(openList(dir, { isReader: true }), ({ db, file }) =>
+    db.filename === file ? checkInWorker(file, signal) : checkOpenList(db),
+  )
+
+const tallyOf =
+  (dir: string): TallyReader =>
+  (sinceMs, untilMs) =>
+    reading(openList(dir, { isReader: true }), ({ proxies }) => proxies.tally(sinceMs, untilMs))
+
+/** What `find` finds; nothing in a database that cannot be read, which other checks report. */
+async function problemsIn(file: string, find: () => Promise<string[]>): Promise<string[]> {
+  if (!existsSync(file)) return []
+  try {
+    return await find()
+  } catch (error) {
+    if (error instanceof StoreError || error instanceof CommandError) return []
+    throw error
+  }
+}
+
+export const DIRECTORY_CHECKS = {
+  permissions({ dir, secrets }) {
+    if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
+    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, ...secrets]
+    const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
+    const problems = asked.flatMap(([path, mode]) => {
+      const given = statSync(path, { throwIfNoEntry: false })?.mode ?? mode
+      const more = given & 0o777 & ~mode
+      return more === 0 ? [] : [`${path} is open to others; chmod ${mode.toString(8)}`]
+    })
+    return finding(problems, 'directory and files are for their owner only')
+  },
+
+  list: ({ dir, signal }) =>
+    withFile(dir, PROXY_FILE, async () =>
+      finding(
+        await listProblems(dir, signal),
+        'the structure is right, and rows and indexes agree',
+      ),
+    ),
+
+  'keys and usage': ({ dir }) =>
+    withFile(dir, ACCESS_FILE, async () =>
+      finding(await registryProblems(dir), 'the structure is right, and rows and indexes agree'),
+    ),
+
+  freshness: ({ dir, clock }) =>
+    withFile(dir, PROXY_FILE, () => freshness(tallyOf(dir), clock(), ORIGINS[PROXY_FILE])),
+
+  async clock({ dir, clock }) {
+    const nowMs = clock()
+    const subjects = await problemsIn(join(dir, ACCESS_FILE), () =>
+      reading(openRegistry(dir, { isReader: true }), ({ usage }) =>
+        describeAhead(usage.after(nowMs + AHEAD_MS)),
+      ),
+    )
+    const rows = await problemsIn(join(dir, PROXY_FILE), () => rowsAhead(tallyOf(dir), nowMs))
+    return finding([...subjects, ...rows], 'no request and no check lies in the future')
+  },
+
+  disk({ dir }) {
+    if (!hasDirectory(dir)) return wrong(`there is no directory ${dir} to examine`)
+    const { bavail, bsize } = statfsSync(dir)
+    const sizes = [PROXY_FILE, ACCESS_FILE].map(
+      name => statSync(join(dir, name), { throwIfNoEntry: false })?.size ?? 0,
+    )
+    const neededBytes = sizes.reduce((sum, size) => sum + size, SPARE_BYTES)
+    const freeBytes = bavail * bsize
+    const found = `${megabytes(freeBytes)} are free; an import may take ${megabytes(neededBytes)}`
+    // Copies of the data, or parts of them, of commands that were killed.
+    const left = [RESTORE_PART, freshStart(PROXY_FILE)]
+      .flatMap(start => leftoversOf(dir, start))
+      .map(name => `; a killed command left ${join(dir, name)}: remove it`)
+    return { ok: freeBytes >= neededBytes && left.length === 0, found: found + left.join('') }
+  },
+} satisfies Checks<Directory>
+
+/** Without a directory, no node of this machine has served; one may be deleted while it is stopped. */
+const ifThere =
+  (check: Checks<Directory>[string]): Checks<Directory>[string] =>
+  directory =>
+    hasDirectory(directory.dir)
+      ? check(directory)
+      : right(`there is no ${directory.dir}; serve makes it`)
+
+/** What is examined of the directory of a node, which has copies of its database. */
+export const COPY_CHECKS = {
+  permissions: ifThere(DIRECTORY_CHECKS.permissions),
+  copies: ifThere(async ({ dir, signal }) => {
+    const problems = [
+      ...(existsSync(join(dir, PROXY_FILE)) ? await listProblems(dir, signal) : []),
+      ...(existsSync(join(dir, ACCESS_FILE)) ? await registryProblems(dir) : []),
+    ]
+    const mend = problems.map(problem => `${problem}: stop the node and remove ${dir}`)
+    return finding(mend, 'the copies of this node are intact')
+  }),
+  disk: ifThere(DIRECTORY_CHECKS.disk),
+} satisfies Checks<Directory>
