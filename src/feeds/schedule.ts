@@ -4,6 +4,7 @@
  * is in `attempt.ts`; a server gives that to another process, so that requests do not notice.
  */
 import type { Clock, Later } from '../lib/clock.ts'
+import { counted } from '../lib/counted.ts'
 import { messageOf, orAborted } from '../lib/errors.ts'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Outcome } from './attempt.ts'
@@ -132,7 +133,6 @@ function createSemaphore(max: number) {
   }
 }
 
-const counted = (n: number): string => n.toLocaleString('en-US')
 const rowsOf = ({ rows, rejected }: FeedState): string =>
   `${counted(rows ?? 0)} rows${rejected > 0 ? `, ${counted(rejected)} rejected` : ''}`
 

@@ -3,6 +3,7 @@
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
 import { createReadStream, type Stats } from 'node:fs'
+import { counted } from '../lib/counted.ts'
 import { CommandError, nextTurn } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { IncomingProxy } from '../proxies/proxy.ts'
@@ -66,12 +67,10 @@ const GUARDED_ROWS_MIN = 100
 /** A guarded list keeps at least this share of its rows. */
 const KEPT_SHARE_MIN = 1 / 2
 
-const number = (n: number): string => n.toLocaleString('en-US')
-
 /** Why a list must not be replaced by one of this size, as a predicate; `null`: it may. */
 export const shrinkProblem = ({ before, after }: ListSizes): string | null =>
   before >= GUARDED_ROWS_MIN && after < before * KEPT_SHARE_MIN
-    ? `would shrink the list from ${number(before)} rows to ${number(after)}`
+    ? `would shrink the list from ${counted(before)} rows to ${counted(after)}`
     : null
 
 type Totals = { read: number; rejected: number }
@@ -258,7 +257,7 @@ export async function importSources(
     const read = totals.read - before.read
     if (read > 0 && totals.rejected - before.rejected === read) {
       const { reason, rows: refused } = rows.refusal()
-      const share = `${refused.toLocaleString('en-US')} of ${read.toLocaleString('en-US')}`
+      const share = `${counted(refused)} of ${counted(read)}`
       throw new CommandError(
         `${name}: no row is usable, ${share} because ${reason}; nothing was imported`,
       )

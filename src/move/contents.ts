@@ -6,12 +6,14 @@
  * must agree. So a value that one store cannot hold stops the move, and no part can be forgotten by
  * one side only.
  */
+
 import type { DayUse } from '../access/history.ts'
 import type { StoredKey } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import { BUILT_IN_PLANS, type Plan } from '../access/plan.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import type { FeedState } from '../feeds/store.ts'
+import { counted } from '../lib/counted.ts'
 import { nextTurn, StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import type { City, Row } from '../proxies/row.ts'
@@ -110,7 +112,7 @@ export const describeCounts = (
   NOUNS.filter(([part]) => some(part))
     .map(([part, one, many]) => {
       const rows = counts[part]
-      return `${rows.toLocaleString('en-US')} ${rows === 1 ? one : many}`
+      return `${counted(rows)} ${rows === 1 ? one : many}`
     })
     .join(', ')
 

@@ -11,6 +11,7 @@ import { FEED_PROCESS, type FeedProcessSettings, runTask } from '../../feeds/pro
 import { fetchFeed } from '../../feeds/schedule.ts'
 import { describeState, type FeedState } from '../../feeds/store.ts'
 import { type Clock, timerLater } from '../../lib/clock.ts'
+import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { storesOf } from '../../stores.ts'
 import { command, DATA_SETTINGS, print, printJson, say, table, yieldToServer } from '../command.ts'
@@ -25,7 +26,7 @@ async function printStates(states: readonly FeedState[], json: boolean): Promise
   const rows = shown.map(({ source, last_success, rows: count, next_try, error }) => [
     source,
     last_success ?? 'never',
-    count === null ? '' : count.toLocaleString('en-US'),
+    count === null ? '' : counted(count),
     next_try ?? '',
     error ?? '',
   ])
