@@ -26,8 +26,7 @@ import type { Filter } from './proxies/filter.ts'
 import type { CityNames, EndpointRow, Row } from './proxies/row.ts'
 import type { Breakdown } from './proxies/stats.ts'
 import type { ProxyWriter } from './proxies/store.ts'
-import { listCopyOf, requireOwnData } from './sqlite/copy/copy-of.ts'
-import { openListInMemory } from './sqlite/copy/memory.ts'
+import { listCopyOf, openListInMemory, requireOwnData } from './sqlite/copy.ts'
 import {
   ACCESS_FILE,
   hasDirectory,

@@ -63,7 +63,6 @@ if (BINARY !== undefined) {
     'src/sqlite/check.worker.ts',
     'src/sqlite/proxies/stats.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',
-    'src/node/copy-list.worker.ts',
     'src/node/follow.worker.ts',
   ])('the maps tell of all of it, %s included', entry =>
     expect(sources.filter(source => source.endsWith(entry))).not.toBeEmpty(),

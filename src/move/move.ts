@@ -16,7 +16,7 @@ import {
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/move.ts'
-import { requireCopiesOf, requireOwnData } from '../sqlite/copy/copy-of.ts'
+import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
 import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/move/backup.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move/directory.ts'
 import { replaceData } from '../sqlite/move/place.ts'

@@ -1,25 +1,89 @@
 /**
  * The worker that keeps the copies of a node up to date: it listens to the database, asks it every
  * second, says there that the node lives, and writes what has changed into the data directory.
+ *
+ * A second thread of it copies what is much of the list, with a low priority: SQLite makes the indexes of a
+ * million rows in one call that takes seconds, in which the first one goes on following keys.
  */
 import { stopwatch, timerLater } from '../lib/clock.ts'
+import { messageOf, StoreError } from '../lib/errors.ts'
+import { lowerPriority } from '../lib/worker.ts'
+import { createChangeSource } from '../postgres/changes.ts'
+import { openConnection } from '../postgres/connection.ts'
 import { createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
-import { openKeyCopy } from '../sqlite/copy/keys.ts'
-import { openListCopy } from '../sqlite/copy/list.ts'
-import { createFollower, type Followed } from './follow.ts'
-import { createFreshness } from './freshness.ts'
-import { type FollowReply, type FollowTask, type NodeData, openSource } from './workers.ts'
+import { migrate } from '../postgres/schema.ts'
+import { openKeyCopy, openListCopy } from '../sqlite/copy.ts'
+import { createFollower, createFreshness, type Followed } from './follow.ts'
+import type { ChangeSource, ListChanges } from './ports.ts'
 
 declare const self: Worker
 
-const reply = (message: FollowReply): void => self.postMessage(message)
+/** The database and the data directory of a node. */
+export type NodeData = {
+  dir: string
+  url: string
+  /** The longest that asking where the database stands may take. */
+  timeoutMs: number
+}
+
+/** What a thread that copies is sent, and what it replies at its end. */
+export type CopyTask = { kind: 'copy' } & NodeData
+export type Copied = { kind: 'done' } | { kind: 'failed'; message: string }
+
+/** What the thread that follows is sent. */
+export type FollowTask =
+  | ({ kind: 'follow' } & NodeData)
+  /** The node listens, under this name. */
+  | ({ kind: 'listening' } & NodeName)
+  /** Copying much has ended; `message`: why it failed. */
+  | { kind: 'copied'; message: string | null }
+  /** Keys could not be read: their copy is to be made again. */
+  | { kind: 'doubt-keys' }
+  | { kind: 'stop' }
+
+/** What it replies. `failed` may be said again and again. */
+export type FollowReply =
+  | Followed
+  /** Much of the list is to be copied. */
+  | { kind: 'copy-much' }
+  /** Usage was reset: of a subject, of all of a kind, or of any that is known (`null`). */
+  | { kind: 'usage'; subject: string | null }
+  | { kind: 'stopped' }
+
+/** How long reading all keys, or few changes of the list, may take. */
+const READ_MS_MAX = 30_000
+
+/** The database as the source of copies; the schema is made or migrated first. */
+function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
+  const quick = openConnection({ url, timeoutMs, name: 'proxylist' })
+  const slow = openConnection({ url, timeoutMs: readMsMax, name: 'proxylist' })
+  const read = createChangeSource(quick, slow)
+  let isMigrated = false
+  const source: ChangeSource = {
+    ...read,
+    async versions() {
+      if (!isMigrated) await migrate(quick)
+      isMigrated = true
+      return read.versions()
+    },
+  }
+  return {
+    source,
+    connection: quick,
+    close: async (): Promise<void> => {
+      await Promise.allSettled([quick.close(), slow.close()])
+    },
+  }
+}
+
+const reply = (message: FollowReply | Copied): void => self.postMessage(message)
 const USAGE = /^usage (.*)$/s
 
 /** Follows from now on. */
 function follow(data: NodeData) {
   const elapsedMs = stopwatch()
   const freshness = createFreshness(elapsedMs)
-  const { source, connection, close } = openSource(data)
+  const { source, connection, close } = openSource(data, READ_MS_MAX)
   const nodes = createNodes(connection)
   const list = openListCopy(data.dir)
   const keys = openKeyCopy(data.dir)
@@ -46,17 +110,16 @@ function follow(data: NodeData) {
     if (name) await nodes.report(name, version, freshness.lagSeconds()).catch(() => {})
   }
 
-  function onFollowed(followed: Followed): void {
-    freshness.take(followed)
-    reply(followed)
-    if (followed.kind === 'known') {
-      listener.ensure()
-      void report()
-    } else if (followed.what === 'keys') listener.end() // its connection may be lost, too
-  }
-
   const follower = createFollower({
-    ...{ source, copies: { list, keys }, elapsedMs, onFollowed, later: timerLater },
+    ...{ source, copies: { list, keys }, elapsedMs, later: timerLater },
+    onFollowed(followed: Followed): void {
+      freshness.take(followed)
+      reply(followed)
+      if (followed.kind === 'known') {
+        listener.ensure()
+        void report()
+      } else if (followed.what === 'keys') listener.end() // its connection may be lost, too
+    },
     copyMuch() {
       copying = Promise.withResolvers<void>()
       reply({ kind: 'copy-much' })
@@ -90,12 +153,55 @@ function follow(data: NodeData) {
   }
 }
 
+/** A copy that gets nothing from the database for so long is given up. */
+const STALLED_MS = 30_000
+const EXAMINE_EVERY_MS = 1_000
+
+/** Copies what has changed of the list, however much that is. */
+async function copy(data: NodeData): Promise<void> {
+  const { source, close } = openSource(data, null)
+  const list = openListCopy(data.dir)
+  const elapsedMs = stopwatch()
+  const { promise: stalled, reject } = Promise.withResolvers<never>()
+  let heardMs = elapsedMs()
+  const timer = setInterval(() => {
+    if (elapsedMs() - heardMs < STALLED_MS) return
+    void close() // rejects what is under way
+    reject(new StoreError('the database sends nothing of the list any more'))
+  }, EXAMINE_EVERY_MS)
+  async function* heard<T>(pages: AsyncIterable<T>): AsyncGenerator<T> {
+    for await (const page of pages) {
+      heardMs = elapsedMs()
+      yield page
+    }
+  }
+  const apply = (changes: ListChanges): Promise<void> => {
+    heardMs = elapsedMs()
+    const { removed, rows } = changes
+    return list.apply({ ...changes, removed: heard(removed), rows: heard(rows) })
+  }
+  try {
+    await Promise.race([source.readList(list.version(), apply), stalled])
+  } finally {
+    clearInterval(timer)
+    list.close()
+    await close()
+  }
+}
+
 let following: ReturnType<typeof follow> | null = null
 
-self.onmessage = ({ data: task }: MessageEvent<FollowTask>) => {
+self.onmessage = ({ data: task }: MessageEvent<FollowTask | CopyTask>) => {
   if (task.kind === 'follow') following = follow(task)
   else if (task.kind === 'listening') following?.listening(task)
   else if (task.kind === 'copied') following?.copied(task.message)
   else if (task.kind === 'doubt-keys') following?.doubtKeys()
-  else void following?.stop()
+  else if (task.kind === 'stop') void following?.stop()
+  else {
+    lowerPriority()
+    copy(task).then(
+      () => reply({ kind: 'done' }),
+      error => reply({ kind: 'failed', message: messageOf(error) }),
+    )
+  }
 }

@@ -5,10 +5,11 @@ import {
   ASK_AGAIN_MS,
   ASK_EVERY_MS,
   createFollower,
+  createFreshness,
   FEW_ROWS_MAX,
   type Followed,
+  UNKNOWN_MS_MAX,
 } from '../../src/node/follow.ts'
-import { createFreshness, UNKNOWN_MS_MAX } from '../../src/node/freshness.ts'
 import type { ChangeSource, Copies, ListChanges, Version } from '../../src/node/ports.ts'
 
 const at = (version: number, mark = `m${version}`, database = 'db'): Version => ({

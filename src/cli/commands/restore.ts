@@ -2,7 +2,7 @@
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
 import { restoreDatabase } from '../../move/move.ts'
-import { requireOwnData } from '../../sqlite/copy/copy-of.ts'
+import { requireOwnData } from '../../sqlite/copy.ts'
 import { restore } from '../../sqlite/move/restore.ts'
 import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
 import { createProgress } from '../progress.ts'

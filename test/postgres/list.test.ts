@@ -5,17 +5,17 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { SQL } from 'bun'
 import fc from 'fast-check'
-import type { Version } from '../../../src/node/ports.ts'
-import { createChangeSource, readListChanges } from '../../../src/postgres/changes.ts'
-import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
-import { createListStore } from '../../../src/postgres/list.ts'
-import { migrate } from '../../../src/postgres/schema.ts'
-import type { Row } from '../../../src/proxies/row.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { at, BARE, FULL, LATER, load, NOW, someIncoming } from '../../support/incoming.ts'
-import { emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
-import { cleanUp, onCleanUp } from '../../support/temporary.ts'
-import { until } from '../../support/until.ts'
+import type { Version } from '../../src/node/ports.ts'
+import { createChangeSource, readListChanges } from '../../src/postgres/changes.ts'
+import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { createListStore } from '../../src/postgres/list.ts'
+import { migrate } from '../../src/postgres/schema.ts'
+import type { Row } from '../../src/proxies/row.ts'
+import { T0 } from '../support/fixtures.ts'
+import { at, BARE, FULL, LATER, load, NOW, someIncoming } from '../support/incoming.ts'
+import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
+import { until } from '../support/until.ts'
 
 afterAll(cleanUp)
 
@@ -312,8 +312,8 @@ const STAGES = ['locked', 'rows', 'merging'] as const
 
 /** A program that begins an import, says so on stdout, and waits at one of these stages. */
 const program = (url: string, stage: (typeof STAGES)[number]): string => `
-  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/connection.ts`)})
-  const { createListStore } = await import(${JSON.stringify(`${import.meta.dir}/../../../src/postgres/proxies/store.ts`)})
+  const { openConnection } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/connection.ts`)})
+  const { createListStore } = await import(${JSON.stringify(`${import.meta.dir}/../../src/postgres/list.ts`)})
   const connection = openConnection({ url: ${JSON.stringify(url)}, timeoutMs: null, name: 'killed' })
   const importTx = createListStore(connection, () => ${T0}).begin('replace')
   await importTx.lock()

@@ -1,16 +1,16 @@
 /** Changes of keys and plans are numbered, marked and announced, so that other machines can follow. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { hashKey } from '../../../src/access/key.ts'
-import { createChangeSource } from '../../../src/postgres/changes.ts'
-import type { Connection } from '../../../src/postgres/connection.ts'
-import { createListener } from '../../../src/postgres/nodes.ts'
-import { migrate, schemaState } from '../../../src/postgres/schema.ts'
-import { pruneKeyVersions } from '../../../src/postgres/versions.ts'
-import { T0 } from '../../support/fixtures.ts'
-import { builtIn } from '../../support/limits.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
-import { openSharedRegistry } from '../../support/shared.ts'
-import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+import { hashKey } from '../../src/access/key.ts'
+import { createChangeSource } from '../../src/postgres/changes.ts'
+import type { Connection } from '../../src/postgres/connection.ts'
+import { createListener } from '../../src/postgres/nodes.ts'
+import { migrate, schemaState } from '../../src/postgres/schema.ts'
+import { pruneKeyVersions } from '../../src/postgres/versions.ts'
+import { T0 } from '../support/fixtures.ts'
+import { builtIn } from '../support/limits.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { openSharedRegistry } from '../support/shared.ts'
+import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
