@@ -1,7 +1,10 @@
 /**
  * The text of the metrics, in the exposition format of Prometheus, so made that scrapes cost little.
- * Imported at the first scrape.
+ * Imported at the first scrape. Of prom-client it takes the registry alone: all of it would take 17 ms
+ * to load, during which requests wait, and 2.8 MB of the binary.
  */
+import type { Gauge } from 'prom-client'
+import Registry from 'prom-client/lib/registry.js'
 import type { Admissions } from '../api/handler.ts'
 import type { CacheCounts } from '../api/response-cache.ts'
 import { BUN_VERSION, COMMIT, SQLITE_VERSION, VERSION } from '../config/version.ts'
@@ -9,7 +12,7 @@ import type { FeedState } from '../feeds/store.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import { FAMILIES, type Family, type Reading, type Sample } from './families.ts'
+import { FAMILIES, type Family, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
@@ -84,19 +87,30 @@ async function breakdownOf(
   }
 }
 
-const escaped = (text: string): string => text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
-
-function lineOf(name: string, { value, labels = {}, end }: Sample): string {
-  const pairs = Object.entries(labels).map(
-    ([label, text]) => `${label}="${escaped(String(text)).replaceAll('"', '\\"')}"`,
-  )
-  return `${name}${end ?? ''}${pairs.length === 0 ? '' : `{${pairs.join(',')}}`} ${value}\n`
+/** prom-client's registry, which writes what `current` returns of each family. */
+function createRegistry(current: () => Reading): Registry {
+  const registry = new Registry()
+  for (const family of FAMILIES) {
+    const { name, help, type } = family
+    const get = async () => ({
+      name,
+      help,
+      type,
+      aggregator: 'sum',
+      values: valuesOf(family, current()),
+    })
+    // Its own classes count; of one that is only read, the registry needs the name and `get`.
+    registry.registerMetric({ name, get } as unknown as Gauge)
+  }
+  return registry
 }
 
-function textOf({ name, help, type, read }: Family, reading: Reading): string {
-  const lines = read(reading).map(sample => lineOf(name, sample))
-  return `# HELP ${name} ${escaped(help)}\n# TYPE ${name} ${type}\n${lines.join('')}`
-}
+const valuesOf = ({ name, read }: Family, reading: Reading) =>
+  read(reading).map(({ value, labels = {}, end = '' }) => ({
+    value,
+    labels,
+    metricName: name + end,
+  }))
 
 /**
  * Returns what writes the metrics. All scrapes within a second share one text. From the first one on,
@@ -106,7 +120,12 @@ export function createMetricsText(parts: MetricsParts) {
   const { counted, observed, clock, timing } = parts
   const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
+  let reading: Reading | null = null
   let shared: { text: Promise<string>; atMs: number } | null = null
+  const registry = createRegistry(() => {
+    if (reading === null) throw new Error('metrics are written before they are read')
+    return reading
+  })
 
   async function write(): Promise<string> {
     const nowMs = clock()
@@ -114,7 +133,7 @@ export function createMetricsText(parts: MetricsParts) {
       breakdownOf(observed, nowMs, timing.later),
       feedsOf(observed),
     ])
-    const reading: Reading = {
+    reading = {
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
@@ -125,7 +144,7 @@ export function createMetricsText(parts: MetricsParts) {
       freeBytes: observed.freeBytes(),
       process: readProcess(),
     }
-    return FAMILIES.map(family => textOf(family, reading)).join('\n')
+    return registry.metrics()
   }
 
   return (): Promise<string> => {

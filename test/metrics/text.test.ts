@@ -1,9 +1,10 @@
 /** Holds what a scrape costs, what it waits for, and what it shows of feeds. */
 import { describe, expect, test } from 'bun:test'
+import { prometheusContentType } from 'prom-client'
 import { createAdmissions } from '../../src/api/handler.ts'
 import type { FeedState } from '../../src/feeds/store.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import type { Observed } from '../../src/metrics/observed.ts'
+import { METRICS_TYPE, type Observed } from '../../src/metrics/observed.ts'
 import { EVERY_MS } from '../../src/metrics/process.ts'
 import {
   createMetricsText,
@@ -78,6 +79,10 @@ function scraped(more: Partial<Observed> = {}) {
     },
   }
 }
+
+test('its content type is that of prom-client, which is loaded later', () => {
+  expect(METRICS_TYPE).toBe(prometheusContentType)
+})
 
 describe('scrapes', () => {
   test('within a second share one text: a thousand cost what one does', async () => {
