@@ -5,7 +5,7 @@ import { isIP } from 'node:net'
 import type { Listen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import type { HttpApp } from './app.ts'
+import type { HttpApp } from './requests.ts'
 
 /**
  * Seconds without progress after which a connection is closed. Progress is a request, or a byte of
