@@ -77,8 +77,60 @@ type Progress = Waits & {
 /** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache, clock, admissions }: HandlerParts) {
   const { patience } = access
-  const consume = createConsumer(access)
-  const limitsAfter = createLimitsAfter(access, clock, admissions)
+
+  /**
+   * Consumes the network quotas of what was found, if anything was.
+   * @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled.
+   */
+  async function consume(
+    progress: Progress,
+    { caller, ip, nowMs, decision: { atMs } }: Sent,
+    finding: Awaitable<Found>,
+  ): Promise<Found> {
+    const found = await finding
+    if (found === null) return null
+    try {
+      const served = { ip, nowMs, atMs, subnets: subnetsOf(found) }
+      const decision = await patience.within(progress, access.consume(caller, served))
+      progress.known = withLimits(progress.known, decision.limits)
+      progress.missing = null
+      if (decision.kind === 'refused') throw networkRefusal(decision)
+      return found
+    } catch (thrown) {
+      if (found.kind === 'stream') await found.cancel()
+      throw thrown
+    }
+  }
+
+  /** Gives a request back; returns the status of its limits then. */
+  async function giveBack({ caller, ip, decision }: Sent): Promise<readonly LimitStatus[]> {
+    admissions.givenBack += 1
+    await access.giveBack(caller, ip, decision.instants)
+    return access.limits(caller, ip, clock()) // it may have waited long
+  }
+
+  /**
+   * The limits of a request that is refused for `error`, which is given back for some errors: `null` when
+   * `known` has them already. Resolves to `null` while the store fails: what could not be given back
+   * then is given back later.
+   */
+  function limitsAfter(
+    progress: Progress,
+    error: ApiError,
+    nowMs: number,
+  ): Promise<readonly LimitStatus[] | null> | null {
+    const { sent, missing, known } = progress
+    progress.missing = null
+    if (sent !== null && isGivenBack(error)) {
+      progress.sent = null
+      return patience.within(progress, giveBack(sent)).catch(() => null)
+    }
+    if (missing === null) return null
+    return patience.within(progress, access.networkLimits(missing, nowMs)).then(
+      more => withLimits(known, more).limits,
+      () => null,
+    )
+  }
 
   /**
    * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
@@ -156,70 +208,16 @@ function noneOf(thrown: unknown): readonly LimitStatus[] {
 
 /** The entitlements by which a query string is read whose key is not known. */
 const ANYBODY: Entitlements = {
-  ...{ countMax: null, worksDefault: null, addressBits: 16, downloads: null },
-}
-
-/** Returns a function that consumes the network quotas of what was found, if anything was. */
-function createConsumer(access: Access) {
-  /** @throws ApiError SUBNET_LIMIT_REACHED; a stream is cancelled. */
-  return async function consume(
-    progress: Progress,
-    { caller, ip, nowMs, decision: { atMs } }: Sent,
-    finding: Awaitable<Found>,
-  ): Promise<Found> {
-    const found = await finding
-    if (found === null) return null
-    try {
-      const served = { ip, nowMs, atMs, subnets: subnetsOf(found) }
-      const decision = await access.patience.within(progress, access.consume(caller, served))
-      progress.known = withLimits(progress.known, decision.limits)
-      progress.missing = null
-      if (decision.kind === 'refused') throw networkRefusal(decision)
-      return found
-    } catch (thrown) {
-      if (found.kind === 'stream') await found.cancel()
-      throw thrown
-    }
-  }
+  countMax: null,
+  worksDefault: null,
+  addressBits: 16,
+  downloads: null,
 }
 
 const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => ({
   keyId,
   limits: [...limits, ...more],
 })
-
-/** Returns a function that finds the limits of a request that is refused for an error. */
-function createLimitsAfter(access: Access, clock: Clock, admissions: Admissions) {
-  /** Gives a request back; returns the status of its limits then. */
-  async function giveBack({ caller, ip, decision }: Sent): Promise<readonly LimitStatus[]> {
-    admissions.givenBack += 1
-    await access.giveBack(caller, ip, decision.instants)
-    return access.limits(caller, ip, clock()) // it may have waited long
-  }
-
-  /**
-   * `null` when `known` has them already. Resolves to `null` while the store fails: what could not be given
-   * back then is given back later.
-   */
-  return function limitsAfter(
-    progress: Progress,
-    error: ApiError,
-    nowMs: number,
-  ): Promise<readonly LimitStatus[] | null> | null {
-    const { sent, missing, known } = progress
-    progress.missing = null
-    if (sent !== null && isGivenBack(error)) {
-      progress.sent = null
-      return access.patience.within(progress, giveBack(sent)).catch(() => null)
-    }
-    if (missing === null) return null
-    const networks = access.networkLimits(missing, nowMs)
-    return access.patience.within(progress, networks).then(
-      more => withLimits(known, more).limits,
-      () => null,
-    )
-  }
-}
 
 /**
  * Whether a request that was admitted is given back for this error (contract A2, B9): for failures

@@ -18,7 +18,6 @@ import { AT, type Found } from '../proxies/row.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import {
   type Answer,
-  type AnswerRenderer,
   type AnswerStream,
   type AnswerStreamer,
   createAnswerFinder,
@@ -74,8 +73,6 @@ export type CacheCounts = {
   bytes: number
   bytesMax: number
 }
-
-export type CacheEntries = ReturnType<typeof createCacheEntries>
 
 /** Creates entries of at most `bytesMax` bytes together, looked up by id. */
 export function createCacheEntries(bytesMax: number) {
@@ -196,37 +193,19 @@ export type CacheParts = {
   bytesMax: number
 }
 
+type Streamed = Promise<Answer | AnswerStream | null>
 type Finding = Awaitable<Answer | AnswerStream | null>
+/** When, for whom and how an answer is asked for. */
+type Asked = { nowMs: number; needsSubnets: boolean; share: Share }
+
+/** Most records of an answer that is drawn here; a longer one is streamed. */
+const DRAWN_MAX = 1_000
 
 export type ResponseCache = ReturnType<typeof createResponseCache>
 
-/** Returns what stores answers in the cache. */
-function createStore(entries: CacheEntries, isRepeated: (id: string) => boolean) {
-  /**
-   * Stores an answer of the list's `version` for as long as it is right, unless this is the first
-   * time that its query is asked: many queries are never asked again.
-   */
-  return function store(
-    { id, filter }: Query,
-    nowMs: number,
-    listVersion: string,
-    { answer, oldestSeconds }: Rendered,
-  ): Answer | null {
-    const content = nullIfEmpty(answer)
-    if (!entries.has(id) && !isRepeated(id)) return content
-    entries.set(id, {
-      content,
-      listVersion,
-      fromSeconds: ageClock(nowMs),
-      toSeconds: oldestSeconds + filter.ageMaxSeconds,
-    })
-    return content
-  }
-}
-
 /**
  * Creates an empty cache, which finds what it does not hold through `reader` and `streamer`;
- * `isRepeated` says which answers are stored.
+ * `isRepeated` says what is stored: many queries are never asked again.
  */
 export function createResponseCache(
   { reader, streamer, provider, bytesMax }: CacheParts,
@@ -235,19 +214,28 @@ export function createResponseCache(
   const render = createAnswerRenderer(provider)
   const findNow = createAnswerFinder(reader, provider, render)
   const entries = createCacheEntries(bytesMax)
-  const store = createStore(entries, isRepeated)
-  const budgets = createSelectBudgets()
+  const { hasTime: hasBudget, spend } = createSelectBudgets()
   /** Whether a select for `share` may take time of the main thread; else the streamer does it. */
-  const hasTime = (share: Share): boolean => streamer === null || budgets.hasTime(share)
-  const { spend } = budgets
-  const draw = createDraws({
-    ...{ reader, streamer, entries, render, isRepeated, stream, hasTime, spend },
-  })
+  const hasTime = (share: Share): boolean => streamer === null || hasBudget(share)
 
-  async function stream(query: Query, nowMs: number, needsTotals: boolean, share: Share) {
+  /** Stores an answer of the list's `version` for as long as it is right. */
+  function store(
+    { id, filter }: Query,
+    nowMs: number,
+    listVersion: string,
+    { answer, oldestSeconds }: Rendered,
+  ): Answer | null {
+    const content = nullIfEmpty(answer)
+    if (!entries.has(id) && !isRepeated(id)) return content
+    const toSeconds = oldestSeconds + filter.ageMaxSeconds
+    entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds })
+    return content
+  }
+
+  async function stream(query: Query, { nowMs, needsSubnets, share }: Asked): Streamed {
     if (streamer === null) throw new Error('an answer is too large, and nothing streams it')
     const version = reader.version()
-    const found = await streamer.stream(query, nowMs, needsTotals || query.output.wrap, share)
+    const found = await streamer.stream(query, nowMs, needsSubnets || query.output.wrap, share)
     if (found.kind === 'stream') return found
     // The worker may have seen a newer list than `version`: then the answer is not stored.
     const isKept = query.filter.sort !== 'random' && version === reader.version()
@@ -262,145 +250,70 @@ export function createResponseCache(
     shareOf: () => Share,
   ): Finding {
     const version = reader.version()
-    const entry = entries.lookUp(query.id, version, ageClock(nowMs))
-    if (entry !== null) {
-      const { content } = entry
-      if (content === 'too-large') return stream(query, nowMs, needsSubnets, shareOf())
-      if (content === null || content.kind === 'answer') return content
+    const content = entries.lookUp(query.id, version, ageClock(nowMs))?.content
+    if (content === null || (typeof content === 'object' && content.kind === 'answer')) {
+      return content
     }
     const share = shareOf()
-    if (!hasTime(share)) return stream(query, nowMs, needsSubnets, share)
+    const asked = { nowMs, needsSubnets, share }
+    if (content === 'too-large' || !hasTime(share)) return stream(query, asked)
     const found = spend(share, () => findNow(query, nowMs))
     if (found !== 'too-large') return store(query, nowMs, version, found)
     entries.markTooLarge(query.id, version)
-    return stream(query, nowMs, needsSubnets, share)
+    return stream(query, asked)
   }
 
-  return {
-    /**
-     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
-     * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
-     * `shareOf` says for whom it is found.
-     * @throws StoreError when the list cannot be read.
-     */
-    find: (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share): Finding =>
-      (query.filter.sort === 'random' ? draw : findSame)(query, nowMs, needsSubnets, shareOf),
+  // In random order: drawn from matches, which are what is stored.
 
-    /** The error for a query of which `find` has found nothing. */
-    notFound: createNotFound(reader, streamer),
-
-    counts: entries.counts,
-
-    /** See `CacheEntries.reserve`. */
-    reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>
-      entries.reserve(id, answer, bytes),
-  }
-}
-
-/** Most records of an answer that is drawn here; a longer one is streamed. */
-const DRAWN_MAX = 1_000
-
-type Streamed = Promise<Answer | AnswerStream | null>
-/** When, for whom and how an answer is asked for. */
-type Asked = { nowMs: number; needsSubnets: boolean; share: Share }
-export type DrawParts = {
-  reader: ProxyReader
-  streamer: AnswerStreamer | null
-  entries: CacheEntries
-  render: AnswerRenderer
-  /** Says which matches are stored: many filters are asked for once. */
-  isRepeated: (id: string) => boolean
-  stream: (query: Query, nowMs: number, needsTotals: boolean, share: Share) => Streamed
-  /** Whether a select for a share may take time here, and runs one; see `createSelectBudgets`. */
-  hasTime: (share: Share) => boolean
-  spend: <T>(share: Share, select: () => T) => T
-}
-
-/** Queries that are drawn from the same matches have the same id. */
-function createIds(): (query: Query) => string {
-  const known = new WeakMap<Query, string>()
-  return query => {
-    const id = known.get(query) ?? `draw ${JSON.stringify([query.addressBits, undrawn(query)])}`
-    known.set(query, id)
+  const drawIds = new WeakMap<Query, string>()
+  /** Queries that are drawn from the same matches have the same id. */
+  function drawIdOf(query: Query): string {
+    const id = drawIds.get(query) ?? `draw ${JSON.stringify([query.addressBits, undrawn(query)])}`
+    drawIds.set(query, id)
     return id
   }
-}
-const undrawn = ({ filter }: Query) => ({ ...filter, sort: null, count: null })
 
-/** The oldest check that a query allows, Unix seconds. */
-const sinceOf = ({ filter }: Query, nowMs: number): number => ageClock(nowMs) - filter.ageMaxSeconds
+  const storeMatches = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
+    entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
 
-/** Draws answers from matches; `null` where they have to be streamed. */
-function createDrawing({ reader, render }: Pick<DrawParts, 'reader' | 'render'>) {
-  /** From rows in memory. */
-  function few(query: Query, { rows, ...foundIn }: Found, nowMs: number): Answer {
+  /** Draws from rows in memory. */
+  function drawFew(query: Query, { rows, ...foundIn }: Found, nowMs: number): Answer {
     const since = sinceOf(query, nowMs)
     const size = countFirst(rows.length, at => (rows[at]?.[AT.checkedAt] ?? -Infinity) >= since)
     const drawn = Array.from(draw(size, query.filter.count ?? size), at => rows[at]).filter(
       row => row !== undefined,
     )
-    const isTxt = query.output.kind === 'txt'
-    return isTxt
+    return query.output.kind === 'txt'
       ? render.endpoints(query, drawn).answer
       : render.records(query, { ...foundIn, rows: drawn }).answer
   }
 
-  /** From numbers; records are looked up in the list, which may have changed in this very turn. */
-  function many(query: Query, matches: Matches, nowMs: number): Answer | null {
+  /**
+   * Draws from numbers; records are looked up in the list, which may have changed in this very turn.
+   * `null`: the answer has to be streamed.
+   */
+  function drawMany(query: Query, matches: Matches, nowMs: number): Answer | null {
     const { filter, output, addressBits } = query
     const size = countSince(matches, sinceOf(query, nowMs))
     const count = Math.min(filter.count ?? size, size)
     if (count > DRAWN_MAX) return null
     const drawn = Array.from(draw(size, count))
     if (output.kind === 'txt') {
-      return render.endpoints(
-        query,
-        drawn.map(at => matchAt(matches, at)),
-      ).answer
+      const rows = drawn.map(at => matchAt(matches, at))
+      return render.endpoints(query, rows).answer
     }
     const ids = drawn.map(at => matches.ids[at] ?? 0)
     const found = reader.findByIds(filter, { nowMs, addressBits }, ids)
     return found && render.records(query, found).answer
   }
 
-  return (query: Query, set: MatchSet, nowMs: number): Answer | null =>
-    set.kind === 'few' ? few(query, set.found, nowMs) : many(query, set.matches, nowMs)
-}
-
-/** What the streamer is reading: requests at the same time wait for one reading. */
-function createReadings(streamer: AnswerStreamer | null) {
-  const underWay = new Map<string, { fromSeconds: number; reading: Promise<Matches> }>()
-
-  /** Reads all matches of a query, or joins a reading of the same `version` of the list. */
-  return (
-    query: Query,
-    id: string,
-    version: string,
-    { nowMs, share }: { nowMs: number; share: Share },
-  ): Promise<Matches> => {
-    if (streamer === null) throw new Error('matches are too many, and nothing reads them')
-    const name = `${version} ${id}`
-    const known = underWay.get(name)
-    if (known !== undefined && known.fromSeconds <= ageClock(nowMs)) return known.reading
-    const fresh = { fromSeconds: ageClock(nowMs), reading: streamer.matches(query, nowMs, share) }
-    underWay.set(name, fresh)
-    const forget = (): void => {
-      if (underWay.get(name) === fresh) underWay.delete(name)
-    }
-    fresh.reading.then(forget, forget)
-    return fresh.reading
+  function drawNow(query: Query, set: MatchSet, asked: Asked): Finding {
+    const answer =
+      set.kind === 'few'
+        ? drawFew(query, set.found, asked.nowMs)
+        : drawMany(query, set.matches, asked.nowMs)
+    return answer === null ? stream(query, asked) : nullIfEmpty(answer)
   }
-}
-
-/** Creates what finds the answers to queries in random order. */
-export function createDraws(parts: DrawParts) {
-  const { reader, streamer, entries, isRepeated, stream, hasTime, spend } = parts
-  const idOf = createIds()
-  const drawFrom = createDrawing(parts)
-  const readMany = createReadings(streamer)
-
-  const store = (id: string, content: MatchSet, listVersion: string, nowMs: number): void =>
-    entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds: Infinity })
 
   /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
   function findFew(
@@ -417,39 +330,84 @@ export function createDraws(parts: DrawParts) {
     }
     const isStored = entries.has(id) || isRepeated(id)
     const set: MatchSet = { kind: 'few', found: { ...found, areKept: found.areKept || isStored } }
-    if (isStored) store(id, set, version, nowMs)
+    if (isStored) storeMatches(id, set, version, nowMs)
     return set
   }
 
-  async function drawLong(query: Query, asked: Asked): Streamed {
-    const { nowMs, needsSubnets, share } = asked
+  const readings = new Map<string, { fromSeconds: number; reading: Promise<Matches> }>()
+  /** Reads all matches of a query; requests at the same time wait for one reading of a `version`. */
+  function readMany(
+    query: Query,
+    id: string,
+    version: string,
+    { nowMs, share }: Asked,
+  ): Promise<Matches> {
+    if (streamer === null) throw new Error('matches are too many, and nothing reads them')
+    const name = `${version} ${id}`
+    const known = readings.get(name)
+    if (known !== undefined && known.fromSeconds <= ageClock(nowMs)) return known.reading
+    const fresh = { fromSeconds: ageClock(nowMs), reading: streamer.matches(query, nowMs, share) }
+    readings.set(name, fresh)
+    const forget = (): void => {
+      if (readings.get(name) === fresh) readings.delete(name)
+    }
+    fresh.reading.then(forget, forget)
+    return fresh.reading
+  }
+
+  async function drawLong(query: Query, id: string, asked: Asked): Streamed {
     const { count } = query.filter
-    if (count === null || count > DRAWN_MAX) return stream(query, nowMs, needsSubnets, share)
-    const id = idOf(query)
+    if (count === null || count > DRAWN_MAX) return stream(query, asked)
     const version = reader.version()
     const set = { kind: 'many', matches: await readMany(query, id, version, asked) } as const
     // The streamer may have seen a newer list than `version`: then the matches are not stored.
-    if (isRepeated(id) && version === reader.version()) store(id, set, version, nowMs)
+    if (isRepeated(id) && version === reader.version()) {
+      storeMatches(id, set, version, asked.nowMs)
+    }
     return drawNow(query, set, asked)
   }
 
-  function drawNow(query: Query, set: MatchSet, { nowMs, needsSubnets, share }: Asked): Finding {
-    const answer = drawFrom(query, set, nowMs)
-    return answer === null ? stream(query, nowMs, needsSubnets, share) : nullIfEmpty(answer)
-  }
-
-  /** The answer to a query in random order: as `ResponseCache.find`, but another one each time. */
-  return (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share): Finding => {
+  /** Finds an answer in random order: another one each time. */
+  function findDrawn(
+    query: Query,
+    nowMs: number,
+    needsSubnets: boolean,
+    shareOf: () => Share,
+  ): Finding {
     const asked = { nowMs, needsSubnets, share: shareOf() }
-    const id = idOf(query)
+    const id = drawIdOf(query)
     const version = reader.version()
     const content = entries.lookUp(id, version, ageClock(nowMs))?.content
-    if (isSet(content)) return drawNow(query, content, asked)
+    if (typeof content === 'object' && content !== null && content.kind !== 'answer') {
+      return drawNow(query, content, asked)
+    }
     const isLong = content === 'too-large' || !hasTime(asked.share)
     const set = isLong ? null : findFew(query, id, version, asked)
-    return set === null ? drawLong(query, asked) : drawNow(query, set, asked)
+    return set === null ? drawLong(query, id, asked) : drawNow(query, set, asked)
+  }
+
+  return {
+    /**
+     * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
+     * comes from the streamer. A stream has totals only if `needsSubnets`, or for an envelope.
+     * `shareOf` says for whom it is found.
+     * @throws StoreError when the list cannot be read.
+     */
+    find: (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share): Finding =>
+      (query.filter.sort === 'random' ? findDrawn : findSame)(query, nowMs, needsSubnets, shareOf),
+
+    /** The error for a query of which `find` has found nothing. */
+    notFound: createNotFound(reader, streamer),
+
+    counts: entries.counts,
+
+    /** See `createCacheEntries`. */
+    reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>
+      entries.reserve(id, answer, bytes),
   }
 }
 
-const isSet = (content: Content | undefined): content is MatchSet =>
-  typeof content === 'object' && content !== null && content.kind !== 'answer'
+const undrawn = ({ filter }: Query) => ({ ...filter, sort: null, count: null })
+
+/** The oldest check that a query allows, Unix seconds. */
+const sinceOf = ({ filter }: Query, nowMs: number): number => ageClock(nowMs) - filter.ageMaxSeconds
