@@ -1,6 +1,6 @@
 /**
- * The HTTP service: request ids, client addresses, header fields, errors and the access log of
- * every request. What each path replies is in `routes/`.
+ * What happens to every request: its id, client address, header fields, errors and the access log.
+ * What each path replies is in `routes.ts`.
  */
 import { Elysia } from 'elysia'
 import hyperid from 'hyperid'

@@ -1,7 +1,6 @@
 /**
  * Clocks and timers. The only file that reads a clock: everything else receives a `Clock`, so that
- * tests move time by hand. SQL's clock functions are not used either, except by the released migration
- * `2-digest.sql`, whose triggers the third one replaces.
+ * tests move time by hand. SQL's clock functions are not used either.
  */
 import { readFileSync } from 'node:fs'
 

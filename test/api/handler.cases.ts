@@ -1,6 +1,6 @@
 /**
  * The scenarios of spec and contract, rule by rule: what is asked, when, by whom, and what the
- * answer must and must not hold. Run in process and against the binary by `api.test.ts`.
+ * answer must and must not hold. Run in process and against the binary by `handler.test.ts`.
  */
 import type { Plan } from '../../src/access/plan.ts'
 import type { TestRow } from '../support/fixtures.ts'
