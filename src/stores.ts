@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Registry } from './access/ports.ts'
 import type { Settings } from './config/settings.ts'
+import type { Feed } from './feeds/feed.ts'
 import type { FeedState, FeedStore } from './feeds/store.ts'
 import type { Clock } from './lib/clock.ts'
 import { CommandError, StoreError } from './lib/errors.ts'
@@ -34,6 +35,7 @@ import {
   ORIGINS,
   PROXY_FILE,
 } from './sqlite/data-directory.ts'
+import { openServerFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/observe.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
@@ -280,7 +282,7 @@ function databaseStores(
   }
 }
 
-export type ServerSettings = Settings<
+type ServerSettings = Settings<
   'data' | 'database' | 'databaseTimeout' | 'sample' | 'providerService'
 >
 
@@ -288,7 +290,11 @@ type SampleList = { kind: 'sample' } & ReturnType<typeof openMemoryList>
 type FileList = { kind: 'file' } & ReturnType<typeof openServerList>
 
 /** What `serve` reads and writes; `node` is `null` where the data are this machine's own. */
-export type Served = { observed: Observed } & (
+export type Served = {
+  observed: Observed
+  /** Opens the states of the feeds, of which only these are kept. */
+  openFeeds(feeds: readonly Feed[]): Promise<{ store: FeedStore; close(): void }>
+} & (
   | { node: null; registry: ReturnType<typeof openServerRegistry>; list: SampleList | FileList }
   | { node: Node; registry: Node['registry']; list: Node['list'] }
 )
@@ -304,8 +310,12 @@ export async function withServed(
   if (url !== undefined) {
     const node = await openNode({ dir, url, timeoutMs, provider: providerService, clock, log })
     try {
-      const observed = observeNode(dir, node)
-      return await work({ node, registry: node.registry, list: node.list, observed })
+      const { registry, list, feeds: store } = node
+      const openFeeds = async (feeds: readonly Feed[]) => {
+        await store.keepOnly(feeds, clock())
+        return { store, close() {} }
+      }
+      return await work({ node, registry, list, observed: observeNode(dir, node), openFeeds })
     } finally {
       await node.close()
     }
@@ -315,12 +325,17 @@ export async function withServed(
     settings.sample
       ? { kind: 'sample', ...openMemoryList() }
       : { kind: 'file', ...openServerList(dir, providerService, clock, log.say) }
+  const openFeeds = async (feeds: readonly Feed[]) => {
+    await withFeeds(dir, store => store.keepOnly(feeds, clock()))
+    const store = openServerFeeds(dir)
+    return { store, close: store.close }
+  }
   return withResource(
     join(dir, ACCESS_FILE),
     () => openServerRegistry(dir, log.say),
     registry =>
       withResource(join(dir, PROXY_FILE), openList, list =>
-        work({ node: null, registry, list, observed: observeData(dir, registry, list) }),
+        work({ node: null, registry, list, observed: observeData(dir, registry, list), openFeeds }),
       ),
   )
 }

@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createImports, IMPORTS_MAX, type ImportEnd } from '../../src/admin/import.ts'
-import { startImport } from '../../src/cli/import-process.ts'
+import { startImport } from '../../src/cli/commands/import.ts'
 import { startConsole } from '../support/console.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { proxylist, SOURCE } from '../support/program.ts'

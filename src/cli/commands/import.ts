@@ -1,6 +1,9 @@
-/** Owns `import`: reads files into the list, and reports bad rows on stderr. */
+/** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
+import type { RunningImport } from '../../admin/import.ts'
+import { processEnvironment } from '../../config/environment.ts'
 import type { Settings } from '../../config/settings.ts'
+import { environmentOf, spawnProgram, type Texts } from '../../config/subprocess.ts'
 import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import {
@@ -11,7 +14,7 @@ import {
   sourceOfFile,
 } from '../../import/import.ts'
 import { stopwatch } from '../../lib/clock.ts'
-import { CommandError, unreadable } from '../../lib/errors.ts'
+import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import type { IncomingProxy } from '../../proxies/proxy.ts'
 import type { ListSizes, ProxyWriter } from '../../proxies/store.ts'
@@ -162,3 +165,50 @@ export const importCommand = command({
     )
   },
 })
+
+/** What `createByteLines` says. */
+const PROGRESS = /^read (\d+) bytes\n/gm
+
+/** Collects what a process says, and takes its progress out of it. */
+async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: number) => void) {
+  const decoder = new TextDecoder()
+  let text = ''
+  for await (const chunk of stream) {
+    text += decoder.decode(chunk, { stream: true })
+    text = text.replace(PROGRESS, (_, bytes) => {
+      onProgress(Number(bytes))
+      return ''
+    })
+  }
+  return text
+}
+
+/**
+ * Starts the process in which a server imports what its console was sent: this very program. It reads the
+ * file of a descriptor itself: from a pipe that a killed server leaves, it would take a part of the list
+ * for the whole. The settings travel in the environment.
+ */
+export function startImport(
+  settings: Texts,
+  fd: number,
+  program?: readonly string[],
+): RunningImport {
+  let read = 0
+  const bytesRead = (): number => read
+  try {
+    const env = { ...processEnvironment(), ...environmentOf(settings) }
+    const child = spawnProgram(['import', STDIN, '--json', '--progress'], fd, env, program)
+    const said = collect(child.stderr, bytes => {
+      read = bytes
+    })
+    const printed = new Response(child.stdout).text()
+    const ended = Promise.all([printed, said, child.exited]).then(([stdout, stderr, exitCode]) => ({
+      ...{ isDone: exitCode === 0, stdout, stderr },
+    }))
+    return { ended, bytesRead, kill: () => child.kill('SIGKILL') }
+  } catch (error) {
+    const stderr = `its process could not be started (${messageOf(error)})`
+    const ended = Promise.resolve({ isDone: false, stdout: '', stderr })
+    return { ended, bytesRead, kill() {} }
+  }
+}

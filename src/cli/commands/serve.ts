@@ -1,45 +1,61 @@
-/** `serve`: starts the service and its jobs, and ends it cleanly. */
+/** `serve`, from its settings to the exit after the last request. */
 import { hostname } from 'node:os'
+import { resolve } from 'node:path'
 import { createLogTap } from '../../admin/live-log.ts'
-import { createApp } from '../../app.ts'
+import { type App, createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
+import type { Listen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
+import { linesOf, storeTexts } from '../../config/subprocess.ts'
+import { createConsole } from '../../console.ts'
 import { type CurrentFeeds, openFeeds } from '../../feeds/feeds-file.ts'
+import { attemptInProcess } from '../../feeds/process.ts'
+import { keepFeeds } from '../../feeds/schedule.ts'
 import { openGeoip } from '../../import/geoip.ts'
-import { isTrue } from '../../jobs/runner.ts'
-import type { Clock } from '../../lib/clock.ts'
-import { CommandError } from '../../lib/errors.ts'
+import { whileHeld } from '../../jobs/held.ts'
+import { pruneUsage, retainProxies } from '../../jobs/retention.ts'
+import { isTrue, type Job, type OnFailure, repeat, repeatInSlices } from '../../jobs/runner.ts'
+import { keepSampleFresh } from '../../jobs/sample.ts'
+import { type Clock, timerLater } from '../../lib/clock.ts'
+import { CommandError, messageOf } from '../../lib/errors.ts'
 import { createLog, type Log } from '../../lib/log.ts'
 import { createNotifier } from '../../lib/systemd.ts'
+import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
+import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
-import { checkConsole, startConsole } from '../serve-console.ts'
-import { reportTo, startJobs } from '../serve-jobs.ts'
 import { onHangup, untilAborted } from '../signals.ts'
+import { startImport } from './import.ts'
 
 const SERVE_SETTINGS = [
   ...DATA_SETTINGS,
-  'listen',
-  'socketMode',
-  'sample',
-  'retain',
-  'feed',
-  'feeds',
-  'feedEvery',
-  'geoip',
-  'trustProxy',
-  'cors',
-  'errors',
-  'log',
-  'grace',
-  'cacheBytes',
-  'providerService',
-  'page',
-  'publicStats',
-  'adminListen',
-  'metricsOpen',
+  ...(['listen', 'socketMode', 'sample', 'retain', 'feed', 'feeds', 'feedEvery', 'geoip'] as const),
+  ...(['trustProxy', 'cors', 'errors', 'log', 'grace', 'cacheBytes', 'providerService'] as const),
+  ...(['page', 'publicStats', 'adminListen', 'metricsOpen'] as const),
 ] as const
 type ServeSettings = Settings<(typeof SERVE_SETTINGS)[number]>
+
+const nameOf = (where: Listen): string =>
+  where.kind === 'unix' ? resolve(where.path) : `${where.hostname}:${where.port}`
+
+/** @throws CommandError (usage) for settings of the admin listener that cannot work. */
+function checkConsole({ listen, adminListen, metricsOpen }: ServeSettings): void {
+  if (adminListen === undefined) {
+    if (!metricsOpen) return
+    throw new CommandError('--metrics-open is for the admin listener: give --admin-listen, too', 2)
+  }
+  const isFree = adminListen.kind === 'tcp' && adminListen.port === 0
+  if (isFree || nameOf(adminListen) !== nameOf(listen)) return
+  throw new CommandError('--admin-listen must be another address than --listen', 2)
+}
+
+/** Reports failures of background work to the operator. */
+const reportTo =
+  (log: Log): OnFailure =>
+  failure => {
+    const sentence = `background work failed: ${messageOf(failure)}`
+    log.sayRepeated(sentence, sentence)
+  }
 
 export const serveCommand = command({
   name: 'serve',
@@ -69,26 +85,13 @@ export const serveCommand = command({
   },
 })
 
-type Serving = Served & {
+export type Serving = Served & {
   settings: ServeSettings
   feeds: CurrentFeeds
   clock: Clock
   log: Log
   /** Aborted when the server is to stop. */
   signal: AbortSignal
-}
-
-/** Says what is missing on a machine that has its own data. */
-async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
-  if (node !== null) return
-  const { data } = settings
-  const onFailure = reportTo(log)
-  if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
-    log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
-  }
-  if (await isTrue(() => !registry.hasKeys(), onFailure)) {
-    log.say(`there is no key but demo; create one with: proxylist keys add --data ${data}`)
-  }
 }
 
 /** Serves until a signal comes. */
@@ -138,4 +141,123 @@ async function drain(server: { stop(now?: boolean): Promise<void> }, graceMs: nu
   await Promise.race([server.stop(), deadline])
   clearTimeout(timer)
   await server.stop(true)
+}
+
+/** Says what is missing on a machine that has its own data. */
+async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
+  if (node !== null) return
+  const { data } = settings
+  const onFailure = reportTo(log)
+  if (feeds.current().length === 0 && (await isTrue(() => list.isEmpty(), onFailure))) {
+    log.say(`the list is empty; fill it with: proxylist import FILE --data ${data}`)
+  }
+  if (await isTrue(() => !registry.hasKeys(), onFailure)) {
+    log.say(`there is no key but demo; create one with: proxylist keys add --data ${data}`)
+  }
+}
+
+/** Starts what runs in the background. */
+export async function startJobs(serving: Serving): Promise<Job[]> {
+  const { clock, log, node } = serving
+  const onFailure = reportTo(log)
+  if (node !== null) {
+    void node.tick() // not awaited: a database that does not answer must not delay the first 503
+    return [
+      repeat(() => void node.tick(), SECOND_MS),
+      whileHeld(node.isJobHolder, () => startSharedJobs(serving, node.list), onFailure),
+    ]
+  }
+  const { registry, list } = serving
+  const tick = (): void => {
+    registry.tick()
+    list.tick()
+  }
+  tick()
+  // Reads the usage, which the first request would wait for.
+  await isTrue(async () => {
+    await registry.usage.peek([], clock())
+    return true
+  }, onFailure)
+  const jobs = [repeat(tick, SECOND_MS)]
+  if (list.kind !== 'sample') return [...jobs, ...(await startSharedJobs(serving, list))]
+  const fresh = await keepSampleFresh(list.list, clock)
+  return [...jobs, pruneUsage(registry.usage, clock, onFailure), fresh]
+}
+
+/** Starts what one server does for all that share its data. */
+async function startSharedJobs(
+  serving: Serving,
+  list: Pick<ProxyWriter, 'removeStale' | 'count'>,
+): Promise<Job[]> {
+  const { settings, clock, log, registry, node } = serving
+  const onFailure = reportTo(log)
+  const feeds = await startFeeds(serving)
+  const shared = [
+    pruneUsage(registry.usage, clock, onFailure),
+    retainProxies(list, settings.retain, clock, { say: log.say, onFailure }),
+    ...feeds,
+  ]
+  if (node === null) return shared
+  const prune = async (): Promise<boolean> => {
+    await node.prune()
+    return false
+  }
+  return [...shared, repeatInSlices(prune, MINUTE_MS, onFailure)]
+}
+
+/** Starts fetching the feeds, each attempt in a process of its own. */
+async function startFeeds(serving: Serving): Promise<Job[]> {
+  const { settings, feeds, clock, log } = serving
+  if (feeds.current().length === 0 && settings.feeds === undefined) return []
+  const { store, close } = await serving.openFeeds(feeds.current())
+  const { data, database, databaseTimeout, geoip, providerService } = settings
+  const task = { settings: { data, database, databaseTimeout, geoip, providerService } }
+  const job = keepFeeds({
+    ...{ store, clock, say: log.say, random: Math.random, later: timerLater },
+    feeds: feeds.current(),
+    attempt: (feed, before, signal) => attemptInProcess({ ...task, feed, before }, signal),
+  })
+  feeds.onChange(async found => {
+    const changes = job.change(found)
+    await store.keepOnly(found, clock())
+    return changes
+  })
+  return [{ stop: () => feeds.onChange(null) }, job, { stop: close }]
+}
+
+const isLoopback = (where: Listen): boolean =>
+  where.kind === 'unix' || /^(?:localhost|127\.[\d.]+|::1)$/.test(where.hostname)
+
+/** Starts the admin listener; `close` ends its streams and imports, and what it does by itself. */
+async function startConsole(
+  { settings, registry, list, node, observed, clock, log }: Serving,
+  app: App,
+  tap: ReturnType<typeof createLogTap>,
+) {
+  const { geoip, providerService, adminListen } = settings
+  if (adminListen === undefined) return null
+  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
+  const admin = createConsole({
+    ...{ app, registry, observed, tap, settings, clock, log },
+    runImport:
+      node === null && list.kind === 'sample'
+        ? null
+        : (options, fd) => startImport({ ...options, ...texts }, fd),
+  })
+  const { server, shown } = await admin.listen(adminListen).catch(error => {
+    admin.close()
+    throw error
+  })
+  log.say(`admin listening on ${shown}`)
+  if (!isLoopback(adminListen)) {
+    log.say('the admin listener is open to other machines, and without TLS: put it behind a tunnel')
+  }
+  const ticks = repeat(() => void admin.tick(), SECOND_MS)
+  return {
+    server,
+    close(): void {
+      ticks.stop()
+      admin.close()
+    },
+  }
 }
