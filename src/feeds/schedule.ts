@@ -90,7 +90,7 @@ export async function fetchFeed(
 ): Promise<FeedState | null> {
   if (!(await store.lease(feed, clock()))) return null
   try {
-    const before = (await store.find(feed.id)) ?? newState(feed.shown)
+    const before = (await store.find(feed.id)) ?? newState(feed.shown, clock())
     if (when === 'if due' && !isDue(before.nextTryAt, feed.everyMs, clock())) return before
     const outcome = await attempt(feed, before, signal)
     const after = stateAfter(before, outcome, feed, clock(), random())

@@ -26,15 +26,15 @@ export type FeedState = {
   options: string
 }
 
-/** The state of a feed that was never fetched: due now. */
-export const newState = (source: string): FeedState => ({
+/** The state of a feed that was never fetched. */
+export const newState = (source: string, nextTryAt: number): FeedState => ({
   source,
   lastSuccessAt: null,
   rows: null,
   rejected: 0,
   error: '',
   failures: 0,
-  nextTryAt: 0,
+  nextTryAt,
   attempts: 0,
   validators: { etag: '', lastModified: '', digest: '' },
   options: '',

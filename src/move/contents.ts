@@ -32,7 +32,7 @@ export type Contents = {
   days: DayUse & { keyId: string }
   cities: City
   proxies: Row
-  /** The states of feeds, without claims. */
+  /** The states of feeds, without leases. */
   feeds: FeedState & { id: string }
 }
 export type Part = keyof Contents

@@ -1,22 +1,18 @@
 /** The port of feeds in a database that machines share. Knows nothing of fetching. */
-import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
+import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
 import { arrayLiteral } from './arrays.ts'
 import { type Connection, onlyRow } from './connection.ts'
 import { FEED_LOCK_CLASS } from './schema.ts'
 
-type StateRow = Omit<FeedState, 'validators'> & FeedState['validators']
+const toState = ({ state }: { state: string }): FeedState => JSON.parse(state) // as it was saved
 
-const COLUMNS = `source, last_success_at::float8 as "lastSuccessAt", rows, rejected, error, failures,
-  next_try_at::float8 as "nextTryAt", attempts, etag, last_modified as "lastModified", digest, options`
-
-const toState = ({ etag, lastModified, digest, ...state }: StateRow): FeedState => ({
-  ...state,
-  validators: { etag, lastModified, digest },
-})
-
-/** What is new is due at $3. */
-const INSERT = `insert into proxylist.feeds (id, source, next_try_at)
-  select id, source, $3 from unnest($1::text[], $2::text[]) as given (id, source)
+/** The lists of ids and of states of new feeds, due now. */
+const added = (feeds: readonly FeedKey[], nowMs: number): [string, string] => [
+  arrayLiteral(feeds.map(({ id }) => id)),
+  arrayLiteral(feeds.map(({ shown }) => JSON.stringify(newState(shown, nowMs)))),
+]
+const INSERT = `insert into proxylist.feeds (id, state)
+  select id, state::json from unnest($1::text[], $2::text[]) as given (id, state)
   on conflict do nothing`
 
 /**
@@ -31,14 +27,8 @@ const LEASE = `select exists (
 
 const RELEASE = `select pg_advisory_unlock(${FEED_LOCK_CLASS}, hashtext($1))`
 
-const SAVE = `insert into proxylist.feeds (id, source, last_success_at, rows, rejected, error,
-    failures, next_try_at, attempts, etag, last_modified, digest, options)
-  values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
-  on conflict (id) do update set (source, last_success_at, rows, rejected, error, failures,
-    next_try_at, attempts, etag, last_modified, digest, options) = (excluded.source,
-    excluded.last_success_at, excluded.rows, excluded.rejected, excluded.error, excluded.failures,
-    excluded.next_try_at, excluded.attempts, excluded.etag, excluded.last_modified,
-    excluded.digest, excluded.options)`
+const SAVE = `insert into proxylist.feeds (id, state) values ($1, $2::text::json)
+  on conflict (id) do update set state = excluded.state`
 
 /**
  * The states of the feeds. A lease is a lock of the connection: it ends when it is released, or with
@@ -47,35 +37,35 @@ const SAVE = `insert into proxylist.feeds (id, source, last_success_at, rows, re
 export function createFeedStore({ query, transaction, close }: Connection) {
   return {
     async find(id): Promise<FeedState | null> {
-      const [row] = await query<StateRow>(`select ${COLUMNS} from proxylist.feeds where id = $1`, [
-        id,
-      ])
-      return row === undefined ? null : toState(row)
+      const rows = await query<{ state: string }>(
+        'select state::text as state from proxylist.feeds where id = $1',
+        [id],
+      )
+      return rows.map(toState)[0] ?? null
     },
     async list(): Promise<FeedState[]> {
-      const order = 'order by source collate "C", id'
-      return (await query<StateRow>(`select ${COLUMNS} from proxylist.feeds ${order}`)).map(toState)
+      const rows = await query<{ state: string }>(
+        `select state::text as state from proxylist.feeds
+          order by state ->> 'source' collate "C", id`,
+      )
+      return rows.map(toState)
     },
-    async lease({ id, shown }, nowMs): Promise<boolean> {
-      const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [id])
-      if (ok) await query(INSERT, [arrayLiteral([id]), arrayLiteral([shown]), nowMs])
+    async lease(feed, nowMs): Promise<boolean> {
+      const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [feed.id])
+      if (ok) await query(INSERT, added([feed], nowMs))
       return ok
     },
-    async save(id, { validators: { etag, lastModified, digest }, ...state }): Promise<void> {
-      await query(SAVE, [
-        ...[id, state.source, state.lastSuccessAt, state.rows, state.rejected, state.error],
-        ...[state.failures, state.nextTryAt, state.attempts, etag, lastModified, digest],
-        state.options,
-      ])
+    async save(id, state): Promise<void> {
+      await query(SAVE, [id, JSON.stringify(state)])
     },
     async release(id): Promise<void> {
       await query(RELEASE, [id])
     },
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>
       transaction(async tx => {
-        const ids = arrayLiteral(kept.map(({ id }) => id))
-        await tx('delete from proxylist.feeds where id <> all($1::text[])', [ids])
-        await tx(INSERT, [ids, arrayLiteral(kept.map(({ shown }) => shown)), nowMs])
+        const given = added(kept, nowMs)
+        await tx('delete from proxylist.feeds where id <> all($1::text[])', [given[0]])
+        await tx(INSERT, given)
       }),
     close,
   } satisfies FeedStore & { [member: string]: unknown }

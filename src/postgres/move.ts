@@ -4,6 +4,7 @@
  */
 import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject } from '../access/rate-limit.ts'
+import type { FeedState } from '../feeds/store.ts'
 import { CommandError, orAborted } from '../lib/errors.ts'
 import {
   type Contents,
@@ -84,12 +85,6 @@ const SEEN = `
   from proxylist.keys k left join proxylist.usage u on u.kind = 'key' and u.id = k.id
   where greatest(k.last_seen, u.latest) > 0`
 
-const FEEDS = `
-  select id, source, last_success_at as "lastSuccessAt", rows, rejected, error, failures,
-    next_try_at as "nextTryAt", attempts, options,
-    json_build_object('etag', etag, 'lastModified', last_modified, 'digest', digest) as validators
-  from proxylist.feeds`
-
 type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number } & {
   hex: string
   others: string[]
@@ -131,7 +126,11 @@ const createReader = (query: Query): Reader => ({
       ),
       toRow,
     ),
-  feeds: () => objectsOf<Contents['feeds']>(query, FEEDS),
+  feeds: () =>
+    mapped(
+      objectsOf<{ id: string; state: FeedState }>(query, 'select id, state from proxylist.feeds'),
+      ({ id, state }) => ({ id, ...state }),
+    ),
 })
 
 /** How many rows there are of each part; of plans, those that are not as at the start. */
@@ -197,11 +196,7 @@ function createWriter(query: Query, began: { keys: number; list: number }): Writ
       ...{ id, name, name_en: nameEn, version: began.list },
     })),
     proxies: page => insertProxies(query, page, began.list),
-    feeds: into('feeds', ({ validators, lastSuccessAt, nextTryAt, ...feed }) => ({
-      ...{ ...feed, last_success_at: lastSuccessAt, next_try_at: nextTryAt },
-      ...{ etag: validators.etag, last_modified: validators.lastModified },
-      digest: validators.digest,
-    })),
+    feeds: into('feeds', ({ id, ...state }) => ({ id, state })),
   }
 }
 

@@ -1,7 +1,7 @@
 /** The port of feeds in a small SQLite database of their own. Knows nothing of fetching. */
 import type { Database } from 'bun:sqlite'
 import { join } from 'node:path'
-import type { FeedKey, FeedState, FeedStore } from '../feeds/store.ts'
+import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
 import { HOUR_MS } from '../lib/time.ts'
 import { FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
@@ -14,42 +14,19 @@ export { FEEDS_FILE }
 /** A lease ends with its process, or after this: process ids are used again. */
 const LEASE_MS = HOUR_MS
 
-type StateRow = {
-  id: string
-  source: string
-  last_success_at: number | null
-  rows: number | null
-  rejected: number
-  error: string
-  failures: number
-  next_try_at: number
-  attempts: number
-  etag: string
-  last_modified: string
-  digest: string
-  options: string
-}
-
-const toState = (row: StateRow): FeedState => ({
-  source: row.source,
-  lastSuccessAt: row.last_success_at,
-  rows: row.rows,
-  rejected: row.rejected,
-  error: row.error,
-  failures: row.failures,
-  nextTryAt: row.next_try_at,
-  attempts: row.attempts,
-  validators: { etag: row.etag, lastModified: row.last_modified, digest: row.digest },
-  options: row.options,
-})
-
 type Lease = { leased_by: number | null; leased_until: number }
 
 function createFeedStore(db: Database) {
-  const insert = db.prepare<never, [string, string, number]>(
-    'insert into feeds (id, source, next_try_at) values (?, ?, ?) on conflict do nothing',
+  const insert = db.prepare<never, [string, string]>(
+    'insert into feeds (id, state) values (?, ?) on conflict do nothing',
   )
-  const find = db.prepare<StateRow, [string]>('select * from feeds where id = ?')
+  const add = ({ id, shown }: FeedKey, nowMs: number): void => {
+    insert.run(id, JSON.stringify(newState(shown, nowMs)))
+  }
+  const find = db.prepare<{ state: string }, [string]>('select state from feeds where id = ?')
+  const save = db.prepare<never, [string, string]>(
+    'insert into feeds (id, state) values (?, ?) on conflict do update set state = excluded.state',
+  )
   const leaseOf = db.prepare<Lease, [string]>(
     'select leased_by, leased_until from feeds where id = ?',
   )
@@ -57,8 +34,14 @@ function createFeedStore(db: Database) {
     'update feeds set leased_by = ?, leased_until = ? where id = ?',
   )
 
-  const rows = (): StateRow[] =>
-    db.prepare<StateRow, []>('select * from feeds order by source, id').all()
+  /** All states with their ids, to be moved to another store. */
+  const dump = (): (FeedState & { id: string })[] =>
+    db
+      .prepare<{ id: string; state: string }, []>(
+        "select id, state from feeds order by state ->> 'source', id",
+      )
+      .all()
+      .map(({ id, state }) => ({ id, ...(JSON.parse(state) as FeedState) })) // as it was saved
 
   function isLeased(id: string, nowMs: number): boolean {
     const { leased_by: pid = null, leased_until: until = 0 } = leaseOf.get(id) ?? {}
@@ -70,41 +53,29 @@ function createFeedStore(db: Database) {
   return {
     find(id): FeedState | null {
       const row = find.get(id)
-      return row === null ? null : toState(row)
+      return row === null ? null : (JSON.parse(row.state) as FeedState) // as it was saved
     },
-    list: (): FeedState[] => rows().map(toState),
-    /** All states with their ids, to be moved to another store. */
-    dump: () => rows().map(row => ({ id: row.id, ...toState(row) })),
-    lease: ({ id, shown }, nowMs): boolean =>
+    list: (): FeedState[] => dump().map(({ id: _, ...state }) => state),
+    dump,
+    lease: (feed, nowMs): boolean =>
       db
         .transaction(() => {
-          insert.run(id, shown, nowMs)
-          if (isLeased(id, nowMs)) return false
-          lease.run(process.pid, nowMs + LEASE_MS, id)
+          add(feed, nowMs)
+          if (isLeased(feed.id, nowMs)) return false
+          lease.run(process.pid, nowMs + LEASE_MS, feed.id)
           return true
         })
         .immediate(),
     release(id): void {
       db.run('update feeds set leased_by = null where id = ? and leased_by = ?', [id, process.pid])
     },
-    save(id, { validators: { etag, lastModified, digest }, ...state }): void {
-      db.run(
-        `insert or replace into feeds (id, source, last_success_at, rows, rejected, error, failures,
-           next_try_at, attempts, etag, last_modified, digest, options)
-         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-        [
-          ...[id, state.source, state.lastSuccessAt, state.rows, state.rejected, state.error],
-          ...[state.failures, state.nextTryAt, state.attempts, etag, lastModified, digest],
-          state.options,
-        ],
-      )
-    },
+    save: (id, state): void => void save.run(id, JSON.stringify(state)),
     keepOnly: (kept: readonly FeedKey[], nowMs): void =>
       db
         .transaction(() => {
           const ids = JSON.stringify(kept.map(({ id }) => id))
           db.run('delete from feeds where id not in (select value from json_each(?))', [ids])
-          for (const { id, shown } of kept) insert.run(id, shown, nowMs)
+          for (const feed of kept) add(feed, nowMs)
         })
         .immediate(),
   } satisfies FeedStore & { [method: string]: unknown }

@@ -119,7 +119,7 @@ describe('a server fetches a feed', () => {
 
   test('at its start, even if its state says that it is not due', async () => {
     const [feed] = feedsIn('/a')
-    states.set(`${feed?.id}`, { ...newState('/a'), nextTryAt: T0 + 1 })
+    states.set(`${feed?.id}`, newState('/a', T0 + 1))
     await start('/a')
     expect(running).toHaveLength(1)
   })
@@ -127,7 +127,7 @@ describe('a server fetches a feed', () => {
   test('not when another server has done so meanwhile', async () => {
     await start('/a')
     await finish()
-    const [[id, state] = ['', newState('')]] = states
+    const [[id, state] = ['', newState('', 0)]] = states
     states.set(id, { ...state, attempts: 2, nextTryAt: T0 + 2 * MINUTE_MS })
     await pass(MINUTE_MS)
     expect([running.length, leased.length]).toEqual([0, 0])

@@ -146,16 +146,5 @@ create table proxylist.nodes (
 -- The states of the feeds, which one node fetches.
 create table proxylist.feeds (
   id text collate "C" primary key,
-  source text not null,
-  last_success_at bigint,
-  rows integer,
-  rejected integer not null default 0,
-  error text not null default '',
-  failures integer not null default 0,
-  next_try_at bigint not null,
-  attempts integer not null default 0,
-  etag text not null default '',
-  last_modified text not null default '',
-  digest text not null default '',
-  options text not null default ''
+  state json not null
 );
