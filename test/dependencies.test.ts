@@ -59,7 +59,7 @@ if (BINARY !== undefined) {
 
   test.each([
     'src/main.ts',
-    'src/sqlite/move/copy.worker.ts',
+    'src/sqlite/backup.worker.ts',
     'src/sqlite/check.worker.ts',
     'src/sqlite/proxies/stats.worker.ts',
     'src/sqlite/proxies/stream.worker.ts',

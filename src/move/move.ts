@@ -16,12 +16,11 @@ import {
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/move.ts'
+import { archive, type Backup, type BackupTarget, inScratch } from '../sqlite/backup.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
-import { archive, type Backup, type BackupTarget, PARTS as FILES } from '../sqlite/move/backup.ts'
-import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move/directory.ts'
-import { replaceData } from '../sqlite/move/place.ts'
-import { extractAndVerify } from '../sqlite/move/restore.ts'
-import { inScratch } from '../sqlite/move/scratch.ts'
+import { DATA_FILES } from '../sqlite/data-directory.ts'
+import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
+import { extractAndVerify, replaceData } from '../sqlite/restore.ts'
 import { openList, openRegistry } from '../sqlite/stores.ts'
 import {
   type Counts,
@@ -36,7 +35,7 @@ import {
   type Work,
 } from './contents.ts'
 
-const ARCHIVED = FILES.map(({ name }) => name)
+const ARCHIVED = DATA_FILES.map(({ name }) => name)
 
 /** What all of it reads and writes by. */
 type Order = DatabaseOrder & {

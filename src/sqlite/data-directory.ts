@@ -63,3 +63,28 @@ export function requireData(dir: string, name: DataFile): void {
 /** The sentence about a write-ahead log without its database: what it holds must not be lost. */
 export const strayWal = (file: string): string =>
   `${file} is missing and its WAL is there: move a backup into its place`
+
+/** The files of a data directory, the irreplaceable one first. */
+export const DATA_FILES = [
+  { name: ACCESS_FILE, holds: 'access' },
+  { name: PROXY_FILE, holds: 'proxies' },
+] as const
+
+/**
+ * @throws CommandError when there is no data, or one of its files is missing: nothing shows whether it
+ *   was lost or never created, and a backup without the keys must not take the place of one with them.
+ */
+export function requireParts(dir: string, what: 'back up' | 'move'): void {
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
+  const missing = DATA_FILES.map(({ name }) => name).filter(name => !existsSync(join(dir, name)))
+  const [lost] = missing
+  if (lost === undefined) return
+  if (missing.length === DATA_FILES.length) {
+    throw new CommandError(`there is nothing to ${what} in ${dir}`)
+  }
+  const done = what === 'move' ? 'moved' : 'backed up'
+  throw new CommandError(
+    `${join(dir, lost)} is missing, so nothing was ${done}: restore a backup, or, if there never ` +
+      `was one, ${ORIGINS[lost]}`,
+  )
+}

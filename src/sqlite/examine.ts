@@ -18,8 +18,8 @@ import {
   PROXY_FILE,
 } from './data-directory.ts'
 import { freshStart, leftoversOf } from './database-files.ts'
-import { RESTORE_PART } from './move/place.ts'
 import { checkOpenList } from './proxies/store.ts'
+import { RESTORE_PART } from './restore.ts'
 import { openList, openRegistry } from './stores.ts'
 
 /** A data directory; `signal` ends its examination early. */

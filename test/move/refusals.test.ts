@@ -10,6 +10,7 @@ import { messageOf } from '../../src/lib/errors.ts'
 import { type MoveOptions, moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { flipLast } from '../support/damage.ts'
 import { smallDisk } from '../support/disk.ts'
 import { addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { contentOf, holdings, listed, orderFor } from '../support/moves.ts'
@@ -92,16 +93,7 @@ const INTO: readonly (readonly [
     /access\.db is damaged/,
     dir => truncateSync(join(dir, ACCESS_FILE), 3000),
   ],
-  [
-    'a list that is damaged',
-    /proxies\.db is damaged/,
-    dir => {
-      const db = new Database(join(dir, PROXY_FILE))
-      db.run('drop trigger proxies_update')
-      db.run('update proxies set speed = speed + 1 where id in (select min(id) from proxies)')
-      db.close()
-    },
-  ],
+  ['a list that is damaged', /proxies\.db is damaged/, dir => flipLast(join(dir, PROXY_FILE))],
   [
     'a directory of a newer program',
     /access\.db was written by a newer proxylist \(schema 99/,

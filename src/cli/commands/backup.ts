@@ -4,9 +4,9 @@ import { isatty } from 'node:tty'
 import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { backUpDatabase } from '../../move/move.ts'
+import { type Backup, type BackupTarget, backUp } from '../../sqlite/backup.ts'
 import { requireOwnData } from '../../sqlite/copy.ts'
-import { type Backup, type BackupTarget, backUp } from '../../sqlite/move/backup.ts'
-import type { Restored } from '../../sqlite/move/restore.ts'
+import type { Restored } from '../../sqlite/restore.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../../sqlite/stores.ts'
 import {
   command,

@@ -6,13 +6,13 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { backUp } from '../../../src/sqlite/move/backup.ts'
-import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../../src/sqlite/stores.ts'
-import { ASK, dataDirectory, T0 } from '../../support/fixtures.ts'
-import { ROOT, RUNNER_FREE } from '../../support/program.ts'
-import { SERVICES, type Service } from '../../support/service.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { take } from '../../support/transcript.ts'
+import { backUp } from '../../src/sqlite/backup.ts'
+import { ACCESS_FILE, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ASK, dataDirectory, T0 } from '../support/fixtures.ts'
+import { ROOT, RUNNER_FREE } from '../support/program.ts'
+import { SERVICES, type Service } from '../support/service.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 
@@ -269,7 +269,7 @@ describe('a backup reports its progress, and can be aborted', () => {
 
 /** A backup that makes an archive at `start`, in a process of its own. */
 async function startOther(start: string) {
-  const path = join(ROOT, 'src/sqlite/move/scratch.ts')
+  const path = join(ROOT, 'src/sqlite/backup.ts')
   const script = `
     import { writeFileSync } from 'node:fs'
     import { inScratch } from ${JSON.stringify(path)}

@@ -1,14 +1,13 @@
 /**
- * Owns copying a database file while others read and write it: one snapshot, compacted, without
- * blocking anyone. Runs in a worker that `copy.ts` starts.
+ * Copies a database file while others read and write it: one snapshot, compacted, without
+ * blocking anyone. Runs in a worker that `backup.ts` starts.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { CommandError, messageOf } from '../../lib/errors.ts'
-import { structureProblems } from '../check.ts'
-import { damagedBy, emptied, explain } from '../errors.ts'
-import { refuseForeign } from '../migrate.ts'
-import { type Copy, type CopyResult, sizeOf } from './copy.ts'
-import { type Counts, countRows } from './counts.ts'
+import { CommandError, messageOf } from '../lib/errors.ts'
+import { type Copy, type CopyResult, type Counts, countRows, sizeOf } from './backup.ts'
+import { structureProblems } from './check.ts'
+import { damagedBy, emptied, explain } from './errors.ts'
+import { refuseForeign } from './migrate.ts'
 
 declare const self: Worker
 

@@ -17,15 +17,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { completeRestore } from '../../../src/sqlite/move/place.ts'
-import { restore } from '../../../src/sqlite/move/restore.ts'
-import { ACCESS_FILE, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
-import { ask } from '../../support/answer.ts'
-import { ASK, addKeys, dataDirectory, KEY, T0 } from '../../support/fixtures.ts'
-import { program, RUNNER_FREE } from '../../support/program.ts'
-import { startChild } from '../../support/service.ts'
-import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
-import { take } from '../../support/transcript.ts'
+import { completeRestore, restore } from '../../src/sqlite/restore.ts'
+import { ACCESS_FILE, openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ask } from '../support/answer.ts'
+import { ASK, addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
+import { program, RUNNER_FREE } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
+import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { take } from '../support/transcript.ts'
 
 afterAll(cleanUp)
 

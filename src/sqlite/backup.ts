@@ -1,0 +1,294 @@
+/**
+ * A backup: both databases, each as of one moment, in one tar archive. An archive that is a file appears
+ * under its name complete or not at all. `feeds.db` is in no backup: it says which content of a feed the
+ * list has, and beside another list a feed would be skipped as unchanged.
+ */
+import type { Database } from 'bun:sqlite'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  renameSync,
+  statSync,
+} from 'node:fs'
+import { open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { CommandError, orAborted, systemReasonOf } from '../lib/errors.ts'
+import { startTask } from '../lib/worker.ts'
+import { type WriteChunk, writeArchive } from '../move/archive.ts'
+import { DATA_FILES, FEEDS_FILE, requireParts } from './data-directory.ts'
+import { removeFolder, walOf } from './database-files.ts'
+import { lockPlace } from './file-lock.ts'
+import type { ServerHolds } from './migrate.ts'
+
+/** Numbers of rows, for the operator. */
+export type Counts = { keys: number; plans: number; proxies: number }
+
+export const NO_COUNTS: Counts = { keys: 0, plans: 0, proxies: 0 }
+
+/** The tables of each database whose rows are counted. */
+const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
+
+/** The rows of the tables of an open database. */
+export function countRows(db: Database, holds: ServerHolds): Partial<Counts> {
+  const count = (table: string) =>
+    db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
+  return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))
+}
+
+/** A database file, what it holds, and the file to copy it to, which must not exist. */
+export type Copy = { holds: ServerHolds; file: string; to: string }
+
+/** What the worker sends once, at its end. */
+export type CopyResult =
+  | { kind: 'done'; counts: Partial<Counts> }
+  | { kind: 'failed'; message: string }
+
+/** How often the size of the copies is read for the progress, in milliseconds. */
+const PROGRESS_EVERY_MS = 100
+
+/** The size of a file in bytes; 0 when there is none. */
+export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+
+/**
+ * Copies databases in a worker (`backup.worker.ts`), so that the main thread can show progress and be
+ * aborted, and counts the rows of the copies. `progress` is called with the share that is done.
+ * @throws CommandError naming the file that failed, or the reason of `signal`.
+ */
+async function copyDatabases(
+  copies: readonly Copy[],
+  signal: AbortSignal,
+  progress: (share: number) => void,
+): Promise<Partial<Counts>> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<Partial<Counts>>()
+  const worker = startTask<readonly Copy[], CopyResult>('sqlite/backup.worker.ts', copies, end => {
+    if (end.kind === 'done') resolve(end.counts)
+    else reject(new CommandError(end.message))
+  })
+  const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(walOf(file)), 1)
+  const timer = setInterval(() => {
+    progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
+  }, PROGRESS_EVERY_MS)
+  try {
+    return await orAborted(promise, signal)
+  } finally {
+    clearInterval(timer)
+    worker.terminate()
+  }
+}
+
+/** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
+export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
+
+export type ArchiveOptions = {
+  to: BackupTarget
+  nowMs: number
+  /** Ends the backup early; no file is left behind. */
+  signal: AbortSignal
+  /** Called with the share that is done, from 0 to 1. */
+  progress: (share: number) => void
+}
+
+/** `dir` is the data directory. */
+export type BackupOptions = ArchiveOptions & { dir: string }
+
+/**
+ * What was written: the files of the data directory, and the size of the archive in bytes. `leavesOut`:
+ * what is there and is not part of a backup.
+ */
+export type Backup = { files: string[]; leavesOut: string[]; bytes: number } & Counts
+
+/**
+ * @throws CommandError when there is no data, one of its files is missing, or the archive exists or
+ *   cannot be written.
+ */
+export async function backUp(options: BackupOptions): Promise<Backup> {
+  const { dir } = options
+  requireParts(dir, 'back up')
+  const { counts, bytes } = await archive(copyDirectory(options), options)
+  // With it, a restored list could look like what a feed brought after the list was copied.
+  const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
+  return { files: DATA_FILES.map(({ name }) => name), leavesOut, bytes, ...NO_COUNTS, ...counts }
+}
+
+/** Makes copies of all databases in a folder; `progress` is called with the share that is done. */
+type MakeCopies<C> = (
+  scratch: string,
+  progress: (share: number) => void,
+) => Promise<{ counts: C; copies: readonly string[] }>
+
+/** What the copies hold, and the size of their archive. */
+type Archive<C> = { counts: C; bytes: number }
+
+/**
+ * Writes an archive of copies that are made for it.
+ * @throws CommandError when it exists or cannot be written.
+ */
+export const archive = <C>(make: MakeCopies<C>, options: ArchiveOptions): Promise<Archive<C>> => {
+  const { to } = options
+  return to.kind === 'file'
+    ? writeFile(to.file, make, options)
+    : inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
+        copyAndPack(scratch, make, to.write, options),
+      )
+}
+
+/** Writes the archive next to `file`, and renames it when it is complete. */
+async function writeFile<C>(
+  file: string,
+  make: MakeCopies<C>,
+  options: ArchiveOptions,
+): Promise<Archive<C>> {
+  refuseExisting(file)
+  try {
+    return await inScratch(file, async scratch => {
+      const path = join(scratch, 'archive')
+      const out = await open(path, 'wx', 0o600)
+      try {
+        const written = await copyAndPack(scratch, make, out.writeFile.bind(out), options)
+        await out.sync()
+        refuseExisting(file)
+        renameSync(path, file)
+        syncDirectory(dirname(file))
+        return written
+      } finally {
+        await out.close()
+      }
+    })
+  } catch (error) {
+    const reason = systemReasonOf(error)
+    throw reason === null ? error : new CommandError(`cannot write ${file}: ${reason}`)
+  }
+}
+
+/** Copies the databases of a directory, each as of one moment. */
+const copyDirectory =
+  ({ dir, signal }: BackupOptions): MakeCopies<Partial<Counts>> =>
+  async (scratch, progress) => {
+    const copies = DATA_FILES.map(({ name, holds }) => ({
+      holds,
+      file: join(dir, name),
+      to: join(scratch, name),
+    }))
+    return {
+      counts: await copyDatabases(copies, signal, progress),
+      copies: copies.map(({ to }) => to),
+    }
+  }
+
+/** Has the copies made in `scratch`, then packs them: each is half of the progress. */
+async function copyAndPack<C>(
+  scratch: string,
+  make: MakeCopies<C>,
+  write: WriteChunk,
+  { nowMs, signal, progress }: ArchiveOptions,
+): Promise<Archive<C>> {
+  const { counts, copies } = await make(scratch, share => progress(share / 2)).catch(error => {
+    if (!(error instanceof CommandError)) throw error
+    // The path of a copy says nothing to the operator.
+    const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
+    throw new CommandError(message, error.exitCode)
+  })
+  const copiedBytes = copies.reduce((sum, file) => sum + sizeOf(file), 0)
+  let written = 0
+  const files = copies.map(file => ({ file, name: basename(file) }))
+  const bytes = await writeArchive(write, files, nowMs, chunkBytes => {
+    signal.throwIfAborted()
+    written += chunkBytes
+    progress(0.5 + Math.min(1, written / copiedBytes) / 2)
+  })
+  return { counts, bytes }
+}
+
+function refuseExisting(file: string): void {
+  if (existsSync(file)) throw new CommandError(`${file} exists already; choose another name`)
+}
+
+/** Waits until new names in a directory are on the disk. */
+export function syncDirectory(dir: string): void {
+  const fd = openSync(dir, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+// Folders in which archives are made. Each is locked by its process, so that the next backup into the
+// same directory finds and removes those of killed ones: a lock ends with its process, also where that
+// ran in another container or on another machine, of which process ids say nothing.
+
+/** The end of the name of a folder, before six random characters. */
+const PART = '.part-'
+const FOLDER = /.\.part-[0-9A-Za-z]{6}$/
+
+/** What is locked in a folder: the name of a file without `.lock`, which no other program uses. */
+const LOCKED = 'proxylist-backup'
+/** The same until the lock is held: a folder with the file, but without the lock, is of a killed backup. */
+const UNLOCKED = 'proxylist-backup-new'
+
+/** Locks a folder; `null` where that is not possible, and then no other backup removes it. */
+function lockFolder(folder: string): (() => void) | null {
+  try {
+    const release = lockPlace(join(folder, UNLOCKED), 0)
+    renameSync(join(folder, `${UNLOCKED}.lock`), join(folder, `${LOCKED}.lock`))
+    return release
+  } catch {
+    return null
+  }
+}
+
+/** Removes a folder of a killed backup; does nothing to any other one. */
+function removeUnused(folder: string): void {
+  const found = lstatSync(folder)
+  // In a directory that all may write to, others could have prepared a folder.
+  if (!found.isDirectory() || found.uid !== process.getuid?.()) return
+  if (!existsSync(join(folder, `${LOCKED}.lock`))) return
+  const release = lockPlace(join(folder, LOCKED), 0)
+  if (release === null) return
+  try {
+    removeFolder(folder)
+  } finally {
+    release()
+  }
+}
+
+/** Removes what killed backups have left in a directory, as far as that is possible. */
+function removeLeftovers(dir: string): void {
+  let names: string[] = []
+  try {
+    names = readdirSync(dir).filter(name => FOLDER.test(name))
+  } catch {
+    // It may be closed to readers, or missing, which is said where the archive is created.
+  }
+  for (const name of names) {
+    try {
+      removeUnused(join(dir, name))
+    } catch {
+      // Another process was first, or it cannot be removed: the next backup tries again.
+    }
+  }
+}
+
+/** Works with a new folder, whose path begins with `start` and `PART`, and removes it. */
+export async function inScratch<T>(
+  start: string,
+  work: (scratch: string) => Promise<T>,
+): Promise<T> {
+  removeLeftovers(dirname(start))
+  const scratch = mkdtempSync(start + PART)
+  const release = lockFolder(scratch)
+  try {
+    return await work(scratch)
+  } finally {
+    removeFolder(scratch)
+    release?.()
+  }
+}
