@@ -144,7 +144,7 @@ const HOMES: readonly (readonly [what: string, pattern: RegExp, ...homes: string
     'reading a clock',
     /Date\.now\(|new Date\(\)|performance\.now\(/,
     'lib/clock.ts',
-    'web/parts/clock.ts',
+    'web/parts/browser.ts',
   ],
   [
     'forms of time',

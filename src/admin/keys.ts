@@ -1,10 +1,11 @@
-/** Owns the routes of keys: what the `keys` commands do, with the same rules and sentences. */
+/** The routes of keys: what the `keys` commands do, by their rules. A write answers with what it changed. */
 import { keyState, type ListedKey, newKey } from '../access/key.ts'
 import {
   addKey,
   changeKey,
   endOf,
   factsOf,
+  findKey,
   futureExpiry,
   removeKey,
   resetKey,
@@ -27,6 +28,7 @@ import {
   readMembers,
   readObject,
 } from './route.ts'
+import type { Key, KeyReport, RotatedKey } from './wire.ts'
 
 /** The value of a duration that is not given. */
 const durationOf = (name: 'ttl' | 'overlap'): number =>
@@ -35,7 +37,11 @@ const durationOf = (name: 'ttl' | 'overlap'): number =>
 const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
 /** Keys with their state, use of today and when they were last seen, in their order. */
-async function describe({ plans, usage }: Registry, keys: readonly ListedKey[], nowMs: number) {
+async function describe(
+  { plans, usage }: Registry,
+  keys: readonly ListedKey[],
+  nowMs: number,
+): Promise<Key[]> {
   const daily = new Map((await plans.list()).map(plan => [plan.name, plan.daily]))
   const today = utcDay(nowMs)
   const ids = keys.map(({ id }) => id)
@@ -54,6 +60,10 @@ async function describe({ plans, usage }: Registry, keys: readonly ListedKey[], 
   }))
 }
 
+/** Everything that is known of a key, as it is now. */
+const reportOf = async (registry: Registry, id: string, nowMs: number): Promise<KeyReport> =>
+  operatorReport(await factsOf(registry, id, nowMs), nowMs)
+
 /** The one answer with the secret of a new key. */
 async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<Replied> {
   const { kind, ...given } = await readObject(request)
@@ -61,17 +71,23 @@ async function makeKey(registry: Registry, { request, nowMs }: Asked): Promise<R
     throw new AdminError('INVALID_PARAMETER', 'kind must be regular or temp')
   }
   const key = newKey(kind)
-  if (kind === 'temp') {
-    const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
-    const expiresAt = futureExpiry(nowMs + ttl, nowMs, 'ttl')
-    const id = await addKey(registry, { key, label, plan: null, expiresAt }, nowMs)
-    return created({ id, key })
-  }
+  const read = kind === 'temp' ? readTemporary : readRegular
+  const id = await addKey(registry, { key, ...read(given, nowMs) }, nowMs)
+  const [item] = await describe(registry, [await findKey(registry.keys, id, nowMs)], nowMs)
+  return created({ ...item, key })
+}
+
+type Given = { readonly [member: string]: unknown }
+
+function readTemporary(given: Given, nowMs: number) {
+  const { ttl = durationOf('ttl'), label = '' } = readMembers(given, ['ttl', 'label'])
+  return { label, plan: null, expiresAt: futureExpiry(nowMs + ttl, nowMs, 'ttl') }
+}
+
+function readRegular(given: Given, nowMs: number) {
   const members = readMembers(given, ['plan', 'label', 'expires'], { expires: 'never' })
   const { plan = STANDARD_PLAN, label = '', expires } = members
-  const expiresAt = endOf(expires, nowMs, 'expires')
-  const id = await addKey(registry, { key, label, plan, expiresAt }, nowMs)
-  return created({ id, key })
+  return { label, plan, expiresAt: endOf(expires, nowMs, 'expires') }
 }
 
 /** Changes a key; what is not given stays. */
@@ -86,8 +102,8 @@ async function setKey(registry: Registry, { request, name: id, nowMs }: Asked): 
     ...rest,
     ...(expires !== undefined && { expiresAt: endOf(expires, nowMs, 'expires') }),
   }
-  const changed = await changeKey(registry, id, changes, nowMs)
-  return ok((await describe(registry, [changed], nowMs))[0])
+  await changeKey(registry, id, changes, nowMs)
+  return ok(await reportOf(registry, id, nowMs))
 }
 
 async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): Promise<Replied> {
@@ -96,15 +112,20 @@ async function rotate(registry: Registry, { request, name: id, nowMs }: Asked): 
   ])
   const change = { overlapMs, option: 'overlap' }
   const { key, untilMs } = await rotateKey(registry, id, change, nowMs)
-  return ok({ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) })
+  return ok({
+    ...{ id, key, overlap_until: overlapMs === 0 ? null : formatInstant(untilMs) },
+    report: await reportOf(registry, id, nowMs),
+  } satisfies RotatedKey)
 }
 
-/** A change that takes no members, and is answered with an empty object. */
-async function without(request: Request, change: () => Promise<void>): Promise<Replied> {
-  readMembers(await readObject(request), [])
-  await change()
-  return ok({})
-}
+/** A change that takes no members. */
+const changing =
+  (registry: Registry, change: (id: string, nowMs: number) => Promise<void>) =>
+  async ({ request, name: id, nowMs }: Asked): Promise<Replied> => {
+    readMembers(await readObject(request), [])
+    await change(id, nowMs)
+    return ok(await reportOf(registry, id, nowMs))
+  }
 
 export const keyRoutes = (registry: Registry): AdminRoutes => ({
   '/console/keys': {
@@ -113,7 +134,7 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
     POST: asked => makeKey(registry, asked),
   },
   '/console/keys/*': {
-    GET: async ({ name, nowMs }) => ok(operatorReport(await factsOf(registry, name, nowMs), nowMs)),
+    GET: async ({ name, nowMs }) => ok(await reportOf(registry, name, nowMs)),
     POST: asked => setKey(registry, asked),
     async DELETE({ name }) {
       await removeKey(registry, name)
@@ -122,10 +143,9 @@ export const keyRoutes = (registry: Registry): AdminRoutes => ({
   },
   '/console/keys/*/rotate': { POST: asked => rotate(registry, asked) },
   '/console/keys/*/revoke': {
-    POST: ({ request, name, nowMs }) => without(request, () => revokeKey(registry, name, nowMs)),
+    POST: changing(registry, (id, nowMs) => revokeKey(registry, id, nowMs)),
   },
   '/console/keys/*/reset': {
-    POST: ({ request, name, nowMs }) =>
-      without(request, () => resetKey(registry, name, 'all', nowMs)),
+    POST: changing(registry, (id, nowMs) => resetKey(registry, id, 'all', nowMs)),
   },
 })

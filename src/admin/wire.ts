@@ -1,4 +1,7 @@
-/** Owns the shapes that the admin listener answers with. Times are ISO 8601 UTC, durations seconds. */
+/**
+ * The shapes that the admin listener answers with, which its page reads: types alone, so that nothing of
+ * the server is in a page. Times are ISO 8601 UTC, durations seconds.
+ */
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
@@ -80,8 +83,16 @@ export type KeyReport = {
   days: readonly Day[]
 }
 
-/** A key that was just made: the only answer that holds the secret. */
-export type MadeKey = { id: string; key: string; overlap_until?: string | null }
+/** A key that was just made: the only answer that holds its secret. */
+export type MadeKey = Key & { key: string }
+
+/** A key that has a new secret; `overlap_until`: when the old one ends, `null` at once. */
+export type RotatedKey = {
+  id: string
+  key: string
+  overlap_until: string | null
+  report: KeyReport
+}
 
 /** Limits that are `null` are unlimited. */
 export type Plan = {

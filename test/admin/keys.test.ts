@@ -30,6 +30,12 @@ describe('a key', () => {
     const { id, key } = await made(service, { kind: 'regular', label: 'first', expires: '30d' })
     expect(key).toMatch(/^pl_\w{32}$/)
     expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
+    expect(JSON.parse((await service.ask('/console/keys', post({ kind: 'temp' }))).text)).toEqual({
+      ...{ id: expect.any(String), key: expect.stringMatching(/^temp_/), plan: null },
+      ...{ prefix: expect.any(String), label: '', state: 'active', daily_limit: null },
+      ...{ created: '2026-11-20T12:00:00.000Z', expires: '2026-11-21T12:00:00.000Z' },
+      ...{ requests_today: 0, last_seen: null },
+    })
     const { keys } = await service.value('/console/keys')
     expect(keys.filter((each: { id: string }) => each.id === id)).toEqual([
       {
@@ -38,7 +44,9 @@ describe('a key', () => {
         ...{ requests_today: 1, daily_limit: 34_560, last_seen: '2026-11-20T12:00:00.000Z' },
       },
     ])
-    expect(await service.short(`/console/keys/${id}/revoke`, post({}))).toBe('200 {}')
+    const revoked = await service.value(`/console/keys/${id}/revoke`, post({}))
+    expect(revoked).toMatchObject({ id, label: 'first', state: 'revoked' })
+    expect(await service.value(`/console/keys/${id}`)).toEqual(revoked)
     expect(await service.api(`/api?key=${key}`)).toBe('403 INVALID_KEY')
     expect(await service.short(`/console/keys/${id}`, { method: 'DELETE' })).toBe('200 {}')
     expect(await service.short(`/console/keys/${id}`)).toBe('404 NOT_FOUND')
@@ -80,7 +88,10 @@ describe('the secret of a key', () => {
     const { id, key } = await made(service)
     const path = `/console/keys/${id}/rotate`
     const rotated = await service.value(path, post({ overlap: '1h' }))
-    expect(rotated).toMatchObject({ id, overlap_until: '2026-11-20T13:00:00.000Z' })
+    expect(rotated).toMatchObject({
+      ...{ id, overlap_until: '2026-11-20T13:00:00.000Z' },
+      report: { id, old_secret_until: '2026-11-20T13:00:00.000Z' },
+    })
     for (const secret of [key, rotated.key]) {
       expect(await service.api(`/api?key=${secret}&time=999999`)).toStartWith('200')
     }
@@ -95,7 +106,8 @@ describe('the secret of a key', () => {
     const { id, key } = await made(service)
     for (let n = 0; n < 6; n += 1) await service.api(`/api?key=${key}`)
     expect(await service.api(`/api?key=${key}`)).toBe('429 RATE_LIMIT_EXCEEDED')
-    expect(await service.short(`/console/keys/${id}/reset`, post({}))).toBe('200 {}')
+    const { limits } = await service.value(`/console/keys/${id}/reset`, post({}))
+    for (const { left, quota } of limits) expect(left).toBe(quota)
     expect(await service.api(`/api?key=${key}&time=999999`)).toStartWith('200')
   })
 

@@ -1,10 +1,23 @@
-/** Owns the console as a whole: the token, the view that the fragment names, the bar above. */
+/** The console as a whole: the token, the view that the fragment names, the bar above. */
 import { render } from 'preact'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Overview } from '../../admin/wire.ts'
-import { Header, useLang } from '../parts/header.tsx'
+import { TextField } from '../parts/form.tsx'
+import { Header } from '../parts/header.tsx'
+import {
+  forgetToken,
+  hrefOf,
+  keepToken,
+  type Place,
+  placeOf,
+  readToken,
+  takeToken,
+  tokenIn,
+  VIEWS,
+} from './address.ts'
 import { type Client, createClient } from './client.ts'
 import { Context } from './context.ts'
+import { Alert } from './dialog.tsx'
 import { FeedsView } from './feeds.tsx'
 import { ImportView } from './import.tsx'
 import { createImportQueue, type ImportQueue } from './import-queue.ts'
@@ -14,11 +27,17 @@ import { KeysView } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { LogView } from './log.tsx'
 import { OverviewView } from './overview.tsx'
-import { hrefOf, type Place, placeOf, VIEWS } from './place.ts'
 import { PlansView } from './plans.tsx'
-import { forgetToken, keepToken, readToken, takeToken } from './session.ts'
-import { SignIn } from './sign-in.tsx'
-import { type ConsoleSpeech, createConsoleSpeech } from './speech.ts'
+import { countdown } from './speech.ts'
+
+const TITLE = 'proxylist console'
+const HEADER_WORDS = {
+  ...{ pages: 'Console', theme: 'Theme', auto: 'Auto', light: 'Light', dark: 'Dark' },
+}
+const VIEW_WORDS: { readonly [view in Place['view']]: string } = {
+  ...{ overview: 'Overview', keys: 'Keys', plans: 'Plans' },
+  ...{ feeds: 'Feeds', import: 'Import', log: 'Log' },
+}
 
 /** Where the first link of the page goes: to its content, which is no view. */
 const SKIP = '#content'
@@ -27,15 +46,12 @@ const SKIP = '#content'
 const [SHOWN_SECONDS, ELSE_SECONDS] = [10, 60]
 
 /** Whether the server is ready, for all views. */
-function ServerState({ live, speech }: { live: Live<Overview>; speech: ConsoleSpeech }) {
-  const { words, countdown } = speech
-  const { value, problem } = live
+function ServerState({ live: { value, problem } }: { live: Live<Overview> }) {
   if (value === null && problem === null) return null
   const isReady = problem === null && value?.ready === true
-  const state = problem !== null ? words.noAnswer : isReady ? words.ready : words.notReady
   return (
     <span class="status" data-ok={isReady || undefined}>
-      {state}
+      {problem !== null ? 'no answer' : isReady ? 'ready' : 'not ready'}
       {isReady && value && <span class="uptime"> · {countdown(value.uptime_seconds)}</span>}
     </span>
   )
@@ -58,51 +74,34 @@ function View({ place, overview }: { place: Place; overview: Live<Overview> }) {
   }
 }
 
-type SignedInProps = {
-  client: Client
-  place: Place
-  speech: ConsoleSpeech
-  imports: ImportQueue
-  header: Omit<Parameters<typeof Header>[0], 'links' | 'words'>
-  onSignOut(): void
-}
+type SignedInProps = { client: Client; place: Place; imports: ImportQueue; onSignOut(): void }
 
 /** The console of an operator whose token is taken. */
-function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedInProps) {
-  const { words } = speech
+function SignedIn({ client, place, imports, onSignOut }: SignedInProps) {
   const [keyFilter, setKeyFilter] = useState(ALL_KEYS)
   const heading = useRef<HTMLHeadingElement>(null)
-  const load = useCallback(
-    (signal: AbortSignal) => client.get<Overview>('/console/overview', signal),
-    [client],
-  )
-  const isShown = place.view === 'overview'
-  const overview = useLive(load, isShown ? SHOWN_SECONDS : ELSE_SECONDS)
   const { view, id } = place
-  const name = id === null ? words[view] : `${words.key} ${id}`
+  const everySeconds = view === 'overview' ? SHOWN_SECONDS : ELSE_SECONDS
+  const overview = useLive<Overview>(client, '/console/overview', everySeconds)
+  const name = id === null ? VIEW_WORDS[view] : `Key ${id}`
   const isFirst = useRef(true)
   useLayoutEffect(() => {
     if (!isFirst.current) heading.current?.focus()
     isFirst.current = false
-  }, [view, id])
-  useLayoutEffect(() => {
-    document.title = `${name} · ${words.title}`
-  }, [name, words])
+    document.title = `${name} · ${TITLE}`
+  }, [name])
   const links = VIEWS.map(each => ({
-    href: `#${each}`,
-    text: words[each],
-    isCurrent: each === view,
+    ...{ href: `#${each}`, text: VIEW_WORDS[each], isCurrent: each === view },
   }))
-  const surroundings = { client, speech, imports, keyFilter, setKeyFilter }
   return (
-    <Context.Provider value={surroundings}>
+    <Context.Provider value={{ client, imports, keyFilter, setKeyFilter }}>
       <a class="skip" href={SKIP}>
-        {words.skip}
+        Skip to content
       </a>
-      <Header {...{ ...header, links, words }}>
-        <ServerState live={overview} speech={speech} />
+      <Header links={links} words={HEADER_WORDS}>
+        <ServerState live={overview} />
         <button type="button" class="quiet" onClick={onSignOut}>
-          {words.signOut}
+          Sign out
         </button>
       </Header>
       <main id="content">
@@ -116,6 +115,43 @@ function SignedIn({ client, place, speech, imports, header, onSignOut }: SignedI
         <View place={place} overview={overview} />
       </main>
     </Context.Provider>
+  )
+}
+
+type SignInProps = {
+  /** The server's sentence about a token that it refused. */
+  problem: string | null
+  onToken(token: string): void
+}
+
+/** What is shown without a token that the server takes. */
+function SignIn({ problem, onToken }: SignInProps) {
+  const [text, setText] = useState('')
+  const submit = (event: Event): void => {
+    event.preventDefault()
+    const token = tokenIn(text)
+    if (token !== '') onToken(token)
+  }
+  return (
+    <main id="content" class="sign-in">
+      <form class="card" onSubmit={submit}>
+        <h1>Open the console</h1>
+        {problem && <Alert>{problem}</Alert>}
+        <p class="soft">Run this on the server. It prints a link that opens the console.</p>
+        <pre>proxylist console</pre>
+        <TextField
+          label="Or paste the link, or the token in it"
+          name="token"
+          input={{ class: 'input secret' }}
+          value={text}
+          onChange={setText}
+          hint="The token stays in this tab and is sent in a header field, never in a URL."
+        />
+        <button type="submit" class="primary">
+          Open
+        </button>
+      </form>
+    </main>
   )
 }
 
@@ -137,21 +173,7 @@ function usePlace(onToken: () => void): Place {
   return place
 }
 
-/** Asks before the tab is closed while an import runs. */
-function useLeaveWarning(imports: ImportQueue): void {
-  useEffect(() => {
-    const ask = (event: Event): void => {
-      if (imports.isBusy()) event.preventDefault()
-    }
-    window.addEventListener('beforeunload', ask)
-    return () => window.removeEventListener('beforeunload', ask)
-  }, [imports])
-}
-
 function App() {
-  const [lang, setLang] = useLang()
-  const speech = useMemo(() => createConsoleSpeech(lang), [lang])
-  const { words } = speech
   const [token, setToken] = useState(() => readToken(window))
   const [problem, setProblem] = useState<string | null>(null)
   const takeNew = useCallback(() => {
@@ -160,37 +182,40 @@ function App() {
   }, [])
   const place = usePlace(takeNew)
   const imports = useMemo(createImportQueue, [])
-  useLeaveWarning(imports)
+  // Asks before the tab is closed while an import runs.
+  useEffect(() => {
+    const ask = (event: Event): void => {
+      if (imports.isBusy()) event.preventDefault()
+    }
+    window.addEventListener('beforeunload', ask)
+    return () => window.removeEventListener('beforeunload', ask)
+  }, [imports])
   const leave = useCallback((message: string | null) => {
     forgetToken(window)
     setToken(null)
     setProblem(message)
   }, [])
-  const sentences = useRef(words)
-  sentences.current = words
   const client = useMemo(() => {
     if (token === null) return null
-    const refused = (message: string): void => {
+    return createClient(token, message => {
       // Of an earlier token, with which an import may still be under way, it says nothing.
       if (readToken(window) === token) leave(message)
-    }
-    return createClient(token, refused, () => sentences.current.unreachable)
+    })
   }, [token, leave])
-  const header = { lang, setLang }
   if (client !== null) {
-    return (
-      <SignedIn {...{ client, place, speech, imports, header, onSignOut: () => leave(null) }} />
-    )
+    return <SignedIn {...{ client, place, imports, onSignOut: () => leave(null) }} />
   }
-  const signIn = (given: string): void => {
-    keepToken(window, given)
-    takeNew()
-  }
-  document.title = words.title
+  document.title = TITLE
   return (
     <>
-      <Header {...{ ...header, links: [], words }} />
-      <SignIn words={words} problem={problem} onToken={signIn} />
+      <Header links={[]} words={HEADER_WORDS} />
+      <SignIn
+        problem={problem}
+        onToken={given => {
+          keepToken(window, given)
+          takeNew()
+        }}
+      />
     </>
   )
 }

@@ -1,5 +1,7 @@
-/** Owns what the charts show of the last 24 hours: gaps, sums of stacked series, sparklines. Pure. */
-import type { History, Values } from '../../admin/wire.ts'
+/** What charts show: gaps, sums of stacked series, sparklines, the axis, days of use. Pure. */
+
+import type { Day, History, Values } from '../../admin/wire.ts'
+import { DAY_MS, formatDay, utcDay } from '../../lib/time.ts'
 
 /** Columns of one length: Unix seconds, then the series. */
 export type Columns = { at: readonly number[]; series: readonly Values[] }
@@ -174,3 +176,18 @@ export const pointSeconds = (first: number, last: number): number =>
 /** The last value that is there, or `null`. */
 export const latest = (values: Values): number | null =>
   values.findLast(value => value !== null) ?? null
+
+/** Fewer days would be drawn as a few wide columns. */
+const LEAST_DAYS = 30
+
+/** The days until today, at least a month of them; those without use are there too. */
+export function daysUntil(nowMs: number, days: readonly Day[]): Day[] {
+  const known = new Map(days.map(day => [day.day, day]))
+  const today = utcDay(nowMs)
+  const first = days[0] === undefined ? today : Math.floor(Date.parse(days[0].day) / DAY_MS)
+  const length = Math.max(LEAST_DAYS, today - first + 1)
+  return Array.from({ length }, (_, index) => {
+    const day = formatDay(today - length + 1 + index)
+    return known.get(day) ?? { day, requests: 0, records: 0, refused: 0 }
+  })
+}

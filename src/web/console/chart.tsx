@@ -1,11 +1,11 @@
 /**
- * Owns charts over time. uPlot draws on a canvas as wide as its place; the legend, which says the
- * values at the cursor, and the table for those who do not see the canvas are ours.
+ * Charts over time. uPlot draws on a canvas as wide as its place; the legend, which says the values at
+ * the cursor, and the table for those who do not see the canvas are ours.
  */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import type { Values } from '../../admin/wire.ts'
-import { fill } from '../parts/speech.ts'
+import { Table } from '../parts/table.tsx'
 import {
   type Columns,
   coarsen,
@@ -19,14 +19,16 @@ import {
   ticksUpTo,
   withGaps,
 } from './chart-data.ts'
-import { useConsole } from './context.ts'
+import { clock, UNKNOWN } from './speech.ts'
 
 /** A series; `merge` makes one point of several, else their mean is drawn. */
 export type Line = { name: string; tone: string; values: Values; merge?: Merge }
 
 const HOUR_SECONDS = 3600
 
-type Props = {
+type Show = (n: number) => string
+
+type ChartProps = {
   title: string
   unit: string
   at: readonly number[]
@@ -34,12 +36,14 @@ type Props = {
   lines: readonly Line[]
   /** Whether each line is added to those before it. */
   isStacked?: boolean
-  show(n: number): string
+  show: Show
 }
 
-export function TimeChart({ title, unit, at, everySeconds, lines, isStacked, show }: Props) {
-  const { speech } = useConsole()
-  const { words, clock } = speech
+const shown = (value: number | null | undefined, show: Show): string =>
+  value === null || value === undefined ? UNKNOWN : show(value)
+
+export function TimeChart(props: ChartProps) {
+  const { title, unit, at, everySeconds, lines, isStacked = false, show } = props
   const [cursor, setCursor] = useState<number | null>(null)
   const data = useMemo(() => {
     const step = Math.max(pointSeconds(at[0] ?? 0, at.at(-1) ?? 0), everySeconds)
@@ -48,114 +52,96 @@ export function TimeChart({ title, unit, at, everySeconds, lines, isStacked, sho
     const known = withGaps(coarsen(exact, step, merges), step)
     return { ...known, drawn: isStacked ? stack(known.series) : known.series, exact, merges }
   }, [at, lines, everySeconds, isStacked])
-  const shown = (values: Values): string => {
-    const value = cursor === null ? latest(values) : (values[cursor] ?? null)
-    return value === null ? words.unknown : show(value)
-  }
   const moment = cursor === null ? undefined : data.at[cursor]
-  const values = lines.map(({ name }, index) => {
-    const last = latest(data.series[index] ?? [])
-    return `${name} ${last === null ? words.unknown : show(last)}`
-  })
+  const now = lines.map(({ name }, i) => `${name} ${shown(latest(data.series[i] ?? []), show)}`)
   return (
     <section class="card chart" aria-label={title}>
       <h2>
         {title} <small>{unit}</small>
       </h2>
       <ul class="legend" aria-hidden="true">
-        {lines.map(({ name, tone }, index) => (
-          <li key={name} data-tone={tone}>
-            {name} <b>{shown(data.series[index] ?? [])}</b>
-          </li>
-        ))}
-        {moment !== undefined && (
-          <li class="moment">{fill(words.at, { time: clock(moment * 1000) })}</li>
-        )}
+        {lines.map(({ name, tone }, index) => {
+          const values = data.series[index] ?? []
+          return (
+            <li key={name} data-tone={tone}>
+              {name} <b>{shown(cursor === null ? latest(values) : values[cursor], show)}</b>
+            </li>
+          )
+        })}
+        {moment !== undefined && <li class="moment">at {clock(moment * 1000)}</li>}
       </ul>
       <Canvas
-        label={fill(words.chartLabel, { name: title, unit, values: values.join(', ') })}
-        {...{ data, tones: lines.map(({ tone }) => tone), isFilled: isStacked === true }}
-        {...{ show, clock, onCursor: setCursor }}
+        label={`${title}, ${unit}. Now: ${now.join(', ')}.`}
+        data={data}
+        tones={lines.map(({ tone }) => tone)}
+        isFilled={isStacked}
+        show={show}
+        onCursor={setCursor}
       />
       <HourTable {...{ columns: data.exact, merges: data.merges, lines, show, title }} />
     </section>
   )
 }
 
-type CanvasProps = {
-  label: string
-  data: { at: readonly number[]; drawn: readonly (readonly (number | null)[])[] }
+type HourTableProps = Pick<ChartProps, 'lines' | 'show' | 'title'> & {
+  columns: Columns
+  merges: readonly Merge[]
+}
+
+/** Each hour in numbers; made when it is opened. */
+function HourTable({ columns, merges, lines, show, title }: HourTableProps) {
+  const [isOpen, setOpen] = useState(false)
+  const hours = isOpen ? coarsen(columns, HOUR_SECONDS, merges) : { at: [], series: [] }
+  return (
+    <details onToggle={event => setOpen(event.currentTarget.open)}>
+      <summary>
+        As a table, by hour<span class="hidden">: {title}</span>
+      </summary>
+      {isOpen && (
+        <Table columns={[{ name: 'Hour' }, ...lines.map(({ name }) => ({ name, look: 'number' }))]}>
+          {hours.at.toReversed().map(hour => (
+            <tr key={hour}>
+              <th scope="row">{clock(hour * 1000)}</th>
+              {hours.series.map((values, index) => (
+                <td key={lines[index]?.name} class="number">
+                  {shown(values[hours.at.indexOf(hour)], show)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </Table>
+      )}
+    </details>
+  )
+}
+
+type PlotOptions = {
   tones: readonly string[]
+  /** Whether the area below each line is filled; the lines are sums then, the last one on top. */
   isFilled: boolean
-  show(n: number): string
-  clock(ms: number): string
+  show: Show
+  /** The point at the cursor, `null` when the pointer has left. */
   onCursor(index: number | null): void
 }
 
-function Canvas({ label, data, tones, isFilled, show, clock, onCursor }: CanvasProps) {
+type CanvasProps = PlotOptions & {
+  label: string
+  data: { at: readonly number[]; drawn: readonly (readonly (number | null)[])[] }
+}
+
+function Canvas({ label, data, tones, isFilled, show, onCursor }: CanvasProps) {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<Plot | null>(null)
   const look = useLook()
   const names = tones.join(' ')
   useEffect(() => {
     if (place.current === null) return
-    const made = makePlot(place.current, { tones, isFilled, show, clock, onCursor })
+    const made = makePlot(place.current, { tones, isFilled, show, onCursor })
     plot.current = made
     return made.remove
-  }, [look, names, isFilled, show, clock])
+  }, [look, names, isFilled, show])
   useEffect(() => plot.current?.show(data.at, data.drawn))
   return <div ref={place} class="canvas" role="img" aria-label={label} />
-}
-
-type TableProps = {
-  columns: Columns
-  merges: readonly Merge[]
-  lines: readonly Line[]
-  show(n: number): string
-  title: string
-}
-
-/** Each hour in numbers; made when it is opened. */
-function HourTable({ columns, merges, lines, show, title }: TableProps) {
-  const { words, clock } = useConsole().speech
-  const [isOpen, setOpen] = useState(false)
-  const hours = isOpen ? coarsen(columns, HOUR_SECONDS, merges) : { at: [], series: [] }
-  const shown = (value: number | null | undefined): string =>
-    value === null || value === undefined ? words.unknown : show(value)
-  return (
-    <details onToggle={event => setOpen(event.currentTarget.open)}>
-      <summary>
-        {words.asTable}
-        <span class="hidden">: {title}</span>
-      </summary>
-      {isOpen && (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{words.hour}</th>
-              {lines.map(({ name }) => (
-                <th scope="col" key={name} class="number">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {hours.at.toReversed().map(hour => (
-              <tr key={hour}>
-                <th scope="row">{clock(hour * 1000)}</th>
-                {hours.series.map((values, index) => (
-                  <td key={lines[index]?.name} class="number">
-                    {shown(values[hours.at.indexOf(hour)])}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
-    </details>
-  )
 }
 
 const HEIGHT = 200
@@ -163,16 +149,6 @@ const HEIGHT = 200
 type Plot = {
   show(at: readonly number[], drawn: readonly (readonly (number | null)[])[]): void
   remove(): void
-}
-
-type PlotOptions = {
-  tones: readonly string[]
-  /** Whether the area below each line is filled; the lines are sums then, the last one on top. */
-  isFilled: boolean
-  show(n: number): string
-  clock(ms: number): string
-  /** The point at the cursor, `null` when the pointer has left. */
-  onCursor(index: number | null): void
 }
 
 /** Changes when the colours do, so that what is on a canvas is drawn again. */
@@ -220,7 +196,7 @@ function seriesOf({ tones, isFilled }: PlotOptions, colour: (property: string) =
 const withoutRepetition = (texts: readonly string[]): string[] =>
   texts.map((text, index) => (text === texts[index - 1] ? '' : text))
 
-function axesOf({ show, clock }: PlotOptions, colour: (property: string) => string): uPlot.Axis[] {
+function axesOf({ show }: PlotOptions, colour: (property: string) => string): uPlot.Axis[] {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`
   const common = { stroke: colour('soft'), font, ticks: { show: false } }
   return [

@@ -1,14 +1,12 @@
-/** Owns what every view has at hand: the client, the language, the imports of this tab. */
+/** What every view has at hand: the client, the imports of this tab, and which keys are looked at. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Client } from './client.ts'
 import type { ImportQueue } from './import-queue.ts'
 import type { KeyFilter } from './key-filter.ts'
-import type { ConsoleSpeech } from './speech.ts'
 
 export type Surroundings = {
   client: Client
-  speech: ConsoleSpeech
   imports: ImportQueue
   /** Kept here, so that the list of keys is as it was after a look at one of them. */
   keyFilter: KeyFilter

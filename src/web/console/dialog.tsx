@@ -1,8 +1,33 @@
-/** Owns dialogs: forms and confirmations that say what the server says about them. */
+/** Dialogs: forms and confirmations that say what the server says about them, and a secret shown once. */
 import type { ComponentChildren } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { useConsole } from './context.ts'
-import { Alert } from './notice.tsx'
+import type { Live } from './live.ts'
+import { clock } from './speech.ts'
+
+/** What went wrong, said at once by a screen reader. */
+export const Alert = ({ children }: { children: ComponentChildren }) => (
+  <p class="alert" role="alert">
+    {children}
+  </p>
+)
+
+/** What stands in place of a value that is not there, or above one that is out of date. */
+export function LiveNotice({ live }: { live: Live<unknown> }) {
+  const { value, problem, atMs } = live
+  if (problem === null) return value === null ? <p class="soft">Loading…</p> : null
+  return (
+    <div class="alert" role="alert">
+      <span>
+        {atMs === null
+          ? problem
+          : `These figures are from ${clock(atMs)}. ${problem} It is asked again every few seconds.`}
+      </span>
+      <button type="button" class="plain" onClick={live.refresh}>
+        Try again
+      </button>
+    </div>
+  )
+}
 
 type DialogProps = {
   title: string
@@ -13,7 +38,7 @@ type DialogProps = {
   children: ComponentChildren
 }
 
-export function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
+function Dialog({ title, onClose, isLasting = false, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
   useLayoutEffect(() => dialog.current?.showModal(), [])
@@ -44,7 +69,6 @@ type FormDialogProps = {
 /** A dialog whose one action is sent to the server. */
 export function FormDialog(props: FormDialogProps) {
   const { title, hint, action, isDangerous = false, onSubmit, onClose, children } = props
-  const { words } = useConsole().speech
   const [problem, setProblem] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const submit = async (event: Event): Promise<void> => {
@@ -67,13 +91,55 @@ export function FormDialog(props: FormDialogProps) {
         {problem && <Alert>{problem}</Alert>}
         <div class="actions">
           <button type="button" class="plain" onClick={onClose}>
-            {words.cancel}
+            Cancel
           </button>
           <button type="submit" class={isDangerous ? 'danger' : 'primary'} disabled={isBusy}>
             {action}
           </button>
         </div>
       </form>
+    </Dialog>
+  )
+}
+
+/** The dialog after a key was made: closed by its button alone, since the key is not shown again. */
+export function SecretDialog(props: { secret: string; hint?: string; onClose(): void }) {
+  const { secret, hint, onClose } = props
+  const [copied, setCopied] = useState('')
+  const input = useRef<HTMLInputElement>(null)
+  const copy = async (): Promise<void> => {
+    try {
+      await navigator.clipboard.writeText(secret)
+      setCopied('Copied')
+    } catch {
+      input.current?.select() // plain http on another host than localhost has no clipboard
+      setCopied('Press Ctrl+C')
+    }
+  }
+  return (
+    <Dialog title="The key" onClose={onClose} isLasting>
+      <p class="soft">Copy it now: only a checksum is stored, so it cannot be shown again.</p>
+      <div class="copyable">
+        <input
+          ref={input}
+          readOnly
+          value={secret}
+          aria-label="The key"
+          onFocus={event => event.currentTarget.select()}
+        />
+        <button type="button" class="primary" onClick={copy}>
+          {copied || 'Copy'}
+        </button>
+        <span class="hidden" role="status">
+          {copied}
+        </span>
+      </div>
+      {hint && <p class="soft">{hint}</p>}
+      <div class="actions">
+        <button type="button" class="plain" onClick={onClose}>
+          Done
+        </button>
+      </div>
     </Dialog>
   )
 }

@@ -1,48 +1,108 @@
-/** Owns importing lists by drop: the options, and what becomes of each file. */
-import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+/** Importing lists by drop: the options, sending one file, and what becomes of each. */
+import { useLayoutEffect, useState } from 'preact/hooks'
+import type { ImportCounts, ImportLine } from '../../admin/wire.ts'
 import { CheckField, SelectField } from '../parts/form.tsx'
-import { fill } from '../parts/speech.ts'
+import { type Client, CONNECTION_LOST, createLineReader, RequestError } from './client.ts'
 import { useConsole } from './context.ts'
-import { FormDialog } from './dialog.tsx'
+import { Alert, FormDialog } from './dialog.tsx'
 import type { ImportItem } from './import-queue.ts'
-import { ImportRow } from './import-row.tsx'
-import { Alert } from './notice.tsx'
-import { type ImportOptions, importPath, sendFile } from './upload.ts'
+import { bytes, number } from './speech.ts'
 
 const FORMATS = ['auto', 'txt', 'csv', 'json', 'ndjson'] as const
 const TYPES = ['http', 'https', 'socks4', 'socks5'] as const
 
-type OptionsProps = { options: ImportOptions; onChange(options: ImportOptions): void }
+const START = { format: 'auto', type: '', replace: false, allowShrink: false }
+type Options = typeof START
 
-function Options({ options, onChange }: OptionsProps) {
-  const { words } = useConsole().speech
-  const set = (change: Partial<ImportOptions>): void => onChange({ ...options, ...change })
+/** Where a list is sent to. Options that are not set are left out. */
+function pathOf(file: string, options: Options): string {
+  const query = new URLSearchParams({ name: file, format: options.format })
+  if (options.type !== '') query.set('type', options.type)
+  if (options.replace) query.set('replace', '1')
+  if (options.replace && options.allowShrink) query.set('allow_shrink', '1')
+  return `/console/import?${query}`
+}
+
+/**
+ * Sends a file. `on` is called with the bytes that were sent, and that the server has read; `done` is
+ * the last line, or throws `RequestError`. `fetch` does not say how much of a body was sent, so this is
+ * the one place with an `XMLHttpRequest`.
+ */
+function sendFile(
+  client: Client,
+  path: string,
+  file: Blob,
+  on: { sent(bytes: number): void; read(bytes: number): void },
+): { done: Promise<ImportLine>; cancel(): void } {
+  const request = new XMLHttpRequest()
+  const lines = createLineReader<ImportLine>()
+  let seen = 0
+  let last: ImportLine | null = null
+  const take = (values: readonly ImportLine[]): void => {
+    for (const line of values) {
+      if (line.kind === 'progress') on.read(line.bytes)
+      else last = line
+    }
+  }
+  const readMore = (): void => {
+    if (request.status !== 200) return
+    const text = request.responseText
+    take(lines.push(text.slice(seen)))
+    seen = text.length
+  }
+  const done = new Promise<ImportLine>((resolve, reject) => {
+    const fail = (): void => reject(new RequestError(CONNECTION_LOST, null))
+    request.upload.onprogress = ({ loaded }) => on.sent(loaded)
+    request.onprogress = readMore
+    request.onerror = fail
+    request.onload = () => {
+      if (request.status !== 200) {
+        return reject(client.refuse(request.status, request.responseText))
+      }
+      readMore()
+      take(lines.rest())
+      if (last === null) return fail()
+      return resolve(last)
+    }
+  })
+  request.open('POST', path)
+  request.setRequestHeader('authorization', client.authorization())
+  // The type that a browser gives to a text file is one of those that forms send, and is refused.
+  request.setRequestHeader('content-type', 'application/octet-stream')
+  request.send(file)
+  return { done, cancel: () => request.abort() }
+}
+
+type OptionsProps = { options: Options; onChange(options: Options): void }
+
+function OptionFields({ options, onChange }: OptionsProps) {
+  const set = (change: Partial<Options>): void => onChange({ ...options, ...change })
   return (
-    <div class="options">
+    <div class="import-options">
       <SelectField
-        label={words.format}
+        label="Format"
         name="format"
         value={options.format}
         onChange={format => set({ format })}
-        options={FORMATS.map(each => [each, each === 'auto' ? words.byContent : each])}
+        options={FORMATS.map(each => [each, each === 'auto' ? 'by content' : each])}
       />
       <SelectField
-        label={words.bareType}
+        label="Type of bare lines"
         name="type"
         value={options.type}
         onChange={type => set({ type })}
-        options={[['', words.noType], ...TYPES.map(each => [each, each] as const)]}
+        options={[['', 'each line says'], ...TYPES.map(each => [each, each] as const)]}
       />
       <div class="checks">
         <CheckField
-          label={words.replace}
+          label="Replace the whole list"
           name="replace"
           isOn={options.replace}
           onChange={replace => set({ replace })}
         />
         {options.replace && (
           <CheckField
-            label={words.allowShrink}
+            label="Also by one less than half as long"
             name="allow_shrink"
             isOn={options.allowShrink}
             onChange={allowShrink => set({ allowShrink })}
@@ -54,14 +114,7 @@ function Options({ options, onChange }: OptionsProps) {
 }
 
 function Drop({ onFiles }: { onFiles(files: readonly File[]): void }) {
-  const { words } = useConsole().speech
   const [isOver, setOver] = useState(false)
-  const input = useRef<HTMLInputElement>(null)
-  const drop = (event: DragEvent): void => {
-    event.preventDefault()
-    setOver(false)
-    onFiles([...(event.dataTransfer?.files ?? [])])
-  }
   return (
     <label
       class="drop"
@@ -71,10 +124,13 @@ function Drop({ onFiles }: { onFiles(files: readonly File[]): void }) {
         setOver(true)
       }}
       onDragLeave={() => setOver(false)}
-      onDrop={drop}
+      onDrop={event => {
+        event.preventDefault()
+        setOver(false)
+        onFiles([...(event.dataTransfer?.files ?? [])])
+      }}
     >
       <input
-        ref={input}
         type="file"
         class="hidden"
         multiple
@@ -83,70 +139,138 @@ function Drop({ onFiles }: { onFiles(files: readonly File[]): void }) {
           event.currentTarget.value = ''
         }}
       />
-      <b>{words.drop}</b>
-      <span>{words.choose}</span>
+      <b>Drop lists here</b>
+      <span>or choose files · CSV, NDJSON, JSON, plain lines</span>
     </label>
   )
 }
 
-/** The imports of this tab, drawn again after each change. */
-function useImports(): readonly ImportItem[] {
-  const { imports } = useConsole()
-  const [items, setItems] = useState(imports.items())
-  // Before anything can change: an effect would wait for the next frame.
-  useLayoutEffect(() => imports.subscribe(() => setItems(imports.items())), [imports])
-  return items
+function Progress({ item, sent, read }: { item: ImportItem; sent: number; read: number }) {
+  const isSent = sent >= item.size
+  return (
+    <>
+      <progress
+        max={Math.max(1, item.size)}
+        value={isSent ? read : Math.max(sent, read)}
+        aria-label={`Import of ${item.name}`}
+      />
+      <span class="soft">
+        {isSent ? `importing, ${bytes(read)}` : `sending, ${bytes(sent)}`} of {bytes(item.size)}
+      </span>
+    </>
+  )
 }
 
-const START: ImportOptions = { format: 'auto', type: '', replace: false, allowShrink: false }
+/** In the order of the command line. */
+const COUNTS = [
+  ...(['read', 'added', 'updated', 'unchanged', 'rejected', 'removed'] as const),
+] satisfies readonly (keyof ImportCounts)[]
+
+function Result({ item }: { item: ImportItem }) {
+  const { state } = item
+  switch (state.kind) {
+    case 'waiting':
+      return <span class="soft">waiting</span>
+    case 'cancelled':
+      return <span class="soft">cancelled, nothing was imported</span>
+    case 'failed':
+      return <span class="bad">{state.message}</span>
+    case 'sending':
+      return <Progress item={item} sent={state.sent} read={state.read} />
+    case 'done':
+      return (
+        <>
+          <span class="counts">
+            {COUNTS.filter(count => count === 'read' || state[count] > 0).map(count => (
+              <span key={count} data-bad={count === 'rejected' || undefined}>
+                {count} <b>{number(state[count])}</b>
+              </span>
+            ))}
+          </span>
+          {state.messages.length > 0 && (
+            <details open>
+              <summary>
+                Messages<span class="hidden">: {item.name}</span>
+              </summary>
+              <ul class="messages">
+                {state.messages.map(message => (
+                  <li key={message}>{message}</li>
+                ))}
+              </ul>
+            </details>
+          )}
+        </>
+      )
+  }
+}
+
+function Row({ item, onCancel }: { item: ImportItem; onCancel(): void }) {
+  const { kind } = item.state
+  return (
+    <li data-state={kind}>
+      <span class="file">
+        <b>{item.name}</b> <small>{bytes(item.size)}</small>
+      </span>
+      <div role="status">
+        <Result item={item} />
+      </div>
+      {(kind === 'waiting' || kind === 'sending') && (
+        <button type="button" class="plain" onClick={onCancel}>
+          Cancel<span class="hidden"> {item.name}</span>
+        </button>
+      )}
+    </li>
+  )
+}
 
 export function ImportView() {
-  const { client, speech, imports } = useConsole()
-  const { words } = speech
+  const { client, imports } = useConsole()
   const [options, setOptions] = useState(START)
   const [problem, setProblem] = useState<string | null>(null)
   const [replacing, setReplacing] = useState<File | null>(null)
-  const items = useImports()
+  const [items, setItems] = useState(imports.items())
+  // Before anything can change: an effect would wait for the next frame.
+  useLayoutEffect(() => imports.subscribe(() => setItems(imports.items())), [imports])
   const start = (files: readonly File[]): void =>
     imports.add(files, (index, on) => {
       const file = files[index] ?? new File([], '')
-      const sentences = { broken: () => words.connectionLost }
-      return sendFile(client, importPath(file.name, options), file, on, sentences)
+      return sendFile(client, pathOf(file.name, options), file, on)
     })
   const choose = (files: readonly File[]): void => {
-    setProblem(options.replace && files.length > 1 ? words.replaceOne : null)
+    const isTooMany = options.replace && files.length > 1
+    setProblem(isTooMany ? 'Replacing takes one file: the second would replace the first.' : null)
     const [first] = files
-    if (first === undefined) return
-    if (!options.replace) start(files)
-    else if (files.length === 1) setReplacing(first)
+    if (first === undefined || isTooMany) return
+    if (options.replace) setReplacing(first)
+    else start(files)
   }
   return (
     <>
-      <section class="card" aria-label={words.import}>
-        <Options options={options} onChange={setOptions} />
+      <section class="card" aria-label="Import">
+        <OptionFields options={options} onChange={setOptions} />
         <Drop onFiles={choose} />
         {problem && <Alert>{problem}</Alert>}
       </section>
       {items.length > 0 && (
-        <section class="card" aria-label={words.imports}>
+        <section class="card" aria-label="Imports">
           <h2>
-            {words.imports}
+            Imports
             <button type="button" class="quiet" onClick={imports.clear}>
-              {words.clearDone}
+              Clear
             </button>
           </h2>
           <ul class="imports">
             {items.toReversed().map(item => (
-              <ImportRow key={item.id} item={item} onCancel={() => imports.cancel(item.id)} />
+              <Row key={item.id} item={item} onCancel={() => imports.cancel(item.id)} />
             ))}
           </ul>
         </section>
       )}
       {replacing !== null && (
         <FormDialog
-          title={words.replaceTitle}
-          hint={fill(words.replaceHint, { file: replacing.name })}
-          action={words.replaceAction}
+          title="Replace the whole list?"
+          hint={`Proxies that ${replacing.name} does not have are removed.`}
+          action="Replace"
           isDangerous
           onSubmit={async () => {
             start([replacing])

@@ -1,147 +1,115 @@
-/** Owns the view of one key: what is known of it, and what can be done with it. */
-import { useCallback, useState } from 'preact/hooks'
-import type { KeyReport, Limit } from '../../admin/wire.ts'
-import { Bars, Use } from '../parts/amounts.tsx'
-import { unixMs } from '../parts/clock.ts'
-import { fill } from '../parts/speech.ts'
+/** One key: what is known of it, and what can be done with it. */
+import { useState } from 'preact/hooks'
+import type { KeyReport, Limit, RotatedKey } from '../../admin/wire.ts'
+import { Bars, Level } from '../parts/amounts.tsx'
+import { unixMs } from '../parts/browser.ts'
+import { SelectField, TextField } from '../parts/form.tsx'
+import { Facts, Table } from '../parts/table.tsx'
+import { daysUntil } from './chart-data.ts'
 import { useConsole } from './context.ts'
-import { daysUntil } from './days.ts'
-import { KeyActions } from './key-actions.tsx'
-import { State } from './key-row.tsx'
-import { useLive } from './live.ts'
-import { Empty, LiveNotice } from './notice.tsx'
-import { LIMITS, type LimitName } from './plan-fields.ts'
+import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
+import { CLOSE, ExpiresField, PlanField, State } from './keys.tsx'
+import { type Live, useLive } from './live.ts'
+import { isLimit, LIMIT_WORDS } from './plan-fields.ts'
+import { usePlans } from './plans.tsx'
+import { countdown, dayOf, distance, moment, number, relative, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
 const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
-
 const DAY_SECONDS = 86_400
 
-const isNamed = (name: string): name is LimitName => LIMITS.some(limit => limit === name)
-
-function Facts({ report }: { report: KeyReport }) {
-  const { words, moment, relative } = useConsole().speech
-  const { plan, created, expires, last_seen, old_secret_until } = report
-  const facts = [
-    [words.plan, plan === 'temp' ? words.temporary : plan],
-    [words.created, moment(created)],
-    [words.ends, expires === null ? words.never : moment(expires)],
-    [words.lastSeen, last_seen === null ? words.notSeen : relative(last_seen, unixMs())],
-    ...(old_secret_until === null
-      ? []
-      : [[words.oldSecret, fill(words.worksUntil, { time: moment(old_secret_until) })]]),
-  ]
-  return (
-    <dl class="facts">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{value}</dd>
-        </div>
-      ))}
-    </dl>
-  )
-}
+const factsOf = ({ plan, created, expires, last_seen, old_secret_until }: KeyReport) => [
+  ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
+  ['Created', moment(created)] as const,
+  ['Ends', expires === null ? 'never' : moment(expires)] as const,
+  ['Last seen', last_seen === null ? 'not in 90 days' : relative(last_seen, unixMs())] as const,
+  ...(old_secret_until === null
+    ? []
+    : [['Old key', `works until ${moment(old_secret_until)}`] as const]),
+]
 
 function Limits({ limits }: { limits: readonly Limit[] }) {
-  const { words, number, countdown, distance } = useConsole().speech
-  if (limits.length === 0) return <Empty>{words.noLimits}</Empty>
-  const per = (window: number): string =>
-    window === DAY_SECONDS ? words.perDay : fill(words.perWindow, { window: countdown(window) })
+  if (limits.length === 0) return <p class="empty">Every limit of its plan is unlimited.</p>
   return (
     <ul class="limits">
-      {limits.map(({ name, quota, window, left, reset }) => (
-        <li key={name}>
-          <span>{isNamed(name) ? words[name] : name}</span>
-          <b>{fill(words.leftOf, { left: number(left), quota: number(quota) })}</b>
-          <Use used={quota - left} limit={quota} />
-          <small>
-            {left === quota
-              ? per(window)
-              : `${per(window)}, ${fill(words.resetsIn, { time: distance(reset) })}`}
-          </small>
-        </li>
-      ))}
+      {limits.map(({ name, quota, window, left, reset }) => {
+        const per = window === DAY_SECONDS ? 'per UTC day' : `per ${countdown(window)}`
+        const share = quota === 0 ? 0 : (quota - left) / quota
+        return (
+          <li key={name}>
+            <span>{isLimit(name) ? LIMIT_WORDS[name].name : name}</span>
+            <b>
+              {number(left)} of {number(quota)} left
+            </b>
+            <Level share={share} isLow={share >= CLOSE} />
+            <small>{left === quota ? per : `${per}, unused again ${distance(reset)}`}</small>
+          </li>
+        )
+      })}
     </ul>
   )
 }
 
+const DAY_COLUMNS = [
+  { name: 'Day' },
+  ...['Requests', 'Records', 'Refused'].map(name => ({ name, look: 'number' })),
+]
+
 function Days({ report }: { report: KeyReport }) {
-  const { words, number, day } = useConsole().speech
   const days = daysUntil(unixMs(), report.days)
   return (
     <>
       <Bars
-        label={words.useDays}
+        label="Use by day"
         values={days.map(({ requests }) => requests)}
-        names={days.map(each => day(each.day))}
+        names={days.map(({ day }) => dayOf(day))}
         show={number}
       />
       <details>
-        <summary>{words.asDays}</summary>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{words.day}</th>
-              {[words.requests, words.records, words.refusals].map(name => (
-                <th scope="col" class="number" key={name}>
-                  {name}
-                </th>
-              ))}
+        <summary>As a table</summary>
+        <Table columns={DAY_COLUMNS}>
+          {days.toReversed().map(({ day, requests, records, refused }) => (
+            <tr key={day}>
+              <th scope="row">{day}</th>
+              <td class="number">{number(requests)}</td>
+              <td class="number">{number(records)}</td>
+              <td class="number">{number(refused)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {days.toReversed().map(each => (
-              <tr key={each.day}>
-                <th scope="row">{each.day}</th>
-                <td class="number">{number(each.requests)}</td>
-                <td class="number">{number(each.records)}</td>
-                <td class="number">{number(each.refused)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+          ))}
+        </Table>
       </details>
     </>
   )
 }
 
 function Report({ report }: { report: KeyReport }) {
-  const { words, number } = useConsole().speech
-  const { today } = report
-  const hours = HOURS.map((name, hour) => `${name}: ${number(today.hours[hour] ?? 0)}`)
-  const counts = [
-    [words.requests, today.requests],
-    [words.records, today.records],
-    [words.refusals, today.refused],
-  ] as const
+  const { requests, records, refused, hours } = report.today
   return (
     <div class="charts">
-      <section class="card" aria-label={words.limits}>
-        <h2>{words.limits}</h2>
+      <section class="card" aria-label="Limits">
+        <h2>Limits</h2>
         <Limits limits={report.limits} />
       </section>
-      <section class="card" aria-label={words.useToday}>
+      <section class="card" aria-label="Use by hour">
         <h2>
-          {words.useToday} <small>{words.utc}</small>
+          Use by hour <small>today, UTC</small>
         </h2>
         <p class="counts">
-          {counts.map(([name, n]) => (
-            <span key={name}>
-              {name} <b>{number(n)}</b>
-            </span>
-          ))}
+          <span>
+            Requests <b>{number(requests)}</b>
+          </span>
+          <span>
+            Records <b>{number(records)}</b>
+          </span>
+          <span>
+            Refused <b>{number(refused)}</b>
+          </span>
         </p>
-        <Bars
-          label={`${words.useToday}. ${hours.join(', ')}`}
-          values={today.hours}
-          names={HOURS}
-          show={number}
-        />
+        <Bars label="Use by hour" values={hours} names={HOURS} show={number} />
       </section>
-      <section class="card wide" aria-label={words.useDays}>
+      <section class="card wide" aria-label="Use by day">
         <h2>
-          {words.useDays} <small>{words.lastDays}</small>
+          Use by day <small>last 90 days, UTC</small>
         </h2>
         <Days report={report} />
       </section>
@@ -149,40 +117,186 @@ function Report({ report }: { report: KeyReport }) {
   )
 }
 
-export function KeyView({ id }: { id: string }) {
-  const { client, speech } = useConsole()
-  const { words } = speech
-  const [isRemoved, setRemoved] = useState(false)
-  const load = useCallback(
-    (signal: AbortSignal) => client.get<KeyReport>(`/console/keys/${id}`, signal),
-    [client, id],
+type DialogProps = {
+  report: KeyReport
+  onClose(): void
+  onChanged(report: KeyReport): void
+}
+
+function ChangeDialog({ report, onClose, onChanged }: DialogProps) {
+  const { client } = useConsole()
+  const plans = usePlans().value?.plans ?? []
+  const [label, setLabel] = useState(report.label)
+  const [plan, setPlan] = useState(report.plan)
+  const [expires, setExpires] = useState(report.expires ?? '')
+  const submit = async (): Promise<void> => {
+    const end = expires.trim()
+    const changes = {
+      ...(label !== report.label && { label }),
+      ...(plan !== report.plan && { plan }),
+      ...(end !== (report.expires ?? '') && { expires: end === '' ? null : end }),
+    }
+    if (Object.keys(changes).length === 0) return onClose()
+    onChanged(await client.send<KeyReport>('POST', `/console/keys/${report.id}`, changes))
+  }
+  return (
+    <FormDialog title="Change the key" action="Save" onSubmit={submit} onClose={onClose}>
+      <TextField label="Label" name="label" value={label} onChange={setLabel} />
+      {report.plan !== 'temp' && <PlanField plans={plans} value={plan} onChange={setPlan} />}
+      <ExpiresField value={expires} onChange={setExpires} />
+    </FormDialog>
   )
-  const live = useLive(load, REFRESH_SECONDS)
+}
+
+const OVERLAPS = [
+  ['0s', 'it ends at once'],
+  ['1h', unit(1, 'hour')],
+  ['24h', unit(24, 'hour')],
+  ['7d', unit(7, 'day')],
+] as const
+
+function RotateDialog(props: DialogProps & { onMade(made: RotatedKey): void }) {
+  const { report, onClose, onMade } = props
+  const { client } = useConsole()
+  const [overlap, setOverlap] = useState<string>('24h')
+  const path = `/console/keys/${report.id}/rotate`
+  return (
+    <FormDialog
+      title="Rotate the key"
+      hint="A new key with the same id, plan and limits. The old one works for a while longer."
+      action="Rotate"
+      onSubmit={async () => onMade(await client.send<RotatedKey>('POST', path, { overlap }))}
+      onClose={onClose}
+    >
+      <SelectField
+        label="The old key works for"
+        name="overlap"
+        value={overlap}
+        onChange={setOverlap}
+        options={OVERLAPS}
+      />
+    </FormDialog>
+  )
+}
+
+/** The actions that are confirmed and need nothing else. */
+const CONFIRMED = {
+  reset: {
+    action: 'Reset',
+    title: 'Reset the limits?',
+    method: 'POST',
+    path: '/reset',
+    hint: 'Its windows and its day are unused again. Its history stays.',
+  },
+  revoke: {
+    action: 'Revoke',
+    title: 'Revoke this key?',
+    method: 'POST',
+    path: '/revoke',
+    hint: 'It is refused from now on. This cannot be undone.',
+  },
+  remove: {
+    action: 'Remove',
+    title: 'Remove this key?',
+    method: 'DELETE',
+    path: '',
+    hint: 'The key and its history are deleted. This cannot be undone.',
+  },
+} as const
+const ACTIONS = {
+  ...{ change: 'Change', rotate: 'Rotate', reset: 'Reset', revoke: 'Revoke', remove: 'Remove' },
+}
+type Action = keyof typeof ACTIONS
+
+/** A key that has ended cannot be used again; only one that was revoked can be removed. */
+const actionsOf = ({ state }: KeyReport): readonly Action[] =>
+  state === 'revoked' ? ['remove'] : ['change', 'rotate', 'reset', 'revoke']
+
+/** What can be done with a key. What cannot be undone is confirmed first. */
+function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport }) {
+  const { client } = useConsole()
+  const [open, setOpen] = useState<Action | null>(null)
+  const [made, setMade] = useState<Omit<RotatedKey, 'report'> | null>(null)
+  const onClose = (): void => setOpen(null)
+  const onChanged = (changed: KeyReport): void => {
+    live.change(() => changed)
+    setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
+  }
+  const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
+    const { method, path } = CONFIRMED[action]
+    const changed = await client.send<KeyReport>(method, `/console/keys/${report.id}${path}`)
+    if (action === 'remove') location.hash = '#keys'
+    else onChanged(changed)
+  }
+  const until = made?.overlap_until ?? null
+  return (
+    <div class="key-actions">
+      {actionsOf(report).map(action => (
+        <button
+          type="button"
+          key={action}
+          class={action === 'revoke' || action === 'remove' ? 'danger' : 'plain'}
+          onClick={() => setOpen(action)}
+        >
+          {ACTIONS[action]}
+        </button>
+      ))}
+      {open === 'change' && <ChangeDialog {...{ report, onClose, onChanged }} />}
+      {open === 'rotate' && (
+        <RotateDialog
+          {...{ report, onClose, onChanged }}
+          onMade={({ report, ...secret }) => {
+            setMade(secret)
+            onChanged(report)
+          }}
+        />
+      )}
+      {(open === 'reset' || open === 'revoke' || open === 'remove') && (
+        <FormDialog
+          title={CONFIRMED[open].title}
+          hint={CONFIRMED[open].hint}
+          action={CONFIRMED[open].action}
+          isDangerous={open !== 'reset'}
+          onSubmit={() => confirm(open)}
+          onClose={onClose}
+        />
+      )}
+      {made !== null && (
+        <SecretDialog
+          secret={made.key}
+          hint={
+            until === null
+              ? 'The old key no longer works.'
+              : `The old key works until ${moment(until)}.`
+          }
+          onClose={() => setMade(null)}
+        />
+      )}
+    </div>
+  )
+}
+
+export function KeyView({ id }: { id: string }) {
+  const { client } = useConsole()
+  const live = useLive<KeyReport>(client, `/console/keys/${id}`, REFRESH_SECONDS)
   const report = live.value
   return (
     <>
       <a class="quiet" href="#keys">
-        ← {words.backToKeys}
+        ← All keys
       </a>
-      {!isRemoved && <LiveNotice live={live} />}
+      <LiveNotice live={live} />
       {report && (
         <>
-          <section class="card about" aria-label={words.key}>
+          <section class="card about" aria-label="Key">
             <h2>
-              {report.label === '' ? words.noLabel : report.label} <State state={report.state} />
+              {report.label === '' ? 'no label' : report.label} <State state={report.state} />
             </h2>
             <p class="soft">
               <code>{report.prefix}…</code> <code class="id">{report.id}</code>
             </p>
-            <Facts report={report} />
-            <KeyActions
-              report={report}
-              onChanged={live.refresh}
-              onRemoved={() => {
-                setRemoved(true)
-                location.hash = '#keys'
-              }}
-            />
+            <Facts look="key-facts" facts={factsOf(report)} />
+            <Actions live={live} report={report} />
           </section>
           <Report report={report} />
         </>

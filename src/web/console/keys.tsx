@@ -1,50 +1,161 @@
-/** Owns the list of keys: searching, sorting, making one. */
-import { useCallback, useMemo, useState } from 'preact/hooks'
-import type { Key } from '../../admin/wire.ts'
-import { CheckField, SelectField } from '../parts/form.tsx'
-import { fill } from '../parts/speech.ts'
+/** The list of keys: searching, sorting, making one. */
+import { useMemo, useState } from 'preact/hooks'
+import type { Key, KeyState, MadeKey, Plan } from '../../admin/wire.ts'
+import { Level } from '../parts/amounts.tsx'
+import { unixMs } from '../parts/browser.ts'
+import { CheckField, Radios, SelectField, TextField } from '../parts/form.tsx'
+import { Table } from '../parts/table.tsx'
+import { keyHref } from './address.ts'
 import { useConsole } from './context.ts'
+import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
 import { type KeyFilter, type KeySort, planOf, selectKeys, TEMPORARY } from './key-filter.ts'
-import { NewKeyDialog } from './key-forms.tsx'
-import { KeyRow } from './key-row.tsx'
 import { useLive } from './live.ts'
-import { Empty, LiveNotice } from './notice.tsx'
-import { SecretDialog } from './secret.tsx'
-import { usePlans } from './use-plans.ts'
+import { usePlans } from './plans.tsx'
+import { dateOf, moment, number, relative, UNKNOWN } from './speech.ts'
 
 /** Rows that are drawn at once: thousands would make each key stroke slow. */
 const STEP = 200
 const REFRESH_SECONDS = 30
 const NO_KEYS: readonly Key[] = []
+/** From here on the use of a limit is shown as close to it. */
+export const CLOSE = 0.8
+
+const STATE_WORDS: { readonly [state in KeyState]: string } = {
+  ...{ active: 'active', expired: 'expired', revoked: 'revoked', off: 'plan is off' },
+}
+
+export const State = ({ state }: { state: KeyState }) => (
+  <span class="status" data-ok={state === 'active' || undefined}>
+    {STATE_WORDS[state]}
+  </span>
+)
+
+function Row({ item }: { item: Key }) {
+  const { id, prefix, label, plan, state, expires, requests_today, daily_limit, last_seen } = item
+  const share = daily_limit ? requests_today / daily_limit : 0
+  return (
+    <tr data-ended={state === 'revoked' || state === 'expired' || undefined}>
+      <th scope="row" class="col-label">
+        <a href={keyHref(id)}>{label === '' ? <span class="soft">no label</span> : label}</a>
+        <code>{prefix}…</code> <code class="id">{id}</code>
+      </th>
+      <td class="col-plan">{plan ?? 'temporary'}</td>
+      <td class="col-today" data-unlimited={daily_limit === null || undefined}>
+        <Level share={share} isLow={share >= CLOSE} />
+        <span class="number">
+          {number(requests_today)}
+          {daily_limit !== null && <small> / {number(daily_limit)}</small>}
+        </span>
+      </td>
+      <td class="col-seen">
+        {last_seen === null ? (
+          <span class="soft">{UNKNOWN}</span>
+        ) : (
+          <time dateTime={last_seen} title={moment(last_seen)}>
+            {relative(last_seen, unixMs())}
+          </time>
+        )}
+      </td>
+      <td class="col-expires">
+        {expires === null ? (
+          <span class="soft">never</span>
+        ) : (
+          <time dateTime={expires} title={moment(expires)}>
+            {dateOf(expires)}
+          </time>
+        )}
+      </td>
+      <td class="col-state">
+        <State state={state} />
+      </td>
+    </tr>
+  )
+}
+
+const COLUMNS = [
+  ...([
+    ['label', 'Key'],
+    ['plan', 'Plan'],
+    ['today', 'Today'],
+  ] as const),
+  ...([
+    ['seen', 'Last seen'],
+    ['expires', 'Ends'],
+    ['state', 'State'],
+  ] as const),
+] satisfies readonly (readonly [KeySort, string])[]
+
+/** The columns, whose names are buttons that sort. */
+function useColumns() {
+  const { keyFilter: filter, setKeyFilter } = useConsole()
+  const sortBy = (sort: KeySort): void => {
+    const isDescending =
+      filter.sort === sort ? !filter.isDescending : sort === 'today' || sort === 'seen'
+    setKeyFilter({ ...filter, sort, isDescending })
+  }
+  const order = filter.isDescending ? 'descending' : 'ascending'
+  return COLUMNS.map(([sort, name]) => ({
+    ...{ name, look: `col-${sort}` },
+    more: { 'aria-sort': filter.sort === sort ? order : undefined },
+    head: (
+      <button type="button" onClick={() => sortBy(sort)}>
+        {name}
+      </button>
+    ),
+  }))
+}
+
+function Rows({ selected, hasKeys }: { selected: readonly Key[]; hasKeys: boolean }) {
+  const [most, setMost] = useState(STEP)
+  const columns = useColumns()
+  if (selected.length === 0) {
+    const none = hasKeys ? 'No key matches.' : 'There is no key yet. Make the first one.'
+    return <p class="empty">{none}</p>
+  }
+  const left = selected.length - most
+  return (
+    <>
+      <Table caption="Keys" look="keys" columns={columns}>
+        {selected.slice(0, most).map(key => (
+          <Row key={key.id} item={key} />
+        ))}
+      </Table>
+      {left > 0 && (
+        <button type="button" class="quiet" onClick={() => setMost(most + STEP)}>
+          Show {number(Math.min(left, STEP))} more
+        </button>
+      )}
+    </>
+  )
+}
 
 function Filters({ plans }: { plans: readonly string[] }) {
-  const { speech, keyFilter: filter, setKeyFilter } = useConsole()
-  const { words } = speech
+  const { keyFilter: filter, setKeyFilter } = useConsole()
   const set = (change: Partial<KeyFilter>): void => setKeyFilter({ ...filter, ...change })
   return (
-    <search class="filters">
+    <search class="key-filters">
       <input
         class="input"
         type="search"
         name="search"
-        aria-label={words.search}
-        placeholder={words.searchKeys}
+        aria-label="Search"
+        placeholder="Label, id, prefix, plan"
         value={filter.search}
         onInput={event => set({ search: event.currentTarget.value })}
       />
       <SelectField
-        label={words.plan}
+        label="Plan"
         name="plan-filter"
         isBare
         value={filter.plan ?? ''}
         onChange={plan => set({ plan: plan === '' ? null : plan })}
         options={[
-          ['', words.anyPlan],
-          ...plans.map(name => [name, name === TEMPORARY ? words.temporary : name] as const),
+          ['', 'Any plan'],
+          ...plans.map(name => [name, name === TEMPORARY ? 'temporary' : name] as const),
         ]}
       />
       <CheckField
-        label={words.ended}
+        label="Expired and revoked"
         name="ended"
         isOn={filter.showsEnded}
         onChange={showsEnded => set({ showsEnded })}
@@ -53,110 +164,109 @@ function Filters({ plans }: { plans: readonly string[] }) {
   )
 }
 
-const COLUMNS = [
-  ['label', 'key'],
-  ['plan', 'plan'],
-  ['today', 'today'],
-  ['seen', 'lastSeen'],
-  ['expires', 'ends'],
-  ['state', 'state'],
-] as const satisfies readonly (readonly [KeySort, string])[]
+type FieldProps = { value: string; onChange(value: string): void }
 
-/** The head of the table, whose cells are buttons that sort. */
-function Head() {
-  const { speech, keyFilter: filter, setKeyFilter } = useConsole()
-  const { words } = speech
-  const sortBy = (sort: KeySort): void => {
-    const isDescending =
-      filter.sort === sort ? !filter.isDescending : sort === 'today' || sort === 'seen'
-    setKeyFilter({ ...filter, sort, isDescending })
-  }
-  const order = filter.isDescending ? 'descending' : 'ascending'
+/** The plan of a regular key. */
+export function PlanField({ plans, ...field }: FieldProps & { plans: readonly Plan[] }) {
+  const names = plans.map(({ name }) => name).filter(name => name !== 'demo' && name !== TEMPORARY)
   return (
-    <thead>
-      <tr>
-        {COLUMNS.map(([sort, word]) => (
-          <th
-            key={sort}
-            scope="col"
-            class={`col-${sort}`}
-            aria-sort={filter.sort === sort ? order : undefined}
-          >
-            <button type="button" onClick={() => sortBy(sort)}>
-              {words[word]}
-            </button>
-          </th>
-        ))}
-      </tr>
-    </thead>
+    <SelectField label="Plan" name="plan" {...field} options={names.map(name => [name, name])} />
   )
 }
 
-function Table({ selected, hasKeys }: { selected: readonly Key[]; hasKeys: boolean }) {
-  const { words, number } = useConsole().speech
-  const [most, setMost] = useState(STEP)
-  if (selected.length === 0) return <Empty>{hasKeys ? words.noMatch : words.noKeys}</Empty>
-  const left = selected.length - most
+/** The end of a key, in the forms of the command line. */
+export const ExpiresField = (field: FieldProps) => (
+  <TextField {...field} label="Expires" name="expires" hint="30d, 2027-01-31, or empty for never" />
+)
+
+type NewKeyProps = { plans: readonly Plan[]; onClose(): void; onMade(made: MadeKey): void }
+
+function NewKeyDialog({ plans, onClose, onMade }: NewKeyProps) {
+  const { client } = useConsole()
+  const [kind, setKind] = useState<'regular' | 'temp'>('regular')
+  const [label, setLabel] = useState('')
+  const [plan, setPlan] = useState('standard')
+  const [expires, setExpires] = useState('')
+  const [ttl, setTtl] = useState('24h')
+  const isTemporary = kind === 'temp'
+  const submit = async (): Promise<void> => {
+    const end = expires.trim()
+    const rest = isTemporary ? { ttl: ttl.trim() } : { plan, ...(end && { expires: end }) }
+    onMade(await client.send<MadeKey>('POST', '/console/keys', { kind, label, ...rest }))
+  }
   return (
-    <>
-      <table class="keys">
-        <caption class="hidden">{words.keys}</caption>
-        <Head />
-        <tbody>
-          {selected.slice(0, most).map(key => (
-            <KeyRow key={key.id} item={key} />
-          ))}
-        </tbody>
-      </table>
-      {left > 0 && (
-        <button type="button" class="quiet" onClick={() => setMost(most + STEP)}>
-          {fill(words.showMore, { n: number(Math.min(left, STEP)) })}
-        </button>
+    <FormDialog title="New key" action="Make the key" onSubmit={submit} onClose={onClose}>
+      <TextField label="Label" name="label" value={label} onChange={setLabel} />
+      <div class="field">
+        <span aria-hidden="true">Kind</span>
+        <Radios
+          label="Kind"
+          name="kind"
+          value={kind}
+          onChange={setKind}
+          options={[
+            ['regular', 'Regular'],
+            ['temp', 'Temporary'],
+          ]}
+        />
+        <small>
+          {isTemporary
+            ? 'a trial: 2 requests per hour, ends by itself'
+            : 'for a customer, until it is revoked or expires'}
+        </small>
+      </div>
+      {isTemporary ? (
+        <TextField
+          label="Valid for"
+          name="ttl"
+          value={ttl}
+          onChange={setTtl}
+          hint="such as 1h or 24h"
+        />
+      ) : (
+        <>
+          <PlanField plans={plans} value={plan} onChange={setPlan} />
+          <ExpiresField value={expires} onChange={setExpires} />
+        </>
       )}
-    </>
+    </FormDialog>
   )
 }
 
 export function KeysView() {
-  const { client, speech, keyFilter } = useConsole()
-  const { words, number } = speech
-  const load = useCallback(
-    (signal: AbortSignal) => client.get<{ keys: Key[] }>('/console/keys', signal),
-    [client],
-  )
-  const live = useLive(load, REFRESH_SECONDS)
-  const plans = usePlans()
+  const { client, keyFilter } = useConsole()
+  const live = useLive<{ keys: Key[] }>(client, '/console/keys', REFRESH_SECONDS)
+  const plans = usePlans().value?.plans ?? []
   const [isMaking, setMaking] = useState(false)
   const [secret, setSecret] = useState<string | null>(null)
   const keys = live.value?.keys ?? NO_KEYS
   const selected = useMemo(() => selectKeys(keys, keyFilter), [keys, keyFilter])
-  const counts = { shown: number(selected.length), total: number(keys.length) }
-  const names = [...new Set([...keys.map(planOf), ...(plans.value?.plans ?? []).map(p => p.name)])]
+  const names = [...new Set([...keys.map(planOf), ...plans.map(({ name }) => name)])]
   return (
     <>
       <div class="bar-above">
         <Filters plans={names.filter(name => name !== 'demo').sort()} />
         <span class="soft" role="status">
-          {live.value && fill(words.keysIntro, counts)}
+          {live.value && `${number(selected.length)} of ${number(keys.length)}`}
         </span>
         <button type="button" class="primary" onClick={() => setMaking(true)}>
-          {words.newKey}
+          New key
         </button>
       </div>
       <LiveNotice live={live} />
       {live.value && (
-        <section class="card table-card" aria-label={words.keys}>
-          <Table selected={selected} hasKeys={keys.length > 0} />
+        <section class="card table-card" aria-label="Keys">
+          <Rows selected={selected} hasKeys={keys.length > 0} />
         </section>
       )}
       {isMaking && (
         <NewKeyDialog
-          plans={plans.value?.plans ?? []}
+          plans={plans}
           onClose={() => setMaking(false)}
-          onMade={made => {
+          onMade={({ key, ...item }) => {
             setMaking(false)
-            setSecret(made.key)
-            void live.refresh()
+            setSecret(key)
+            live.change(({ keys }) => ({ keys: [...keys, item] }))
           }}
         />
       )}

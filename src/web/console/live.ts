@@ -1,6 +1,7 @@
-/** Owns values that are asked for again and again while the tab is visible, as hooks. */
+/** Values that are asked for again and again while the tab is visible. */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { nowMs, unixMs } from '../parts/clock.ts'
+import { nowMs, unixMs } from '../parts/browser.ts'
+import type { Client } from './client.ts'
 
 /** A value as it was last answered, and why it is not newer. */
 export type Live<T> = {
@@ -9,24 +10,19 @@ export type Live<T> = {
   atMs: number | null
   problem: string | null
   refresh(): Promise<void>
-}
-
-/** Calls back when the tab is shown or hidden. */
-export function useVisibility(onChange: (isVisible: boolean) => void): void {
-  const latest = useRef(onChange)
-  latest.current = onChange
-  // Before anything can happen: an effect would wait for the next frame.
-  useLayoutEffect(() => {
-    const change = (): void => latest.current(document.visibilityState === 'visible')
-    document.addEventListener('visibilitychange', change)
-    return () => document.removeEventListener('visibilitychange', change)
-  }, [])
+  /** Puts in what a write answered with. */
+  change(changed: (value: T) => T): void
 }
 
 /** Whether the tab is shown. */
 export function useIsVisible(): boolean {
   const [isVisible, setVisible] = useState(document.visibilityState === 'visible')
-  useVisibility(setVisible)
+  // Before anything can happen: an effect would wait for the next frame.
+  useLayoutEffect(() => {
+    const change = (): void => setVisible(document.visibilityState === 'visible')
+    document.addEventListener('visibilitychange', change)
+    return () => document.removeEventListener('visibilitychange', change)
+  }, [])
   return isVisible
 }
 
@@ -34,19 +30,13 @@ export function useIsVisible(): boolean {
 const REQUEST_MS_MAX = 60_000
 
 /**
- * The value that `load` brings, which is asked for at once, then every `everySeconds` while the tab
- * is visible, and at once when it is shown again. A value stays while a newer one is not there, and
+ * The JSON document at `path`, which is asked for at once, then every `everySeconds` while the tab is
+ * visible, and at once when it is shown again. A value stays while a newer one is not there, and
  * nothing is asked for while a request is under way: a slow server is shown late.
- * `load` must stay the same as long as it asks for the same.
  */
-export function useLive<T>(
-  load: (signal: AbortSignal) => Promise<T>,
-  everySeconds: number,
-): Live<T> {
-  const [state, setState] = useState<Omit<Live<T>, 'refresh'>>({
-    value: null,
-    atMs: null,
-    problem: null,
+export function useLive<T>(client: Client, path: string, everySeconds: number): Live<T> {
+  const [state, setState] = useState<Pick<Live<T>, 'value' | 'atMs' | 'problem'>>({
+    ...{ value: null, atMs: null, problem: null },
   })
   /** The request that is under way, and since when. */
   const underWay = useRef<{ controller: AbortController; sinceMs: number } | null>(null)
@@ -59,7 +49,7 @@ export function useLive<T>(
     const { signal } = controller
     underWay.current = mine
     try {
-      const value = await load(signal)
+      const value = await client.get<T>(path, signal)
       if (!signal.aborted) setState({ value, atMs: unixMs(), problem: null })
     } catch (error) {
       if (signal.aborted) return
@@ -68,7 +58,13 @@ export function useLive<T>(
     } finally {
       if (underWay.current === mine) underWay.current = null
     }
-  }, [load])
+  }, [client, path])
+
+  const change = useCallback((changed: (value: T) => T): void => {
+    underWay.current?.controller.abort() // its answer may be older than the change
+    underWay.current = null
+    setState(({ value, ...rest }) => ({ ...rest, value: value === null ? null : changed(value) }))
+  }, [])
 
   useEffect(() => {
     if (!isVisible) return
@@ -83,5 +79,5 @@ export function useLive<T>(
     }
   }, [refresh, everySeconds, isVisible])
 
-  return { ...state, refresh }
+  return { ...state, refresh, change }
 }

@@ -1,8 +1,10 @@
-/** Owns the live log: requests as they end, without queries. */
+/** The live log: requests as they end, without queries. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { fill } from '../parts/speech.ts'
+import { Radios } from '../parts/form.tsx'
+import { Table } from '../parts/table.tsx'
+import { keyHref } from './address.ts'
+import { CONNECTION_LOST, follow } from './client.ts'
 import { useConsole } from './context.ts'
-import { follow } from './follow.ts'
 import { useIsVisible } from './live.ts'
 import {
   append,
@@ -17,8 +19,7 @@ import {
   outcomeOf,
   selectLines,
 } from './log-lines.ts'
-import { Empty } from './notice.tsx'
-import { keyHref } from './place.ts'
+import { bytes, ms, number, seconds } from './speech.ts'
 
 /** Lines are drawn this often at most: a busy server logs thousands a second. */
 const DRAW_MS = 250
@@ -27,8 +28,7 @@ type Connection = { kind: 'connecting' | 'live' | 'paused' } | { kind: 'lost'; m
 
 /** The lines of the log while the view is shown and the tab is visible. */
 function useLog(isPaused: boolean) {
-  const { client, speech } = useConsole()
-  const { words } = speech
+  const { client } = useConsole()
   const [buffer, setBuffer] = useState<LogBuffer>(EMPTY_LOG)
   const [connection, setConnection] = useState<Connection>({ kind: 'connecting' })
   const isVisible = useIsVisible()
@@ -61,26 +61,27 @@ function useLog(isPaused: boolean) {
         pending.current = [...pending.current, ...values].slice(-LOG_LINES)
       },
       lost(error) {
-        setConnection({ kind: 'lost', message: error?.message ?? words.connectionLost })
+        setConnection({ kind: 'lost', message: error?.message ?? CONNECTION_LOST })
       },
     })
-  }, [client, isVisible, words])
+  }, [client, isVisible])
 
   return { buffer, connection, held, clear: () => setBuffer(EMPTY_LOG) }
 }
 
 function Row({ line }: { line: LogLine }) {
-  const { words, number, bytes, amount, seconds } = useConsole().speech
   if (line.kind === 'gap') {
-    const sentence =
-      line.dropped === null ? words.gap : fill(words.droppedLines, { n: number(line.dropped) })
     return (
       <tr class="gap">
-        <td colSpan={8}>{sentence}</td>
+        <td colSpan={COLUMNS.length}>
+          {line.dropped === null
+            ? 'The connection was lost here: requests may be missing.'
+            : `${number(line.dropped)} requests are not shown: there were too many at once.`}
+        </td>
       </tr>
     )
   }
-  const { time, status, method, path, records, key, client, ms } = line.entry
+  const { time, status, method, path, records, key, client, ms: took } = line.entry
   const outcome = outcomeOf(status)
   return (
     <tr>
@@ -89,7 +90,7 @@ function Row({ line }: { line: LogLine }) {
       </td>
       <td>
         <span class="status" data-ok={outcome === 'ok' || undefined} data-outcome={outcome}>
-          {status ?? words.closed}
+          {status ?? 'closed'}
         </span>
       </td>
       <td class="path">
@@ -98,80 +99,51 @@ function Row({ line }: { line: LogLine }) {
       <td>{key !== null && (key === 'demo' ? key : <a href={keyHref(key)}>{key}</a>)}</td>
       <td class="number">{number(records)}</td>
       <td class="number col-size">{bytes(line.entry.bytes)}</td>
-      <td class="number col-took">
-        {amount(ms)} {words.ms}
-      </td>
+      <td class="number col-took">{ms(took)}</td>
       <td class="col-client">{client}</td>
     </tr>
   )
 }
 
-function Lines({ lines, isEmpty }: { lines: readonly LogLine[]; isEmpty: boolean }) {
-  const { words } = useConsole().speech
-  if (lines.length === 0) return <Empty>{isEmpty ? words.noRequests : words.noneOfThese}</Empty>
-  const columns = [
-    [words.time, ''],
-    [words.status, ''],
-    [words.path, ''],
-    [words.key, ''],
-    [words.records, 'number'],
-    [words.size, 'number col-size'],
-    [words.took, 'number col-took'],
-    [words.client, 'col-client'],
-  ]
-  return (
-    <table class="log">
-      <caption class="hidden">{words.log}</caption>
-      <thead>
-        <tr>
-          {columns.map(([name, look]) => (
-            <th scope="col" key={name} class={look}>
-              {name}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {lines.map(line => (
-          <Row key={line.kind === 'gap' ? line.id : line.entry.id} line={line} />
-        ))}
-      </tbody>
-    </table>
-  )
+const COLUMNS = [
+  ...[{ name: 'Time' }, { name: 'Status' }, { name: 'Path' }, { name: 'Key' }],
+  ...[
+    { name: 'Records', look: 'number' },
+    { name: 'Size', look: 'number col-size' },
+  ],
+  ...[
+    { name: 'Took', look: 'number col-took' },
+    { name: 'Client', look: 'col-client' },
+  ],
+]
+
+const FILTER_WORDS: { readonly [filter in LogFilter]: string } = {
+  ...{ all: 'all', ok: '200', notFound: '404', refused: '429' },
+  ...{ rejected: 'other 4xx', failed: '5xx' },
 }
 
 export function LogView() {
-  const { words, number } = useConsole().speech
   const [isPaused, setPaused] = useState(false)
   const [filter, setFilter] = useState<LogFilter>('all')
   const { buffer, connection, held, clear } = useLog(isPaused)
   const lines = useMemo(() => selectLines(buffer.lines, filter), [buffer, filter])
-  const names = { ...words, failed: words.failed }
-  const state = isPaused ? 'paused' : connection.kind
-  const pauseText = held > 0 ? fill(words.resumeWith, { n: number(held) }) : words.resume
+  const connected = connection.kind === 'connecting' ? 'connecting…' : 'live'
+  const isLive = !isPaused && connection.kind === 'live'
   return (
     <>
       <div class="bar-above">
-        <span class="status" data-ok={state === 'live' || undefined} role="status">
-          {connection.kind === 'lost' ? connection.message : words[state as 'live']}
+        <span class="status" data-ok={isLive || undefined} role="status">
+          {connection.kind === 'lost' ? connection.message : isPaused ? 'paused' : connected}
         </span>
-        <fieldset class="switch">
-          <legend class="hidden">{words.filter}</legend>
-          {LOG_FILTERS.map(each => (
-            <label key={each}>
-              <input
-                type="radio"
-                name="outcome"
-                value={each}
-                checked={filter === each}
-                onChange={() => setFilter(each)}
-              />
-              {each === 'notFound' ? '404' : each === 'refused' ? '429' : names[each]}
-            </label>
-          ))}
-        </fieldset>
+        <Radios
+          label="Show"
+          name="outcome"
+          value={filter}
+          onChange={setFilter}
+          options={LOG_FILTERS.map(each => [each, FILTER_WORDS[each]])}
+        />
         <button type="button" class="plain" onClick={clear}>
-          {words.clearLog}
+          Clear
         </button>
         <button
           type="button"
@@ -179,12 +151,24 @@ export function LogView() {
           aria-pressed={isPaused}
           onClick={() => setPaused(!isPaused)}
         >
-          {isPaused ? pauseText : words.pause}
+          {!isPaused ? 'Pause' : held > 0 ? `Resume, ${number(held)} new` : 'Resume'}
         </button>
       </div>
-      <section class="card table-card" aria-label={words.log}>
-        <Lines lines={lines} isEmpty={buffer.lines.length === 0} />
-        <p class="soft note">{fill(words.logHint, { n: LOG_LINES })}</p>
+      <section class="card table-card" aria-label="Log">
+        {lines.length === 0 ? (
+          <p class="empty">
+            {buffer.lines.length === 0 ? 'No request yet.' : 'None of these yet.'}
+          </p>
+        ) : (
+          <Table caption="Log" look="log" columns={COLUMNS}>
+            {lines.map(line => (
+              <Row key={line.kind === 'gap' ? line.id : line.entry.id} line={line} />
+            ))}
+          </Table>
+        )}
+        <p class="soft note">
+          The last {LOG_LINES} requests. Queries and keys are never part of it.
+        </p>
       </section>
     </>
   )

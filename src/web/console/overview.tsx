@@ -1,124 +1,96 @@
-/** Owns the overview: how the service does now, and how it did in the last 24 hours. */
-
+/** The overview: how the service does now, and how it did in the last 24 hours. */
 import type { Overview, Values } from '../../admin/wire.ts'
-import { Spark } from '../parts/amounts.tsx'
-import { fill } from '../parts/speech.ts'
 import { type Line, TimeChart } from './chart.tsx'
-import { greatest, OUTCOMES, totals } from './chart-data.ts'
-import { useConsole } from './context.ts'
+import { greatest, OUTCOMES, sparkPaths, thin, totals } from './chart-data.ts'
+import { LiveNotice } from './dialog.tsx'
 import type { Live } from './live.ts'
-import { LiveNotice } from './notice.tsx'
-import type { ConsoleSpeech } from './speech.ts'
+import { amount, bytes, distance, ms, number, share, UNKNOWN, whole } from './speech.ts'
 
-type Card = { name: string; value: string; notes: readonly string[]; values: Values }
+const [SPARK_WIDTH, SPARK_HEIGHT, SPARK_POINTS] = [240, 34, 96]
 
-function cardsOf(
-  { list, requests, keys, process, history }: Overview,
-  speech: ConsoleSpeech,
-): Card[] {
-  const { words, number, amount, ms, bytes, share, distance } = speech
-  const orUnknown = (value: number | null): string => (value === null ? words.unknown : ms(value))
-  const age = list.newest_seconds
-  return [
-    {
-      name: words.proxies,
-      value: number(list.rows),
-      notes: [
-        fill(words.fresh, { n: number(list.fresh) }),
-        ...(age === null ? [] : [fill(words.newest, { age: distance(-age) })]),
-      ],
-      values: history.rows,
-    },
-    {
-      name: words.perSecond,
-      value: fill(words.perSecondValue, { n: amount(requests.per_second) }),
-      notes: [fill(words.refusedShare, { share: share(requests.refused_share) })],
-      values: totals(history),
-    },
-    {
-      name: words.answerTime,
-      value: orUnknown(requests.p99_ms),
-      notes: [fill(words.answerP50, { time: orUnknown(requests.p50_ms) })],
-      values: history.p99_ms,
-    },
-    {
-      name: words.keysInUse,
-      value: number(keys.used_today),
-      notes: [fill(words.ofKeys, { n: number(keys.total) })],
-      values: history.keys,
-    },
-    {
-      name: words.memory,
-      value: bytes(process.rss_bytes),
-      notes: [fill(words.dataSize, { size: bytes(process.data_bytes) })],
-      values: history.rss_bytes,
-    },
-  ]
-}
-
-const Cards = ({ overview }: { overview: Overview }) => {
-  const { speech } = useConsole()
+/** A line without numbers, beside the number that it explains. */
+function Spark({ values }: { values: Values }) {
+  const { line, area } = sparkPaths(thin(values, SPARK_POINTS), SPARK_WIDTH, SPARK_HEIGHT)
   return (
-    <ul class="cards">
-      {cardsOf(overview, speech).map(({ name, value, notes, values }) => (
-        <li class="card" key={name}>
-          <p>{name}</p>
-          <b>{value}</b>
-          <small>{notes.join(' · ')}</small>
-          <Spark values={values} />
-        </li>
-      ))}
-    </ul>
+    <svg
+      class="spark"
+      viewBox={`0 0 ${SPARK_WIDTH} ${SPARK_HEIGHT}`}
+      preserveAspectRatio="none"
+      aria-hidden="true"
+    >
+      <path class="area" d={area} />
+      <path class="line" d={line} />
+    </svg>
   )
 }
 
-const OUTCOME_TONES = { ok: 'a', not_found: 'b', rejected: 'e', refused: 'c', failed: 'd' } as const
-const REFUSALS = ['refused', 'rejected', 'failed'] as const
+const msOf = (value: number | null): string => (value === null ? UNKNOWN : ms(value))
+
+type Card = [name: string, value: string, notes: string, values: Values]
+
+function cardsOf({ list, requests, keys, process, history }: Overview): Card[] {
+  const newest = list.newest_seconds
+  const age = newest === null ? '' : ` · newest ${distance(-newest)}`
+  return [
+    ['Proxies', number(list.rows), `${number(list.fresh)} fresh${age}`, history.rows],
+    [
+      ...(['Requests', `${amount(requests.per_second)}/s`] as const),
+      ...([`${share(requests.refused_share)} refused`, totals(history)] as const),
+    ],
+    ['Answer, p99', msOf(requests.p99_ms), `p50 ${msOf(requests.p50_ms)}`, history.p99_ms],
+    ['Keys in use', number(keys.used_today), `of ${number(keys.total)}, today`, history.keys],
+    ['Memory', bytes(process.rss_bytes), `data ${bytes(process.data_bytes)}`, history.rss_bytes],
+  ]
+}
+
+const OUTCOME_LOOKS = {
+  ok: ['200', 'a'],
+  not_found: ['404 nothing matches', 'b'],
+  rejected: ['other 4xx', 'e'],
+  refused: ['429 over a limit', 'c'],
+  failed: ['5xx', 'd'],
+} as const
 
 function Charts({ history }: { history: Overview['history'] }) {
-  const { words, amount, whole } = useConsole().speech
-  if (history.at.length === 0) return <p class="card empty">{words.noHistory}</p>
-  const names = { ...words, not_found: words.notFound }
-  const outcome = (name: (typeof OUTCOMES)[number]): Line => ({
-    name: names[name],
-    tone: OUTCOME_TONES[name],
-    values: history[name],
-  })
+  const outcome = (outcome: (typeof OUTCOMES)[number]): Line => {
+    const [name, tone] = OUTCOME_LOOKS[outcome]
+    return { name, tone, values: history[outcome] }
+  }
   const common = { at: history.at, everySeconds: history.every_seconds }
   return (
     <div class="charts">
       <TimeChart
         {...common}
-        title={words.requestsChart}
-        unit={words.requestsUnit}
+        title="Requests"
+        unit="per second, last 24 hours"
         lines={OUTCOMES.map(outcome)}
         show={amount}
         isStacked
       />
       <TimeChart
         {...common}
-        title={words.timeChart}
-        unit={words.timeUnit}
+        title="Answer time"
+        unit="milliseconds"
         lines={[
-          { name: words.p50, tone: 'a', values: history.p50_ms },
-          { name: words.p99, tone: 'b', values: history.p99_ms, merge: greatest },
+          { name: 'p50', tone: 'a', values: history.p50_ms },
+          { name: 'p99', tone: 'b', values: history.p99_ms, merge: greatest },
         ]}
         show={amount}
       />
       <TimeChart
         {...common}
-        title={words.refusalsChart}
-        unit={words.refusalsUnit}
-        lines={REFUSALS.map(outcome)}
+        title="Refusals"
+        unit="per second"
+        lines={(['refused', 'rejected', 'failed'] as const).map(outcome)}
         show={amount}
       />
       <TimeChart
         {...common}
-        title={words.listChart}
-        unit={words.listUnit}
+        title="List"
+        unit="proxies"
         lines={[
-          { name: words.rows, tone: 'b', values: history.rows },
-          { name: words.freshRows, tone: 'a', values: history.fresh },
+          { name: 'all', tone: 'b', values: history.rows },
+          { name: 'fresh', tone: 'a', values: history.fresh },
         ]}
         show={whole}
       />
@@ -127,18 +99,31 @@ function Charts({ history }: { history: Overview['history'] }) {
 }
 
 export function OverviewView({ live }: { live: Live<Overview> }) {
-  const { words } = useConsole().speech
   const { value } = live
   return (
     <>
       <LiveNotice live={live} />
       {value && !value.ready && (
         <p class="alert" role="alert">
-          {fill(words.serverNotReady, { problem: value.problem ?? '' })}
+          The server is not ready: {value.problem}
         </p>
       )}
-      {value && <Cards overview={value} />}
-      {value && <Charts history={value.history} />}
+      {value && (
+        <ul class="cards">
+          {cardsOf(value).map(([name, amount, notes, values]) => (
+            <li class="card" key={name}>
+              <p>{name}</p>
+              <b>{amount}</b>
+              <small>{notes}</small>
+              <Spark values={values} />
+            </li>
+          ))}
+        </ul>
+      )}
+      {value && value.history.at.length > 0 && <Charts history={value.history} />}
+      {value?.history.at.length === 0 && (
+        <p class="card empty">Nothing was measured yet. The first point appears within a minute.</p>
+      )}
     </>
   )
 }

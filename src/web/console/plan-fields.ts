@@ -1,11 +1,21 @@
-/** Owns the limits of a plan as text fields, in the forms of the command line. Pure. */
+/** The limits of a plan as text fields, in the forms of the command line. Pure. */
 import type { Plan } from '../../admin/wire.ts'
 
 export const UNLIMITED = 'unlimited'
 
-export const LIMITS = ['burst', 'daily', 'subnets', 'clients', 'count', 'downloads'] as const
-export type LimitName = (typeof LIMITS)[number]
+export const LIMIT_WORDS = {
+  burst: { name: 'Burst', hint: 'requests per time, such as 5/5s' },
+  daily: { name: 'Per day', hint: 'requests per UTC day' },
+  subnets: { name: 'Networks served', hint: '/16 networks of the proxies served, per day' },
+  clients: { name: 'Networks of callers', hint: '/16 networks that ask, per day' },
+  count: { name: 'Records', hint: 'most records in one answer' },
+  downloads: { name: 'Long answers', hint: 'at once, per key' },
+} as const
+export type LimitName = keyof typeof LIMIT_WORDS
 export type PlanFields = { [limit in LimitName]: string }
+
+export const isLimit = (name: string): name is LimitName => Object.hasOwn(LIMIT_WORDS, name)
+export const LIMITS = Object.keys(LIMIT_WORDS).filter(isLimit)
 
 /** Plans of `demo` and of temporary keys count no networks. */
 export const limitsOf = (name: string): readonly LimitName[] =>
@@ -18,22 +28,15 @@ export function fieldsOf({ burst, ...limits }: Plan): PlanFields {
   const text = (limit: Exclude<LimitName, 'burst'>): string => String(limits[limit] ?? UNLIMITED)
   return {
     burst: burst === null ? UNLIMITED : `${burst.requests}/${burst.seconds}s`,
-    daily: text('daily'),
-    subnets: text('subnets'),
-    clients: text('clients'),
-    count: text('count'),
-    downloads: text('downloads'),
+    ...{ daily: text('daily'), subnets: text('subnets'), clients: text('clients') },
+    ...{ count: text('count'), downloads: text('downloads') },
   }
 }
 
 /** What a new plan starts with: the built-in `standard`. */
 export const STANDARD: PlanFields = {
-  burst: '5/5s',
-  daily: '34560',
-  subnets: UNLIMITED,
-  clients: UNLIMITED,
-  count: UNLIMITED,
-  downloads: '4',
+  ...{ burst: '5/5s', daily: '34560', downloads: '4' },
+  ...{ subnets: UNLIMITED, clients: UNLIMITED, count: UNLIMITED },
 }
 
 /** The members that differ; only they are sent, and the server says what is wrong with them. */

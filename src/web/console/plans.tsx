@@ -1,168 +1,199 @@
-/** Owns the plans: their limits, turning them off, removing them. */
+/** The plans: their limits, making, changing, turning off, removing them. */
 import { useState } from 'preact/hooks'
 import type { Plan } from '../../admin/wire.ts'
-import { fill } from '../parts/speech.ts'
+import { TextField } from '../parts/form.tsx'
+import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import { FormDialog } from './dialog.tsx'
-import { Alert, LiveNotice } from './notice.tsx'
-import { fieldsOf, LIMITS, type LimitName, limitsOf, UNLIMITED } from './plan-fields.ts'
-import { PlanDialog } from './plan-form.tsx'
-import { usePlans } from './use-plans.ts'
+import { Alert, FormDialog, LiveNotice } from './dialog.tsx'
+import { useLive } from './live.ts'
+import {
+  changesOf,
+  fieldsOf,
+  LIMIT_WORDS,
+  LIMITS,
+  type LimitName,
+  limitsOf,
+  STANDARD,
+  UNLIMITED,
+} from './plan-fields.ts'
+import { number, UNKNOWN } from './speech.ts'
 
-type Open = { kind: 'edit' | 'disable' | 'remove'; plan: Plan } | { kind: 'new' } | null
+const REFRESH_SECONDS = 30
+
+/** The plans, to be shown or chosen from. */
+export const usePlans = () =>
+  useLive<{ plans: Plan[] }>(useConsole().client, '/console/plans', REFRESH_SECONDS)
+
+type PlanDialogProps = {
+  /** `null`: a new one. */
+  plan: Plan | null
+  onSave(name: string, limits: { [limit: string]: string }): Promise<void>
+  onClose(): void
+}
+
+function PlanDialog({ plan, onSave, onClose }: PlanDialogProps) {
+  const [name, setName] = useState(plan?.name ?? '')
+  const before = plan === null ? null : fieldsOf(plan)
+  const [fields, setFields] = useState(before ?? STANDARD)
+  const limits = limitsOf(name)
+  return (
+    <FormDialog
+      title={plan === null ? 'New plan' : `Plan ${name}`}
+      hint="A number, or unlimited."
+      action={plan === null ? 'Make the plan' : 'Save'}
+      onSubmit={() => onSave(name.trim(), changesOf(before, fields, limits))}
+      onClose={onClose}
+    >
+      {plan === null && <TextField label="Name" name="name" value={name} onChange={setName} />}
+      <div class="pairs">
+        {limits.map(limit => (
+          <TextField
+            key={limit}
+            label={LIMIT_WORDS[limit].name}
+            name={limit}
+            value={fields[limit]}
+            hint={LIMIT_WORDS[limit].hint}
+            onChange={value => setFields({ ...fields, [limit]: value })}
+          />
+        ))}
+      </div>
+    </FormDialog>
+  )
+}
 
 /** A limit in words, `1,000` rather than `1000`. */
 function Limit({ plan, limit }: { plan: Plan; limit: LimitName }) {
-  const { words, number } = useConsole().speech
-  if (!limitsOf(plan.name).includes(limit)) return <span class="soft">{words.unknown}</span>
+  if (!limitsOf(plan.name).includes(limit)) return <span class="soft">{UNKNOWN}</span>
   const text = fieldsOf(plan)[limit]
-  if (text === UNLIMITED) return <span class="soft">{words.unlimited}</span>
+  if (text === UNLIMITED) return <span class="soft">{text}</span>
   return <>{/^\d+$/.test(text) ? number(Number(text)) : text}</>
 }
 
 type RowProps = {
   plan: Plan
   onOpen(kind: 'edit' | 'disable' | 'remove'): void
-  onEnable(): Promise<void>
+  onEnable(): void
 }
 
-function Row({ plan, onOpen, onEnable }: RowProps) {
-  const { words, number } = useConsole().speech
-  const { name, enabled } = plan
-  return (
-    <tr data-ended={!enabled || undefined}>
-      <th scope="row">{name}</th>
-      {LIMITS.map(limit => (
-        <td key={limit} class="number" data-label={words[limit]}>
-          <Limit plan={plan} limit={limit} />
-        </td>
-      ))}
-      <td class="number" data-label={words.keys}>
-        {name === 'demo' ? words.unknown : number(plan.keys)}
+const Row = ({ plan, onOpen, onEnable }: RowProps) => (
+  <tr data-ended={!plan.enabled || undefined}>
+    <th scope="row">{plan.name}</th>
+    {LIMITS.map(limit => (
+      <td key={limit} class="number" data-label={LIMIT_WORDS[limit].name}>
+        <Limit plan={plan} limit={limit} />
       </td>
-      <td data-label={words.enabled}>
-        <button
-          type="button"
-          role="switch"
-          class="toggle"
-          aria-checked={enabled}
-          aria-label={`${words.enabled}: ${name}`}
-          onClick={() => (enabled ? onOpen('disable') : onEnable())}
-        >
-          <span class="toggle-knob" />
-        </button>
-      </td>
-      <td class="row-actions">
-        <button type="button" class="quiet" onClick={() => onOpen('edit')}>
-          {words.edit}
-          <span class="hidden"> {name}</span>
-        </button>
-        <button type="button" class="quiet" onClick={() => onOpen('remove')}>
-          {words.remove}
-          <span class="hidden"> {name}</span>
-        </button>
-      </td>
-    </tr>
-  )
-}
+    ))}
+    <td class="number" data-label="Keys">
+      {plan.name === 'demo' ? UNKNOWN : number(plan.keys)}
+    </td>
+    <td data-label="Enabled">
+      <button
+        type="button"
+        role="switch"
+        class="toggle"
+        aria-checked={plan.enabled}
+        aria-label={`Enabled: ${plan.name}`}
+        onClick={() => (plan.enabled ? onOpen('disable') : onEnable())}
+      >
+        <span />
+      </button>
+    </td>
+    <td class="row-actions">
+      <button type="button" class="quiet" onClick={() => onOpen('edit')}>
+        Edit<span class="hidden"> {plan.name}</span>
+      </button>
+      <button type="button" class="quiet" onClick={() => onOpen('remove')}>
+        Remove<span class="hidden"> {plan.name}</span>
+      </button>
+    </td>
+  </tr>
+)
 
-function Head() {
-  const { words } = useConsole().speech
-  return (
-    <thead>
-      <tr>
-        <th scope="col">{words.name}</th>
-        {LIMITS.map(limit => (
-          <th scope="col" class="number" key={limit} title={words[`${limit}Hint`]}>
-            {words[limit]}
-          </th>
-        ))}
-        <th scope="col" class="number">
-          {words.keys}
-        </th>
-        <th scope="col">{words.enabled}</th>
-        <th scope="col">
-          <span class="hidden">{words.change}</span>
-        </th>
-      </tr>
-    </thead>
-  )
-}
+const COLUMNS = [
+  { name: 'Name' },
+  ...Object.values(LIMIT_WORDS).map(({ name, hint }) => ({
+    ...{ name, look: 'number', more: { title: hint } },
+  })),
+  ...[{ name: 'Keys', look: 'number' }, { name: 'Enabled' }],
+  { name: 'Change', head: <span class="hidden">Change</span> },
+]
 
-const planPath = (name: string): string => `/console/plans/${encodeURIComponent(name)}`
+type Open = { kind: 'edit' | 'disable' | 'remove'; plan: Plan } | { kind: 'new' } | null
 
 export function PlansView() {
-  const { client, speech } = useConsole()
-  const { words, number } = speech
+  const { client } = useConsole()
   const live = usePlans()
   const [open, setOpen] = useState<Open>(null)
   const [problem, setProblem] = useState<string | null>(null)
   const close = (): void => setOpen(null)
-  const change = async (sent: Promise<unknown>): Promise<void> => {
-    await sent
+  /** Sends a change of a plan, and puts what it is now into the list. */
+  const send = async (method: 'PUT' | 'DELETE', name: string, body: object): Promise<void> => {
+    const changed = await client.send<Plan>(
+      method,
+      `/console/plans/${encodeURIComponent(name)}`,
+      body,
+    )
     setProblem(null)
-    await live.refresh()
+    live.change(({ plans }) => {
+      const others = plans.filter(plan => plan.name !== name)
+      const now = method === 'DELETE' ? others : [...others, changed]
+      return { plans: now.sort((a, b) => (a.name < b.name ? -1 : 1)) }
+    })
     setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
   }
-  const enable = (name: string): Promise<void> =>
-    change(client.send('PUT', planPath(name), { enabled: true })).catch(error =>
-      setProblem(error.message),
-    )
   return (
     <>
       <div class="bar-above">
         <button type="button" class="primary" onClick={() => setOpen({ kind: 'new' })}>
-          {words.newPlan}
+          New plan
         </button>
       </div>
       {problem && <Alert>{problem}</Alert>}
       <LiveNotice live={live} />
       {live.value && (
-        <section class="card table-card" aria-label={words.plans}>
-          <table class="plans stack">
-            <caption class="hidden">{words.plans}</caption>
-            <Head />
-            <tbody>
-              {live.value.plans.map(plan => (
-                <Row
-                  key={plan.name}
-                  plan={plan}
-                  onOpen={kind => setOpen({ kind, plan })}
-                  onEnable={() => enable(plan.name)}
-                />
-              ))}
-            </tbody>
-          </table>
+        <section class="card table-card" aria-label="Plans">
+          <Table caption="Plans" look="plans stack" columns={COLUMNS}>
+            {live.value.plans.map(plan => (
+              <Row
+                key={plan.name}
+                plan={plan}
+                onOpen={kind => setOpen({ kind, plan })}
+                onEnable={() =>
+                  send('PUT', plan.name, { enabled: true }).catch(e => setProblem(e.message))
+                }
+              />
+            ))}
+          </Table>
         </section>
       )}
       {(open?.kind === 'new' || open?.kind === 'edit') && (
         <PlanDialog
           plan={open.kind === 'edit' ? open.plan : null}
           onClose={close}
-          onSave={(name, limits) => change(client.send('PUT', planPath(name), limits))}
+          onSave={(name, limits) => send('PUT', name, limits)}
         />
       )}
       {open?.kind === 'disable' && (
         <FormDialog
-          title={fill(words.disableTitle, { name: open.plan.name })}
+          title={`Turn off plan ${open.plan.name}?`}
           hint={
             open.plan.name === 'demo'
-              ? words.disableDemo
-              : fill(words.disableHint, { n: number(open.plan.keys) })
+              ? 'The key demo is refused until it is turned on again.'
+              : `All ${number(open.plan.keys)} keys with this plan are refused until it is turned on again.`
           }
-          action={words.disable}
+          action="Turn off"
           isDangerous
-          onSubmit={() => change(client.send('PUT', planPath(open.plan.name), { enabled: false }))}
+          onSubmit={() => send('PUT', open.plan.name, { enabled: false })}
           onClose={close}
         />
       )}
       {open?.kind === 'remove' && (
         <FormDialog
-          title={fill(words.removePlanTitle, { name: open.plan.name })}
-          hint={words.removePlanHint}
-          action={words.remove}
+          title={`Remove plan ${open.plan.name}?`}
+          hint="A plan that keys have cannot be removed."
+          action="Remove"
           isDangerous
-          onSubmit={() => change(client.send('DELETE', planPath(open.plan.name)))}
+          onSubmit={() => send('DELETE', open.plan.name, {})}
           onClose={close}
         />
       )}

@@ -1,15 +1,54 @@
-/** Owns showing an answer: status, rows, time and size, limits, and its rows as a table or raw. */
+/** An answer: status, rows, time and size, limits, and its rows as a table or raw. */
 import { useState } from 'preact/hooks'
+import { Level } from '../parts/amounts.tsx'
+import { Pressed } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
-import { Levels } from './levels.tsx'
-import type { Answer, Row } from './model/answer.ts'
-import { Scroller } from './scroller.tsx'
+import { Scroller, Table } from '../parts/table.tsx'
+import type { Answer, LimitLeft, Row } from './model/answer.ts'
 import type { Say } from './words/say.ts'
+
+/** Below this share, little is left. */
+const LOW = 0.2
+
+type LevelsProps = { limits: readonly LimitLeft[]; say: Say }
+
+/** A line for each limit: its name, how full it is, and when it is full again. */
+export function Levels({ limits, say }: LevelsProps) {
+  const { words, number } = say
+  if (limits.length === 0) return null
+  return (
+    <ul class="levels">
+      {limits.map(({ name, left, quota, resetSeconds }) => {
+        const share = quota === 0 ? 0 : left / quota
+        const isUsed = left < quota && resetSeconds > 0
+        const reset = say.countdown(resetSeconds)
+        return (
+          <li key={name}>
+            <span>{say.named('limit_', name) ?? name}</span>
+            <Level share={share} isLow={share <= LOW} />
+            <span class="level-left" aria-hidden="true">
+              <b>{number(left)}</b> / {number(quota)}
+            </span>
+            <small
+              aria-hidden="true"
+              title={isUsed ? fill(words.reset, { time: reset }) : undefined}
+            >
+              {isUsed ? reset : ''}
+            </small>
+            <span class="hidden">
+              {fill(words.left, { left: number(left), quota: number(quota) })}
+              {isUsed && `, ${fill(words.reset, { time: reset })}`}
+            </span>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
 
 const ROWS_MAX = 100
 const TEXT_MAX = 20_000
-const VIEWS = ['table', 'raw'] as const
-type View = (typeof VIEWS)[number]
+type View = 'table' | 'raw'
 /** Members that are worth a column first; others follow as they come. */
 const COLUMNS = ['ip', 'port', 'type', 'country', 'ping', 'works', 'city', 'anon', 'speed']
 
@@ -26,32 +65,21 @@ const textOf = (value: unknown): string => {
   return value === false || value === null || value === undefined ? '' : String(value)
 }
 
-function Table({ rows, say }: { rows: readonly Row[]; say: Say }) {
+function Rows({ rows, say }: { rows: readonly Row[]; say: Say }) {
   const columns = columnsOf(rows)
   return (
     <Scroller name={say.words.asTable}>
-      <table>
-        <thead>
-          <tr>
+      <Table columns={columns.map(name => ({ name, more: { 'data-member': name } }))}>
+        {rows.slice(0, ROWS_MAX).map((row, i) => (
+          <tr key={`${i} ${row.ip}`}>
             {columns.map(name => (
-              <th key={name} scope="col" data-member={name}>
-                {name}
-              </th>
+              <td key={name} data-member={name}>
+                {textOf(row[name])}
+              </td>
             ))}
           </tr>
-        </thead>
-        <tbody>
-          {rows.slice(0, ROWS_MAX).map((row, i) => (
-            <tr key={`${i} ${row.ip}`}>
-              {columns.map(name => (
-                <td key={name} data-member={name}>
-                  {textOf(row[name])}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
+        ))}
+      </Table>
     </Scroller>
   )
 }
@@ -78,18 +106,15 @@ function Facts({ answer, view, setView, say }: FactsProps) {
         {sentBytes !== null && sentBytes < answer.bytes && <small> → {bytes(sentBytes)}</small>}
       </span>
       {rows !== null && (
-        <fieldset class="switch" aria-label={words.form}>
-          {VIEWS.map(name => (
-            <button
-              type="button"
-              key={name}
-              aria-pressed={view === name}
-              onClick={() => setView(name)}
-            >
-              {name === 'table' ? words.asTable : words.asText}
-            </button>
-          ))}
-        </fieldset>
+        <Pressed
+          label={words.form}
+          value={view}
+          onChange={setView}
+          options={[
+            ['table', words.asTable],
+            ['raw', words.asText],
+          ]}
+        />
       )}
     </div>
   )
@@ -99,7 +124,7 @@ function Facts({ answer, view, setView, say }: FactsProps) {
 export function Problem({ code, message, say }: { code: string; message: string; say: Say }) {
   const hint = say.named('hint_', code)
   return (
-    <div class="problem">
+    <div class="alert problem">
       <b>{code}</b>
       <p>{message}</p>
       {hint !== null && <p class="soft">{hint}</p>}
@@ -117,7 +142,7 @@ export function AnswerView({ answer, say }: { answer: Answer; say: Say }) {
       <Facts answer={answer} view={view} setView={setView} say={say} />
       <Levels limits={limits} say={say} />
       {problem !== null && <Problem {...problem} say={say} />}
-      {isTable && <Table rows={rows} say={say} />}
+      {isTable && <Rows rows={rows} say={say} />}
       {problem === null && !isTable && (
         <Scroller name={words.asText}>
           <pre>{text.slice(0, TEXT_MAX)}</pre>

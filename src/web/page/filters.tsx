@@ -1,13 +1,11 @@
-/** Owns the filters of the query: a card for each. */
-
-import { Ages } from './ages.tsx'
-import { Card } from './card.tsx'
+/** The filters of the query: a card for each. */
+import { TextField } from '../parts/form.tsx'
 import { Countries } from './countries.tsx'
-import { Limit } from './limit.tsx'
+import { Ages, Limit } from './limit.tsx'
 import type { Facets } from './model/facets.ts'
-import { ANONS, type Choice, isInvalid, type Name, SORTS, TYPES } from './model/query.ts'
+import { ANONS, type Choice, isInvalid, SORTS, TYPES } from './model/query.ts'
 import type { Stats } from './model/stats.ts'
-import { Options } from './options.tsx'
+import { Card, Options } from './options.tsx'
 import type { Say } from './words/say.ts'
 
 export type FiltersProps = {
@@ -21,69 +19,27 @@ export type FiltersProps = {
   say: Say
 }
 
-type TextProps = {
-  name: Extract<Name, 'city' | 'port' | 'ip'>
-  label: string
-  /** What is accepted, shown while what is typed is not. */
-  invalid: string
-  placeholder: string
-  list?: string
-} & Pick<FiltersProps, 'choice' | 'set'>
-
-function TextField({ name, label, invalid, placeholder, list, choice, set }: TextProps) {
-  const isWrong = isInvalid(name, choice[name])
-  return (
-    <label class="field" data-name={name}>
-      <span>{label}</span>
-      <input
-        class="input"
-        name={name}
-        value={choice[name]}
-        list={list}
-        placeholder={placeholder}
-        inputMode={name === 'port' ? 'numeric' : 'text'}
-        autocomplete="off"
-        spellcheck={false}
-        aria-invalid={isWrong || undefined}
-        onInput={event => set({ [name]: event.currentTarget.value })}
-      />
-      {isWrong && <span class="wrong">{invalid}</span>}
-    </label>
-  )
-}
-
 function Place({ choice, set, stats, say }: FiltersProps) {
   const { words, lang, number } = say
   const cities = stats?.cities ?? []
   const nameOf = ({ city, city_en }: (typeof cities)[number]): string =>
     lang === 'en' && city_en !== '' ? city_en : city
   const names = new Map(cities.map(city => [nameOf(city), city.count]))
-  const field = { choice, set }
+  const field = (name: 'city' | 'port' | 'ip') => {
+    const isWrong = isInvalid(name, choice[name])
+    return {
+      ...{ name, label: words[name], value: choice[name], isWrong },
+      onChange: (value: string) => set({ [name]: value }),
+      hint: isWrong ? words[`${name}Invalid`] : '',
+    }
+  }
+  const example = [...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')
   return (
     <Card title={words.place}>
-      <div class="fields">
-        <TextField
-          {...field}
-          name="city"
-          label={words.city}
-          invalid={words.cityInvalid}
-          placeholder={[...names.keys()][0] ?? (lang === 'ru' ? 'Берлин' : 'Berlin')}
-          list="cities"
-        />
-        <TextField
-          {...field}
-          name="port"
-          label={words.port}
-          invalid={words.portInvalid}
-          placeholder="1080"
-        />
-        <TextField
-          {...field}
-          name="ip"
-          label={words.ip}
-          invalid={words.ipInvalid}
-          placeholder="203.0.113.10:1080"
-        />
+      <div class="place-fields">
+        <TextField {...field('city')} input={{ placeholder: example, list: 'cities' }} />
+        <TextField {...field('port')} input={{ placeholder: '1080', inputMode: 'numeric' }} />
+        <TextField {...field('ip')} input={{ placeholder: '203.0.113.10:1080' }} />
         <datalist id="cities">
           {[...names].map(([name, count]) => (
             <option key={name} value={name} label={number(count)} />
@@ -98,7 +54,7 @@ function Sorts({ choice, set, say }: FiltersProps) {
   const chosen = choice.sort === '' ? 'checked' : choice.sort
   return (
     <Card title={say.words.sort} area="last">
-      <ul class="options plain">
+      <ul class="options narrow">
         {SORTS.map(sort => (
           <li key={sort}>
             <label class="option">
@@ -166,7 +122,7 @@ function Lists({ choice, set, facets, services, say }: FiltersProps) {
 /** The cards of measured values. */
 function Limits({ choice, set, stats, say }: FiltersProps) {
   const { words } = say
-  const hint = stats === null ? {} : { hint: words.whole }
+  const hint = stats !== null && words.whole
   const common = (name: 'ping' | 'speed' | 'works') => ({
     ...{ name, value: choice[name], histogram: stats?.histograms[name] ?? null, say },
     set: (value: string) => set({ [name]: value }),
@@ -174,7 +130,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
   const most = 999_999_999_999_999
   return (
     <>
-      <Card title={words.ping} {...hint}>
+      <Card title={words.ping} hint={hint}>
         <Limit
           {...common('ping')}
           label={words.ping}
@@ -185,7 +141,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
           show={n => say.unit(n, 'millisecond')}
         />
       </Card>
-      <Card title={words.works} {...hint}>
+      <Card title={words.works} hint={hint}>
         <Limit
           {...common('works')}
           label={words.works}
@@ -196,7 +152,7 @@ function Limits({ choice, set, stats, say }: FiltersProps) {
           show={say.percent}
         />
       </Card>
-      <Card title={words.speed} {...hint}>
+      <Card title={words.speed} hint={hint}>
         <Limit
           {...common('speed')}
           label={words.speed}

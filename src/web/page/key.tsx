@@ -1,13 +1,11 @@
-/** Owns the view of a key: its plan, what is left of its limits, and its use of the day by hour. */
+/** The view of a key: its plan, what is left of its limits, and its use of the day by hour. */
 import { useState } from 'preact/hooks'
-import { nowMs } from '../parts/clock.ts'
-import { fill } from '../parts/speech.ts'
-import { Problem } from './answer.tsx'
-import { useSecondsUntil } from './countdown.ts'
-import { DEMO, KeyField } from './key-field.tsx'
-import { Levels } from './levels.tsx'
-import { isSendable } from './model/answer.ts'
-import { askKey, type KeyReply, type KeyUsage, type Today } from './model/key-usage.ts'
+import { Bars } from '../parts/amounts.tsx'
+import { nowMs } from '../parts/browser.ts'
+import { Facts } from '../parts/table.tsx'
+import { Levels, Problem } from './answer.tsx'
+import { askKey, isSendable, type KeyReply, type KeyUsage, type Today } from './model/answer.ts'
+import { DEMO, KeyField, useSecondsUntil } from './try.tsx'
 import type { Say } from './words/say.ts'
 
 type Asked =
@@ -15,31 +13,25 @@ type Asked =
   | { kind: 'replied'; reply: KeyReply; atMs: number }
 
 /** Who the key is: plan, state, expiry. */
-function Facts({ usage, say }: { usage: KeyUsage; say: Say }) {
+function About({ usage, say }: { usage: KeyUsage; say: Say }) {
   const { words } = say
   const { id, label, plan, state, expires } = usage
+  const status = (
+    <b class="status" data-ok={state === 'active' || undefined}>
+      {say.named('state_', state) ?? state}
+    </b>
+  )
   return (
     <section class="card key-facts">
       <h2>{label === '' ? id : label}</h2>
       <p class="soft">{label === '' ? '' : id}</p>
-      <dl>
-        <div>
-          <dt>{words.plan}</dt>
-          <dd>{plan === '' ? '–' : plan}</dd>
-        </div>
-        <div>
-          <dt>{words.state}</dt>
-          <dd>
-            <b class="status" data-ok={state === 'active' || undefined}>
-              {say.named('state_', state) ?? state}
-            </b>
-          </dd>
-        </div>
-        <div>
-          <dt>{words.expires}</dt>
-          <dd>{expires === null ? words.never : say.date(expires)}</dd>
-        </div>
-      </dl>
+      <Facts
+        facts={[
+          [words.plan, plan === '' ? '–' : plan],
+          [words.state, status],
+          [words.expires, expires === null ? words.never : say.date(expires)],
+        ]}
+      />
     </section>
   )
 }
@@ -65,53 +57,22 @@ function Limits({ usage, atMs, say }: { usage: KeyUsage; atMs: number; say: Say 
   )
 }
 
-/** Requests of the day, an hour of UTC each. */
-function Hours({ hours, say }: { hours: readonly number[]; say: Say }) {
-  const most = Math.max(1, ...hours)
-  const two = (hour: number): string => String(hour).padStart(2, '0')
-  const columns = hours.map((n, hour) => ({
-    ...{ n, hour },
-    name: fill(say.words.hour, { from: two(hour), to: two(hour + 1) }),
-  }))
-  return (
-    <figure class="hours">
-      <figcaption>{say.words.byHour}</figcaption>
-      <ol>
-        {columns.map(({ n, hour, name }) => (
-          <li key={hour} title={`${name}: ${say.number(n)}`} style={{ '--share': n / most }}>
-            <span class="hidden">{`${name}: ${say.number(n)}`}</span>
-          </li>
-        ))}
-      </ol>
-      <p class="hours-scale" aria-hidden="true">
-        {[0, 6, 12, 18, 24].map(hour => (
-          <span key={hour}>{two(hour)}</span>
-        ))}
-      </p>
-    </figure>
-  )
-}
+const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
 
 function Use({ today, say }: { today: Today; say: Say }) {
   const { words, number } = say
   return (
     <section class="card key-use">
       <h2>{words.today}</h2>
-      <dl>
-        <div>
-          <dt>{words.requestsToday}</dt>
-          <dd>{number(today.requests)}</dd>
-        </div>
-        <div>
-          <dt>{words.recordsToday}</dt>
-          <dd>{number(today.records)}</dd>
-        </div>
-        <div>
-          <dt>{words.refusedToday}</dt>
-          <dd>{number(today.refused)}</dd>
-        </div>
-      </dl>
-      <Hours hours={today.hours} say={say} />
+      <Facts
+        facts={[
+          [words.requestsToday, number(today.requests)],
+          [words.recordsToday, number(today.records)],
+          [words.refusedToday, number(today.refused)],
+        ]}
+      />
+      <p class="soft">{words.byHour}</p>
+      <Bars label={words.byHour} values={today.hours} names={HOURS} show={number} />
     </section>
   )
 }
@@ -158,7 +119,7 @@ export function KeyView({ apiKey, setKey, speak, say }: KeyViewProps) {
       {reply?.kind === 'problem' && <Problem {...reply} say={say} />}
       {asked.kind === 'replied' && reply?.kind === 'usage' && (
         <>
-          <Facts usage={reply.usage} say={say} />
+          <About usage={reply.usage} say={say} />
           <Limits usage={reply.usage} atMs={asked.atMs} say={say} />
           {reply.usage.today !== null && <Use today={reply.usage.today} say={say} />}
         </>

@@ -1,11 +1,11 @@
 /**
- * Owns a limit of a measured value: a slider below the distribution that it cuts, and a field that
- * takes any number.
+ * Limits of measured values: a slider below the distribution that it cuts, with a field that takes any
+ * number; and the choice of an age, each as high as what it lets through.
  */
-
 import type { Histogram } from '../../proxies/stats-document.ts'
 import { fill } from '../parts/speech.ts'
-import { isInvalid } from './model/query.ts'
+import type { Facet } from './model/facets.ts'
+import { AGES, DEFAULT_AGE_SECONDS, isInvalid } from './model/query.ts'
 import { columnPasses, type Limited } from './model/stats.ts'
 import type { Say } from './words/say.ts'
 
@@ -109,5 +109,51 @@ export function Limit(props: LimitProps) {
         />
       </div>
     </div>
+  )
+}
+
+type AgesProps = {
+  counts: Facet | null
+  value: string
+  set: (value: string) => void
+  say: Say
+}
+
+export function Ages({ counts, value, set, say }: AgesProps) {
+  const ages = counts === null ? AGES.map(String) : [...counts.keys()]
+  const most = Math.max(1, ...[...(counts?.values() ?? [])].map(({ size }) => size))
+  const chosen = value === '' ? String(DEFAULT_AGE_SECONDS) : value
+  const isOwn = !ages.includes(chosen)
+  const count = counts?.get(chosen)
+  return (
+    <>
+      <div class="ages">
+        {ages.map(age => {
+          const count = counts?.get(age)
+          return (
+            <label key={age} class="age" title={count && say.range(count)}>
+              <input
+                type="radio"
+                name="time"
+                value={age}
+                checked={age === chosen}
+                onChange={() => set(age)}
+              />
+              <span class="age-column" aria-hidden="true">
+                <span
+                  data-in={Number(age) <= Number(chosen) || undefined}
+                  style={{ '--share': count === undefined ? 1 : count.size / most }}
+                />
+              </span>
+              <span class="age-name">{say.span(Number(age))}</span>
+            </label>
+          )
+        })}
+      </div>
+      <p class="age-count">
+        {isOwn && <b>{say.span(Number(chosen))}</b>}
+        {count && say.bound(count)}
+      </p>
+    </>
   )
 }

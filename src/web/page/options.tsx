@@ -1,7 +1,30 @@
-/** Owns check boxes that are charts: each row has its count, drawn as a bar. */
+/** The frame of a group of filters, and check boxes that are charts: each row has its count, drawn as a bar. */
+import type { ComponentChildren } from 'preact'
+import { Level } from '../parts/amounts.tsx'
 import type { Count, Facet } from './model/facets.ts'
 import { itemsOf, type Name, toggled } from './model/query.ts'
 import type { Say } from './words/say.ts'
+
+type CardProps = {
+  title: string
+  hint?: string | false
+  /** How wide it is in the grid; by default a third. */
+  area?: 'map' | 'last'
+  /** At the end of the line of the title. */
+  end?: ComponentChildren
+  children: ComponentChildren
+}
+
+export const Card = ({ title, hint, area, end, children }: CardProps) => (
+  <fieldset class="card" data-area={area}>
+    <legend class="card-title">
+      {title}
+      {hint && <small> {hint}</small>}
+    </legend>
+    {end && <div class="card-end">{end}</div>}
+    {children}
+  </fieldset>
+)
 
 export type Option = {
   /** What the API calls it. */
@@ -32,10 +55,7 @@ type OptionsProps = {
 export function Options({ name, options, counts, value, choose, say, scale }: OptionsProps) {
   const chosen = itemsOf(value)
   const countOf = ({ value, counted = value }: Option): Count | null => counts?.get(counted) ?? null
-  const most = Math.max(
-    1,
-    scale ?? Math.max(0, ...options.map(option => countOf(option)?.size ?? 0)),
-  )
+  const most = Math.max(1, ...(scale ? [scale] : options.map(each => countOf(each)?.size ?? 0)))
   return (
     <ul class="options" data-any={chosen.length === 0 || undefined}>
       {options.map(option => {
@@ -48,26 +68,22 @@ export function Options({ name, options, counts, value, choose, say, scale }: Op
                 name={name}
                 value={option.value}
                 checked={chosen.includes(option.value)}
-                tabIndex={
-                  option.isAside === true && !chosen.includes(option.value) ? -1 : undefined
-                }
+                tabIndex={option.isAside && !chosen.includes(option.value) ? -1 : undefined}
                 onChange={() => choose(toggled(value, option.value))}
               />
               <span class="option-name">
-                {option.tag !== undefined && (
+                {option.tag && (
                   <i class="tag" aria-hidden="true">
                     {option.tag}
                   </i>
                 )}
                 <span>{option.label}</span>
-                {option.hint !== undefined && <small>{option.hint}</small>}
+                {option.hint && <small>{option.hint}</small>}
               </span>
               <span class="option-count" title={count === null ? undefined : say.range(count)}>
                 {count === null ? '' : say.bound(count)}
               </span>
-              <span class="bar" aria-hidden="true">
-                <span style={{ '--share': Math.min(1, (count?.size ?? 0) / most) }} />
-              </span>
+              <Level share={(count?.size ?? 0) / most} />
             </label>
           </li>
         )

@@ -1,11 +1,24 @@
-/** Owns the panel of the request: how many proxies match, the request as code, and trying it. */
-
-import { Chips } from './chips.tsx'
-import { RequestCode } from './code.tsx'
+/** The request: how many proxies match, what is chosen, the request as code, how its answer looks. */
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { remember, remembered } from '../parts/browser.ts'
+import { CheckField, Radios } from '../parts/form.tsx'
+import { fill } from '../parts/speech.ts'
+import { Scroller } from '../parts/table.tsx'
 import type { Facets } from './model/facets.ts'
-import { type Choice, formOf, type Param, START } from './model/query.ts'
-import type { RequestParts } from './model/snippets.ts'
-import { Outputs } from './outputs.tsx'
+import {
+  applies,
+  type Choice,
+  FORMS,
+  formOf,
+  isInvalid,
+  itemsOf,
+  MEMBERS,
+  type Name,
+  type Param,
+  START,
+  toggled,
+} from './model/query.ts'
+import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
 import { Try, type TryProps } from './try.tsx'
 import type { Say } from './words/say.ts'
 
@@ -49,6 +62,316 @@ export function goToRequest(): void {
   const request = document.getElementById('request')
   request?.focus({ preventScroll: true })
   request?.scrollIntoView({ block: 'start' })
+}
+
+type ChipsProps = {
+  choice: Choice
+  params: readonly Param[]
+  set: (change: Partial<Choice>) => void
+  say: Say
+}
+
+type Chip = { id: string; text: string; change: Partial<Choice> }
+
+/** How a value of a parameter is shown; parameters without an entry are no filters. */
+const textsOf = (say: Say): { readonly [name: string]: (value: string) => string } => {
+  const { words, unit, percent, rate, span, country } = say
+  const atMost = (n: string): string => fill(words.atMost, { n })
+  const atLeast = (n: string): string => fill(words.atLeast, { n })
+  const itself = (value: string): string => value
+  return {
+    ...{ type: itself, city: itself, ip: itself, service: itself, country },
+    anon: value => words[value as 'elite'] ?? value,
+    ping: value => atMost(unit(Number(value), 'millisecond')),
+    speed: value => atLeast(rate(Number(value))),
+    time: value => `${words.time} ${span(Number(value))}`,
+    works: value => atLeast(percent(Number(value))),
+    port: value => `${words.port} ${value}`,
+    sort: value => say.named('sort_', value) ?? value,
+  }
+}
+
+const LISTS: readonly string[] = ['type', 'anon', 'country', 'city', 'service'] satisfies Name[]
+
+function chipsOf({ choice, params, say }: ChipsProps): Chip[] {
+  const texts = textsOf(say)
+  const isExcept = choice.country_mode === 'except'
+  return params.flatMap(([name, value]) => {
+    const textOf = texts[name]
+    if (textOf === undefined) return []
+    if (!LISTS.includes(name)) return [{ id: name, text: textOf(value), change: { [name]: '' } }]
+    return itemsOf(value).map(item => {
+      const text = textOf(item)
+      const isNot = name === 'country' && isExcept
+      return {
+        id: `${name} ${item}`,
+        text: isNot ? fill(say.words.not, { what: text }) : text,
+        change: { [name]: toggled(value, item) },
+      }
+    })
+  })
+}
+
+function Chips(props: ChipsProps) {
+  const { set, say } = props
+  const chips = chipsOf(props)
+  return (
+    <ul class="chips" aria-label={say.words.chosen}>
+      {chips.map(({ id, text, change }) => (
+        <li key={id}>
+          <button
+            type="button"
+            class="chip"
+            aria-label={fill(say.words.remove, { what: text })}
+            onClick={() => set(change)}
+          >
+            <span>{text}</span>
+            <svg viewBox="0 0 8 8" aria-hidden="true">
+              <path d="M1 1l6 6M7 1l-6 6" />
+            </svg>
+          </button>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The URL in pieces: where, and each parameter. */
+function Url({ parts, say }: { parts: RequestParts; say: Say }) {
+  const { origin, query } = parts
+  const pairs = query === '' ? [] : query.split('&').map(pair => pair.split('='))
+  return (
+    <p class="address">
+      <b aria-hidden="true">GET</b>
+      <span class="hidden">{say.words.requestUrl}</span>
+      <code id="request-url">
+        <span class="t-soft">{origin}</span>/api
+        {pairs.map(([name, value], i) => (
+          <span key={name}>
+            <span class="t-soft">{i === 0 ? '?' : '&'}</span>
+            <span class="t-name">{name}</span>
+            <span class="t-soft">=</span>
+            <span class="t-string">{value}</span>
+          </span>
+        ))}
+      </code>
+    </p>
+  )
+}
+
+const TAB_STEPS: { readonly [key: string]: (at: number) => number } = {
+  ArrowRight: at => (at + 1) % CODES.length,
+  ArrowLeft: at => (at + CODES.length - 1) % CODES.length,
+  Home: () => 0,
+  End: () => CODES.length - 1,
+}
+
+type TabsProps = { code: Code; choose: (code: Code) => void; say: Say }
+
+function Tabs({ code, choose, say }: TabsProps) {
+  const list = useRef<HTMLDivElement>(null)
+  const step = (event: KeyboardEvent): void => {
+    const next = CODES[TAB_STEPS[event.key]?.(CODES.indexOf(code)) ?? -1]
+    if (next === undefined) return
+    event.preventDefault()
+    choose(next)
+    list.current?.querySelector<HTMLElement>(`#tab-${next}`)?.focus()
+  }
+  return (
+    <div class="tabs" role="tablist" aria-label={say.words.code} ref={list} onKeyDown={step}>
+      {CODES.map(name => (
+        <button
+          type="button"
+          role="tab"
+          key={name}
+          id={`tab-${name}`}
+          aria-controls="code"
+          aria-selected={name === code}
+          tabIndex={name === code ? 0 : -1}
+          onClick={() => choose(name)}
+        >
+          {name}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+/** Copies text, also where the page is not served over HTTPS and so has no clipboard of its own. */
+async function copyText(text: string, from: HTMLElement | null): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    if (from === null) return false
+    getSelection()?.selectAllChildren(from)
+    const isCopied = document.execCommand('copy')
+    if (isCopied) getSelection()?.removeAllRanges()
+    return isCopied
+  }
+}
+
+const COPIED_MS = 1800
+
+function Copy({ text, from, say }: { text: string; from: () => HTMLElement | null; say: Say }) {
+  const [isCopied, setCopied] = useState(false)
+  useEffect(() => {
+    if (!isCopied) return
+    const timer = setTimeout(() => setCopied(false), COPIED_MS)
+    return () => clearTimeout(timer)
+  }, [isCopied])
+  return (
+    <button
+      type="button"
+      class="copy"
+      onClick={async () => setCopied(await copyText(text, from()))}
+    >
+      {isCopied ? say.words.copied : say.words.copy}
+    </button>
+  )
+}
+
+function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
+  const [code, setCode] = useState<Code>(() => CODES.find(c => c === remembered('code')) ?? 'curl')
+  const pre = useRef<HTMLPreElement>(null)
+  const program = snippet(code, parts)
+  const choose = (next: Code): void => {
+    setCode(next)
+    remember('code', next)
+  }
+  return (
+    <div class="code">
+      <Url parts={parts} say={say} />
+      <div class="code-head">
+        <Tabs code={code} choose={choose} say={say} />
+        <Copy key={program} text={program} from={() => pre.current} say={say} />
+      </div>
+      <div id="code" role="tabpanel" aria-labelledby={`tab-${code}`}>
+        <Scroller name={code}>
+          <pre ref={pre}>
+            {tokensOf(program).map(({ kind, text }, i) =>
+              kind === 'text' ? (
+                text
+              ) : (
+                <span key={`${i} ${text}`} class={`t-${kind}`}>
+                  {text}
+                </span>
+              ),
+            )}
+          </pre>
+        </Scroller>
+      </div>
+    </div>
+  )
+}
+
+type OutputsProps = {
+  choice: Choice
+  set: (change: Partial<Choice>) => void
+  services: readonly string[]
+  say: Say
+}
+
+/** `value` is that of the parameter when it is checked; otherwise it is left out. */
+const OPTIONS: readonly { name: Name; value: string; text: string }[] = [
+  { name: 'type_prefix', value: '1', text: 'type_prefix' },
+  { name: 'split_ip', value: '1', text: 'split_ip' },
+  { name: 'format', value: 'object', text: 'format=object' },
+  { name: 'wrap', value: '1', text: 'wrap' },
+  { name: 'pretty', value: '0', text: 'pretty=0' },
+]
+
+/** The members of a record, of which some may be chosen. */
+function Fields({ choice, set, services, say }: OutputsProps) {
+  const { words, number } = say
+  const members = [...MEMBERS, ...services]
+  const chosen = itemsOf(choice.fields)
+  const count = { n: number(chosen.length), all: number(members.length) }
+  const isUsable = (member: string): boolean => member !== 'port' || choice.split_ip === '1'
+  return (
+    <details class="members">
+      <summary>
+        {words.fields}{' '}
+        <small>{chosen.length === 0 ? words.allFields : fill(words.someFields, count)}</small>
+      </summary>
+      <div class="member-list">
+        {members.filter(isUsable).map(member => (
+          <CheckField
+            key={member}
+            label={<code>{member}</code>}
+            name="fields"
+            value={member}
+            isOn={chosen.includes(member)}
+            onChange={() => set({ fields: toggled(choice.fields, member) })}
+          />
+        ))}
+      </div>
+    </details>
+  )
+}
+
+function Outputs(props: OutputsProps) {
+  const { choice, set, say } = props
+  const { words } = say
+  const form = formOf(choice)
+  const isFile = choice.get.endsWith('.file')
+  const getOf = (name: string, asFile: boolean): string => (asFile ? `${name}.file` : name)
+  return (
+    <div class="outputs">
+      <Radios
+        name="get"
+        label={words.get}
+        value={form}
+        onChange={name => set({ get: getOf(name, isFile) })}
+        options={FORMS.map(name => [name, name.toUpperCase()])}
+      />
+      <CheckField
+        label={words.download}
+        name="get"
+        value={`${form}.file`}
+        isOn={isFile}
+        onChange={() => set({ get: getOf(form, !isFile) })}
+      />
+      <label class="inline">
+        {words.count}
+        <input
+          class="input small"
+          name="count"
+          inputMode="numeric"
+          maxLength={15}
+          autocomplete="off"
+          value={choice.count}
+          placeholder={words.all}
+          aria-invalid={isInvalid('count', choice.count) || undefined}
+          onInput={event => set({ count: event.currentTarget.value })}
+        />
+      </label>
+      <span class="inline">
+        {words.lang}
+        <Radios
+          name="lang"
+          label={words.lang}
+          value={choice.lang === 'en' ? 'en' : 'ru'}
+          onChange={lang => set({ lang })}
+          options={[
+            ['ru', 'RU'],
+            ['en', 'EN'],
+          ]}
+        />
+      </span>
+      {OPTIONS.filter(({ name }) => applies(name, form)).map(({ name, value, text }) => (
+        <CheckField
+          key={name}
+          label={<code>{text}</code>}
+          name={name}
+          value={value}
+          isOn={choice[name] === value}
+          onChange={isOn => set({ [name]: isOn ? value : '' })}
+        />
+      ))}
+      {applies('fields', form) && <Fields {...props} />}
+    </div>
+  )
 }
 
 type PanelProps = Omit<TryProps, 'query'> & {

@@ -1,13 +1,63 @@
-/** Owns trying the request: with which key, waiting after a 429, and the answer. */
+/** Trying the request: with which key, waiting after a 429, and the answer. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { nowMs } from '../parts/clock.ts'
+import { nowMs } from '../parts/browser.ts'
+import { TextField } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
 import { AnswerView } from './answer.tsx'
-import { useSecondsUntil } from './countdown.ts'
-import { DEMO, KeyField } from './key-field.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
 import type { Say } from './words/say.ts'
+
+/** The key that everybody may use. */
+export const DEMO = 'demo'
+
+type KeyFieldProps = {
+  value: string
+  set: (key: string) => void
+  /** The id of what explains it. */
+  describedBy: string
+  say: Say
+}
+
+/** The field of a key, which no manager of passwords is to fill in or keep. */
+export function KeyField({ value, set, describedBy, say }: KeyFieldProps) {
+  const isWrong = !isSendable(value.trim())
+  return (
+    <TextField
+      label={say.words.keyField}
+      name="key"
+      value={value}
+      onChange={set}
+      isWrong={isWrong}
+      hint={isWrong ? say.words.keyInvalid : ''}
+      input={{
+        class: value === DEMO ? 'input mono' : 'input mono secret',
+        autocapitalize: 'off',
+        maxLength: 200,
+        'data-1p-ignore': true,
+        'data-lpignore': 'true',
+        'data-bwignore': true,
+        'data-form-type': 'other',
+        'aria-describedby': describedBy,
+      }}
+    />
+  )
+}
+
+const TICK_MS = 250
+
+/** Whole seconds until `deadlineMs`, 0 when it is over or `null`. */
+export function useSecondsUntil(deadlineMs: number | null): number {
+  const [, setTicks] = useState(0)
+  const seconds = Math.max(0, Math.ceil(((deadlineMs ?? 0) - nowMs()) / 1000))
+  const isOver = seconds === 0
+  useEffect(() => {
+    if (isOver) return
+    const timer = setInterval(() => setTicks(ticks => ticks + 1), TICK_MS)
+    return () => clearInterval(timer)
+  }, [isOver])
+  return seconds
+}
 
 type Attempt =
   | { kind: 'none' | 'failed' }

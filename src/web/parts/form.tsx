@@ -1,47 +1,49 @@
-/** Owns the fields of forms: a label, a control and a hint that belong together. */
+/** The controls of forms: a label, a control and a hint that belong together. */
+import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 
-type TextProps = {
-  label: string
-  name: string
-  value: string
-  onChange(value: string): void
-  hint?: string | undefined
-  placeholder?: string
+type FieldProps = { label: string; name: string; value: string; onChange(value: string): void }
+
+type TextProps = FieldProps & {
+  /** What is accepted; or why the value is not, where `isWrong`. */
+  hint?: string
+  isWrong?: boolean
+  /** Other attributes of the input. */
+  input?: { readonly [attribute: string]: string | number | boolean | undefined }
 }
 
-export function TextField({ label, name, value, onChange, hint, placeholder }: TextProps) {
+export function TextField({ label, name, value, onChange, hint, isWrong, input }: TextProps) {
   const id = useId()
   return (
-    <div class="field">
+    <div class="field" data-name={name}>
       <label for={id}>{label}</label>
       <input
         id={id}
+        class="input"
         name={name}
         type="text"
         value={value}
-        placeholder={placeholder}
         autocomplete="off"
         spellcheck={false}
         aria-describedby={hint && `${id}-hint`}
+        aria-invalid={isWrong}
         onInput={event => onChange(event.currentTarget.value)}
+        {...input}
       />
-      {hint && <small id={`${id}-hint`}>{hint}</small>}
+      {hint && (
+        <small id={`${id}-hint`} class={isWrong ? 'bad' : undefined}>
+          {hint}
+        </small>
+      )}
     </div>
   )
 }
 
-type SelectProps = {
-  label: string
-  name: string
-  value: string
-  onChange(value: string): void
-  options: readonly (readonly [value: string, text: string])[]
-  /** Whether only a screen reader says the label. */
-  isBare?: boolean
-}
+type Options = readonly (readonly [value: string, text: string])[]
 
-export function SelectField({ label, name, value, onChange, options, isBare }: SelectProps) {
+/** `isBare`: only a screen reader says the label. */
+export function SelectField(props: FieldProps & { options: Options; isBare?: boolean }) {
+  const { label, name, value, onChange, options, isBare } = props
   const id = useId()
   return (
     <div class={isBare ? 'select' : 'field'}>
@@ -50,6 +52,7 @@ export function SelectField({ label, name, value, onChange, options, isBare }: S
       </label>
       <select
         id={id}
+        class="input"
         name={name}
         value={value}
         onChange={event => onChange(event.currentTarget.value)}
@@ -64,16 +67,73 @@ export function SelectField({ label, name, value, onChange, options, isBare }: S
   )
 }
 
-type CheckProps = { label: string; name: string; isOn: boolean; onChange(isOn: boolean): void }
+type CheckProps = {
+  label: ComponentChildren
+  name: string
+  value?: string
+  isOn: boolean
+  onChange(isOn: boolean): void
+}
 
-export const CheckField = ({ label, name, isOn, onChange }: CheckProps) => (
+export const CheckField = ({ label, name, value, isOn, onChange }: CheckProps) => (
   <label class="check">
     <input
       type="checkbox"
       name={name}
+      value={value}
       checked={isOn}
       onChange={event => onChange(event.currentTarget.checked)}
     />
-    <span>{label}</span>
+    {label}
   </label>
+)
+
+type RadiosProps<V extends string> = {
+  label: string
+  name: string
+  value: V
+  onChange(value: NoInfer<V>): void
+  options: readonly (readonly [value: V, text: string])[]
+}
+
+/** Radio buttons in a row, of which one is chosen. */
+export const Radios = <V extends string>(props: RadiosProps<V>) => (
+  <fieldset class="switch" aria-label={props.label}>
+    {props.options.map(([each, text]) => (
+      <label key={each}>
+        <input
+          type="radio"
+          name={props.name}
+          value={each}
+          checked={each === props.value}
+          onChange={() => props.onChange(each)}
+        />
+        {text}
+      </label>
+    ))}
+  </fieldset>
+)
+
+type PressedProps<V extends string> = {
+  label: string
+  value: V
+  onChange(value: V): void
+  options: readonly (readonly [value: V, text: ComponentChildren, title?: string])[]
+}
+
+/** Buttons in a row, of which one is pressed: what they change is no value of a form. */
+export const Pressed = <V extends string>({ label, value, onChange, options }: PressedProps<V>) => (
+  <fieldset class="switch" aria-label={label}>
+    {options.map(([each, text, title]) => (
+      <button
+        type="button"
+        key={each}
+        title={title}
+        aria-pressed={each === value}
+        onClick={() => onChange(each)}
+      >
+        {text}
+      </button>
+    ))}
+  </fieldset>
 )

@@ -1,18 +1,15 @@
-/** Owns the bar above all pages: the name, where one is, language and theme. */
+/** The bar above all pages: the name, where one is, language and theme. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { remember, remembered } from './remember.ts'
+import { remember, remembered } from './browser.ts'
+import { Pressed } from './form.tsx'
 import { LANGS, type Lang } from './speech.ts'
 
 const THEMES = ['auto', 'light', 'dark'] as const
-export type Theme = (typeof THEMES)[number]
+type Theme = (typeof THEMES)[number]
 
 /** The words of the bar. */
-export type HeaderWords = { [T in Theme]: string } & {
-  theme: string
-  language: string
-  pages: string
-}
+type HeaderWords = { [T in Theme]: string } & { theme: string; pages: string }
 
 /** The theme of this browser, kept on the root element, where the style finds it. */
 function useTheme(): [Theme, (theme: Theme) => void] {
@@ -72,16 +69,34 @@ const ICONS: { [T in Theme]: preact.JSX.Element } = {
   dark: <path d="M13.5 9.8A6 6 0 0 1 6.2 2.5a6 6 0 1 0 7.3 7.3z" />,
 }
 
+/** The languages of a page that has several. */
+export const LangSwitch = ({
+  label,
+  ...own
+}: {
+  label: string
+  value: Lang
+  onChange(lang: Lang): void
+}) => (
+  <Pressed
+    {...own}
+    label={label}
+    options={LANGS.map(lang => [
+      lang,
+      <span lang={lang}>{lang.toUpperCase()}</span>,
+      lang === 'en' ? 'English' : 'Русский',
+    ])}
+  />
+)
+
 type HeaderProps = {
   links: readonly { href: string; text: string; isCurrent: boolean }[]
   words: HeaderWords
-  lang: Lang
-  setLang: (lang: Lang) => void
-  /** What a page has beside language and theme. */
+  /** What a page has beside its theme. */
   children?: ComponentChildren
 }
 
-export function Header({ links, words, lang, setLang, children }: HeaderProps) {
+export function Header({ links, words, children }: HeaderProps) {
   const [theme, setTheme] = useTheme()
   return (
     <header class="top">
@@ -98,36 +113,18 @@ export function Header({ links, words, lang, setLang, children }: HeaderProps) {
       </nav>
       <div class="preferences">
         {children}
-        <fieldset class="switch" aria-label={words.language}>
-          {LANGS.map(name => (
-            <button
-              type="button"
-              key={name}
-              lang={name}
-              title={name === 'en' ? 'English' : 'Русский'}
-              aria-pressed={lang === name}
-              onClick={() => setLang(name)}
-            >
-              {name.toUpperCase()}
-            </button>
-          ))}
-        </fieldset>
-        <fieldset class="switch" aria-label={words.theme}>
-          {THEMES.map(name => (
-            <button
-              type="button"
-              key={name}
-              title={words[name]}
-              aria-label={words[name]}
-              aria-pressed={theme === name}
-              onClick={() => setTheme(name)}
-            >
-              <svg viewBox="0 0 16 16" aria-hidden="true">
-                {ICONS[name]}
-              </svg>
-            </button>
-          ))}
-        </fieldset>
+        <Pressed
+          label={words.theme}
+          value={theme}
+          onChange={setTheme}
+          options={THEMES.map(name => [
+            name,
+            <svg viewBox="0 0 16 16" aria-hidden="true">
+              {ICONS[name]}
+            </svg>,
+            words[name],
+          ])}
+        />
       </div>
     </header>
   )

@@ -35,7 +35,7 @@ function createUnits(lang: Lang) {
   }
 }
 
-const SPANS = [
+export const SPANS = [
   [86_400, 'day'],
   [3600, 'hour'],
   [60, 'minute'],

@@ -1,11 +1,15 @@
 /** How the console keeps its token, asks, follows the log and imports, without a browser. */
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { ImportLine } from '../../../src/admin/wire.ts'
-import { createClient, type RequestError } from '../../../src/web/console/client.ts'
-import { follow, retryDelay } from '../../../src/web/console/follow.ts'
+import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/address.ts'
+import {
+  createClient,
+  createLineReader,
+  follow,
+  type RequestError,
+  retryDelay,
+} from '../../../src/web/console/client.ts'
 import { createImportQueue, type ImportItem } from '../../../src/web/console/import-queue.ts'
-import { createLineReader } from '../../../src/web/console/lines.ts'
-import { keepToken, readToken, takeToken, tokenIn } from '../../../src/web/console/session.ts'
 
 /** The parts of a window that hold the token. */
 function tab(hash: string) {
@@ -85,7 +89,7 @@ function listen(answer: (request: Request) => Response | Promise<Response>): str
 }
 
 const clientOf = (onUnauthorized: (message: string) => void = () => {}) =>
-  createClient('TOKEN', onUnauthorized, () => 'unreachable')
+  createClient('TOKEN', onUnauthorized)
 
 /** What a promise is rejected with. */
 const errorOf = (promise: Promise<unknown>): Promise<RequestError> =>
@@ -133,7 +137,7 @@ describe('a request', () => {
 
   test('without a server says so', async () => {
     const error = await errorOf(clientOf().get('http://127.0.0.1:1/x'))
-    expect([error.message, error.status]).toEqual(['unreachable', null])
+    expect([error.message, error.status]).toEqual(['The server does not answer.', null])
   })
 })
 

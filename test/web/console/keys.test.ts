@@ -120,7 +120,7 @@ describe.if(HAS_BROWSER)('what an operator does with a key', () => {
     await page.getByLabel('Expires').fill('30d')
     await answer(page, 'Save')
     await page.getByRole('heading', { level: 2, name: 'after' }).waitFor()
-    expect(await page.locator('.facts').textContent()).toMatch(/Planclassic.*Ends\d+ \w+ \d{4}/)
+    expect(await page.locator('.key-facts').textContent()).toMatch(/Planclassic.*Ends\d+ \w+ \d{4}/)
     await close()
   })
 
@@ -138,7 +138,7 @@ describe.if(HAS_BROWSER)('what an operator does with a key', () => {
     }
     const second = await rotate('24h')
     expect([await statusOf(first), await statusOf(second)]).toEqual([200, 200])
-    await page.locator('.facts', { hasText: 'Old keyworks until' }).waitFor()
+    await page.locator('.key-facts', { hasText: 'Old keyworks until' }).waitFor()
     const third = await rotate('0s')
     expect([await statusOf(first), await statusOf(second), await statusOf(third)]).toEqual([
       ...[403, 403, 200],

@@ -1,9 +1,11 @@
-/** What the console decides without a browser: series, filters, the log, places, plans, language. */
+/** What the console decides without a browser: series, filters, the log, places, plans, numbers. */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Key, LogEntry } from '../../../src/admin/wire.ts'
+import { hrefOf, placeOf } from '../../../src/web/console/address.ts'
 import {
   coarsen,
+  daysUntil,
   greatest,
   latest,
   lonely,
@@ -16,7 +18,6 @@ import {
   ticksUpTo,
   withGaps,
 } from '../../../src/web/console/chart-data.ts'
-import { daysUntil } from '../../../src/web/console/days.ts'
 import { ALL_KEYS, type KeyFilter, selectKeys } from '../../../src/web/console/key-filter.ts'
 import {
   append,
@@ -25,11 +26,8 @@ import {
   outcomeOf,
   selectLines,
 } from '../../../src/web/console/log-lines.ts'
-import { hrefOf, placeOf } from '../../../src/web/console/place.ts'
 import { changesOf, fieldsOf, limitsOf, STANDARD } from '../../../src/web/console/plan-fields.ts'
-import { RUSSIAN } from '../../../src/web/console/russian.ts'
-import { createConsoleSpeech } from '../../../src/web/console/speech.ts'
-import { ENGLISH } from '../../../src/web/console/words.ts'
+import { amount, clock, distance, ms, relative, share } from '../../../src/web/console/speech.ts'
 
 describe('the series of a chart', () => {
   test('are interrupted where points are missing, and nowhere else', () => {
@@ -289,29 +287,7 @@ test('days without use of a key are shown as such, at least a month until today'
   expect(daysUntil(now, [])).toHaveLength(30)
 })
 
-describe('the words of the console', () => {
-  const blanks = (sentence: string): string[] => (sentence.match(/\{\w+\}/g) ?? []).sort()
-
-  test('are the same set in both languages, with the same values to fill in', () => {
-    expect(Object.keys(RUSSIAN).sort()).toEqual(Object.keys(ENGLISH).sort())
-    for (const [name, sentence] of Object.entries(ENGLISH)) {
-      expect([name, blanks(RUSSIAN[name as keyof typeof ENGLISH])]).toEqual([
-        name,
-        blanks(sentence),
-      ])
-    }
-  })
-
-  test('are all there: no sentence is empty', () => {
-    const empty = [ENGLISH, RUSSIAN].flatMap(words =>
-      Object.entries(words).filter(([, sentence]) => sentence.trim() === ''),
-    )
-    expect(empty).toEqual([])
-  })
-})
-
 describe('the console writes', () => {
-  const { amount, distance, ms, relative, share, clock } = createConsoleSpeech('en')
   test.each([
     [amount(0.4123), '0.41'],
     [amount(12.34), '12.3'],
@@ -325,7 +301,4 @@ describe('the console writes', () => {
   ])('%s', (written, expected) => expect(written).toBe(expected))
 
   test('the time of day with 24 hours', () => expect(clock(0)).toMatch(/^\d\d:\d\d$/))
-  test('Russian in Russian', () => {
-    expect(createConsoleSpeech('ru').distance(-120)).toMatch(/мин/)
-  })
 })

@@ -1,4 +1,4 @@
-/** All views of the console in all looks, by keyboard, in both languages. */
+/** All views of the console in all looks, and by keyboard. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../../support/browser.ts'
 import { heading, startSample, withHistory } from '../../support/console-page.ts'
@@ -11,7 +11,6 @@ const LOOKS = {
   dark: { colorScheme: 'dark', viewport: { width: 1440, height: 900 } },
   phone: { colorScheme: 'light', viewport: { width: 390, height: 844 }, hasTouch: true },
   wide: { colorScheme: 'dark', viewport: { width: 2560, height: 1200 } },
-  russian: { colorScheme: 'light', locale: 'ru-RU', viewport: { width: 390, height: 844 } },
 } as const
 
 const READY: { readonly [view: string]: string } = {
@@ -66,19 +65,6 @@ describe.if(HAS_BROWSER)('the console', () => {
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     expect(await focused()).toBe('New key')
-    await close()
-  })
-
-  test('speaks Russian when it is chosen, and remembers it', async () => {
-    const { url } = await startSample()
-    const { page, close } = await openPage(url)
-    await page.locator('.cards').waitFor()
-    await page.locator('button[lang=ru]').click()
-    await page.getByRole('link', { name: 'Ключи' }).click()
-    await heading(page, 'Ключи').waitFor()
-    await page.reload()
-    await heading(page, 'Ключи').waitFor()
-    expect(await page.evaluate('document.documentElement.lang')).toBe('ru')
     await close()
   })
 

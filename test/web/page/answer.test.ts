@@ -2,11 +2,11 @@
 import { describe, expect, test } from 'bun:test'
 import {
   isSendable,
+  readKeyUsage,
   readLimits,
   readProblem,
   readRows,
 } from '../../../src/web/page/model/answer.ts'
-import { readKeyUsage } from '../../../src/web/page/model/key-usage.ts'
 import { readServices } from '../../../src/web/page/model/service.ts'
 
 test('limits are read from both header fields', () => {

@@ -57,8 +57,9 @@ inBrowser('draws plan, state, expiry, limits and the use of the day', async () =
     expect.stringContaining('today31,240 / 34,56011 hr 10 min'),
     expect.stringContaining('networks of ours1 / 1011 hr 10 min'),
   ])
-  expect(await page.locator('.hours li').count()).toBe(24)
-  expect(await page.locator('.hours li').last().getAttribute('title')).toBe('23:00–24:00 UTC: 230')
+  expect(await page.locator('.bar').count()).toBe(24)
+  expect(await page.locator('.bar').last().getAttribute('data-tip')).toBe('23: 230')
+  expect(await page.locator('.bars').getAttribute('aria-label')).toContain('22: 220, 23: 230')
   await page.waitForURL(`${origin}/#my-key`)
   expect(ownProblems(problems)).toEqual([])
   await close()
@@ -85,7 +86,7 @@ inBrowser('resets count down, and a limit that is over is full again', async () 
 inBrowser('a key without limits and without use of its own says so', async () => {
   const { page, close } = await show({ body: { ...USAGE, limits: [], today: null } })
   await page.getByText('This key has no limits.').waitFor()
-  expect(await page.locator('.hours').count()).toBe(0)
+  expect(await page.locator('.bars').count()).toBe(0)
   await close()
 })
 

@@ -173,7 +173,7 @@ inBrowser('the views are named as a screen reader needs them', async () => {
   const key = await page.locator('main').ariaSnapshot()
   expect(key).toContain('- heading "What a key has left" [level=1]')
   expect(key).toContain('31,240 of 34,560 left, full again in 11 hr 10 min')
-  expect(key).toMatch(/listitem "06:00–07:00 UTC: 7"/)
+  expect(key).toMatch(/img "Requests by hour, UTC\. 00: 7.* 23: 7"/)
   await close()
 })
 
@@ -206,7 +206,7 @@ inBrowser('nothing moves while the page loads', async () => {
 inBrowser('without motion where that is wished', async () => {
   const { page, close } = await openAt(origin, { stubs, reducedMotion: 'reduce' })
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  const duration = "getComputedStyle(document.querySelector('.bar > span')).transitionDuration"
+  const duration = "getComputedStyle(document.querySelector('.level > span')).transitionDuration"
   expect(await page.evaluate(duration)).toBe('0s')
   await close()
 })

@@ -136,7 +136,6 @@ export const en = {
   noLimits: 'This key has no limits.',
   today: 'Today',
   byHour: 'Requests by hour, UTC',
-  hour: '{from}:00–{to}:00 UTC',
   requestsToday: 'requests',
   recordsToday: 'records',
   refusedToday: 'refused',

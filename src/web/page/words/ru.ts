@@ -135,7 +135,6 @@ export const ru: Words = {
   noLimits: 'У этого ключа нет лимитов.',
   today: 'Сегодня',
   byHour: 'Запросы по часам, UTC',
-  hour: '{from}:00–{to}:00 UTC',
   requestsToday: 'запросов',
   recordsToday: 'записей',
   refusedToday: 'отказов',

@@ -1,6 +1,6 @@
 /**
- * The token of this tab. It arrives in the fragment of the URL, which no request carries, is
- * moved to `sessionStorage`, which ends with the tab, and is in no other place.
+ * The fragment of the URL, which no request carries: a token, or the view that is shown. A token is moved
+ * to `sessionStorage`, which ends with the tab, and is in no other place.
  */
 
 const NAME = 'proxylist-console-token'
@@ -41,3 +41,19 @@ export const keepToken = ({ sessionStorage }: Tab, token: string): void =>
   sessionStorage.setItem(NAME, token)
 
 export const forgetToken = ({ sessionStorage }: Tab): void => sessionStorage.removeItem(NAME)
+
+export const VIEWS = ['overview', 'keys', 'plans', 'feeds', 'import', 'log'] as const
+
+/** A view, which the fragment of the URL names; `id` is that of a key. */
+export type Place = { view: (typeof VIEWS)[number]; id: string | null }
+
+/** The place of a fragment such as `#keys/k3x9m2ab`; what is unknown is the overview. */
+export function placeOf(hash: string): Place {
+  const [name = '', id = ''] = hash.replace(/^#\/?/, '').split('/')
+  const view = VIEWS.find(each => each === name) ?? 'overview'
+  return { view, id: view === 'keys' && /^[a-z0-9]{1,40}$/i.test(id) ? id : null }
+}
+
+export const hrefOf = ({ view, id }: Place): string => (id === null ? `#${view}` : `#${view}/${id}`)
+
+export const keyHref = (id: string): string => hrefOf({ view: 'keys', id })

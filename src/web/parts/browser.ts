@@ -1,7 +1,12 @@
-/**
- * What a browser remembers of its visitor: how pages look and their language, and nothing
- * else. Keys and choices are never remembered here.
- */
+/** What pages read and keep of the browser: its clocks, and how its visitor wants pages to look. */
+
+/** Milliseconds since the page began; never steps back. */
+export const nowMs = (): number => performance.now()
+
+/** The current instant in Unix milliseconds, as far as the browser's clock is right. */
+export const unixMs = (): number => Date.now()
+
+/** All that is remembered: never a key, never a choice. */
 export type Remembered = 'theme' | 'lang' | 'code'
 
 /** What was remembered under a name; `null` also where the browser allows no storage. */
