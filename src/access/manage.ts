@@ -86,7 +86,7 @@ export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: numb
 }
 
 /** @throws RuleError when no key has this id. */
-async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
+export async function findKey(keys: Registry['keys'], id: string, nowMs: number) {
   const key = await keys.read(id, nowMs)
   if (key === null) throw unknownKey()
   return key
