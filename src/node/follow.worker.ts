@@ -137,7 +137,7 @@ function follow(data: NodeData) {
       else copying?.reject(new Error(message))
     },
     doubtKeys(): void {
-      keys.doubt()
+      keys.remove()
       follower.wake()
     },
     async stop(): Promise<void> {

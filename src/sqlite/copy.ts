@@ -9,6 +9,7 @@ import { existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { KeyReader } from '../access/ports.ts'
 import { CommandError, StoreError } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
 import { isSameVersion, type KeyChanges, type ListChanges, type Version } from '../node/ports.ts'
 import { type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { openAccessFile } from './access/file.ts'
@@ -20,6 +21,7 @@ import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import {
   closeSafely,
+  type Fingerprint,
   fingerprintOf,
   requireInPlace,
   requireLength,
@@ -41,7 +43,7 @@ const TABLE = `create table if not exists copy_of (
 ) strict`
 
 /** The version that an open copy has; `null`: it is no copy. */
-export function readCopyOf(db: Database): Version | null {
+function readCopyOf(db: Database): Version | null {
   const table = db.query(`select 1 from sqlite_schema where type = 'table' and name = 'copy_of'`)
   if (table.get() === null) return null
   return db.query<Version, []>('select database, version, mark from copy_of').get()
@@ -57,11 +59,13 @@ export function writeCopyOf(db: Database, { database, version, mark }: Version):
   )
 }
 
+const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
+
 /**
  * Of what a file of a data directory is a copy; `'own'`: of nothing; `null` when it is not there or
  * cannot be read.
  */
-function readFile(dir: string, name: string): Version | 'own' | null {
+function copyIn(dir: string, name: (typeof DATA_FILES)[number]): Version | 'own' | null {
   const file = join(dir, name)
   if (!existsSync(file)) return null
   let db: Database | null = null
@@ -75,28 +79,27 @@ function readFile(dir: string, name: string): Version | 'own' | null {
   }
 }
 
-const isCopy = (found: ReturnType<typeof readFile>): boolean => found !== null && found !== 'own'
-
 /** The version of the copy of a list in `dir`; `null` when there is none. */
 export function listCopyOf(dir: string): Version | null {
-  const found = readFile(dir, PROXY_FILE)
+  const found = copyIn(dir, PROXY_FILE)
   return found === 'own' ? null : found
 }
-
-const DATA_FILES = [ACCESS_FILE, PROXY_FILE] as const
 
 const NAME_IT = 'name that with --database, or give another --data'
 
 /** @throws CommandError when keys or the list of a directory are copies of a database. */
 export function requireOwnData(dir: string, remedy = NAME_IT): void {
-  const copy = DATA_FILES.find(name => isCopy(readFile(dir, name)))
+  const copy = DATA_FILES.find(name => {
+    const found = copyIn(dir, name)
+    return found !== null && found !== 'own'
+  })
   if (copy === undefined) return
   throw new CommandError(`${join(dir, copy)} is a copy of a shared database: ${remedy}`)
 }
 
 /** @throws CommandError when a directory has keys or a list of its own, which copies would replace. */
 export function requireCopies(dir: string): void {
-  const own = DATA_FILES.find(name => readFile(dir, name) === 'own')
+  const own = DATA_FILES.find(name => copyIn(dir, name) === 'own')
   if (own === undefined) return
   throw new CommandError(
     `${join(dir, own)} is no copy of a shared database: move it there first with: ` +
@@ -110,59 +113,134 @@ export function requireCopies(dir: string): void {
  */
 export function requireCopiesOf(dir: string, database: string | null): void {
   for (const name of DATA_FILES) {
-    const found = readFile(dir, name)
-    if (found === null ? !existsSync(join(dir, name)) : isOf(found, database)) continue
-    throw new CommandError(
-      isCopy(found)
-        ? `${join(dir, name)} is a copy of another database: give another --data`
-        : `${join(dir, name)} is data of its own, which would be lost: give another --data, or ` +
-            'move it away',
-    )
-  }
-}
-
-const isOf = (found: Version | 'own', database: string | null): boolean =>
-  found !== 'own' && (database === null || found.database === database)
-
-type FreshParts = {
-  open: (file: string) => Database
-  fill: (db: Database, file: string) => Promise<void> | void
-  /** Called before the copy is moved into the place of `file`. */
-  onMove: () => void
-}
-
-/** Fills a new database and moves it into the place of `file`, whatever is there. */
-export async function putFresh(file: string, { open, fill, onMove }: FreshParts): Promise<void> {
-  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
-  const release = lockPlace(file, 0)
-  if (release === null) throw new StoreError(`${file} is being replaced by another process`)
-  const fresh = freshFile(file)
-  try {
-    const db = open(fresh)
-    try {
-      await fill(db, fresh)
-    } finally {
-      db.close(true)
+    const file = join(dir, name)
+    const found = copyIn(dir, name)
+    if (found === null && !existsSync(file)) continue
+    if (found === null || found === 'own') {
+      throw new CommandError(
+        `${file} is data of its own, which would be lost: give another --data, or move it away`,
+      )
     }
-    onMove()
-    moveDatabase(fresh, file)
-  } finally {
-    removeDatabase(fresh)
-    release()
+    if (database !== null && found.database !== database) {
+      throw new CommandError(`${file} is a copy of another database: give another --data`)
+    }
   }
 }
 
-/** Writes changes in one transaction. What changed is removed first: secrets may change places. */
-function write(
+type Changes = { isWhole: boolean; since: Version | null }
+
+/**
+ * The copy in a file, to be written by its only follower in this process; it is kept open for as long as
+ * it is the file in its place. `write` brings a database from a version to what changes lead to, in one
+ * transaction, or does nothing when it is at another version: another process follows too.
+ */
+function openCopy<C extends Changes>(
+  file: string,
+  holds: 'access' | 'proxies',
+  open: (file: string, options?: { mustExist: true }) => Database,
+  write: (db: Database, file: string, changes: C, from: Version | null) => Awaitable<void>,
+  canChange: (db: Database, changes: C) => boolean = () => true,
+) {
+  let opened: { db: Database; fingerprint: Fingerprint | null } | null = null
+
+  function close(): void {
+    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
+    opened = null
+  }
+
+  /** The open database, another one where its file is another; `null`: there is no file. */
+  function current(): Database | null {
+    try {
+      if (opened !== null) {
+        requireSameFile(file, opened.fingerprint)
+        requireHeader(file, holds)
+        requireLength(opened.db, file)
+      }
+    } catch {
+      close()
+    }
+    if (opened === null && existsSync(file)) {
+      const db = open(file, { mustExist: true })
+      opened = { db, fingerprint: fingerprintOf(file) }
+    }
+    return opened?.db ?? null
+  }
+
+  /** The copy and its version; `null` when there is none that can be used. */
+  function found(): { db: Database; version: Version } | null {
+    try {
+      const db = current()
+      const version = db && readCopyOf(db)
+      return db && version && { db, version }
+    } catch (error) {
+      if (!isStoreFailure(error)) throw error
+      close() // one that can be opened again is, at the next call
+      return null
+    }
+  }
+
+  /** Fills a new database and moves it into its place, whatever is there. */
+  async function replace(changes: C): Promise<void> {
+    if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    const release = lockPlace(file, 0)
+    if (release === null) throw new StoreError(`${file} is being replaced by another process`)
+    const fresh = freshFile(file)
+    try {
+      const db = open(fresh)
+      try {
+        await write(db, fresh, changes, null)
+      } finally {
+        db.close(true)
+      }
+      close()
+      moveDatabase(fresh, file)
+    } finally {
+      removeDatabase(fresh)
+      release()
+    }
+  }
+
+  /** Removes a copy that is damaged: it is made again. */
+  function remove(): void {
+    close()
+    removeDatabase(file)
+  }
+
+  return {
+    version: (): Version | null => found()?.version ?? null,
+    /**
+     * Applies changes; does nothing when the copy is at another version than they start from.
+     * @throws StoreError; nothing has changed then.
+     */
+    async apply(changes: C): Promise<void> {
+      try {
+        const copy = found()
+        if (copy !== null && !isSameVersion(copy.version, changes.since)) return
+        if (copy === null || !canChange(copy.db, changes)) await replace(changes)
+        else await write(copy.db, file, changes, changes.since)
+      } catch (error) {
+        if (isDamage(error)) remove()
+        throw toStoreError(file, error)
+      }
+    },
+    remove,
+    close,
+  }
+}
+
+/** Writes keys and plans. What changed is removed first: secrets may change places. */
+function writeKeys(
   db: Database,
+  _file: string,
   { isWhole, to, plans, removed, keys }: KeyChanges,
-  since: Version | null,
+  from: Version | null,
 ): void {
   const store = createKeyWriter(db)
   const planStore = createPlanStore(db)
   const remove = db.prepare<never, [string]>('delete from keys where id = ?')
   db.transaction(() => {
-    if (!isSameVersion(readCopyOf(db), since)) return // another process follows too
+    if (!isSameVersion(readCopyOf(db), from)) return
     db.run('pragma defer_foreign_keys = on')
     if (isWhole) db.run('delete from keys')
     for (const id of removed) remove.run(id)
@@ -174,65 +252,9 @@ function write(
   }).immediate()
 }
 
-const openFile = (file: string): Database => openAccessFile(file, { mustExist: true })
-
-/** The copy of keys and plans in `dir`, to be written by its only follower in this process. */
-export function openKeyCopy(dir: string) {
-  const file = join(dir, ACCESS_FILE)
-  let opened: { db: Database; fingerprint: ReturnType<typeof fingerprintOf> } | null = null
-  let isDoubted = false
-
-  function close(): void {
-    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
-    opened = null
-  }
-
-  /** The open copy and its version; `null` when there is none that can be used. */
-  function found(): { db: Database; version: Version } | null {
-    try {
-      if (isDoubted || !existsSync(file)) throw new StoreError(`${file} cannot be used`)
-      requireHeader(file, 'access')
-      if (opened !== null) requireInPlace(file, opened.fingerprint)
-      opened ??= { db: openFile(file), fingerprint: fingerprintOf(file) }
-      const version = readCopyOf(opened.db)
-      return version && { db: opened.db, version }
-    } catch (error) {
-      if (!isStoreFailure(error)) throw error
-      close() // one that can be opened again is, at the next call
-      return null
-    }
-  }
-
-  return {
-    version: (): Version | null => found()?.version ?? null,
-    /**
-     * Applies changes; does nothing when the copy is at another version than they start from.
-     * @throws StoreError; nothing has changed then.
-     */
-    async apply(changes: KeyChanges): Promise<void> {
-      try {
-        const copy = found()
-        if (copy !== null) return write(copy.db, changes, changes.since)
-        if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
-        await putFresh(file, {
-          open: fresh => openAccessFile(fresh),
-          fill: db => write(db, changes, null),
-          onMove: close,
-        })
-        isDoubted = false
-      } catch (error) {
-        isDoubted ||= isDamage(error)
-        throw toStoreError(file, error)
-      }
-    },
-    /** Makes the copy again at the next change: reading it has found damage. */
-    doubt(): void {
-      isDoubted = true
-      close()
-    },
-    close,
-  }
-}
+/** The copy of keys and plans in `dir`. Usage is not copied: that of a node is in the database. */
+export const openKeyCopy = (dir: string) =>
+  openCopy(join(dir, ACCESS_FILE), 'access', openAccessFile, writeKeys)
 
 type Parts = { say: (sentence: string) => void; onDamage: () => void }
 
@@ -287,7 +309,7 @@ function fitsCities(db: Database, cities: readonly City[]): boolean {
 }
 
 /** Writes changes in the transaction that is under way. */
-export async function writeList(db: Database, changes: ListChanges): Promise<void> {
+async function writeList(db: Database, changes: ListChanges): Promise<void> {
   const indexes = createIndexUpkeep(db)
   indexes.prepareFor(changes.size)
   if (changes.isWhole) db.run('delete from proxies')
@@ -307,11 +329,13 @@ export async function writeList(db: Database, changes: ListChanges): Promise<voi
   writeCopyOf(db, changes.to)
 }
 
-/**
- * Brings a list to the version of `changes`, in one transaction or not at all; does nothing when the
- * list is at another version than they start from, because another process follows too.
- */
-async function change(db: Database, file: string, changes: ListChanges, from = changes.since) {
+/** Writes a list, or does nothing when a disk has no room for that. */
+async function writeListFile(
+  db: Database,
+  file: string,
+  changes: ListChanges,
+  from: Version | null,
+): Promise<void> {
   trimWal(db, file) // what was killed may have filled the disk
   const requireRoom = createRoomCheck(db)
   db.run('begin immediate')
@@ -331,93 +355,15 @@ async function change(db: Database, file: string, changes: ListChanges, from = c
   if (changes.isWhole) shrink(db)
 }
 
-type Opened = { db: Database; fingerprint: ReturnType<typeof fingerprintOf> }
-
-/** What keeps the list in `file` open for as long as it is in its place. */
-function createOpener(file: string) {
-  let opened: Opened | null = null
-
-  function open(): Opened | null {
-    if (!existsSync(file)) return null
-    const db = openListFile(file, { isServer: true, mustExist: true })
-    return { db, fingerprint: fingerprintOf(file) }
-  }
-
-  function close(): void {
-    if (opened !== null) closeSafely(opened.db, file, opened.fingerprint)
-    opened = null
-  }
-
-  return {
-    close,
-    /** The open list, opened again where it is not the same any more; `null`: there is none. */
-    current(): Opened | null {
-      try {
-        if (opened !== null) {
-          requireSameFile(file, opened.fingerprint)
-          requireHeader(file, 'proxies')
-          requireLength(opened.db, file)
-        }
-      } catch {
-        close()
-      }
-      opened ??= open()
-      return opened
-    },
-  }
-}
-
-/** The copy of the list in `dir`, to be written by its only follower in this process. */
-export function openListCopy(dir: string) {
-  const file = join(dir, PROXY_FILE)
-  const { current, close } = createOpener(file)
-
-  /** The open copy and its version; `null` when there is none that can be used. */
-  function found(): { db: Database; version: Version } | null {
-    try {
-      const opened = current()
-      const version = opened && readCopyOf(opened.db)
-      return opened && version && { db: opened.db, version }
-    } catch (error) {
-      if (!isStoreFailure(error)) throw error
-      close()
-      return null
-    }
-  }
-
-  async function replace(changes: ListChanges): Promise<void> {
-    if (!changes.isWhole) throw new StoreError(`${file} is no copy any more`)
-    await putFresh(file, {
-      open: fresh => openListFile(fresh),
-      fill: (db, fresh) => change(db, fresh, changes, null),
-      onMove: close,
-    })
-  }
-
-  return {
-    version: (): Version | null => found()?.version ?? null,
-    /**
-     * Applies changes; does nothing when the copy is at another version than they start from.
-     * @throws StoreError; nothing has changed then.
-     */
-    async apply(changes: ListChanges): Promise<void> {
-      try {
-        const copy = found()
-        if (!isSameVersion(copy?.version ?? null, changes.since)) return
-        if (copy === null) return await replace(changes)
-        if (changes.isWhole && !fitsCities(copy.db, changes.cities)) return await replace(changes)
-        await change(copy.db, file, changes)
-      } catch (error) {
-        if (isDamage(error)) {
-          close()
-          removeDatabase(file) // it is made again
-        }
-        throw toStoreError(file, error)
-      }
-    },
-    close,
-  }
-}
+/** The copy of the list in `dir`. */
+export const openListCopy = (dir: string) =>
+  openCopy(
+    join(dir, PROXY_FILE),
+    'proxies',
+    (file, options) => openListFile(file, options && { isServer: true, ...options }),
+    writeListFile,
+    (db, { isWhole, cities }: ListChanges) => !isWhole || fitsCities(db, cities),
+  )
 
 export type ListCopy = ReturnType<typeof openListCopy>
 
