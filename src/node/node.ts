@@ -38,56 +38,39 @@ type FollowerHooks = {
   onCopy: () => void
 }
 
-/** Copies much in a worker of its own, one copy at a time. */
-function createMuchCopier(data: NodeData, onEnd: (message: string | null) => void) {
-  let worker: Worker | null = null
-  return {
-    /** Copies, unless that is under way for a follower that has ended. */
-    start(): void {
-      if (worker !== null) return
-      worker = startTask<CopyTask, Copied>(
-        'node/follow.worker.ts',
-        { kind: 'copy', ...data },
-        copied => {
-          worker = null
-          onEnd(copied.kind === 'done' ? null : copied.message)
-        },
-      )
-    },
-    close(): void {
-      worker?.terminate()
-      worker = null
-    },
-  }
-}
+const WORKER = 'node/follow.worker.ts'
 
 /**
- * Starts following a database; the worker does not keep the process alive, and is started again when it
- * ends by an error of its own.
+ * Starts following a database. The worker does not keep the process alive, and is started again when it
+ * ends by an error of its own; what copies much goes on then.
  */
 export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: FollowerHooks) {
   let worker: Worker | null = null
+  let copier: Worker | null = null
   let named: NodeName | null = null
   let isClosing = false
   let restart: ReturnType<typeof setTimeout> | undefined
-  const send = (task: FollowTask): void => worker?.postMessage(task)
-  const copier = createMuchCopier(data, message => send({ kind: 'copied', message }))
   const stopped = Promise.withResolvers<void>()
+  const send = (task: FollowTask): void => worker?.postMessage(task)
 
-  function take(reply: FollowReply): void {
-    if (reply.kind === 'usage') onUsage(reply.subject)
-    else if (reply.kind === 'stopped') stopped.resolve()
-    else if (reply.kind !== 'copy-much') onFollowed(reply)
-    else if (!isClosing) {
-      onCopy()
-      copier.start()
-    }
+  function copyMuch(): void {
+    if (copier !== null || isClosing) return
+    onCopy()
+    copier = startTask<CopyTask, Copied>(WORKER, { kind: 'copy', ...data }, copied => {
+      copier = null
+      send({ kind: 'copied', message: copied.kind === 'done' ? null : copied.message })
+    })
   }
 
   function start(): void {
-    const started = startWorker('node/follow.worker.ts')
+    const started = startWorker(WORKER)
     worker = started
-    started.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => take(reply)
+    started.onmessage = ({ data: reply }: MessageEvent<FollowReply>) => {
+      if (reply.kind === 'usage') onUsage(reply.subject)
+      else if (reply.kind === 'stopped') stopped.resolve()
+      else if (reply.kind === 'copy-much') copyMuch()
+      else onFollowed(reply)
+    }
     started.onerror = ({ message }) => {
       if (worker !== started) return
       worker = null
@@ -114,7 +97,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
     /** Ends following, and says in the database that the node is gone. */
     async close(): Promise<void> {
       isClosing = true
-      copier.close()
+      copier?.terminate()
       clearTimeout(restart)
       if (worker === null) return
       send({ kind: 'stop' })
@@ -138,51 +121,40 @@ type NodeOptions = {
   elapsedMs?: () => number
 }
 
-type Report = ReturnType<typeof createReporter>
-
-/** Says when a failure begins, or is another one, and when it is over. */
-function createEpisode(say: (sentence: string) => void) {
-  let message = ''
-  return {
-    isOn: (): boolean => message !== '',
-    begin(found: string, sentence: string): void {
-      if (message !== found) say(sentence)
-      message = found
-    },
-    end(sentence: string): void {
-      if (message !== '') say(sentence)
-      message = ''
-    },
-  }
-}
-
 /** Says once when the database fails, or copying its list, and when that is over. */
 export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
-  const away = createEpisode(say)
-  const uncopied = createEpisode(say)
+  /** What is wrong with following the database, and with copying its list; `''`: nothing. */
+  const wrong = { keys: '', list: '' }
   let isUncounted = false
   /** Whether that was seen since the last second began. */
   let isSeen = false
 
   function failed({ what, message }: Extract<Followed, { kind: 'failed' }>): void {
-    if (what === 'keys') away.begin(message, `${message}; answering 503 until that is over`)
-    else uncopied.begin(message, `the list cannot be copied, and stays as it was: ${message}`)
+    if (wrong[what] === message) return
+    wrong[what] = message
+    if (what === 'keys') say(`${message}; answering 503 until that is over`)
+    else say(`the list cannot be copied, and stays as it was: ${message}`)
+  }
+
+  function works(what: 'keys' | 'list', sentence: string): void {
+    if (wrong[what] !== '') say(sentence)
+    wrong[what] = ''
   }
 
   return {
     /** Takes what the follower says. */
     take(followed: Followed): void {
       if (followed.kind === 'failed') return failed(followed)
-      if (followed.keysAgeMs !== null) away.end(`the database ${shown} works again`)
-      if (followed.listAgeMs !== null) uncopied.end(`the list of ${shown} is copied again`)
+      if (followed.keysAgeMs !== null) works('keys', `the database ${shown} works again`)
+      if (followed.listAgeMs !== null) works('list', `the list of ${shown} is copied again`)
     },
     /** Much of the list begins to be copied. */
     copying(): void {
-      if (!uncopied.isOn()) say(`copying the list of the database ${shown}`)
+      if (wrong.list === '') say(`copying the list of the database ${shown}`)
     },
     /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
     uncounted(failure: unknown, whose: FailedRequests): void {
-      if (away.isOn()) return
+      if (wrong.keys !== '') return
       if (whose === 'of a subject') {
         const sentence = `requests of some keys or addresses get 503: ${messageOf(failure)}`
         return sayRepeated(sentence, sentence)
@@ -196,77 +168,72 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
     async tick(probe: () => Promise<void>): Promise<void> {
       if (!isUncounted) return
       // What fails while the database is away is not seen: the probe itself has to succeed.
-      const isOver = async (): Promise<boolean> =>
-        probe().then(
-          () => !isSeen,
-          () => false,
-        )
-      if (!isSeen && (await isOver())) {
-        isUncounted = false
-        say('requests are counted again')
-      }
+      const isOver =
+        !isSeen &&
+        (await probe()
+          .then(() => !isSeen)
+          .catch(() => false))
+      if (isOver) say('requests are counted again')
+      isUncounted = !isOver
       isSeen = false
-    },
-  }
-}
-
-type Stores = ReturnType<typeof openStores>
-
-/** Connections to the database, and the stores on them. They are opened when they are first used. */
-function openStores(
-  { url, timeoutMs, clock, elapsedMs = stopwatch() }: NodeOptions,
-  { uncounted }: Report,
-) {
-  const options = { url, timeoutMs, name: 'proxylist' }
-  const usage = createUsageStore(options, elapsedMs, uncounted)
-  const connection = openConnection(options)
-  const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
-  const lock = createJobLock(options)
-  return {
-    connection,
-    registry: createRegistry(connection, usage, patient),
-    usage,
-    lock,
-    list: createListStore(patient, clock),
-    feeds: createFeedStore(connection),
-    async prune(): Promise<void> {
-      await createNodes(connection).prune()
-      await pruneKeyVersions(connection)
-    },
-    async close(): Promise<void> {
-      await lock.close()
-      for (const { close } of [usage, connection, patient]) await close().catch(() => {})
     },
   }
 }
 
 const KINDS = ['key', 'demo', 'temp'] as const
 
-/** Forgets what a node knows of usage that was reset elsewhere; `null`: of any. */
-function forgetUsage({ forget }: Pick<Stores['usage'], 'forget'>, subject: string | null): void {
-  const [kind, id = ''] = subject?.split(' ') ?? []
-  for (const each of KINDS) {
-    if (kind === undefined || kind === each) forget({ kind: each, id: id === '' ? null : id })
-  }
-}
+export type Node = Awaited<ReturnType<typeof openNode>>
 
 /**
- * Opens the copies in the data directory and starts to follow the database. `problem` is why they may
- * not be used; `tick` is to be called every second.
+ * Opens a node and starts to follow its database, which may be away: it then waits for it.
+ * @throws CommandError when the data directory has data of its own or cannot be made, or the database
+ *   cannot be used by this program.
  */
-function openCopies(
-  { dir, url, timeoutMs, provider, clock, log: { say } }: NodeOptions,
-  { usage }: Stores,
-  report: Report,
-) {
+export async function openNode(given: NodeOptions) {
+  const { dir, url, timeoutMs, provider, clock, log, elapsedMs = stopwatch() } = given
+  requireCopies(dir)
+  try {
+    mkdirSync(dir, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    throw new CommandError(`cannot use the data directory ${dir}: ${reasonOf(error)}`)
+  }
+  const report = createReporter(shownDatabase(url), log)
+  const options = { url, timeoutMs, name: 'proxylist' }
+  const usage = createUsageStore(options, elapsedMs, report.uncounted)
+  const connection = openConnection(options)
+  const patient = openConnection({ ...options, timeoutMs: PATIENT_MS })
+  const lock = createJobLock(options)
+  const registry = createRegistry(connection, usage, patient)
+  const sharedList = createListStore(patient, clock)
+  const feeds = createFeedStore(connection)
+  async function closeStores(): Promise<void> {
+    await lock.close()
+    for (const { close } of [usage, connection, patient]) await close().catch(() => {})
+  }
+
+  try {
+    await migrate(connection)
+  } catch (error) {
+    if (!(error instanceof StoreError)) {
+      await closeStores()
+      throw error
+    }
+    report.take({ kind: 'failed', what: 'keys', message: error.message })
+  }
+
   const freshness = createFreshness(stopwatch())
-  const keys = openCopiedKeys(dir, { say, onDamage: () => follower.doubtKeys() })
-  const list = openServerList(dir, provider, clock, say, { isCopy: true })
+  const keys = openCopiedKeys(dir, { say: log.say, onDamage: () => follower.doubtKeys() })
+  const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
 
   /** Verifies the copies; there is nothing to verify before they are made. */
-  function tick(): void {
+  function verify(): void {
     if (freshness.hasKeys()) keys.tick()
     if (freshness.listVersion() !== null) list.tick()
+  }
+  /** @throws StoreError while the copies may not be used. */
+  function requireFresh(): void {
+    const problem = freshness.problem()
+    if (problem !== null) throw new StoreError(problem)
   }
   const follower = startFollower(
     { dir, url, timeoutMs },
@@ -275,81 +242,42 @@ function openCopies(
         const wasReady = freshness.problem() === null
         freshness.take(followed)
         report.take(followed)
-        if (!wasReady && freshness.problem() === null) tick()
+        if (!wasReady && freshness.problem() === null) verify()
       },
-      onUsage: subject => forgetUsage(usage, subject),
+      onUsage(subject) {
+        const [kind, id = ''] = subject?.split(' ') ?? []
+        for (const each of KINDS) {
+          if (kind === undefined || kind === each) {
+            usage.forget({ kind: each, id: id === '' ? null : id })
+          }
+        }
+      },
       onCopy: report.copying,
     },
   )
-  return {
-    ...{ keys, list, freshness, tick },
-    listening: follower.listening,
-    /** @throws StoreError while the copies may not be used. */
-    requireFresh(): void {
-      const problem = freshness.problem()
-      if (problem !== null) throw new StoreError(problem)
-    },
-    async close(): Promise<void> {
-      await follower.close()
-      list.close()
-      keys.close()
-    },
-  }
-}
-
-/** @throws CommandError when the directory is not there and cannot be made. */
-function makeDirectory(dir: string): void {
-  try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
-  } catch (error) {
-    throw new CommandError(`cannot use the data directory ${dir}: ${reasonOf(error)}`)
-  }
-}
-
-export type Node = Awaited<ReturnType<typeof openNode>>
-
-/**
- * Opens a node and starts to follow its database, which may be away: it then waits for it.
- * @throws CommandError when the data directory has data of its own, or the database cannot be used by
- *   this program.
- */
-export async function openNode(options: NodeOptions) {
-  requireCopies(options.dir)
-  makeDirectory(options.dir)
-  const report = createReporter(shownDatabase(options.url), options.log)
-  const stores = openStores(options, report)
-  const { connection, registry, usage, lock } = stores
-  try {
-    await migrate(connection)
-  } catch (error) {
-    if (!(error instanceof StoreError)) {
-      await stores.close()
-      throw error
-    }
-    report.take({ kind: 'failed', what: 'keys', message: error.message })
-  }
-  const copies = openCopies(options, stores, report)
-  const { freshness, requireFresh } = copies
-  const keys: KeyReader & Registry['keys'] = {
+  const copiedKeys: KeyReader & Registry['keys'] = {
     ...registry.keys,
     find(key) {
       requireFresh()
-      return copies.keys.find(key)
+      return keys.find(key)
     },
   }
   return {
-    registry: { ...registry, keys, health: copies.keys.health },
+    registry: { ...registry, keys: copiedKeys, health: keys.health },
     list: {
-      ...copies.list,
+      ...list,
       version() {
         requireFresh()
-        return copies.list.version()
+        return list.version()
       },
-      removeStale: stores.list.removeStale,
-      count: stores.list.count,
+      removeStale: sharedList.removeStale,
+      count: sharedList.count,
     },
-    feeds: stores.feeds,
-    prune: stores.prune,
+    feeds,
+    async prune(): Promise<void> {
+      await createNodes(connection).prune()
+      await pruneKeyVersions(connection)
+    },
     isJobHolder: lock.isHeld,
     replication: (): ReplicationState => ({
       listVersion: freshness.listVersion(),
@@ -361,16 +289,18 @@ export async function openNode(options: NodeOptions) {
     /** The database, as far as the follower knows. */
     health: freshness.health,
     /** Says under which name the node listens. */
-    listening: copies.listening,
+    listening: follower.listening,
     /** To be called every second. */
     async tick(): Promise<void> {
-      copies.tick()
+      verify()
       await Promise.allSettled([lock.tick(), usage.flush('some'), report.tick(usage.probe)])
     },
     async close(): Promise<void> {
-      await copies.close()
+      await follower.close()
+      list.close()
+      keys.close()
       await Promise.allSettled([usage.flush('all')])
-      await stores.close()
+      await closeStores()
     },
   }
 }
