@@ -14,116 +14,6 @@ import {
   UnknownOutcome,
 } from './errors.ts'
 
-/** The pause between two attempts to reach a database that is away, and how long each may take. */
-const PROBE_PAUSE_MS = 250
-const PROBE_MS_MAX = 1000
-
-/** Closes a client, which rejects what it has under way. */
-export const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
-
-/**
- * Rejects with what `reason` returns when the time is over, and then calls `onPassed`; `null`: never.
- * Call `stop` at the end.
- */
-export function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const pass = (): void => {
-    reject(reason()) // first: what `onPassed` closes fails, and says less
-    onPassed()
-  }
-  const timer = ms === null ? undefined : setTimeout(pass, ms)
-  promise.catch(() => {}) // it may pass when nobody waits for it any more
-  return { passed: promise, stop: () => clearTimeout(timer) }
-}
-
-export type Availability = ReturnType<typeof createAvailability>
-
-/** The host of a URL, with its port where it has one. */
-export function shownHost(url: string): string {
-  const { hostname, port, searchParams } = new URL(url)
-  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
-  return port === '' ? host : `${host}:${port}`
-}
-
-/** The hosts of a database, of which one is used. */
-function createHosts(urls: readonly string[]) {
-  let at = 0
-  /** Why a host could not be used when it was last tried. */
-  const reasons = new Map<string, string>()
-  return {
-    count: urls.length,
-    current: (): string => urls[at] ?? '',
-    /** Notes why a host cannot be used; returns that of each host that was tried. */
-    refused(url: string, reason: string): string {
-      reasons.set(url, reason)
-      if (urls.length === 1) return reason
-      const tried = urls.filter(each => reasons.has(each))
-      return tried.map(each => `${shownHost(each)}: ${reasons.get(each)}`).join('; ')
-    },
-    forgetReasons: (): void => reasons.clear(),
-    /** Turns to the next one, if `url` is still the one in use. */
-    turnFrom(url: string): void {
-      if (urls[at] === url) at = (at + 1) % urls.length
-    },
-  }
-}
-
-/** `open` makes a client for an attempt, with the URL of a host; `shown` is the name of the database. */
-export function createAvailability(
-  urls: readonly string[],
-  open: (url: string) => SQL,
-  shown: string,
-) {
-  const hosts = createHosts(urls)
-  let away: string | null = null
-  let timer: ReturnType<typeof setTimeout> | undefined
-
-  function probeLater(pauseMs: number): void {
-    timer = setTimeout(() => void probe(), pauseMs)
-    timer.unref()
-  }
-
-  async function probe(): Promise<void> {
-    const host = hosts.current()
-    const sql = open(host)
-    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
-    try {
-      await Promise.race([sql.unsafe('select 1'), passed])
-      timer = undefined
-      away = null
-      hosts.forgetReasons()
-    } catch (failure) {
-      away = hosts.refused(host, reasonOf(failure))
-      hosts.turnFrom(host)
-      if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
-    } finally {
-      stop()
-      discard(sql)
-    }
-  }
-
-  return {
-    hosts,
-
-    /** @throws StoreError while the database is away. */
-    require(): void {
-      if (away !== null) throw new StoreError(`the database ${shown} cannot be used: ${away}`)
-    },
-
-    /** The database is away: everything fails at once until an attempt to reach it succeeds. */
-    leave(reason: string): void {
-      away = reason
-      if (timer === undefined) probeLater(0)
-    },
-
-    /** Ends the attempts. */
-    close(): void {
-      clearTimeout(timer)
-      timer = undefined
-    },
-  }
-}
-
 /** A parameter of a statement. Arrays are passed as literals, see `arrays.ts`. */
 export type Value = string | number | boolean | null | Uint8Array
 
@@ -145,6 +35,13 @@ export type ConnectionOptions = {
   name: string
   /** More settings of the session. */
   session?: { readonly [setting: string]: string | number }
+}
+
+/** The host of a URL, with its port where it has one. */
+function shownHost(url: string): string {
+  const { hostname, port, searchParams } = new URL(url)
+  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
+  return port === '' ? host : `${host}:${port}`
 }
 
 /** Hosts, ports and name of the database of a URL: what may be shown of it. */
@@ -221,125 +118,188 @@ const openSql = (url: string, options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
-export type Connection = ReturnType<typeof openConnection>
-
-/** The availability of a database, for connections that are to share it. */
-export const availabilityOf = (options: ConnectionOptions): Availability =>
-  createAvailability(
-    eachHost(options.url),
-    url => openSql(url, options),
-    shownDatabase(options.url),
-  )
+/** Closes a client, which rejects what it has under way. */
+const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
 /**
- * The client of a connection: another one after it was lost, which connects when it is used, to the host
- * in use then.
+ * Rejects with what `reason` returns when the time is over, and then calls `onPassed`; `null`: never.
+ * Call `stop` at the end.
  */
-function createClient(options: ConnectionOptions, { hosts, leave }: Availability) {
-  let host = hosts.current()
-  let sql = openSql(host, options)
-  let isClosed = false
+function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const pass = (): void => {
+    reject(reason()) // first: what `onPassed` closes fails, and says less
+    onPassed()
+  }
+  const timer = ms === null ? undefined : setTimeout(pass, ms)
+  promise.catch(() => {}) // it may pass when nobody waits for it any more
+  return { passed: promise, stop: () => clearTimeout(timer) }
+}
 
-  function renew(lost: SQL): void {
-    if (sql !== lost || isClosed) return
-    discard(lost)
-    host = hosts.current()
-    sql = openSql(host, options)
+/** The pause between two attempts to reach a database that is away, and how long each may take. */
+const PROBE_PAUSE_MS = 250
+const PROBE_MS_MAX = 1000
+
+export type Availability = ReturnType<typeof availabilityOf>
+
+/** Which host of a database is used, and whether it is there, for connections that share this. */
+export function availabilityOf(options: ConnectionOptions) {
+  const urls = eachHost(options.url)
+  let at = 0 // of the host that is used
+  /** Why a host could not be used when it was last tried. */
+  const reasons = new Map<string, string>()
+  let away: string | null = null
+  let timer: ReturnType<typeof setTimeout> | undefined
+
+  const host = (): string => urls[at] ?? ''
+
+  /** Notes why a host cannot be used; returns that of each host that was tried. */
+  function refused(url: string, reason: string): string {
+    reasons.set(url, reason)
+    if (urls.length === 1) return reason
+    const tried = urls.filter(each => reasons.has(each))
+    return tried.map(each => `${shownHost(each)}: ${reasons.get(each)}`).join('; ')
+  }
+
+  /** Turns to the next host, if `url` is still that of the one in use. */
+  function turnFrom(url: string): void {
+    if (urls[at] === url) at = (at + 1) % urls.length
+  }
+
+  function probeLater(pauseMs: number): void {
+    timer = setTimeout(() => void probe(), pauseMs)
+    timer.unref()
+  }
+
+  async function probe(): Promise<void> {
+    const probed = host()
+    const sql = openSql(probed, options)
+    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
+    try {
+      await Promise.race([sql.unsafe('select 1'), passed])
+      timer = undefined
+      away = null
+      reasons.clear()
+    } catch (failure) {
+      away = refused(probed, reasonOf(failure))
+      turnFrom(probed)
+      if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
+    } finally {
+      stop()
+      discard(sql)
+    }
   }
 
   return {
-    current: (): SQL => sql,
-    isClosed: (): boolean => isClosed,
-    renew,
+    ...{ hosts: urls.length, host, refused, turnFrom },
 
-    /** Replaces a client that was lost, and has everybody wait for no host. */
-    leave(lost: SQL, reason: string): void {
-      if (sql === lost && !isClosed) leave(reason)
-      renew(lost)
+    /** Why the database cannot be used; `null`: it was not found to be away. */
+    away: (): string | null => away,
+
+    /** The database is away: everything fails at once until an attempt to reach it succeeds. */
+    leave(reason: string): void {
+      away = reason
+      if (timer === undefined) probeLater(0)
     },
 
-    /** Why no connection could be opened, of each host that was tried. */
-    refused: (reason: string): string => hosts.refused(host, reason),
-
-    /** The client of the next host in place of one that cannot be used. */
-    turnFrom(lost: SQL, reason: string): SQL {
-      if (sql === lost) {
-        hosts.refused(host, reason)
-        hosts.turnFrom(host)
-      }
-      renew(lost)
-      return sql
-    },
-
-    async close(): Promise<void> {
-      isClosed = true
-      await sql.close({ timeout: 0 })
+    /** Ends the attempts. */
+    close(): void {
+      clearTimeout(timer)
+      timer = undefined
     },
   }
 }
 
+export type Connection = ReturnType<typeof openConnection>
+
 /**
- * A connection, opened when it is first used, and again after it was lost. Statements are sent one
- * after the other; one that was interrupted is never sent again. Where there is a time that a
- * statement may take, one that takes longer is given up; then, and when no connection can be opened,
- * everything fails at once until the database answers again.
+ * A connection, opened when it is first used, and again after it was lost, to the host in use then.
+ * Statements are sent one after the other; one that was interrupted is never sent again. Where there is a
+ * time that a statement may take, one that takes longer is given up; then, and when no connection can be
+ * opened, everything fails at once until the database answers again.
  */
 export function openConnection(options: ConnectionOptions, shared?: Availability) {
   const availability = shared ?? availabilityOf(options)
   const { url, timeoutMs } = options
   const shown = shownDatabase(url)
-  const client = createClient(options, availability)
+  let host = availability.host()
+  let sql = openSql(host, options)
+  let isClosed = false
+
+  /** Replaces a client that was lost. */
+  function renew(lost: SQL): void {
+    if (sql !== lost || isClosed) return
+    discard(lost)
+    host = availability.host()
+    sql = openSql(host, options)
+  }
+
+  /** Replaces a client that was lost, and has everybody wait for no host. */
+  function leave(lost: SQL, reason: string): void {
+    if (sql === lost && !isClosed) availability.leave(reason)
+    renew(lost)
+  }
+
+  /** The client of the next host in place of one that cannot be used. */
+  function turnFrom(lost: SQL, reason: string): SQL {
+    if (sql === lost) {
+      availability.refused(host, reason)
+      availability.turnFrom(host)
+    }
+    renew(lost)
+    return sql
+  }
 
   /** How long a statement may take, `null` for any time. @throws StoreError when nothing can be sent. */
   function timeLeft(waitedMs: number): number | null {
-    if (client.isClosed()) throw new StoreError(`the connection to ${shown} is closed`)
+    if (isClosed) throw new StoreError(`the connection to ${shown} is closed`)
     if (timeoutMs === null) return null
-    availability.require()
+    const away = availability.away()
+    if (away !== null) throw new StoreError(`the database ${shown} cannot be used: ${away}`)
     if (waitedMs < timeoutMs) return timeoutMs - waitedMs
     throw new StoreError(`the database ${shown} took too long for what came before`)
   }
 
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
-    let asked = client.current()
+    let asked = sql
     /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
     async function attempt(): Promise<T> {
-      for (let others = availability.hosts.count - 1; ; others -= 1) {
+      for (let others = availability.hosts - 1; ; others -= 1) {
         try {
           return await work(asked)
         } catch (failure) {
           if (others <= 0 || !isNotOpened(failure)) throw failure
-          asked = client.turnFrom(asked, reasonOf(failure))
+          asked = turnFrom(asked, reasonOf(failure))
         }
       }
     }
     const { passed, stop } = deadline(
       timeLeft(waitedMs),
       () => new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`),
-      () => client.leave(asked, 'it does not answer'),
+      () => leave(asked, 'it does not answer'),
     )
     try {
       return await Promise.race([attempt(), passed])
     } catch (failure) {
       const isRefused = isNotOpened(failure)
-      const reason = isRefused ? client.refused(reasonOf(failure)) : reasonOf(failure)
-      if (timeoutMs !== null && isRefused) client.leave(asked, reason)
-      else if (isConnectionFailure(failure)) client.renew(asked)
+      const found = reasonOf(failure)
+      const reason = isRefused ? availability.refused(host, found) : found
+      if (timeoutMs !== null && isRefused) leave(asked, reason)
+      else if (isConnectionFailure(failure)) renew(asked)
       throw toStoreError(failure, shown, reason)
     } finally {
       stop()
     }
   }
 
-  const query: Query = <R extends object>(
-    text: string,
-    values: readonly Value[] = [],
-    waitedMs = 0,
-  ) => within<R[]>(asked => asked.unsafe(text, [...values]), waitedMs)
-
   return {
     shown,
-    query,
+    query: <R extends object>(
+      text: string,
+      values: readonly Value[] = [],
+      waitedMs = 0,
+    ): Promise<R[]> => within<R[]>(asked => asked.unsafe(text, [...values]), waitedMs),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
       within(asked =>
@@ -354,7 +314,8 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     using: within,
     async close(): Promise<void> {
       if (shared === undefined) availability.close()
-      await client.close()
+      isClosed = true
+      await sql.close({ timeout: 0 })
     },
   }
 }
