@@ -73,7 +73,6 @@ export function createAnswerRenderer(provider: string) {
     },
   }
 }
-export type AnswerRenderer = ReturnType<typeof createAnswerRenderer>
 type Asked = Pick<Query, 'filter' | 'output' | 'addressBits'>
 
 export const nullIfEmpty = (answer: Answer): Answer | null => (answer.records === 0 ? null : answer)

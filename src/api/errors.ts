@@ -121,7 +121,7 @@ export const STATUS = Object.fromEntries(
 ) as { readonly [code in ErrorCode]: number } // of the table itself
 
 /** What an error body may have besides code and message (spec 2.3). */
-export type ErrorContext = {
+type ErrorContext = {
   retryAfterSeconds?: number
   dailyLimit?: number
   usedSubnets?: number

@@ -22,12 +22,12 @@ import type { Query, QueryReader } from './query.ts'
 import type { ResponseCache } from './response-cache.ts'
 
 /** A request: its key, its query string, and where to find the client's address if it counts. */
-export type ApiRequest = { key: string; queryString: string; ip: () => string; nowMs: number }
+type ApiRequest = { key: string; queryString: string; ip: () => string; nowMs: number }
 
 /** The public id of the key and the status of its limits, as far as they are known. */
 type Known = { keyId: string | null; limits: readonly LimitStatus[] }
 
-export type Answered = Known & { kind: 'answered'; query: Query; answer: Answer | AnswerStream }
+type Answered = Known & { kind: 'answered'; query: Query; answer: Answer | AnswerStream }
 /** `cause`: what was thrown, for the operator. */
 export type Refused = Known & { kind: 'refused'; error: ApiError; cause: unknown }
 export type Outcome = Answered | Refused
@@ -47,7 +47,7 @@ export type Handler = ReturnType<typeof createHandler>
 export type Admissions = { [kind in Caller['kind']]: number } & { givenBack: number }
 export const createAdmissions = (): Admissions => ({ regular: 0, temp: 0, demo: 0, givenBack: 0 })
 
-export type HandlerParts = {
+type HandlerParts = {
   access: Access
   readQuery: QueryReader
   cache: ResponseCache

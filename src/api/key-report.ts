@@ -18,7 +18,7 @@ import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
  * A key, its plan, what it has used of its limits, the time by which that is judged, and its use over
  * time.
  */
-export type KeyFacts = {
+type KeyFacts = {
   key: ListedKey
   plan: Plan
   used: Usage

@@ -18,7 +18,7 @@ import { ApiError } from './errors.ts'
 import { memberNames, OUTPUT_KINDS, type Output } from './render.ts'
 
 /** The parameters of a query string, typed. */
-export type Params = { filter: Filter; output: Output }
+type Params = { filter: Filter; output: Output }
 
 /** A parameter of the output; `forms`: those of `get` that it applies to. */
 type OutputRule = ParameterRule & { forms: readonly Output['kind'][] }

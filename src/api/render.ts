@@ -36,18 +36,18 @@ import type { Schema } from './openapi/schema.ts'
  * for an unknown number, and any text.
  */
 export type Form = { quote: string; unknown: string; text: (text: string) => string }
-export const JSON_FORM: Form = { quote: '"', unknown: 'null', text: text => JSON.stringify(text) }
-export const CSV_FORM: Form = { quote: '', unknown: '', text: csvText }
+const JSON_FORM: Form = { quote: '"', unknown: 'null', text: text => JSON.stringify(text) }
+const CSV_FORM: Form = { quote: '', unknown: '', text: csvText }
 
 /** A text as a field of CSV (RFC 4180, 2.5 to 2.7). */
-export function csvText(text: string): string {
+function csvText(text: string): string {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** The options that change how a record looks. */
 export type View = { lang: Lang; splitIp: boolean; form: Form }
 /** The name of a city by its id in a row, as the form has it. */
-export type CityTexts = (id: number) => string
+type CityTexts = (id: number) => string
 /** Writes a part of a record. */
 export type Part = (row: Row, cityTexts: CityTexts) => string
 /**
@@ -286,7 +286,7 @@ function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
  * the engine keeps it in one byte a character, and `encodeByteText` only copies it, which is many
  * times faster than encoding. ASCII is the same in both.
  */
-export const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
+const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
 
 /** The bytes of byte text, in a buffer of their own. */
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
@@ -306,7 +306,7 @@ const KEPT_TEXT_MAX = 16 * 1024 * 1024
 type RecordWriter = { write: Part; texts: WeakMap<Row, string> }
 
 /** The record writers of one table of members. */
-export function createRecordWriters(members: readonly Member[]) {
+function createRecordWriters(members: readonly Member[]) {
   const writers = createBoundedMap<string, RecordWriter>(VIEWS_MAX)
   let keptText = 0
 
@@ -348,15 +348,15 @@ export function createRecordWriters(members: readonly Member[]) {
 }
 
 /** The list in which rows were found. */
-export type FoundIn = Omit<Found, 'rows'>
+type FoundIn = Omit<Found, 'rows'>
 
 /** What a line begins with at a depth of the document. */
-export const indentOf =
+const indentOf =
   ({ pretty }: Output) =>
   (depth: number): string =>
     pretty ? `\n${'  '.repeat(depth)}` : ''
 /** The depth of a record. */
-export const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
+const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
 
 const formOf = ({ kind }: Output): Form => (kind === 'csv' ? CSV_FORM : JSON_FORM)
 
@@ -416,7 +416,7 @@ const CREATE_WRITER: { [K in Output['kind']]?: CreateWriter } = {
 }
 
 /** The header of CSV: the names of the members that its records show. */
-export function csvHeader(members: readonly Member[], output: Output): string {
+function csvHeader(members: readonly Member[], output: Output): string {
   const { shown } = shownOf(members, 'ru', output)
   return `${toByteText(shown.map(({ name }) => csvText(name)).join(','))}\r\n`
 }

@@ -29,12 +29,12 @@ import { createNotFound } from './not-found.ts'
 import type { Query } from './query.ts'
 
 /** What draws are made from: rows while they are few, otherwise numbers. */
-export type MatchSet = { kind: 'few'; found: Found } | { kind: 'many'; matches: Matches }
+type MatchSet = { kind: 'few'; found: Found } | { kind: 'many'; matches: Matches }
 
 /** `null`: no proxy matches. `too-large`: to be found by the streamer. */
-export type Content = Answer | MatchSet | 'too-large' | null
+type Content = Answer | MatchSet | 'too-large' | null
 
-export type Entry = {
+type Entry = {
   content: Content
   listVersion: string
   /** Seconds of `ageClock` between which the entry is right, both included. */
@@ -183,7 +183,7 @@ export function createSelectBudgets(elapsedMs: () => number = stopwatch()) {
   }
 }
 
-export type CacheParts = {
+type CacheParts = {
   reader: ProxyReader
   /** Called when the reader finds an answer too large; `null` if it never does. */
   streamer: AnswerStreamer | null

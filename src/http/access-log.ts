@@ -8,7 +8,7 @@ import { formatInstant } from '../lib/time.ts'
 import { lengthOf, type Reply, type StreamBody } from './reply.ts'
 
 /** One request that is over. */
-export type AccessEntry = Sent & {
+type AccessEntry = Sent & {
   /** When the request arrived: ISO 8601, UTC, with milliseconds. */
   time: string
   id: string

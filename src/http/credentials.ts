@@ -12,7 +12,7 @@ import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.
  * A request's key and its query string, which may still hold the key; `isStored`: they are in memory
  * for the next request with this URL.
  */
-export type Credentials = { key: string; queryString: string; isStored: boolean }
+type Credentials = { key: string; queryString: string; isStored: boolean }
 
 /** Most URLs whose credentials are in memory, and their longest; longer ones are read each time. */
 const URLS_MAX = 30_000

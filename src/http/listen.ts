@@ -17,7 +17,7 @@ const IDLE_TIMEOUT_SECONDS = 28
 /** No route of the list reads a body. */
 const REQUEST_BODY_MAX_BYTES = 1024
 
-export type ListenSettings = Settings<'listen' | 'socketMode'>
+type ListenSettings = Settings<'listen' | 'socketMode'>
 
 /** What answers requests; `server` is set before the first one comes. */
 export type Listening = Pick<HttpApp, 'fetch' | 'server'>

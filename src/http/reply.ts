@@ -21,7 +21,7 @@ export const COMMON_HEADERS = {
 }
 
 /** How a body is encoded; `fixed`: too short to be compressed for any client, so without `Vary`. */
-export type Coding = Encoding | 'identity' | 'fixed'
+type Coding = Encoding | 'identity' | 'fixed'
 
 const VARY = { vary: 'Accept-Encoding' }
 const CODINGS: { [C in Coding]: HeaderFields } = {
@@ -68,7 +68,7 @@ export function completeHeaders(
 }
 
 /** Adds the fields for the origin of a request; `Vary` may be in both. */
-export function addCors(headers: HeaderFields, cors: HeaderFields): void {
+function addCors(headers: HeaderFields, cors: HeaderFields): void {
   const { vary } = headers
   Object.assign(headers, cors)
   if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
@@ -119,7 +119,7 @@ export type Reply = {
 export const METHODS: readonly string[] = ['GET', 'HEAD']
 
 /** What a response has besides its reply. */
-export type ResponseParts = {
+type ResponseParts = {
   requestId: string
   isHead: boolean
   clock: Clock

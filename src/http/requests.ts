@@ -33,7 +33,7 @@ import {
 } from './reply.ts'
 import { createRoutes, type RouteParts } from './routes.ts'
 
-export type HttpParts = RouteParts & {
+type HttpParts = RouteParts & {
   clock: Clock
   log: Log
   /** Form of error bodies. */

@@ -11,7 +11,7 @@ import { type PageFile, pageRoutes, type ReferenceParts, referenceRoutes } from 
 import { COMMON_HEADERS, plainText, type Route } from './reply.ts'
 
 /** The statistics for a request of an instant, see `createStatsCache`. */
-export type StatsReader = (nowMs: number) => Awaitable<Coded>
+type StatsReader = (nowMs: number) => Awaitable<Coded>
 
 const FIELDS = {
   ...COMMON_HEADERS,
@@ -19,7 +19,7 @@ const FIELDS = {
   'cache-control': 'max-age=15',
 }
 
-export function statsRoute(read: StatsReader): Route {
+function statsRoute(read: StatsReader): Route {
   /** The document of the last statistics: its tag is computed once. */
   let last: Document | null = null
   const documentFor = (coded: Coded): Document => {

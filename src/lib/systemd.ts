@@ -11,7 +11,7 @@ import { messageOf } from './errors.ts'
  */
 export type Manager = { socket: string; watchdogMs: number | null }
 
-export type Notifier = {
+type Notifier = {
   /** The process is ready. Starts the watchdog, which notifies twice in every `watchdogMs`. */
   ready(status: string): void
   stopping(status: string): void

@@ -30,8 +30,8 @@ import {
 } from './proxy.ts'
 import { AT, countryToNumber, idOf, portOf, ROW_COLUMNS, type Row } from './row.ts'
 
-export const COUNTRY_MODES = ['include', 'except'] as const
-export type CountryMode = (typeof COUNTRY_MODES)[number]
+const COUNTRY_MODES = ['include', 'except'] as const
+type CountryMode = (typeof COUNTRY_MODES)[number]
 
 /** Orders of an answer (contract F1); `checked` is that of A4, and the default. */
 export const SORTS = ['checked', 'ping', 'speed', 'works', 'random'] as const
@@ -48,7 +48,7 @@ type Matches = (row: Row) => boolean
 export type Condition = { sql: string; values: readonly Bound[]; matcher: () => Matches }
 
 /** What a condition depends on besides the value of its filter. */
-export type ConditionOptions = {
+type ConditionOptions = {
   /** With 16, addresses are compared as if they were masked. */
   addressBits: 32 | 16
   /** Of the cities that the filter names. */

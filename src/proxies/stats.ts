@@ -19,7 +19,7 @@ import type {
 /** Bounds of the age of a check, in seconds. */
 export const AGES_SECONDS = [60, 300, 600, 3600, 86_400, 604_800] as const
 /** The position of ages beyond all bounds. */
-export const OLDER = AGES_SECONDS.length
+const OLDER = AGES_SECONDS.length
 
 /** A cell or a city with fewer rows is not published. */
 export const COUNT_MIN = 5

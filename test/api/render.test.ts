@@ -117,6 +117,7 @@ describe('golden: text', () => {
 })
 
 const FULL_FILTER: Filter = {
+  ...NO_FILTER,
   types: ['http', 'socks5'],
   anons: ['anonymous', 'elite'],
   pingMaxMs: 2000,
@@ -474,7 +475,10 @@ const someFilter = (): fc.Arbitrary<Filter> =>
       sort: maybe(fc.constantFrom(...SORTS)),
       count: maybe(fc.integer({ min: 1, max: BIG })),
     })
-    .map(filter => (filter.countries.length > 0 ? filter : { ...filter, countryMode: 'include' }))
+    .map(({ countryMode, ...filter }) => ({
+      ...{ ...NO_FILTER, ...filter },
+      countryMode: filter.countries.length > 0 ? countryMode : 'include',
+    }))
 
 const someProxy = (): fc.Arbitrary<Proxy> =>
   fc.record({

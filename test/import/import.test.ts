@@ -11,7 +11,7 @@ import type { Format } from '../../src/import/formats.ts'
 import { importSources } from '../../src/import/import.ts'
 import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
-import type { Filter } from '../../src/proxies/filter.ts'
+import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import {
   ANONS,
   cityIn,
@@ -180,11 +180,7 @@ describe('a file longer than its head', () => {
   }
 })
 
-const EVERYTHING: Omit<Filter, 'lang'> = {
-  ...{ types: [], anons: [], pingMaxMs: null, speedMin: null, ageMaxSeconds: BIG, worksMin: null },
-  ...{ countries: [], countryMode: 'include' as const, cities: ['{"data":['] },
-  ...{ port: null, address: null, services: [], sort: null, count: null },
-}
+const OF_A_CITY: Filter = { ...EVERYTHING, cities: ['{"data":['] }
 const AS_JSON = { kind: 'json', isDownload: false, hasTypePrefix: false, fields: null } as const
 
 const BARE: Proxy = {
@@ -199,7 +195,7 @@ describe('a long answer of the API', () => {
         const defaults = { ...BARE, city: '{"Ёлка"}]\\' }
         const proxies = Array.from({ length: 400 }, (_, i) => ({ ...defaults, port: 1 + i }))
         const output = { ...AS_JSON, shape, wrap, splitIp: false, pretty: false }
-        const text = createRenderer(PROVIDER)(proxies, { ...EVERYTHING, lang: 'ru' }, output, T0)
+        const text = createRenderer(PROVIDER)(proxies, { ...OF_A_CITY, lang: 'ru' }, output, T0)
         expect(text.length).toBeGreaterThan(HEAD_LENGTH)
         for (let size = 500; size < 520; size += 1) {
           const outcome = await imported([sourceOf('answer', text, size)]).then(
@@ -465,7 +461,7 @@ describe('property', () => {
       fc.asyncProperty(someAnswer(), async answer => {
         const { proxies, lang, provider, chunkSize, ...form } = answer
         const output = { ...AS_JSON, ...form }
-        const text = createRenderer(provider)(proxies, { ...EVERYTHING, lang }, output, T0)
+        const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
         const defaults = { ...DEFAULTS, provider }
         const outcome = await imported([sourceOf('answer', text, chunkSize)], { defaults })
         expect(outcome.rejected).toEqual([])
@@ -488,7 +484,7 @@ describe('property', () => {
     await fc.assert(
       fc.asyncProperty(someAnswer(), async ({ proxies, lang, provider, chunkSize, ...form }) => {
         const output = { ...AS_JSON, ...form }
-        const text = createRenderer(provider)(proxies, { ...EVERYTHING, lang }, output, T0)
+        const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
         const chunks: string[] = []
         for (let at = 0; at < text.length; at += chunkSize) {
           chunks.push(text.slice(at, at + chunkSize))

@@ -12,7 +12,7 @@ import { type Words, wordsOf } from './words.ts'
 // ---------------------------------------------------------------------------------------------
 // HTML: what is put into a template is escaped unless it is HTML itself
 
-export type Html = { readonly html: string }
+type Html = { readonly html: string }
 type Part = Html | string | number | null | false | undefined | readonly Part[]
 
 const ENTITIES: { readonly [character: string]: string } = {

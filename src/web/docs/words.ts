@@ -83,7 +83,7 @@ const WORDS = {
   ],
 } as const satisfies { [name: string]: readonly [en: string, ru: string] }
 
-export type Word = keyof typeof WORDS
+type Word = keyof typeof WORDS
 export type Words = { readonly [word in Word]: string }
 
 /** The words of a language. */
