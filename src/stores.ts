@@ -40,21 +40,15 @@ import { observeData } from './sqlite/observe.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
 import {
-  changeList,
-  changeRegistry,
   listFeeds,
-  type ReplaceObserver,
-  readList,
-  readRegistry,
+  type Need,
+  type Replacing,
   withFeeds,
   withList,
   withListToReplace,
   withRegistry,
   withResource,
 } from './sqlite/stores.ts'
-
-/** What a command does with a store: makes what is missing, changes what is there, or reads it. */
-export type Need = 'make' | 'change' | 'read'
 
 /** A list that an import writes. */
 export type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<boolean> }
@@ -83,13 +77,8 @@ export type Stores = {
   /** The list by type, country and age. */
   readBreakdown(nowMs: number, say: Say): Promise<Breakdown>
   changeList: With<ReadableList & WritableList>
-  withList: With<WritableList>
-  /** For a list whose rows are all to be replaced, also where it is damaged. */
-  withListToReplace<T>(
-    work: (list: WritableList) => Awaitable<T>,
-    observer: ReplaceObserver,
-    signal?: AbortSignal,
-  ): Promise<T>
+  /** With `replacing`, all rows are to be replaced, also where the list is damaged. */
+  withList<T>(work: (list: WritableList) => Awaitable<T>, replacing?: Replacing): Promise<T>
   withFeeds: With<FeedStore>
   /** The states of the feeds; none when no feed was ever fetched. */
   listFeeds(): Promise<FeedState[]>
@@ -118,15 +107,15 @@ function directoryStores(dir: string, clock: Clock): Stores {
     requireOwnData(dir)
     return dir
   }
-  const registryFor = { make: withRegistry, change: changeRegistry, read: readRegistry }
   return {
-    registry: async (need, work) => registryFor[need](own(), work),
-    readList: async work => readList(own(), clock, work),
-    readBreakdown: async nowMs => readList(own(), clock, list => list.breakdown(nowMs)),
-    changeList: async work => changeList(own(), clock, work),
-    withList: async work => withList(own(), clock, work),
-    withListToReplace: async (work, observer, signal) =>
-      withListToReplace(own(), clock, work, observer, signal),
+    registry: async (need, work) => withRegistry(own(), need, work),
+    readList: async work => withList(own(), clock, 'read', work),
+    readBreakdown: async nowMs => withList(own(), clock, 'read', list => list.breakdown(nowMs)),
+    changeList: async work => withList(own(), clock, 'change', work),
+    withList: async (work, replacing) =>
+      replacing === undefined
+        ? withList(own(), clock, 'make', work)
+        : withListToReplace(own(), clock, work, replacing),
     withFeeds: async work => withFeeds(own(), work),
     async listFeeds() {
       if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
@@ -229,9 +218,6 @@ function databaseStores(
       throw error instanceof StoreError ? new CommandError(error.message) : error
     })
 
-  const withList = <T>(work: (list: WritableList) => Awaitable<T>): Promise<T> =>
-    within('make', NO_LIST, async (_, patient) => work(writableList(patient, clock)))
-
   /**
    * Whether `dir` has the copy that a node of this database reads. While the database is away, nobody can
    * tell that from one of another database, so `say` is called with what it is.
@@ -259,11 +245,11 @@ function databaseStores(
         }
       }),
     async readList(work, say) {
-      if (await hasCopy(say)) return readList(dir, clock, work)
+      if (await hasCopy(say)) return withList(dir, clock, 'read', work)
       return within('read', NO_LIST, (_, patient) => withFilled(patient, work))
     },
     async readBreakdown(nowMs, say) {
-      if (await hasCopy(say)) return readList(dir, clock, list => list.breakdown(nowMs))
+      if (await hasCopy(say)) return withList(dir, clock, 'read', list => list.breakdown(nowMs))
       return within('read', NO_LIST, (_, patient) =>
         createListStore(patient, clock).breakdown(nowMs),
       )
@@ -272,8 +258,9 @@ function databaseStores(
       within('change', NO_LIST, (_, patient) =>
         withFilled(patient, list => work({ ...list, ...writableList(patient, clock) })),
       ),
-    withList,
-    withListToReplace: withList, // this list is never damaged
+    // This list is never damaged.
+    withList: work =>
+      within('make', NO_LIST, async (_, patient) => work(writableList(patient, clock))),
     withFeeds: work => within('make', NO_LIST, async quick => work(createFeedStore(quick))),
     listFeeds: () => within('read', NO_LIST, async quick => createFeedStore(quick).list()),
     has: () => ({ registry: true, list: true }),

@@ -1,12 +1,12 @@
 /** What metrics show of a data directory: its databases, its disk, its list and its feeds. */
-import { existsSync, statfsSync, statSync } from 'node:fs'
+import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DatabaseState, Observed } from '../metrics/observed.ts'
 import { createStatsCache } from '../proxies/stats-cache.ts'
-import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from './data-directory.ts'
+import { ACCESS_FILE, PROXY_FILE } from './data-directory.ts'
 import { walOf } from './database-files.ts'
-import { openServerFeeds } from './feeds.ts'
 import type { ServerList } from './server-list.ts'
+import { listFeeds } from './stores.ts'
 import type { Health } from './supervise.ts'
 
 type Supervised = { health(): Health }
@@ -33,17 +33,6 @@ function freeBytes(dir: string): number | null {
   }
 }
 
-/** The states of the feeds in `dir`, without waiting for another process. */
-function feedsOf(dir: string) {
-  if (!existsSync(join(dir, FEEDS_FILE))) return []
-  const { list, close } = openServerFeeds(dir)
-  try {
-    return list()
-  } finally {
-    close()
-  }
-}
-
 /** The data in `dir` as a server has it open; a list in memory has no `health`. */
 export function observeData(
   dir: string,
@@ -59,7 +48,7 @@ export function observeData(
     freeBytes: () => freeBytes(dir),
     extent: list.extent,
     breakdown: createStatsCache(list.stats.count, list.version),
-    feeds: () => feedsOf(dir),
+    feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process
     replication: () => null,
   }
 }

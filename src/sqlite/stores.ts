@@ -105,13 +105,34 @@ export function openRegistry(dir: string, mode: OpenMode = {}) {
 
 export type List = ReturnType<typeof openList>
 
-/** Works with the list in `dir` and closes it; a failing database becomes a `CommandError`. */
-export const withList = <T>(
+/** What is done with a store: what is missing is made, what is there is changed, or is only read. */
+export type Need = 'make' | 'change' | 'read'
+
+/**
+ * Works with the list in `dir` and closes it. @throws CommandError when the database fails, or is not there
+ * to be changed or read.
+ */
+export async function withList<T>(
   dir: string,
   clock: Clock,
+  need: Need,
   work: (list: List) => Awaitable<T>,
-  mode: OpenMode = {},
-): Promise<T> => withResource(join(dir, PROXY_FILE), () => openList(dir, { clock, ...mode }), work)
+): Promise<T> {
+  if (need !== 'make') requireData(dir, PROXY_FILE)
+  const isReader = need === 'read'
+  return withResource(join(dir, PROXY_FILE), () => openList(dir, { clock, isReader }), work)
+}
+
+/** Works with keys, plans and usage in `dir`, as `withList` does with the list. */
+export async function withRegistry<T>(
+  dir: string,
+  need: Need,
+  work: (registry: Registry) => Awaitable<T>,
+): Promise<T> {
+  if (need !== 'make') requireData(dir, ACCESS_FILE)
+  const isReader = need === 'read'
+  return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader }), work)
+}
 
 /** Opens a list whose rows can be replaced; `null` when it is damaged: `onDamage` is called with a sentence. */
 function openToReplace(
@@ -136,12 +157,14 @@ function openToReplace(
 /** Time between two attempts to lock a damaged list. */
 const RETRY_MS = 50
 
-/** Where replacing a list reports what happens before the first row. */
-export type ReplaceObserver = {
+/** How a list is replaced: where that reports what happens before the first row. */
+export type Replacing = {
   /** The list is damaged: its rows are not kept, nor compared with the new ones. */
   onDamage: (sentence: string) => void
   /** Another process is replacing the damaged list. */
   onWait: () => void
+  /** Ends the waiting. */
+  signal?: AbortSignal
 }
 
 /**
@@ -152,8 +175,7 @@ export async function withListToReplace<T>(
   dir: string,
   clock: Clock,
   work: (list: List) => Awaitable<T>,
-  { onDamage, onWait }: ReplaceObserver,
-  signal?: AbortSignal,
+  { onDamage, onWait, signal }: Replacing,
 ): Promise<T> {
   const file = join(dir, PROXY_FILE)
   const usable = openToReplace(dir, clock, onDamage)
@@ -191,44 +213,14 @@ async function replaceDamaged<T>(
   }
 }
 
-/** Works with keys, plans and usage in `dir`, as `withList` does with the list. */
-export const withRegistry = <T>(
-  dir: string,
-  work: (registry: Registry) => Awaitable<T>,
-): Promise<T> => withResource(join(dir, ACCESS_FILE), () => openRegistry(dir), work)
-
-/** The same for a command that only reads. @throws CommandError when there is no list. */
-export function readList<T>(dir: string, clock: Clock, work: (list: List) => Awaitable<T>) {
-  requireData(dir, PROXY_FILE)
-  return withList(dir, clock, work, { isReader: true })
-}
-
-/** The same for a command that changes the list that is there. @throws CommandError when there is none. */
-export function changeList<T>(dir: string, clock: Clock, work: (list: List) => Awaitable<T>) {
-  requireData(dir, PROXY_FILE)
-  return withList(dir, clock, work)
-}
-
-/** The same for keys, plans and usage. @throws CommandError when there are none. */
-export function readRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
-  requireData(dir, ACCESS_FILE)
-  return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader: true }), work)
-}
-
-/** The same for a command that changes what is there. @throws CommandError when there is nothing. */
-export function changeRegistry<T>(dir: string, work: (registry: Registry) => Awaitable<T>) {
-  requireData(dir, ACCESS_FILE)
-  return withRegistry(dir, work)
-}
-
 /** Works with the states of the feeds in `dir`, as `withList` does with the list. */
 export const withFeeds = <T>(dir: string, work: (store: FeedStore) => Awaitable<T>): Promise<T> =>
   withResource(join(dir, FEEDS_FILE), () => openFeeds(dir), work)
 
 /** The states of the feeds in `dir`; none when no feed was ever fetched into it. */
-export function listFeeds(dir: string): FeedState[] {
+export function listFeeds(dir: string, mode: OpenMode = {}): FeedState[] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
-  const { list, close } = openFeeds(dir, { mustExist: true })
+  const { list, close } = openFeeds(dir, { ...mode, mustExist: true })
   try {
     return list()
   } finally {

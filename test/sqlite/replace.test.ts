@@ -71,7 +71,7 @@ test('a list that was put into the place of a damaged one meanwhile keeps its fi
   const [{ list, inodes } = { list: null, inodes: [] }] = live
   expect(inodesOf(file)).toEqual(inodes)
   if (list !== null) fillList(list, [rowOf('192.0.2.3')])
-  expect(await withList(dir, clock, addressesIn)).toHaveLength(3)
+  expect(await withList(dir, clock, 'read', addressesIn)).toHaveLength(3)
 })
 
 test('moveDatabase removes the WAL of the list whose place the new one takes', async () => {
@@ -85,7 +85,7 @@ test('moveDatabase removes the WAL of the list whose place the new one takes', a
   list.close()
   moveDatabase(fresh, file)
   expect([existsSync(fresh), existsSync(walOf(file))]).toEqual([false, false])
-  expect(await withList(dir, clock, addressesIn)).toEqual(['198.51.100.1:80'])
+  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['198.51.100.1:80'])
 })
 
 test.each([
@@ -108,5 +108,5 @@ test.each([
   })
   expect(said).toHaveLength(damages)
   expect(checkListFile(file)).toEqual([])
-  expect(await withList(dir, clock, addressesIn)).toEqual(['192.0.2.1:80'])
+  expect(await withList(dir, clock, 'read', addressesIn)).toEqual(['192.0.2.1:80'])
 })

@@ -37,9 +37,7 @@ export function createFetcher({ dir = temporaryDirectory(), bytesMax = 2 ** 20 }
   const list: AttemptContext['list'] = {
     isEmpty: async () => rowCount() === 0,
     change: (feed, work) =>
-      feed.replaces
-        ? stores.withListToReplace(work, { onDamage() {}, onWait() {} })
-        : stores.withList(work),
+      stores.withList(work, feed.replaces ? { onDamage() {}, onWait() {} } : undefined),
   }
   const context: AttemptContext = {
     ...{ dir, bytesMax, clock, list, signal: controller.signal },

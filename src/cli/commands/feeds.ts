@@ -61,9 +61,10 @@ function contextOf(
       // One that cannot be used is imported in full, or that import says what is wrong.
       isEmpty: () => stores.withList(list => list.isEmpty()).catch(() => true),
       change: ({ replaces }, work, importSignal) =>
-        replaces
-          ? stores.withListToReplace(work, { onDamage: say, onWait() {} }, importSignal)
-          : stores.withList(work),
+        stores.withList(
+          work,
+          replaces ? { onDamage: say, onWait() {}, signal: importSignal } : undefined,
+        ),
     },
     ...{ clock, signal, later: timerLater },
     ...{ geoip: settings.geoip, provider: settings.providerService },

@@ -123,7 +123,7 @@ export const importCommand = command({
   kept: 'nothing was imported, the list is as it was',
   async run({ settings, args: files, clock, signal }) {
     const { format, type, replace, strict, json, providerService: provider } = settings
-    const { withList, withListToReplace } = storesOf(settings, clock)
+    const { withList } = storesOf(settings, clock)
     checkMapping(settings.map, provider)
     const place = openGeoip(settings.geoip)
     yieldToServer()
@@ -154,9 +154,10 @@ export const importCommand = command({
         observer.close()
       }
     }
-    const summary = replace
-      ? await withListToReplace(importInto, { onDamage: observer.say, onWait }, signal)
-      : await withList(importInto)
+    const summary = await withList(
+      importInto,
+      replace ? { onDamage: observer.say, onWait, signal } : undefined,
+    )
     if (json) return print(`${JSON.stringify(summary)}\n`)
     say(
       Object.entries(summary)
