@@ -24,6 +24,7 @@ import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
+import { shutDown } from '../shutdown.ts'
 import { onHangup, untilAborted } from '../signals.ts'
 import { startImport } from './import.ts'
 
@@ -117,30 +118,15 @@ async function serve(serving: Serving): Promise<void> {
     manager.ready(`listening on ${shown}`)
     await untilAborted(signal)
     log.say('stopping')
-    app.releaseDelayed()
-    app.refuseWaiting()
     admin?.close()
     manager.stopping('finishing requests in flight')
-    await Promise.all([server, admin?.server].map(each => each && drain(each, settings.grace)))
-    await app.logUnfinished()
+    await shutDown(app, [server, admin?.server], settings.grace)
   } finally {
     admin?.close()
     for (const job of jobs) job.stop()
     await log.close()
     manager.close()
   }
-}
-
-/** The longest a timer can run; a longer one would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1
-
-/** Waits for requests in flight, for at most `graceMs`; then closes their connections. */
-async function drain(server: { stop(now?: boolean): Promise<void> }, graceMs: number) {
-  const { promise: deadline, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
-  await Promise.race([server.stop(), deadline])
-  clearTimeout(timer)
-  await server.stop(true)
 }
 
 /** Says what is missing on a machine that has its own data. */
