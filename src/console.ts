@@ -18,9 +18,11 @@ import { describeState } from './feeds/store.ts'
 import { type Listening, listen } from './http/listen.ts'
 import { PAGE_FIELDS, servePage } from './http/pages.ts'
 import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
+import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
+import { hasDirectory, missingDirectory } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { lockPlace } from './sqlite/file-lock.ts'
 
@@ -120,8 +122,12 @@ export function createConsole(parts: ConsoleParts) {
   }
 }
 
-/** Makes a token for the console of `dir`, and says whether there was one, which ends. */
+/**
+ * Makes a token for the console of `dir`, and says whether there was one, which ends.
+ * @throws CommandError when there is no such directory.
+ */
 export function makeToken(dir: string): { token: string; hadOne: boolean } {
+  if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   const token = newToken()
   return { token, hadOne: storeToken(dir, token, giveToOwner) }
 }

@@ -37,6 +37,7 @@ import {
 } from './sqlite/data-directory.ts'
 import { openServerFeeds } from './sqlite/feeds.ts'
 import { observeData } from './sqlite/observe.ts'
+import { completeRestore } from './sqlite/restore.ts'
 import { openMemoryList, openServerList } from './sqlite/server-list.ts'
 import { openServerRegistry } from './sqlite/server-registry.ts'
 import {
@@ -99,6 +100,11 @@ export const storesOf = (
   return database === undefined
     ? directoryStores(data, clock)
     : databaseStores({ url: database, timeoutMs: databaseTimeout }, data, clock)
+}
+
+/** Whatever the command: completes what a killed `restore` began. @throws CommandError. */
+export function prepareDirectory(dir: string): void {
+  if (hasDirectory(dir)) completeRestore(dir)
 }
 
 /** The stores in a data directory, which is no copy of a database. */

@@ -15,8 +15,7 @@ import type { Clock } from '../lib/clock.ts'
 import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { withoutPassword } from '../lib/redact.ts'
-import { hasDirectory } from '../sqlite/data-directory.ts'
-import { completeRestore } from '../sqlite/restore.ts'
+import { prepareDirectory } from '../stores.ts'
 import type { Command } from './command.ts'
 import { say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
@@ -135,11 +134,6 @@ const oneLine = (message: string): string =>
     .replace(/^error: /, '')
     .replace(/\. Expected (\d+) arguments? but got (\d+).*$/s, ': it takes $1, not $2')
     .replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
-
-/** Whatever the command: completes what a killed `restore` began. @throws CommandError. */
-function prepareDirectory(dir: string): void {
-  if (hasDirectory(dir)) completeRestore(dir)
-}
 
 /** The words that commands and their groups begin with. */
 const isName = (words: string): boolean =>

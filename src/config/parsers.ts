@@ -111,6 +111,13 @@ export const readListen = (given: string): Listen => {
   return { kind: 'tcp', hostname: match[1] ?? (match[2] || '::'), port }
 }
 
+/** An address as sentences have it. */
+export function showListen(where: Listen): string {
+  if (where.kind === 'unix') return `unix:${where.path}`
+  const { hostname, port } = where
+  return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
+}
+
 /** An IP address, of either version. */
 export const readAddress = (given: string): string =>
   isIP(given) > 0 && !given.includes('%') ? given : expect('an IPv4 or IPv6 address')

@@ -2,7 +2,7 @@
 import { lookup } from 'node:dns/promises'
 import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { isIP } from 'node:net'
-import type { Listen } from '../config/parsers.ts'
+import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './requests.ts'
@@ -52,11 +52,11 @@ export async function listen(
   // Until here, the umask lets nobody but its owner connect.
   if (where.kind === 'unix') chmodSync(where.path, socketMode)
   const at = where.kind === 'unix' ? where : { ...where, port: server.port ?? where.port }
-  return { server, at, shown: show(at) }
+  return { server, at, shown: showListen(at) }
 }
 
 const cannotListen = (where: Listen, reason: string): CommandError =>
-  new CommandError(`cannot listen on ${show(where)}: ${reason}`)
+  new CommandError(`cannot listen on ${showListen(where)}: ${reason}`)
 
 /** Why an address cannot be bound. Bun calls most failures a port in use. */
 async function reasonOf(error: unknown, where: Listen): Promise<string> {
@@ -88,13 +88,6 @@ const SOCKET_REASONS: { readonly [code: string]: string } = {
 /** The address in the form that `Bun.serve` accepts. */
 const addressOf = (where: Listen) =>
   where.kind === 'unix' ? { unix: where.path } : { hostname: where.hostname, port: where.port }
-
-/** An address as sentences have it. */
-export function show(where: Listen): string {
-  if (where.kind === 'unix') return `unix:${where.path}`
-  const { hostname, port } = where
-  return `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
-}
 
 /** How long a server has its socket and does not listen yet, in milliseconds; more than enough. */
 const STARTING_MS = 50

@@ -1,11 +1,9 @@
 /** `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
 import { presentToken } from '../../admin/token.ts'
-import type { Listen } from '../../config/parsers.ts'
+import { type Listen, showListen } from '../../config/parsers.ts'
 import { makeToken } from '../../console.ts'
-import { show } from '../../http/listen.ts'
 import { CommandError } from '../../lib/errors.ts'
-import { hasDirectory, missingDirectory } from '../../sqlite/data-directory.ts'
 import { command, print, say } from '../command.ts'
 
 /** Where a tunnel to a unix socket ends on the operator's own machine. */
@@ -17,7 +15,7 @@ const EVERYWHERE = ['::', '0.0.0.0']
 function originOf(where: Listen): string {
   if (where.kind === 'unix') return `http://127.0.0.1:${TUNNEL_PORT}`
   const isEverywhere = EVERYWHERE.includes(where.hostname)
-  return show(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
+  return showListen(isEverywhere ? { ...where, hostname: '127.0.0.1' } : where)
 }
 
 /** What is wrong there, as a sentence; `null` for a console that takes the token. */
@@ -32,7 +30,7 @@ async function problemAt(where: Listen, token: string): Promise<string | null> {
 }
 
 /** The address as `--admin-listen` takes it. */
-const typed = (where: Listen): string => show(where).replace(/^http:\/\//, '')
+const typed = (where: Listen): string => showListen(where).replace(/^http:\/\//, '')
 
 export const consoleCommand = command({
   name: 'console',
@@ -44,7 +42,6 @@ export const consoleCommand = command({
     if (where.kind === 'tcp' && where.port === 0) {
       throw new CommandError('--admin-listen must name the port that serve has printed, not 0', 2)
     }
-    if (!hasDirectory(data)) throw new CommandError(missingDirectory(data))
     const { token, hadOne } = makeToken(data)
     if (hadOne) say('the former token is not valid any more')
     const problem = await problemAt(where, token)

@@ -1,6 +1,5 @@
 /** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
 import { accessSync, constants, type Stats, statSync } from 'node:fs'
-import type { RunningImport } from '../../admin/import.ts'
 import { processEnvironment } from '../../config/environment.ts'
 import type { Settings } from '../../config/settings.ts'
 import { environmentOf, spawnProgram, type Texts } from '../../config/subprocess.ts'
@@ -189,11 +188,7 @@ async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: n
  * file of a descriptor itself: from a pipe that a killed server leaves, it would take a part of the list
  * for the whole. The settings travel in the environment.
  */
-export function startImport(
-  settings: Texts,
-  fd: number,
-  program?: readonly string[],
-): RunningImport {
+export function startImport(settings: Texts, fd: number, program?: readonly string[]) {
   let read = 0
   const bytesRead = (): number => read
   try {
