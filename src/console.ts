@@ -1,12 +1,10 @@
 /** Owns the wiring of the admin listener: console, metrics and what they read of the service. */
-import { join } from 'node:path'
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
-import { HISTORY_FILE, openHistory } from './admin/history.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes } from './admin/keys.ts'
 import type { LogTap } from './admin/live-log.ts'
-import { createOverview } from './admin/overview.ts'
+import { createOverview, openHistory } from './admin/overview.ts'
 import { planRoutes } from './admin/plans.ts'
 import { ok } from './admin/route.ts'
 import { createAdmin } from './admin/server.ts'
@@ -24,7 +22,7 @@ import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
-import { lockPlace } from './sqlite/file-lock.ts'
+import { openSamples } from './sqlite/samples.ts'
 
 /** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
 export function createMetrics(
@@ -67,11 +65,7 @@ export type Console = ReturnType<typeof createConsole>
 export function createConsole(parts: ConsoleParts) {
   const { app, registry, observed, tap, settings, clock, log, later = timerLater } = parts
   const { data: dir, metricsOpen } = settings
-  const file = join(dir, HISTORY_FILE)
-  const history = openHistory({
-    ...{ file, adopt: giveToOwner, say: log.say },
-    lock: () => lockPlace(file, 0),
-  })
+  const history = openHistory(openSamples(dir, log.say))
   const overview = createOverview({
     ...{ history, observed, clock, elapsedMs: stopwatch() },
     ...{ traffic: app.traffic, problem: app.problem, keys: registry.keys.count },

@@ -1,5 +1,4 @@
 /** What `doctor` examines: one table of checks, each of which stands beside its noun. */
-import { HISTORY_FILE } from './admin/history.ts'
 import { TOKEN_FILE } from './admin/token.ts'
 import type { Environment } from './config/environment.ts'
 import { environmentProblems, readSettings, type Settings } from './config/settings.ts'
@@ -12,6 +11,7 @@ import type { Awaitable } from './lib/turn-batch.ts'
 import { examineDatabase } from './postgres/examine.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
+import { SAMPLES_FILE } from './sqlite/samples.ts'
 import { listFeeds } from './sqlite/stores.ts'
 import { storesOf } from './stores.ts'
 
@@ -28,7 +28,7 @@ export async function examine(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { data: dir, database: url, databaseTimeout: timeoutMs, geoip } = settings
-  const directory = { dir, clock, signal, secrets: [TOKEN_FILE, HISTORY_FILE] }
+  const directory = { dir, clock, signal, secrets: [TOKEN_FILE, SAMPLES_FILE] }
   const run = (checks: Checks<Directory>): Promise<Finding[]> =>
     examineAll(checks, directory, signal)
   const configuration = () =>

@@ -1,15 +1,152 @@
-/** The overview of the console: what the service does now, and its last 24 hours. */
+/**
+ * The overview of the console: what the service does now, and its last 24 hours, a sample a minute. Requests
+ * are measured by the differences of their counters, over a minute for the charts and over some seconds for
+ * now. Time goes by the stopwatch, because the clock may jump.
+ */
 import { VERSION } from '../config/version.ts'
 import { formatInstant, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
+import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
+import type { Traffic } from '../metrics/traffic.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import { type History, MEASURES, type Measure, type Sample } from './history.ts'
 import { wireName } from './route.ts'
-import { createSampler, type Levels, type SamplerParts } from './sampler.ts'
 
-export type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
+/** Minutes that are kept: 24 hours. */
+export const MINUTES = 1440
+
+/** What is measured in a minute; `null` is not known. */
+const MEASURES = [
+  ...(['ok', 'notFound', 'rejected', 'refused', 'failed'] as const),
+  ...(['p50Ms', 'p99Ms', 'rows', 'fresh', 'keys', 'rssBytes'] as const),
+]
+type Measure = (typeof MEASURES)[number]
+
+/** A minute, counted from 1970-01-01, and what was measured in it. */
+export type Sample = { readonly minute: number } & { readonly [M in Measure]: number | null }
+
+/** Where samples are kept over a restart, each in a slot. No method throws. */
+export type SampleStore = {
+  read(): unknown[]
+  write(slot: number, sample: Sample): void
+  close(): void
+}
+
+const slotOf = (minute: number): number => minute % MINUTES
+
+export type History = ReturnType<typeof openHistory>
+
+/**
+ * The samples of the last 24 hours. A minute has its slot by its number, so time needs no order: what a
+ * clock that jumps has left behind is outside of the window, or overwritten a day later.
+ */
+export function openHistory(store: SampleStore) {
+  const slots = new Map<number, Sample>()
+  for (const sample of store.read() as Sample[]) slots.set(slotOf(sample.minute), sample) // as `add` wrote
+  return {
+    /** Keeps the sample of a minute, in the place of the one a day before. */
+    add(sample: Sample): void {
+      slots.set(slotOf(sample.minute), sample)
+      store.write(slotOf(sample.minute), sample)
+    },
+    /** The samples of the 24 hours until a minute, oldest first. */
+    until: (minute: number): Sample[] =>
+      [...slots.values()]
+        .filter(sample => sample.minute <= minute && sample.minute > minute - MINUTES)
+        .sort((a, b) => a.minute - b.minute),
+    close: store.close,
+  }
+}
+
+/** Calls of `tick`, one a second, between two marks of the traffic, and how many marks are kept. */
+const MARK_EVERY = 5
+const MARKS = 4
+
+/** The counters of requests at an instant of the stopwatch. */
+type Mark = { atMs: number; traffic: Traffic }
+
+/** Requests of a while: per second by outcome, their refused share, and quantiles of durations. */
+type Rates = ReturnType<typeof ratesBetween>
+
+const round = (value: number): number => Math.round(value * 1000) / 1000
+
+function quantileMs(counts: readonly number[], quantile: number): number | null {
+  const seconds = quantileOf(counts, quantile)
+  return seconds === null ? null : round(seconds * SECOND_MS)
+}
+
+/** What happened between two marks. */
+export function ratesBetween(from: Mark, to: Mark) {
+  const seconds = Math.max(to.atMs - from.atMs, 1) / SECOND_MS
+  const [a, b] = [from.traffic, to.traffic]
+  const count = (outcome: 'ok' | 'notFound' | 'rejected' | 'refused' | 'failed'): number =>
+    Math.max(0, b[outcome] - a[outcome])
+  const counts = {
+    ok: count('ok'),
+    notFound: count('notFound'),
+    rejected: count('rejected'),
+    refused: count('refused'),
+    failed: count('failed'),
+  }
+  const all = Object.values(counts).reduce((sum, n) => sum + n, 0)
+  const durations = b.durations.map((n, i) => n - (a.durations[i] ?? 0))
+  return {
+    ok: round(counts.ok / seconds),
+    notFound: round(counts.notFound / seconds),
+    rejected: round(counts.rejected / seconds),
+    refused: round(counts.refused / seconds),
+    failed: round(counts.failed / seconds),
+    perSecond: round(all / seconds),
+    refusedShare: all === 0 ? 0 : round(counts.refused / all),
+    p50Ms: quantileMs(durations, 0.5),
+    p99Ms: quantileMs(durations, 0.99),
+  }
+}
+
+/** What is measured besides requests; `null` is not known. */
+type Levels = Pick<Sample, 'rows' | 'fresh' | 'keys' | 'rssBytes'>
+
+type SamplerParts = {
+  history: Pick<History, 'add'>
+  traffic: () => Traffic
+  /** Never rejects. */
+  levels: () => Promise<Levels>
+  clock: () => number
+  elapsedMs: () => number
+}
+
+/** Samples the service; `tick` is to be called every second. */
+export function createSampler({ history, traffic, levels, clock, elapsedMs }: SamplerParts) {
+  const mark = (): Mark => ({ atMs: elapsedMs(), traffic: traffic() })
+  const minuteNow = (): number => Math.floor(clock() / MINUTE_MS)
+  let minute = minuteNow()
+  let begun = mark()
+  let marks = [begun]
+  let ticks = 0
+
+  return {
+    /** Resolves once a minute that is over has its sample. */
+    async tick(): Promise<void> {
+      ticks += 1
+      if (ticks % MARK_EVERY === 0) marks = [...marks, mark()].slice(-MARKS)
+      const over = minute
+      minute = minuteNow()
+      if (minute === over) return
+      const before = begun
+      begun = mark()
+      const { perSecond, refusedShare, ...rates } = ratesBetween(before, begun)
+      history.add({ minute: over, ...rates, ...(await levels()) })
+    },
+    /** The requests of the last 15 to 20 seconds, or since the start. */
+    recent(): Rates {
+      const now = mark()
+      return ratesBetween(marks[0] ?? now, now)
+    },
+  }
+}
+
+type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   history: Pick<History, 'add' | 'until'>
   observed: Pick<Observed, 'extent' | 'breakdown' | 'databases'>
   keys: (nowMs: number) => Awaitable<{ total: number; usedToday: number }>

@@ -305,7 +305,7 @@ test('neither a token nor a new key is in any log, error or file', async () => {
   const all = [...answers, ...files, stdout, stderr].join('\n')
   for (const secret of [server.token, key, rotated.key]) expect(all).not.toContain(secret)
   const archive = readFileSync(backup, 'latin1')
-  for (const name of ['admin-token', 'console-history']) expect(archive).not.toContain(name)
+  for (const name of ['admin-token', 'console.db']) expect(archive).not.toContain(name)
 })
 
 test('a restart keeps the charts; doctor, backup and restore take the new files as they are', async () => {

@@ -1,0 +1,94 @@
+/**
+ * The samples of the console's charts, a row for each minute of a day, in a small database of their own:
+ * they are about this machine, so they are in no backup and on no other one. To lose them loses a picture,
+ * so nothing waits for the disk, and a file that is damaged is begun again.
+ */
+import { Database } from 'bun:sqlite'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { reasonOf } from '../lib/errors.ts'
+import { giveToOwner, removeDatabase } from './database-files.ts'
+import { isDamage } from './errors.ts'
+
+/** The file in the data directory. */
+export const SAMPLES_FILE = 'console.db'
+
+/** How long another server on the directory that writes is waited for, in milliseconds. */
+const BUSY_MS = 50
+
+type Row = { sample: string }
+
+function begin(file: string): Database {
+  const db = new Database(file, { create: true, strict: true })
+  try {
+    db.run(`pragma busy_timeout = ${BUSY_MS}`)
+    db.run('pragma synchronous = off')
+    db.run(
+      'create table if not exists minutes (slot integer primary key, sample text not null) strict',
+    )
+    db.run('select sum(length(sample)) from minutes') // reads every page: damage is found now
+    chmodSync(file, 0o600)
+    giveToOwner(file)
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+function openFile(file: string): Database {
+  try {
+    return begin(file)
+  } catch (error) {
+    if (!isDamage(error)) throw error
+    removeDatabase(file)
+    return begin(file)
+  }
+}
+
+/**
+ * The samples in `dir`, each in a slot of its number. No method throws: what cannot be written stays in the
+ * memory of the caller, which is said once.
+ */
+export function openSamples(dir: string, say: (sentence: string) => void) {
+  const file = join(dir, SAMPLES_FILE)
+  let db: Database | null = null
+  let problem = ''
+
+  function attempt<T>(work: (db: Database) => T): T | null {
+    try {
+      db ??= openFile(file)
+      const result = work(db)
+      problem = ''
+      return result
+    } catch (error) {
+      db?.close()
+      db = null // the next sample tries again
+      const reason = reasonOf(error)
+      if (reason !== problem) {
+        say(`the charts of the console are kept in memory only: ${reason}`)
+      }
+      problem = reason
+      return null
+    }
+  }
+
+  return {
+    read: (): unknown[] =>
+      attempt(db =>
+        db
+          .query<Row, []>('select sample from minutes')
+          .all()
+          .map(({ sample }) => JSON.parse(sample)),
+      ) ?? [],
+    write(slot: number, sample: object): void {
+      attempt(db =>
+        db.run('insert or replace into minutes values (?, ?)', [slot, JSON.stringify(sample)]),
+      )
+    },
+    close(): void {
+      db?.close()
+      db = null
+    },
+  }
+}
