@@ -1,5 +1,5 @@
 /**
- * Owns moving all that an installation holds between a data directory and a database that machines
+ * Moving all that an installation holds between a data directory and a database that machines
  * share, all or nothing, and backups of such a database, which are made and restored by moving.
  */
 import { mkdirSync } from 'node:fs'
@@ -18,7 +18,6 @@ import {
 } from '../postgres/move.ts'
 import { archive, type Backup, type BackupTarget, inScratch } from '../sqlite/backup.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
-import { DATA_FILES } from '../sqlite/data-directory.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
 import { extractAndVerify, replaceData } from '../sqlite/restore.ts'
 import { openList, openRegistry } from '../sqlite/stores.ts'
@@ -31,11 +30,8 @@ import {
   PARTS,
   readAll,
   requireSame,
-  type Sums,
   type Work,
 } from './contents.ts'
-
-const ARCHIVED = DATA_FILES.map(({ name }) => name)
 
 /** What all of it reads and writes by. */
 type Order = DatabaseOrder & {
@@ -63,40 +59,39 @@ function createWork({ signal, progress }: Order, counts: Counts): Work {
   }
 }
 
-const notEmpty = ({ shown, counts }: Pick<WrittenDatabase, 'shown' | 'counts'>): CommandError =>
-  new CommandError(
-    `the database ${shown} is not empty, it holds ${describeCounts(counts)}: give one that is, ` +
-      'or have nothing of it with: drop schema proxylist cascade',
-  )
-
-/** Writes all of a directory into a database, and proves that both hold the same. */
-async function write(
+/**
+ * Writes all of a directory into a database, and proves that both hold the same. A database that does so
+ * already stays as it is: a move was ended after its commit, before the directory was made a copy.
+ * @throws CommandError when it holds anything else, StoreError when it does not hold what was written.
+ */
+async function fill(
   directory: ReadDirectory,
   database: WrittenDatabase,
   work: Work,
-): Promise<{ sums: Sums; versions: Versions }> {
-  const sums = await readAll(directory.reader, await database.begin(), work)
-  const versions = await database.finish()
-  requireSame(sums, await readAll(database.reader, null, work))
-  return { sums, versions }
+): Promise<{ counts: Counts; versions: Versions }> {
+  const { counts, shown } = database
+  const isEmpty = isNothing(counts)
+  const notEmpty = new CommandError(
+    `the database ${shown} is not empty, it holds ${describeCounts(counts)}: give one that is, ` +
+      'or have nothing of it with: drop schema proxylist cascade',
+  )
+  if (!isEmpty && directory.counts.proxies !== counts.proxies) throw notEmpty
+  const sums = await readAll(directory.reader, isEmpty ? await database.begin() : null, work)
+  const versions = await (isEmpty ? database.finish() : database.versions())
+  const found = await readAll(database.reader, null, work)
+  if (isEmpty) requireSame(sums, found)
+  else if (differences(sums, found).length > 0) throw notEmpty
+  return { counts: countsOf(sums), versions }
 }
 
-/**
- * A database that holds all of the directory and nothing else: a move was ended after its commit, before
- * the directory was made a copy. @throws CommandError when it holds anything else.
- */
-async function recognise(
-  { reader, counts }: ReadDirectory,
-  database: WrittenDatabase,
-  work: Work,
-): Promise<{ sums: Sums; versions: Versions }> {
-  if (counts.proxies !== database.counts.proxies) throw notEmpty(database)
-  const sums = await readAll(reader, null, work)
-  if (differences(sums, await readAll(database.reader, null, work)).length > 0) {
-    throw notEmpty(database)
-  }
-  return { sums, versions: await database.versions() }
-}
+/** The failure of a commit, of which nobody knows whether it was made. */
+const uncertain = (error: unknown): unknown =>
+  error instanceof StoreError
+    ? new CommandError(
+        `${error.message}; whether the move was committed is not known: run it again, it goes on ` +
+          'from what it finds',
+      )
+    : error
 
 /**
  * Moves all of a data directory into a database without data; `onWritten` is called with the versions
@@ -111,16 +106,10 @@ async function moveInto(
     let isWritten = false
     const { moved, finish } = await writeDatabase(order, async database => {
       const work = createWork(order, directory.counts)
-      const isEmpty = isNothing(database.counts)
-      const { sums, versions } = isEmpty
-        ? await write(directory, database, work)
-        : await recognise(directory, database, work)
+      const { counts, versions } = await fill(directory, database, work)
       const finishMove = onWritten(directory, versions)
       isWritten = true
-      return {
-        moved: { counts: countsOf(sums), shown: database.shown },
-        finish: finishMove,
-      }
+      return { moved: { counts, shown: database.shown }, finish: finishMove }
     }).catch(error => {
       throw isWritten ? uncertain(error) : error
     })
@@ -145,15 +134,6 @@ export async function moveToDatabase(options: MoveOptions): Promise<Moved> {
   )
   return moveInto(options.dir, options, (directory, versions) => directory.prepareCopies(versions))
 }
-
-/** The failure of a commit, of which nobody knows whether it was made. */
-const uncertain = (error: unknown): unknown =>
-  error instanceof StoreError
-    ? new CommandError(
-        `${error.message}; whether the move was committed is not known: run it again, it goes on ` +
-          'from what it finds',
-      )
-    : error
 
 /** Reads all of a database into new files of a data directory, and proves that both hold the same. */
 async function makeFrom(
@@ -194,22 +174,24 @@ export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
   return result
 }
 
-/** Backs up a database, as of one moment, while machines use it. The archive is that of a data directory. */
+/**
+ * Backs up a database, as of one moment, while machines use it. It is moved into a folder, which is then
+ * packed: archives have one form.
+ */
 export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Backup> {
-  const { counts, bytes } = await archive(
+  let feeds = 0
+  const written = await archive(
     async (scratch, progress) => {
-      const dir = join(scratch, 'data')
-      mkdirSync(dir, { mode: 0o700 })
       const { result } = await readDatabase(order, database =>
-        makeFrom(database, dir, { ...order, progress }),
+        makeFrom(database, scratch, { ...order, progress }),
       )
-      return { counts: result.counts, copies: ARCHIVED.map(name => join(dir, name)) }
+      const { keys, plans, proxies } = result.counts
+      feeds = result.counts.feeds
+      return { keys, plans, proxies }
     },
     { to, nowMs: order.clock(), signal: order.signal, progress: order.progress },
   )
-  const { keys, plans, proxies } = counts
-  const leavesOut = counts.feeds > 0 ? ['what is known of feeds'] : []
-  return { files: ARCHIVED, leavesOut, bytes, keys, plans, proxies }
+  return { ...written, leavesOut: feeds > 0 ? ['what is known of feeds'] : [] }
 }
 
 /** Restores a backup into a database without data; `onRead` is called with the bytes that are read. */

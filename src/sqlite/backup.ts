@@ -17,7 +17,7 @@ import {
 } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { CommandError, orAborted, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
@@ -29,25 +29,30 @@ import type { ServerHolds } from './migrate.ts'
 /** Numbers of rows, for the operator. */
 export type Counts = { keys: number; plans: number; proxies: number }
 
-export const NO_COUNTS: Counts = { keys: 0, plans: 0, proxies: 0 }
-
-/** The tables of each database whose rows are counted. */
-const COUNTED = { access: ['keys', 'plans'], proxies: ['proxies'] } as const
-
-/** The rows of the tables of an open database. */
-export function countRows(db: Database, holds: ServerHolds): Partial<Counts> {
-  const count = (table: string) =>
-    db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
-  return Object.fromEntries(COUNTED[holds].map(table => [table, count(table)]))
+/** The rows of an open database; 0 of what it does not hold. */
+export function countRows(db: Database, holds: ServerHolds): Counts {
+  const count = (table: string, of: ServerHolds): number =>
+    of === holds
+      ? (db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0)
+      : 0
+  return {
+    keys: count('keys', 'access'),
+    plans: count('plans', 'access'),
+    proxies: count('proxies', 'proxies'),
+  }
 }
+
+export const addCounts = (one: Counts, two: Counts): Counts => ({
+  keys: one.keys + two.keys,
+  plans: one.plans + two.plans,
+  proxies: one.proxies + two.proxies,
+})
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
 export type Copy = { holds: ServerHolds; file: string; to: string }
 
 /** What the worker sends once, at its end. */
-export type CopyResult =
-  | { kind: 'done'; counts: Partial<Counts> }
-  | { kind: 'failed'; message: string }
+export type CopyResult = { kind: 'done'; counts: Counts } | { kind: 'failed'; message: string }
 
 /** How often the size of the copies is read for the progress, in milliseconds. */
 const PROGRESS_EVERY_MS = 100
@@ -55,18 +60,58 @@ const PROGRESS_EVERY_MS = 100
 /** The size of a file in bytes; 0 when there is none. */
 export const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
+/** Makes both databases in a folder, under their names; `progress` is called with the share that is done. */
+type Make = (scratch: string, progress: (share: number) => void) => Promise<Counts>
+
+/** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
+export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
+
+type ArchiveOptions = {
+  to: BackupTarget
+  nowMs: number
+  /** Ends the backup early; no file is left behind. */
+  signal: AbortSignal
+  /** Called with the share that is done, from 0 to 1. */
+  progress: (share: number) => void
+}
+
+/** What was written: files of a data directory, their rows, and the size of the archive in bytes. */
+type Archive = { files: string[]; bytes: number } & Counts
+
+/** `leavesOut`: what is there and is not part of a backup. */
+export type Backup = Archive & { leavesOut: string[] }
+
 /**
- * Copies databases in a worker (`backup.worker.ts`), so that the main thread can show progress and be
- * aborted, and counts the rows of the copies. `progress` is called with the share that is done.
+ * Backs up a data directory, in whose databases others read and write meanwhile.
+ * @throws CommandError when there is no data, one of its files is missing or damaged, or the archive
+ *   exists or cannot be written.
+ */
+export async function backUp(options: ArchiveOptions & { dir: string }): Promise<Backup> {
+  const { dir, signal } = options
+  requireParts(dir, 'back up')
+  const written = await archive(
+    (scratch, progress) => copyDatabases(dir, scratch, signal, progress),
+    options,
+  )
+  return { ...written, leavesOut: [FEEDS_FILE].filter(name => existsSync(join(dir, name))) }
+}
+
+/**
+ * Copies the databases of a directory in a worker (`backup.worker.ts`), so that the main thread can show
+ * progress and be aborted; returns the rows of the copies.
  * @throws CommandError naming the file that failed, or the reason of `signal`.
  */
 async function copyDatabases(
-  copies: readonly Copy[],
+  dir: string,
+  scratch: string,
   signal: AbortSignal,
   progress: (share: number) => void,
-): Promise<Partial<Counts>> {
+): Promise<Counts> {
   signal.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<Partial<Counts>>()
+  const copies: readonly Copy[] = DATA_FILES.map(({ name, holds }) => ({
+    ...{ holds, file: join(dir, name), to: join(scratch, name) },
+  }))
+  const { promise, resolve, reject } = Promise.withResolvers<Counts>()
   const worker = startTask<readonly Copy[], CopyResult>('sqlite/backup.worker.ts', copies, end => {
     if (end.kind === 'done') resolve(end.counts)
     else reject(new CommandError(end.message))
@@ -83,75 +128,26 @@ async function copyDatabases(
   }
 }
 
-/** Where an archive goes: a file that must not exist, or something else that takes its bytes. */
-export type BackupTarget = { kind: 'file'; file: string } | { kind: 'stream'; write: WriteChunk }
-
-export type ArchiveOptions = {
-  to: BackupTarget
-  nowMs: number
-  /** Ends the backup early; no file is left behind. */
-  signal: AbortSignal
-  /** Called with the share that is done, from 0 to 1. */
-  progress: (share: number) => void
-}
-
-/** `dir` is the data directory. */
-export type BackupOptions = ArchiveOptions & { dir: string }
-
 /**
- * What was written: the files of the data directory, and the size of the archive in bytes. `leavesOut`:
- * what is there and is not part of a backup.
- */
-export type Backup = { files: string[]; leavesOut: string[]; bytes: number } & Counts
-
-/**
- * @throws CommandError when there is no data, one of its files is missing, or the archive exists or
- *   cannot be written.
- */
-export async function backUp(options: BackupOptions): Promise<Backup> {
-  const { dir } = options
-  requireParts(dir, 'back up')
-  const { counts, bytes } = await archive(copyDirectory(options), options)
-  // With it, a restored list could look like what a feed brought after the list was copied.
-  const leavesOut = [FEEDS_FILE].filter(name => existsSync(join(dir, name)))
-  return { files: DATA_FILES.map(({ name }) => name), leavesOut, bytes, ...NO_COUNTS, ...counts }
-}
-
-/** Makes copies of all databases in a folder; `progress` is called with the share that is done. */
-type MakeCopies<C> = (
-  scratch: string,
-  progress: (share: number) => void,
-) => Promise<{ counts: C; copies: readonly string[] }>
-
-/** What the copies hold, and the size of their archive. */
-type Archive<C> = { counts: C; bytes: number }
-
-/**
- * Writes an archive of copies that are made for it.
+ * Writes an archive of the databases that `make` makes. One that is a file is written next to its place,
+ * and renamed when it is complete.
  * @throws CommandError when it exists or cannot be written.
  */
-export const archive = <C>(make: MakeCopies<C>, options: ArchiveOptions): Promise<Archive<C>> => {
+export async function archive(make: Make, options: ArchiveOptions): Promise<Archive> {
   const { to } = options
-  return to.kind === 'file'
-    ? writeFile(to.file, make, options)
-    : inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
-        copyAndPack(scratch, make, to.write, options),
-      )
-}
-
-/** Writes the archive next to `file`, and renames it when it is complete. */
-async function writeFile<C>(
-  file: string,
-  make: MakeCopies<C>,
-  options: ArchiveOptions,
-): Promise<Archive<C>> {
+  if (to.kind === 'stream') {
+    return inScratch(join(tmpdir(), 'proxylist-backup'), scratch =>
+      makeAndPack(scratch, make, to.write, options),
+    )
+  }
+  const { file } = to
   refuseExisting(file)
   try {
     return await inScratch(file, async scratch => {
       const path = join(scratch, 'archive')
       const out = await open(path, 'wx', 0o600)
       try {
-        const written = await copyAndPack(scratch, make, out.writeFile.bind(out), options)
+        const written = await makeAndPack(scratch, make, out.writeFile.bind(out), options)
         await out.sync()
         refuseExisting(file)
         renameSync(path, file)
@@ -167,43 +163,28 @@ async function writeFile<C>(
   }
 }
 
-/** Copies the databases of a directory, each as of one moment. */
-const copyDirectory =
-  ({ dir, signal }: BackupOptions): MakeCopies<Partial<Counts>> =>
-  async (scratch, progress) => {
-    const copies = DATA_FILES.map(({ name, holds }) => ({
-      holds,
-      file: join(dir, name),
-      to: join(scratch, name),
-    }))
-    return {
-      counts: await copyDatabases(copies, signal, progress),
-      copies: copies.map(({ to }) => to),
-    }
-  }
-
-/** Has the copies made in `scratch`, then packs them: each is half of the progress. */
-async function copyAndPack<C>(
+/** Has the databases made in `scratch`, then packs them: each is half of the progress. */
+async function makeAndPack(
   scratch: string,
-  make: MakeCopies<C>,
+  make: Make,
   write: WriteChunk,
   { nowMs, signal, progress }: ArchiveOptions,
-): Promise<Archive<C>> {
-  const { counts, copies } = await make(scratch, share => progress(share / 2)).catch(error => {
+): Promise<Archive> {
+  const counts = await make(scratch, share => progress(share / 2)).catch(error => {
     if (!(error instanceof CommandError)) throw error
     // The path of a copy says nothing to the operator.
     const message = error.message.replaceAll(`${scratch}/`, 'the copy of ')
     throw new CommandError(message, error.exitCode)
   })
-  const copiedBytes = copies.reduce((sum, file) => sum + sizeOf(file), 0)
+  const files = DATA_FILES.map(({ name }) => ({ file: join(scratch, name), name }))
+  const total = files.reduce((sum, { file }) => sum + sizeOf(file), 0)
   let written = 0
-  const files = copies.map(file => ({ file, name: basename(file) }))
   const bytes = await writeArchive(write, files, nowMs, chunkBytes => {
     signal.throwIfAborted()
     written += chunkBytes
-    progress(0.5 + Math.min(1, written / copiedBytes) / 2)
+    progress(0.5 + Math.min(1, written / total) / 2)
   })
-  return { counts, bytes }
+  return { files: files.map(({ name }) => name), bytes, ...counts }
 }
 
 function refuseExisting(file: string): void {

@@ -4,7 +4,7 @@
  */
 import { Database, SQLiteError } from 'bun:sqlite'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import { type Copy, type CopyResult, type Counts, countRows, sizeOf } from './backup.ts'
+import { addCounts, type Copy, type CopyResult, type Counts, countRows, sizeOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
 import { refuseForeign } from './migrate.ts'
@@ -18,7 +18,7 @@ const BUSY_MS = 10_000
 const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
 /** Copies a database; returns the rows of its tables. @throws CommandError naming the bad file. */
-function copyDatabase({ holds, file, to }: Copy): Partial<Counts> {
+function copyDatabase({ holds, file, to }: Copy): Counts {
   const source = openExisting(file)
   let isReading = true
   try {
@@ -61,7 +61,7 @@ function requireIntact(db: Database, file: string): void {
 self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) => {
   let result: CopyResult
   try {
-    result = { kind: 'done', counts: Object.assign({}, ...copies.map(copyDatabase)) }
+    result = { kind: 'done', counts: copies.map(copyDatabase).reduce(addCounts) }
   } catch (error) {
     result = { kind: 'failed', message: messageOf(error) }
   }

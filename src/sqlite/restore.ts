@@ -21,7 +21,7 @@ import { CommandError, chunksUntilAborted, codeOf, systemReasonOf } from '../lib
 import { formatInstant } from '../lib/time.ts'
 import { ArchiveError, extractArchive } from '../move/archive.ts'
 import { openAccessFile } from './access/file.ts'
-import { type Counts, countRows, NO_COUNTS, syncDirectory } from './backup.ts'
+import { addCounts, type Counts, countRows, syncDirectory } from './backup.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import { ACCESS_FILE, DATA_FILES, FEEDS_FILE, hasDirectory, PROXY_FILE } from './data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from './database-files.ts'
@@ -121,15 +121,7 @@ export async function replaceData<T>(
     throw reason === null ? error : new CommandError(`cannot ${what}: ${reason}`)
   } finally {
     if (scratch !== null) removeFolder(scratch)
-    if (isNew) removeIfEmpty(dir)
-  }
-}
-
-function removeIfEmpty(dir: string): void {
-  try {
-    rmdirSync(dir)
-  } catch {
-    // It holds the new data.
+    if (isNew && existsSync(dir) && readdirSync(dir).length === 0) rmdirSync(dir)
   }
 }
 
@@ -225,7 +217,7 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     },
     keptAtMs: nowMs,
   })
-  return { files: result.files, previous, ...NO_COUNTS, ...result.counts }
+  return { files: result.files, previous, ...result.counts }
 }
 
 function refuseExisting(dir: string): void {
@@ -240,7 +232,7 @@ function refuseExisting(dir: string): void {
 export async function extractAndVerify(
   scratch: string,
   { file, bytes, signal, progress }: ExtractOptions,
-): Promise<{ files: string[]; counts: Partial<Counts> }> {
+): Promise<{ files: string[]; counts: Counts }> {
   let readBytes = 0
   const placeOf = (name: string) =>
     DATA_FILES.some(part => part.name === name) ? join(scratch, name) : null
@@ -251,9 +243,9 @@ export async function extractAndVerify(
       progress(readBytes)
     })
     if (names.length === 0) throw new ArchiveError('is empty')
-    const counts: Partial<Counts> = {}
+    let counts: Counts = { keys: 0, plans: 0, proxies: 0 }
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
-      Object.assign(counts, await verify(join(scratch, name), holds, signal))
+      counts = addCounts(counts, await verify(join(scratch, name), holds, signal))
     }
     for (const name of readdirSync(scratch)) {
       if (!names.includes(name)) rmSync(join(scratch, name)) // what a migration has left
@@ -277,11 +269,7 @@ const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
 }
 
 /** Brings an extracted database to the newest schema and checks it; returns its rows. */
-async function verify(
-  file: string,
-  holds: ServerHolds,
-  signal: AbortSignal,
-): Promise<Partial<Counts>> {
+async function verify(file: string, holds: ServerHolds, signal: AbortSignal): Promise<Counts> {
   try {
     const ofList = holds === 'proxies' ? await checkInWorker(file, signal) : []
     const db = OPEN[holds](file)

@@ -186,16 +186,14 @@ const readJsonLines = (text: string): Line[] =>
 const readKeys = (text: string, nowMs: number): Line[] =>
   /^\s*(?:\{|$)/.test(text) ? readJsonLines(text) : readCsv(text, nowMs)
 
-const REASONS: { [kind in LoadProblem['kind']]: (problem: LoadProblem, of: FileKey) => string } = {
-  'known-secret': problem =>
-    `this key exists already, with id ${problem.kind === 'known-secret' ? problem.id : ''}`,
-  'known-id': (_, { key }) => `there is another key with id ${key.id}`,
-  'unknown-plan': (_, { key: { plan }, limits }) =>
-    `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`,
-}
-
 const setCommand = (plan: string, limits: readonly string[]): string =>
   ['proxylist plans set', plan, ...limits].join(' ')
+
+function reasonOf(problem: LoadProblem, { key: { id, plan }, limits }: FileKey): string {
+  if (problem.kind === 'known-secret') return `this key exists already, with id ${problem.id}`
+  if (problem.kind === 'known-id') return `there is another key with id ${id}`
+  return `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`
+}
 
 type Problem = { line: number; reason: string }
 type KeyLine = Extract<Line, { kind: 'key' }>
@@ -217,20 +215,15 @@ function planProblems(lines: readonly KeyLine[], plans: readonly Plan[]): Proble
   })
 }
 
-/** Why keys cannot be stored. */
+/** Why keys cannot be stored. What says the same is said once: many may be on a plan that is not there. */
 function loadProblems(lines: readonly KeyLine[], problems: readonly LoadProblem[]): Problem[] {
-  return eachOnce(
-    problems.flatMap(problem => {
-      const of = lines[problem.index]
-      return of ? [{ line: of.line, reason: REASONS[problem.kind](problem, of) }] : []
-    }),
-  )
-}
-
-/** The first of the problems that say the same: many keys may be on a plan that is not there. */
-function eachOnce(problems: readonly Problem[]): Problem[] {
-  const seen = new Set<string>()
-  return problems.filter(({ reason }) => !seen.has(reason) && seen.add(reason))
+  const byReason = new Map<string, Problem>()
+  for (const problem of problems) {
+    const of = lines[problem.index]
+    const reason = of ? reasonOf(problem, of) : ''
+    if (of && !byReason.has(reason)) byReason.set(reason, { line: of.line, reason })
+  }
+  return [...byReason.values()]
 }
 
 /** Reports problems on stderr, by line. @throws CommandError if there is any. */
