@@ -193,7 +193,7 @@ export async function versions({
 }: Pick<Connection, 'query' | 'shown'>): Promise<Versions> {
   const row = await onlyRow<Standing>(
     query,
-    `select i.id::text as database, i.version as schema,
+    `select i.id::text as database, i.schema,
        i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",
        l.version::float8 as "listVersion", coalesce(v.mark::text, '') as "listMark"
      from proxylist.installation i cross join proxylist.list l

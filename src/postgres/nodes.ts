@@ -89,7 +89,7 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
     // `case` decides what is evaluated; the operands of `and` and `or` may all be.
     const [row] = await connection.query<{ pid: number; held: boolean }>(
       `select pg_backend_pid() as pid,
-         case when version > $4
+         case when schema > $4
              then case when pg_backend_pid() = $1 then not pg_advisory_unlock($2, $3) else false end
            when pg_backend_pid() = $1 then true
            else pg_try_advisory_lock($2, $3) end as held

@@ -10,7 +10,7 @@ import tables1 from './schema/1-tables.sql' with { type: 'text' }
 import usage1 from './schema/1-usage.sql' with { type: 'text' }
 
 /** The scripts that lead to each version of the schema. Released ones do not change. */
-const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
+export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
 
 /** The version of the schema that this program uses. */
 export const SCHEMA_VERSION = SCHEMA.length
@@ -24,16 +24,25 @@ export const LOCKS = { migrate: 1, jobs: 2, list: 3 } as const
 /** The first number of the locks of feeds; the second is a hash of the feed. */
 export const FEED_LOCK_CLASS = LOCK_CLASS + 1
 
-/** Where the schema stands: `null` when there is none. */
+/**
+ * Where the schema stands: `null` when there is none.
+ * @throws CommandError when a build before the first release made it.
+ */
 export async function versionOf(query: Query): Promise<number | null> {
   // Not to_regclass: it may not see yet what another session committed while this one waited.
-  const { there } = await onlyRow<{ there: boolean }>(
-    query,
-    `select exists (select from pg_catalog.pg_tables
-       where schemaname = 'proxylist' and tablename = 'installation') as there`,
+  const [found] = await query<{ isOurs: boolean }>(
+    `select bool_or(a.attname = 'schema') as "isOurs" from pg_attribute a
+       join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'proxylist' and c.relname = 'installation' having count(*) > 0`,
   )
-  if (!there) return null
-  const text = 'select version from proxylist.installation'
+  if (found === undefined) return null
+  if (!found.isOurs) {
+    throw new CommandError(
+      'the schema proxylist of the database was written by a build of proxylist before its first ' +
+        'release: remove it (drop schema proxylist cascade), and move or import the data again',
+    )
+  }
+  const text = 'select schema as version from proxylist.installation'
   return (await onlyRow<{ version: number }>(query, text)).version
 }
 
@@ -78,18 +87,22 @@ export async function installationOf({ query }: Connection): Promise<string> {
 
 /**
  * Makes the schema, or brings it to the newest version, in one transaction; others wait for that.
+ * `scripts` are those of a made-up version in tests.
  * @throws CommandError when a newer program made it, StoreError when the database fails.
  */
-export async function migrate({ query, transaction, shown }: Connection): Promise<void> {
+export async function migrate(
+  { query, transaction, shown }: Connection,
+  scripts = SCHEMA,
+): Promise<void> {
   await requireUsable(query, shown)
-  if ((await versionOf(query)) === SCHEMA_VERSION) return
+  if ((await versionOf(query)) === scripts.length) return
   const changed = transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first
-    if (version > SCHEMA_VERSION) throw newer(version, shown)
-    for (const script of SCHEMA.slice(version).flat()) await tx(script)
+    if (version > scripts.length) throw newer(version, shown)
+    for (const script of scripts.slice(version).flat()) await tx(script)
     if (version === 0) await seedPlans(tx)
-    await tx('update proxylist.installation set version = $1', [SCHEMA_VERSION])
+    await tx('update proxylist.installation set schema = $1', [scripts.length])
   })
   await changed.catch((failure: unknown) => {
     if (!lacksRight(failure)) throw failure

@@ -237,12 +237,12 @@ describe.skipIf(!HAS_POSTGRES)('a database that cannot be used is named in one s
   test('an earlier program made it: what only reads leaves it as it is', async () => {
     const { step, url } = await start()
     await step('plans set x', { stderr: /^plan x/ })
-    await run('update proxylist.installation set version = 0')
+    await run('update proxylist.installation set schema = 0')
     await step('keys list', {
       exitCode: 1,
       stderr: `proxylist: the database ${shown(url)} was written by an earlier proxylist; serve, or a command that changes something, upgrades it for all machines\n`,
     })
-    await run('update proxylist.installation set version = 99')
+    await run('update proxylist.installation set schema = 99')
     for (const line of ['keys list', 'keys add', 'import a.txt']) {
       await step(line, {
         exitCode: 1,

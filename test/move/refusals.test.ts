@@ -109,7 +109,7 @@ const INTO: readonly (readonly [
     async (_, url) => {
       const connection = connectTo(url)
       await migrate(connection)
-      await connection.query('update proxylist.installation set version = 99')
+      await connection.query('update proxylist.installation set schema = 99')
       await connection.close()
     },
   ],

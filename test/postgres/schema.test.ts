@@ -1,31 +1,50 @@
-/** The schema in PostgreSQL is made once, by whichever process is first. */
+/** The schema in PostgreSQL (src/postgres/schema.ts), with a made-up second version. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { examineDatabase } from '../../src/postgres/examine.ts'
-import { migrate } from '../../src/postgres/schema.ts'
+import { migrate, SCHEMA } from '../../src/postgres/schema.ts'
 import { lockList } from '../../src/postgres/versions.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
+/** A made-up second version. */
+const SECOND = [
+  ...SCHEMA,
+  ['create table proxylist.made_up (n integer)', 'insert into proxylist.made_up values (1)'],
+]
+
 describe.skipIf(!HAS_POSTGRES)('the schema', () => {
-  test('is made by many processes at once, and only once', async () => {
+  test('is made and migrated by many processes at once, each time once', async () => {
     const url = await emptyDatabase()
     const connections = Array.from({ length: 8 }, () => connectTo(url))
-    await Promise.all(connections.map(migrate))
-    const [row] = await (connections[0]?.query<{ version: number }>(
-      'select version from proxylist.installation',
-    ) ?? [])
-    expect(row?.version).toBe(1)
+    const [one] = connections
+    for (const scripts of [SCHEMA, SECOND]) {
+      await Promise.all(connections.map(each => migrate(each, scripts)))
+      const rows = await one?.query('select schema from proxylist.installation')
+      expect(rows).toEqual([{ schema: scripts.length }])
+    }
+    expect(await one?.query('select n from proxylist.made_up')).toEqual([{ n: 1 }])
+    if (one) expect(migrate(one)).rejects.toThrow('newer proxylist (schema 2, this one knows 1)')
     for (const { close } of connections) await close()
   })
 
-  test('of a newer program is refused', async () => {
-    const url = await emptyDatabase()
-    const connection = connectTo(url)
+  test('stays whole as it was when a script fails', async () => {
+    const connection = connectTo(await emptyDatabase())
     await migrate(connection)
-    await connection.query('update proxylist.installation set version = 99')
-    expect(migrate(connection)).rejects.toThrow('newer proxylist (schema 99')
+    expect(migrate(connection, [...SECOND, ['no sql']])).rejects.toThrow('cannot be used')
+    expect(await connection.query('select schema from proxylist.installation')).toEqual([
+      { schema: 1 },
+    ])
+    expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
+    await connection.close()
+  })
+
+  test('of a build before the first release is refused', async () => {
+    const connection = connectTo(await emptyDatabase())
+    await migrate(connection)
+    await connection.query('alter table proxylist.installation rename schema to version')
+    expect(migrate(connection)).rejects.toThrow('before its first release')
     await connection.close()
   })
 

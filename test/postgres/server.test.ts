@@ -189,11 +189,11 @@ describe.skipIf(!HAS_POSTGRES)('the role with the least rights', () => {
         'this role lacks a right that is needed',
       )
     }
-    await service.query('update proxylist.installation set version = 0')
+    await service.query('update proxylist.installation set schema = 0')
     await expect(migrate(service)).rejects.toThrow(
       /^this role may not make or upgrade the schema of .*: run .* once with the URL of the owner$/,
     )
-    await service.query('update proxylist.installation set version = 1')
+    await service.query('update proxylist.installation set schema = 1')
     await service.close()
   })
 })

@@ -8,7 +8,7 @@ create function proxylist.now_ms() returns bigint language sql volatile parallel
 -- One row. A data directory knows by `id` of which database it holds copies.
 create table proxylist.installation (
   one boolean primary key default true check (one),
-  version integer not null,          -- of the schema
+  schema integer not null,           -- its version; builds before the first release had a column `version`
   id uuid not null,
   keys_version bigint not null       -- the last change of keys and plans, which it numbers
 );
