@@ -58,7 +58,7 @@ export type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<b
 export type ReadableList = {
   /** Whole rows that match, in pages between which the caller may pause. */
   pages(filter: Filter, nowMs: number): Iterable<Row[]>
-  /** The same for bare addresses. */
+  /** Bare addresses that match, in pages between which the caller may pause. */
   endpointPages(filter: Filter, nowMs: number): Iterable<EndpointRow[]>
   cityNames: CityNames
 }
@@ -218,7 +218,7 @@ function databaseStores(
     }
   }
 
-  /** The same for what nothing but the database has. @throws CommandError when it fails. */
+  /** `connected`, where nothing but the database can answer. @throws CommandError when it fails. */
   const within: typeof connected = (...how) =>
     connected(...how).catch(error => {
       throw error instanceof StoreError ? new CommandError(error.message) : error

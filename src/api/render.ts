@@ -292,8 +292,8 @@ const toByteText = (text: string): string => Buffer.from(text).toString('latin1'
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
 
 /**
- * The same byte text, to be copied often. The engine keeps text that was put together as a tree, and
- * goes through its fifty parts at every copy.
+ * Byte text in one piece, for text that is copied often: the engine keeps what was put together as a tree,
+ * and goes through its fifty parts at every copy.
  */
 const inOnePiece = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 

@@ -1,4 +1,4 @@
-/** Owns drawing numbers for a terminal: rows of bars, and one line of columns. Pure. */
+/** Drawing numbers for a terminal: rows of bars, and one line of columns. Pure. */
 import { counted } from '../lib/counted.ts'
 
 /** The widest bar, in characters. */

@@ -53,7 +53,7 @@ export async function interruptible<T>(
   }
 }
 
-/** The same for work that needs not clean up: it is left as it is at the signal. */
+/** Runs work that has nothing to clean up: at the signal it is abandoned as it is. */
 export const abandonable = <T>(
   kept: string,
   work: (signal: AbortSignal) => Awaitable<T>,

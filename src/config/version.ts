@@ -1,4 +1,4 @@
-/** Owns what the program knows about its own build. */
+/** What the program knows about its own build. */
 import { version } from '../../package.json'
 
 declare const BUILD_COMMIT: string | undefined

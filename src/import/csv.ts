@@ -90,7 +90,7 @@ function createRecords(table: Table, sink: RowSink) {
       }
     },
 
-    /** The same chunks. Fails when a record is too long: an open quote makes the rest one cell. */
+    /** Passes chunks on; fails when a record is too long, because an open quote makes the rest one cell. */
     async *bounded(chunks: Chunks): Chunks {
       for await (const chunk of chunks) {
         if (pendingLength > RECORD_LENGTH_MAX) fail('too long')

@@ -1,5 +1,5 @@
 /**
- * Owns an import from end to end: files in, proxies and rejected rows out. The caller stores the
+ * An import from end to end: files in, proxies and rejected rows out. The caller stores the
  * proxies, undoes that when an import fails, and shows progress and messages.
  */
 import { createReadStream, type Stats } from 'node:fs'
@@ -78,7 +78,7 @@ type Totals = { read: number; rejected: number }
 /** Bytes between two turns of the event loop: importing them takes some 20 ms. */
 const TURN_BYTES = 1024 * 1024
 
-/** The same bytes, counted, until `signal` is aborted: also while none come. */
+/** Passes bytes on and counts them, until `signal` is aborted: also while none come. */
 async function* until(
   bytes: AsyncIterable<Uint8Array>,
   count: (bytes: number) => void,
@@ -113,7 +113,7 @@ async function* until(
   }
 }
 
-/** The same chunks, each when the rows of those before it are stored. */
+/** Passes chunks on, each when the rows of those before it are stored. */
 async function* paced(chunks: Chunks, drained: () => Promise<void>): Chunks {
   for await (const chunk of chunks) {
     yield chunk

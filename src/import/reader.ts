@@ -195,7 +195,7 @@ async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
   yield decode()
 }
 
-/** The same text with line feeds, where its lines end in carriage returns only. */
+/** Replaces carriage returns by line feeds in a text whose lines end in these only. */
 export async function withLineFeeds(chunks: Chunks) {
   const { head, isComplete, all } = await peek(chunks)
   if (head.includes('\n') || !head.includes('\r')) return { head, isComplete, all }

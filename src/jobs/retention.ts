@@ -1,4 +1,4 @@
-/** Owns retention: removing proxies not checked recently, and usage that no limit counts. */
+/** Retention: removing proxies not checked recently, and usage that no limit counts. */
 
 import type { UsageStore } from '../access/ports.ts'
 import type { Clock } from '../lib/clock.ts'

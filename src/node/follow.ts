@@ -27,7 +27,7 @@ export type Followed =
       kind: 'known'
       /** How long ago the keys were the newest; `null`: nothing new is known of them. */
       keysAgeMs: number | null
-      /** The same of the list. */
+      /** How long ago the list was the newest; `null`: nothing new is known of it. */
       listAgeMs: number | null
       /** The version of the copy of the list; `null`: there is none of this database. */
       listVersion: number | null

@@ -34,7 +34,7 @@ export type ListChanges = {
   rows: AsyncIterable<readonly Row[]>
 }
 
-/** The same of keys; plans are few, so there are always all of them. */
+/** What changed in keys up to a version; plans are few, so there are always all of them. */
 export type KeyChanges = {
   isWhole: boolean
   since: Version | null

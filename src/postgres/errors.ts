@@ -78,7 +78,7 @@ const OPENING: { readonly [code: string]: string } = {
   ERR_BORINGSSL: 'a file of its TLS settings cannot be used: sslrootcert, sslcert or sslkey',
 }
 
-/** The same of any connection. */
+/** What a code of the client means on any connection. */
 const CLIENT_CODES: { readonly [code: string]: string } = {
   ...OPENING,
   ERR_POSTGRES_CONNECTION_CLOSED: 'the connection was lost',

@@ -312,7 +312,7 @@ async function merge({ run }: Session, parts: MergeParts): Promise<Merged> {
   }
 }
 
-/** The same in the transaction that is under way. */
+/** Merges them in the transaction that is under way; nothing is final before its commit. */
 async function mergeIn(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
   const isReplace = mode === 'replace'
   const before = await lockList(run)

@@ -33,7 +33,7 @@ export interface ProxyReader {
   version(): string
   /** The proxies that match; `too-large` when finding them would make other requests wait. */
   find(filter: Filter, options: FindOptions): Found | 'too-large'
-  /** The same for bare addresses, which is cheaper. */
+  /** Finds bare addresses, which is cheaper than whole records. */
   findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
   /**
    * The proxies with these ids, in this order; `null` if any of them is not there any more, or does not

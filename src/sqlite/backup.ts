@@ -212,7 +212,7 @@ const FOLDER = /.\.part-[0-9A-Za-z]{6}$/
 
 /** What is locked in a folder: the name of a file without `.lock`, which no other program uses. */
 const LOCKED = 'proxylist-backup'
-/** The same until the lock is held: a folder with the file, but without the lock, is of a killed backup. */
+/** Its name until the lock is held: a folder that has it without a lock is of a killed backup. */
 const UNLOCKED = 'proxylist-backup-new'
 
 /** Locks a folder; `null` where that is not possible, and then no other backup removes it. */

@@ -38,7 +38,7 @@ const REPLACED_FILES = [...ALL_FILES, ...withWal(FEEDS_FILE)]
 
 /** Where new data is made; the id of the process follows. */
 export const RESTORE_PART = 'restore.part-'
-/** The same folder once it is decided: what is in it is to be moved into place. */
+/** Its name once that is decided: what is in the folder is to be moved into place. */
 const READY = 'restore.ready'
 /** An empty file in it with this end stands for a file that is to be removed. */
 const REMOVED = '.removed'

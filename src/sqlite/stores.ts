@@ -64,7 +64,7 @@ export function openList(
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.records.open(filter, nowMs).pages),
-    /** The same for bare addresses. */
+    /** Bare addresses that match, in pages as of one moment. */
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),

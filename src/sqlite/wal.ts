@@ -127,7 +127,7 @@ export function trimWal(db: Database, file: string): void {
   }
 }
 
-/** The same, while another connection has the lock that a process needs to write to the WAL. */
+/** Cuts it off while a connection of its own holds the lock that a process needs to write to the WAL. */
 function trimLocked(db: Database, path: string): void {
   const guard = new Database(path, { create: false, readwrite: true, strict: true })
   try {

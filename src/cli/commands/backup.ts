@@ -1,4 +1,4 @@
-/** Owns `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
+/** `backup`: a consistent copy of the data in one file, or on stdout, while the server runs. */
 
 import { isatty } from 'node:tty'
 import { counted } from '../../lib/counted.ts'

@@ -1,4 +1,4 @@
-/** Owns `restore`: a backup becomes the data of a data directory, all or nothing. */
+/** `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
 import { restoreDatabase } from '../../move/move.ts'

@@ -1,4 +1,4 @@
-/** Owns `stats`: the use of the last 24 hours, and what the list holds, drawn for a terminal. */
+/** `stats`: the use of the last 24 hours, and what the list holds, drawn for a terminal. */
 import { type DayUse, type KeyUse, mergeDays, unusedDay, utcHour } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import { DEMO_PLAN, TEMP_PLAN } from '../../access/plan.ts'

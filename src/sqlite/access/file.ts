@@ -1,4 +1,4 @@
-/** Owns the file of keys, plans and usage: opening it, and its schema. */
+/** The file of keys, plans and usage: opening it, and its schema. */
 import type { Database } from 'bun:sqlite'
 import { type OpenMode, openDatabase } from '../database.ts'
 import schema from './schema.sql' with { type: 'text' }

@@ -100,7 +100,7 @@ function lock(db: Database, onWait: () => void): void {
   if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
 }
 
-/** The same while the event loop goes on, so that a signal can end the wait. */
+/** Locks the list while the event loop goes on, so that a signal can end the wait. */
 async function lockPatiently(db: Database, onWait: () => void, signal?: AbortSignal) {
   signal?.throwIfAborted()
   if (tryLock(db, SHORT_WAIT_MS)) return

@@ -96,9 +96,9 @@ export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<voi
 export type Selector<R> = {
   /** All that match, at most `filter.count`. */
   findAll(filter: Filter, options: FindOptions): R[]
-  /** The same; `null` when that would take long or find many. `version`: of the list. */
+  /** All that match; `null` when finding them would take long, or they are many. `version`: of the list. */
   findQuickly(filter: Filter, options: FindOptions, version: number): R[] | null
-  /** The same in pages; to be used on one snapshot. All bits of an address count. */
+  /** All that match in pages, to be read on one snapshot. Addresses are compared unmasked. */
   open(filter: Filter, nowMs: number): LongAnswer<R>
   /** All that match when they are masked, found with pauses; to be called on a snapshot. */
   findMasked(filter: Filter, nowMs: number): Generator<void, R[]>

@@ -48,7 +48,7 @@ export function createStatsSource(
     })
   }
 
-  /** The same, of a list that may be used. @throws StoreError */
+  /** What `run` finds in a list that may be used, also afterwards. @throws StoreError */
   async function runVerified<T>(...work: Parameters<typeof run<T>>): Promise<T> {
     try {
       const result = await run(...work)

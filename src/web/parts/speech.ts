@@ -1,5 +1,5 @@
 /**
- * Owns how numbers, sizes, spans of time and places are written in a language. Knows no sentence of
+ * How numbers, sizes, spans of time and places are written in a language. Knows no sentence of
  * any page: those are in its own words.
  */
 export const LANGS = ['en', 'ru'] as const

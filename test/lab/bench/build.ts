@@ -1,5 +1,5 @@
 /**
- * Owns a build of the program under measurement: the one of this tree, or the earlier one that it
+ * A build of the program under measurement: the one of this tree, or the earlier one that it
  * is compared with. Each has data directories of its own, because their schemas may differ.
  */
 import { Database } from 'bun:sqlite'

@@ -1,4 +1,4 @@
-/** Owns every sentence of the page in English. The other languages have the same ones. */
+/** Every sentence of the page in English. The other languages have the same ones. */
 import type { Plural } from '../../parts/speech.ts'
 
 export const en = {

@@ -1,4 +1,4 @@
-/** Owns every sentence of the page in Russian. */
+/** Every sentence of the page in Russian. */
 import type { Words } from './en.ts'
 
 export const ru: Words = {

@@ -13,7 +13,7 @@ export type Say = Speech & {
   words: Words
   /** A count as far as it is known: `13`, `≤ 95`, and with both bounds `13–95`. */
   range(count: Count): string
-  /** The same in short, with one number: `≥ 13`. */
+  /** A count in short, with one number: `≥ 13`. */
   bound(count: Count): string
   /** A word for a name that came from the service; the name itself where there is none. */
   named(prefix: 'limit_' | 'hint_' | 'state_' | 'sort_', name: string): string | null
