@@ -47,12 +47,7 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   const registry = openRegistry(temporaryDirectory())
   registry.plans.set({ ...UNLIMITED, ...limits, name: 'own' })
   const { id } = registry.keys.add({ key: KEY, label: '', plan: 'own', expiresAt: null }, T0)
-  const whole: Parts = {
-    keys: registry.keys,
-    usage: registry.usage,
-    reader: list,
-    streamer: null,
-  }
+  const whole: Parts = { keys: registry.keys, usage: registry.usage, reader: list, streamer: null }
   const { keys, usage, reader, streamer } = { ...whole, ...exchange(whole) }
   const handle = createHandler({
     admissions: createAdmissions(),
@@ -75,98 +70,59 @@ function shown(outcome: Outcome, id: string) {
   return [code, outcome.keyId === null ? 'no key' : 'key', left]
 }
 
-type Case = {
-  what: string
-  limits?: Partial<Limits>
-  /** Requests that are answered before. */
-  before?: number
-  queryString?: string
-  key?: string
-  code: ErrorCode
+type Case = readonly [
+  what: string,
+  /** Requests that are answered before, and then what is asked. */
+  before: number,
+  queryString: string,
+  code: ErrorCode,
   /** As `shown` has it. */
-  known: readonly [key: 'key' | 'no key', left: string]
-}
+  left: string,
+  limits?: Partial<Limits>,
+]
+const QUOTAS = { ...BURST, subnets: 9, clients: 4 }
+const FRESH = 'burst 2, daily 3, subnets 9, clients 4'
 
 const REFUSALS: readonly Case[] = [
-  { what: 'an unknown key', key: 'pl_x', code: 'INVALID_KEY', known: ['no key', ''] },
-  { what: 'a temporary one', key: 'temp_x', code: 'TEMP_KEY_INVALID', known: ['no key', ''] },
-  {
-    what: 'an unknown key with a bad query',
-    key: 'pl_x',
-    queryString: 'works=101',
-    code: 'INVALID_KEY',
-    known: ['no key', ''],
-  },
-  {
-    what: 'a bad query, which uses nothing',
-    queryString: 'works=101',
-    code: 'INVALID_PARAMETER',
-    known: ['key', 'burst 2, daily 3'],
-  },
-  {
-    what: 'a bad query after a request',
-    before: 1,
-    queryString: 'nonsense=1',
-    code: 'INVALID_PARAMETER',
-    known: ['key', 'burst 1, daily 2'],
-  },
-  {
-    what: 'a full window',
-    before: 2,
-    code: 'RATE_LIMIT_EXCEEDED',
-    known: ['key', 'burst 0, daily 1'],
-  },
-  {
-    what: 'a full day',
-    limits: { daily: 1 },
-    before: 1,
-    code: 'DAILY_LIMIT_REACHED',
-    known: ['key', 'daily 0'],
-  },
-  {
-    what: 'a query that nothing matches, which counts',
-    queryString: 'port=9',
-    code: 'PROXIES_NOT_FOUND',
-    known: ['key', 'burst 1, daily 2'],
-  },
+  ['a bad query, which uses nothing', 0, 'works=101', 'INVALID_PARAMETER', 'burst 2, daily 3'],
+  ['a bad query after a request', 1, 'nonsense=1', 'INVALID_PARAMETER', 'burst 1, daily 2'],
+  ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1'],
+  ['a full day', 1, '', 'DAILY_LIMIT_REACHED', 'daily 0', { daily: 1 }],
+  ['nothing that matches, which counts', 0, 'port=9', 'PROXIES_NOT_FOUND', 'burst 1, daily 2'],
+  ['a bad query, with quotas of networks', 0, 'works=101', 'INVALID_PARAMETER', FRESH, QUOTAS],
   ...(
     [
-      [
-        'a bad query',
-        0,
-        'works=101',
-        'INVALID_PARAMETER',
-        'burst 2, daily 3, subnets 9, clients 4',
-      ],
-      [
-        'one after a request',
-        1,
-        'x=1',
-        'INVALID_PARAMETER',
-        'burst 1, daily 2, subnets 7, clients 3',
-      ],
-      ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1, subnets 7, clients 3'],
-      ['nothing found', 1, 'port=9', 'PROXIES_NOT_FOUND', 'burst 0, daily 1, subnets 7, clients 3'],
+      ['a bad query after a request', 1, 'x=1', 'INVALID_PARAMETER', 'burst 1, daily 2'],
+      ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1'],
+      ['nothing that matches', 1, 'port=9', 'PROXIES_NOT_FOUND', 'burst 0, daily 1'],
     ] as const
-  ).map(([what, before, queryString, code, left]) => ({
-    ...{ what: `${what}, of a key with quotas of networks,`, before, queryString, code },
-    ...{ limits: { ...BURST, subnets: 9, clients: 4 }, known: ['key', left] as const },
-  })),
-  {
-    what: 'an answer with too many networks, which counts',
-    limits: { ...BURST, subnets: 1 },
-    code: 'SUBNET_LIMIT_REACHED',
-    known: ['key', 'burst 1, daily 2, subnets 1'],
-  },
+  ).map(([what, before, queryString, code, left]): Case => {
+    const all = `${left}, subnets 7, clients 3`
+    return [`${what}, with quotas of networks`, before, queryString, code, all, QUOTAS]
+  }),
+  [
+    ...(['too many networks, which counts', 0, '', 'SUBNET_LIMIT_REACHED'] as const),
+    ...(['burst 1, daily 2, subnets 1', { ...BURST, subnets: 1 }] as const),
+  ],
 ]
 
-test.each(REFUSALS)('$what is refused with what is known', async refusal => {
-  const { limits = BURST, before = 0, queryString, key, code, known } = refusal
+test.each(REFUSALS)('%s: refused with what is known', async (...refusal) => {
+  const [, before, queryString, code, left, limits = BURST] = refusal
   const { id, ask, close } = createWorld(limits)
   for (let i = 0; i < before; i += 1) expect((await ask()).kind).toBe('answered')
-  const outcome = await ask(queryString, key)
-  expect(shown(outcome, id)).toEqual([code, ...known])
+  const outcome = await ask(queryString)
+  expect(shown(outcome, id)).toEqual([code, 'key', left])
   if (outcome.kind === 'refused') expect(outcome.cause).toBe(outcome.error)
+  close()
+})
+
+test.each([
+  ['an unknown key', 'pl_x', '', 'INVALID_KEY'],
+  ['a temporary one', 'temp_x', '', 'TEMP_KEY_INVALID'],
+  ['an unknown key with a bad query', 'pl_x', 'works=101', 'INVALID_KEY'],
+])('%s: refused, and nothing is known', async (_, key, queryString, code) => {
+  const { id, ask, close } = createWorld(BURST)
+  expect(shown(await ask(queryString, key), id)).toEqual([code, 'no key', ''])
   close()
 })
 
@@ -183,99 +139,55 @@ test('an answer comes with its query, the id of the key and what is left', async
 const FAILURE = new StoreError('access.db is locked')
 const MISTAKE = new TypeError('a mistake of ours')
 
-type Failing = {
-  what: string
-  limits?: Partial<Limits>
-  queryString?: string
-  exchange: (fail: () => never) => Exchange
-  known: readonly [key: 'key' | 'no key', left: string]
-}
+type Fail = () => never
+type Failing = readonly [
+  what: string,
+  queryString: string,
+  exchange: (fail: Fail) => Exchange,
+  left: string,
+  limits?: Partial<Limits>,
+]
 
-const COUNTED = ['key', 'burst 1, daily 2'] as const
-const GIVEN_BACK = ['key', 'burst 2, daily 3'] as const
+const ONE_LESS = 'burst 1, daily 2'
+const ALL_LEFT = 'burst 2, daily 3'
+const COUNTED = ['key', ONE_LESS] as const
+const GIVEN_BACK = ['key', ALL_LEFT] as const
+const ofUsage = (method: keyof UsageStore) => (fail: Fail) => (whole: Parts) => ({
+  usage: { ...whole.usage, [method]: fail },
+})
+const ofUsageLater = (method: keyof UsageStore) => (fail: Fail) => (whole: Parts) => ({
+  usage: { ...whole.usage, [method]: async () => fail() },
+})
+const ofReader = (method: keyof ProxyReader) => (fail: Fail) => (whole: Parts) => ({
+  reader: { ...whole.reader, [method]: fail },
+})
+const tooLarge = () => 'too-large' as const
+/** The reader finds everything too large, and the streamer fails. */
+const ofStreamer = (fail: Fail) => (whole: Parts) => ({
+  reader: { ...whole.reader, find: tooLarge, findEndpoints: tooLarge },
+  streamer: { ...NO_STREAMER, stream: async () => fail(), matches: async () => fail() },
+})
+/** The list, and what is left of the networks. */
+const ofBoth = (fail: Fail) => (whole: Parts) => ({
+  ...ofReader('findEndpoints')(fail)(whole),
+  ...ofUsage('countNetworks')(fail)(whole),
+})
+const SUBNETS = { ...BURST, subnets: 5 }
+const CLIENTS = { ...BURST, clients: 5 }
+
 const FAILURES: readonly Failing[] = [
-  {
-    what: 'the keys',
-    exchange: find => () => ({ keys: { find } }),
-    known: ['no key', ''],
-  },
-  {
-    what: 'the usage, at admission',
-    exchange: fail => whole => ({ usage: { ...whole.usage, admit: fail } }),
-    known: ['key', ''],
-  },
-  {
-    what: 'the usage, later, at admission',
-    exchange: fail => whole => ({ usage: { ...whole.usage, admit: async () => fail() } }),
-    known: ['key', ''],
-  },
-  {
-    what: 'the version of the list',
-    exchange: fail => whole => ({ reader: { ...whole.reader, version: fail } }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the list',
-    exchange: fail => whole => ({ reader: { ...whole.reader, findEndpoints: fail } }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the list, for records',
-    queryString: 'get=json',
-    exchange: fail => whole => ({ reader: { ...whole.reader, find: fail } }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the list, for a draw',
-    queryString: 'sort=random',
-    exchange: fail => whole => ({ reader: { ...whole.reader, find: fail } }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the streamer, for a draw',
-    queryString: 'sort=random&count=1',
-    exchange: fail => whole => ({
-      reader: { ...whole.reader, find: () => 'too-large' },
-      streamer: { ...NO_STREAMER, stream: async () => fail(), matches: async () => fail() },
-    }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the list, for what it lacks',
-    queryString: 'port=1',
-    exchange: fail => whole => ({ reader: { ...whole.reader, lacks: fail } }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the streamer',
-    exchange: fail => whole => ({
-      reader: { ...whole.reader, findEndpoints: () => 'too-large' },
-      streamer: { ...NO_STREAMER, stream: async () => fail() },
-    }),
-    known: GIVEN_BACK,
-  },
-  {
-    what: 'the usage, when networks are counted',
-    limits: { ...BURST, subnets: 5 },
-    exchange: fail => whole => ({ usage: { ...whole.usage, consume: fail } }),
-    known: ['key', 'burst 2, daily 3, subnets 5'],
-  },
-  {
-    what: 'the usage, when it says what is left of the networks',
-    limits: { ...BURST, clients: 5 },
-    queryString: 'port=9',
-    exchange: fail => whole => ({
-      reader: { ...whole.reader, findEndpoints: fail },
-      usage: { ...whole.usage, countNetworks: fail },
-    }),
-    known: COUNTED,
-  },
-  {
-    what: 'the usage, later, when networks are counted',
-    limits: { ...BURST, clients: 5 },
-    exchange: fail => whole => ({ usage: { ...whole.usage, consume: async () => fail() } }),
-    known: ['key', 'burst 2, daily 3, clients 5'],
-  },
+  ['the usage, at admission', '', ofUsage('admit'), ''],
+  ['the usage, later, at admission', '', ofUsageLater('admit'), ''],
+  ['the version of the list', '', ofReader('version'), ALL_LEFT],
+  ['the list', '', ofReader('findEndpoints'), ALL_LEFT],
+  ['the list, for records', 'get=json', ofReader('find'), ALL_LEFT],
+  ['the list, for a draw', 'sort=random', ofReader('find'), ALL_LEFT],
+  ['the list, for what it lacks', 'port=1', ofReader('lacks'), ALL_LEFT],
+  ['the streamer', '', ofStreamer, ALL_LEFT],
+  ['the streamer, for a draw', 'sort=random&count=1', ofStreamer, ALL_LEFT],
+  ['the usage, for networks', '', ofUsage('consume'), `${ALL_LEFT}, subnets 5`, SUBNETS],
+  ['it, later, for networks', '', ofUsageLater('consume'), `${ALL_LEFT}, clients 5`, CLIENTS],
+  ['what is left of the networks', 'port=9', ofBoth, ONE_LESS, CLIENTS],
 ]
 
 describe.each([
@@ -286,31 +198,27 @@ describe.each([
     throw thrown
   }
 
-  test.each(FAILURES)('in $what, the outcome is a refusal with what is known', async failing => {
-    const { limits = BURST, queryString, exchange, known } = failing
+  test.each(FAILURES)('in %s, the outcome is a refusal with what is known', async (...failing) => {
+    const [, queryString, exchange, left, limits = BURST] = failing
     const { id, ask, close } = createWorld(limits, exchange(fail))
     const outcome = await ask(queryString)
-    expect(shown(outcome, id)).toEqual([code, ...known])
+    expect(shown(outcome, id)).toEqual([code, 'key', left])
     expect(outcome).toMatchObject({ kind: 'refused', cause: thrown })
+    close()
+  })
+
+  test('in the keys, nothing is known', async () => {
+    const { id, ask, close } = createWorld(BURST, () => ({ keys: { find: fail } }))
+    expect(shown(await ask(), id)).toEqual([code, 'no key', ''])
     close()
   })
 })
 
 describe('a malformed request is refused for what is wrong with it', () => {
   const EXCHANGES = [
-    ['keys cannot be read', (fail: () => never) => () => ({ keys: { find: fail } }), 'no key'],
-    [
-      'its limits cannot be read',
-      (fail: () => never) => (whole: Parts) => ({ usage: { ...whole.usage, peek: fail } }),
-      'key',
-    ],
-    [
-      'its limits cannot be read later',
-      (fail: () => never) => (whole: Parts) => ({
-        usage: { ...whole.usage, peek: async () => fail() },
-      }),
-      'key',
-    ],
+    ['keys cannot be read', (fail: Fail) => () => ({ keys: { find: fail } }), 'no key'],
+    ['its limits cannot be read', ofUsage('peek'), 'key'],
+    ['its limits cannot be read later', ofUsageLater('peek'), 'key'],
   ] as const
 
   test.each(EXCHANGES)('also where %s, except by a mistake of ours', async (_, exchange, known) => {

@@ -102,20 +102,6 @@ const recordOf = (options: Options): Json => {
   return record
 }
 
-describe('golden: text', () => {
-  test('lines of ip:port', () => {
-    expect(renderTxt()).toBe(golden('output-plain.txt', renderTxt()))
-  })
-  test('lines of type://ip:port', () => {
-    const actual = renderTxt({ output: { hasTypePrefix: true } })
-    expect(actual).toBe(golden('output-type-prefix.txt', actual))
-  })
-  test('masked lines', () => {
-    const actual = renderTxt({ isMasked: true, output: { hasTypePrefix: true } })
-    expect(actual).toBe(golden('output-masked.txt', actual))
-  })
-})
-
 const FULL_FILTER: Filter = {
   ...NO_FILTER,
   types: ['http', 'socks5'],
@@ -155,15 +141,6 @@ const GOLDEN_JSON: readonly (readonly [name: string, Options])[] = [
   ['envelope-all-filters', { output: { wrap: true, fields: ['ip'] }, filter: FULL_FILTER }],
 ]
 
-describe('golden: JSON', () => {
-  for (const [name, options] of GOLDEN_JSON) {
-    test(name, () => {
-      const actual = renderJson(options)
-      expect(actual).toBe(golden(`output-${name}.json`, actual))
-    })
-  }
-})
-
 const GOLDEN_RECORDS: readonly (readonly [name: string, Options])[] = [
   ['all.csv', {}],
   ['split.csv', { output: { splitIp: true } }],
@@ -180,14 +157,22 @@ const GOLDEN_RECORDS: readonly (readonly [name: string, Options])[] = [
   ['fields.ndjson', { output: { fields: ['works', 'country', 'ip'] } }],
 ]
 
-describe('golden: CSV and NDJSON', () => {
-  for (const [name, options] of GOLDEN_RECORDS) {
-    test(name, () => {
-      const kind = name.endsWith('.csv') ? 'csv' : 'ndjson'
-      const actual = renderJson({ ...options, output: { ...options.output, kind } })
-      expect(actual).toBe(golden(`output-${name}`, actual))
-    })
-  }
+const GOLDEN_TXT: readonly (readonly [name: string, Options])[] = [
+  ['plain', {}],
+  ['type-prefix', { output: { hasTypePrefix: true } }],
+  ['masked', { isMasked: true, output: { hasTypePrefix: true } }],
+]
+
+describe('golden', () => {
+  const kindOf = (name: string) => (name.endsWith('.csv') ? 'csv' : 'ndjson')
+  test.each([
+    ...GOLDEN_TXT.map(([name, options]) => [`${name}.txt`, renderTxt(options)]),
+    ...GOLDEN_JSON.map(([name, options]) => [`${name}.json`, renderJson(options)]),
+    ...GOLDEN_RECORDS.map(([name, options]) => {
+      const output = { ...options.output, kind: kindOf(name) } as const
+      return [name, renderJson({ ...options, output })]
+    }),
+  ])('%s', (name = '', actual = '') => expect(actual).toBe(golden(`output-${name}`, actual)))
 })
 
 describe('CSV', () => {

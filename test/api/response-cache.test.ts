@@ -440,11 +440,7 @@ function tooLargeCache(list: List, stream: AnswerStreamer['stream']) {
     finds += 1
     return 'too-large'
   }
-  const reader = {
-    ...readerOf(list, 'findAll', () => {}),
-    find: tooLarge,
-    findEndpoints: tooLarge,
-  }
+  const reader = { ...readerOf(list, 'findAll', () => {}), find: tooLarge, findEndpoints: tooLarge }
   const streamer: AnswerStreamer = {
     ...NO_STREAMER,
     stream(query, nowMs, needsTotals, share) {
@@ -633,11 +629,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 )
 
 const shownOf = (answer: Answer | null, nowMs: number) =>
-  answer && {
-    records: answer.records,
-    subnets: [...answer.subnets],
-    body: textOf(answer, nowMs),
-  }
+  answer && { records: answer.records, subnets: [...answer.subnets], body: textOf(answer, nowMs) }
 
 /** What a client gets compressed is the body, cached or not. */
 async function checkCompressed(

@@ -112,12 +112,7 @@ function createCache(order: string, selectMs: number, hasWorker = true) {
       return proxies.finder.findEndpoints(filter, options)
     },
   }
-  const answer = {
-    kind: 'answer',
-    records: 1,
-    subnets: [1],
-    chunks: [new Uint8Array(1)],
-  } as const
+  const answer = { kind: 'answer', records: 1, subnets: [1], chunks: [new Uint8Array(1)] } as const
   const streamer = {
     ...NO_STREAMER,
     async stream() {
