@@ -71,59 +71,38 @@ const daysOfHours = (json: string | null): DayUse[] => {
   }))
 }
 
-/** What was noted in memory, by day and then by key; what was noted first at the start. */
+/** What was noted in memory, by key; what was noted first at the start. */
 function createNotes() {
-  const byDay = new Map<number, Map<string, Noted>>()
+  const byKey = new Map<string, Noted[]>()
 
-  function notesOf(day: number): Map<string, Noted> {
-    const known = byDay.get(day)
-    if (known !== undefined) return known
-    const added = new Map<string, Noted>()
-    byDay.set(day, added)
-    return added
-  }
-
-  function add(day: number, id: string, records: number, refused: number): void {
-    const notes = notesOf(day)
-    const noted = notes.get(id)
-    if (noted === undefined) {
-      notes.set(id, { id, day, records, refused })
-    } else {
+  function add(id: string, day: number, records: number, refused: number): void {
+    const its = byKey.get(id)
+    const noted = its?.find(each => each.day === day)
+    if (noted !== undefined) {
       noted.records += records
       noted.refused += refused
-    }
-  }
-
-  function* firstOf(most: number): Generator<Noted> {
-    let rest = most
-    for (const notes of byDay.values()) {
-      yield* notes.values().take(rest)
-      rest = Math.max(0, rest - notes.size)
-    }
+    } else if (its !== undefined) its.push({ id, day, records, refused })
+    else byKey.set(id, [{ id, day, records, refused }])
   }
 
   return {
     add,
-    count: (): number => [...byDay.values()].reduce((sum, { size }) => sum + size, 0),
-    /** Takes the first ones out. */
-    take(most: number): Noted[] {
-      const taken = [...firstOf(most)]
-      for (const { day, id } of taken) byDay.get(day)?.delete(id)
-      for (const [day, { size }] of byDay) if (size === 0) byDay.delete(day)
+    keys: (): number => byKey.size,
+    of: (id: string): readonly Noted[] => byKey.get(id) ?? [],
+    /** Takes those of the first keys out. */
+    take(keys: number): Noted[] {
+      const taken = [...byKey.values().take(keys)].flat()
+      for (const { id } of taken) byKey.delete(id)
       return taken
     },
     /** Puts back what was taken, at the start. */
     putBack(taken: readonly Noted[]): void {
-      const later = [...firstOf(Number.POSITIVE_INFINITY)]
-      byDay.clear()
-      for (const { day, id, records, refused } of [...taken, ...later]) {
-        add(day, id, records, refused)
+      const later = [...byKey.values()].flat()
+      byKey.clear()
+      for (const { id, day, records, refused } of [...taken, ...later]) {
+        add(id, day, records, refused)
       }
     },
-    daysOf: (wanted: string): DayUse[] =>
-      [...byDay.values()]
-        .flatMap(notes => notes.get(wanted) ?? [])
-        .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused })),
   }
 }
 
@@ -145,22 +124,23 @@ export function createKeyUse(query: Query) {
     },
   )
 
-  const writingOf = (id: string): DayUse[] =>
-    [...writing]
-      .filter(noted => noted.id === id)
-      .map(({ day, records, refused }) => ({ ...unusedDay(day), records, refused }))
+  /** What is not stored yet of a key. */
+  const pendingOf = (id: string): DayUse[] =>
+    [...notes.of(id), ...[...writing].filter(noted => noted.id === id)].map(
+      ({ day, records, refused }) => ({ ...unusedDay(day), records, refused }),
+    )
 
   return {
     note({ keyId, records, refused, nowMs }: AnswerUse): void {
-      if (records + refused > 0) notes.add(utcDay(nowMs), keyId, records, refused)
+      if (records + refused > 0) notes.add(keyId, utcDay(nowMs), records, refused)
     },
 
     /** Writes what was noted; when nobody knows whether it was written, it is not written again. */
     async flush(keys: 'some' | 'all'): Promise<void> {
-      const count = notes.count()
-      if (count === 0) return
-      const most = keys === 'all' ? count : Math.max(FLUSH_MIN, Math.ceil(count / FLUSH_CALLS))
-      const taken = notes.take(most)
+      const all = notes.keys()
+      if (all === 0) return
+      const some = Math.max(FLUSH_MIN, Math.ceil(all / FLUSH_CALLS))
+      const taken = notes.take(keys === 'all' ? all : some)
       for (const noted of taken) writing.add(noted)
       try {
         await query(
@@ -182,7 +162,7 @@ export function createKeyUse(query: Query) {
     },
 
     async history(ids: readonly string[], fromDay: number, toDay: number): Promise<KeyUse[]> {
-      const pending = ids.map(id => [...notes.daysOf(id), ...writingOf(id)])
+      const pending = ids.map(pendingOf)
       const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
       return rows.map(({ seen, days, hours }, i): KeyUse => {
         const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
