@@ -14,6 +14,25 @@ const summary = (given: { [count: string]: number }): string =>
     .replaceAll(':', ' ')
     .replaceAll(',', ', ')}\n`
 
+type Step = Transcript['steps'][number]
+/** An import with `--json` that gives these counts, and what it says. */
+const imports = (
+  args: string,
+  given: { [count: string]: number },
+  stderr: string | RegExp = '',
+): Step => ({
+  ...{ args: ['import', ...args.split(' '), '--json'], stdout: counts(given), stderr },
+})
+const refused = (args: string, stderr: string | RegExp): Step => ({
+  ...{ args: ['import', ...args.split(' ')], exitCode: 1, stderr },
+})
+const lists = (query: string, stdout: string): Step => ({
+  ...{ args: query === '' ? ['list'] : ['list', query], stdout },
+})
+const EMPTY: Step = {
+  ...{ args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+}
+
 const TXT = '# two proxies\nhttp://192.0.2.1:8080\n\nsocks5://192.0.2.2:1080 # fast\n'
 const CSV = 'type,ip,country,city\nhttp,192.0.2.1:8080,de,"Bad ""Ems"""\nsocks5,192.0.2.2:1080,,\n'
 export const NDJSON =
@@ -49,7 +68,6 @@ export const FORMATS: readonly Transcript[] = [
   ]
 })
 
-const LINES_100 = Array.from({ length: 100 }, (_, i) => `http://192.0.2.${i}:80\n`).join('')
 const BARE = '192.0.2.1:8080\n192.0.2.2:1080\n'
 const bad = (from: number, to: number): string =>
   Array.from({ length: to - from + 1 }, (_, i) => `nonsense-${from + i}\n`).join('')
@@ -73,10 +91,10 @@ export const ROWS: readonly Transcript[] = [
       'c.ndjson': '{"ip":"192.0.2.1:80","type":"socks4","checked_at":"2026-11-20T11:15:00Z"}\n',
     },
     steps: [
-      { args: ['import', 'a.ndjson', '--json'], stdout: counts({ read: 1, added: 1 }) },
-      { args: ['import', 'a.ndjson', '--json'], stdout: counts({ read: 1, unchanged: 1 }) },
-      { args: ['import', 'b.ndjson', '--json'], stdout: counts({ read: 1, updated: 1 }) },
-      { args: ['import', 'c.ndjson', '--json'], stdout: counts({ read: 1, unchanged: 1 }) },
+      imports('a.ndjson', { read: 1, added: 1 }),
+      imports('a.ndjson', { read: 1, unchanged: 1 }),
+      imports('b.ndjson', { read: 1, updated: 1 }),
+      imports('c.ndjson', { read: 1, unchanged: 1 }),
       { args: ['list', `type_prefix=1&${ALL}`], stdout: 'https://192.0.2.1:80\n' },
     ],
   },
@@ -84,25 +102,21 @@ export const ROWS: readonly Transcript[] = [
     name: '--type is for rows that name none; the others keep theirs',
     files: { 'a.txt': `${BARE}socks4://192.0.2.3:4145\n` },
     steps: [
-      {
-        args: ['import', 'a.txt', '--type', 'https', '--json'],
-        stdout: counts({ read: 3, added: 3 }),
-      },
-      {
-        args: ['list', 'type_prefix=1'],
-        stdout: 'https://192.0.2.1:8080\nhttps://192.0.2.2:1080\nsocks4://192.0.2.3:4145\n',
-      },
+      imports('a.txt --type https', { read: 3, added: 3 }),
+      lists(
+        'type_prefix=1',
+        'https://192.0.2.1:8080\nhttps://192.0.2.2:1080\nsocks4://192.0.2.3:4145\n',
+      ),
     ],
   },
   {
     name: 'rows without a type are rejected when --type is missing, and --type is named',
     files: { 'a.txt': BARE },
     steps: [
-      {
-        args: ['import', 'a.txt', '--json'],
-        exitCode: 1,
-        stderr: /^a\.txt:1: type .*--type.*\na\.txt:2: type .*\nproxylist: a\.txt: [^\n]+\n$/,
-      },
+      refused(
+        'a.txt --json',
+        /^a\.txt:1: type .*--type.*\na\.txt:2: type .*\nproxylist: a\.txt: [^\n]+\n$/,
+      ),
     ],
   },
   {
@@ -111,36 +125,29 @@ export const ROWS: readonly Transcript[] = [
       'a.csv': 'ip,type,works\n192.0.2.1:80,http,50\n192.0.2.2:80,http,101\n192.0.2.3:80,ftp,\n',
     },
     steps: [
-      {
-        args: ['import', 'a.csv', '--json'],
-        stdout: counts({ read: 3, added: 1, rejected: 2 }),
-        stderr:
-          'a.csv:3: works must be a number from 0 to 100\n' +
+      imports(
+        'a.csv',
+        { read: 3, added: 1, rejected: 2 },
+        'a.csv:3: works must be a number from 0 to 100\n' +
           'a.csv:4: type must be one of http, https, socks4, socks5\n',
-      },
+      ),
     ],
   },
   {
     name: 'the first 20 rejected rows are named, the rest is counted',
     files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 26)}` },
     steps: [
-      {
-        args: ['import', 'a.txt', '--json'],
-        stdout: counts({ read: 26, added: 1, rejected: 25 }),
-        stderr: `${badLines(2, 21)}… and 5 more rejected rows\n`,
-      },
+      imports(
+        'a.txt',
+        { read: 26, added: 1, rejected: 25 },
+        `${badLines(2, 21)}… and 5 more rejected rows\n`,
+      ),
     ],
   },
   {
     name: 'with exactly 20 rejected rows nothing is left to count',
     files: { 'a.txt': `http://192.0.2.1:80\n${bad(2, 21)}` },
-    steps: [
-      {
-        args: ['import', 'a.txt', '--json'],
-        stdout: counts({ read: 21, added: 1, rejected: 20 }),
-        stderr: badLines(2, 21),
-      },
-    ],
+    steps: [imports('a.txt', { read: 21, added: 1, rejected: 20 }, badLines(2, 21))],
   },
 ]
 
@@ -156,19 +163,13 @@ export const GUARDS: readonly Transcript[] = [
       name: `--replace by a file without a row keeps the list: ${JSON.stringify(empty)}`,
       files: { 'a.txt': TXT, empty },
       steps: [
-        { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
-        {
-          args: ['import', 'empty', '--replace'],
-          exitCode: 1,
-          stderr:
-            'proxylist: empty holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n',
-        },
-        { args: ['list'], stdout: BOTH },
-        {
-          args: ['import', 'empty', '--replace', '--allow-empty', '--json'],
-          stdout: counts({ removed: 2 }),
-          stderr: 'empty: note: no row was found\n',
-        },
+        imports('a.txt', { read: 2, added: 2 }),
+        refused(
+          'empty --replace',
+          'proxylist: empty holds no row, and would remove the whole list; nothing was imported (--allow-empty if that is meant)\n',
+        ),
+        lists('', BOTH),
+        imports('empty --replace --allow-empty', { removed: 2 }, 'empty: note: no row was found\n'),
       ],
     }),
   ),
@@ -176,61 +177,37 @@ export const GUARDS: readonly Transcript[] = [
     name: '--replace that would shrink a list of 100 rows to under half keeps the list',
     files: { 'a.txt': many(100), 'b.txt': many(49), 'c.txt': `${many(49)}x\n`, 'd.txt': many(50) },
     steps: [
-      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 100, added: 100 }) },
-      {
-        args: ['import', 'b.txt', '--replace'],
-        exitCode: 1,
-        stderr:
-          'proxylist: this would shrink the list from 100 rows to 49; nothing was imported (--allow-shrink if that is meant)\n',
-      },
-      {
-        args: ['import', 'c.txt', '--replace'],
-        exitCode: 1,
-        stderr: /^c\.txt:50: .*\nproxylist: this would/,
-      },
+      imports('a.txt', { read: 100, added: 100 }),
+      refused(
+        'b.txt --replace',
+        'proxylist: this would shrink the list from 100 rows to 49; nothing was imported (--allow-shrink if that is meant)\n',
+      ),
+      refused('c.txt --replace', /^c\.txt:50: .*\nproxylist: this would/),
       { args: ['list', 'count=1000'], stdout: many(100).replaceAll('http://', '') },
-      { args: ['import', 'b.txt', '--json'], stdout: counts({ read: 49, unchanged: 49 }) },
-      {
-        args: ['import', 'd.txt', '--replace', '--json'],
-        stdout: counts({ read: 50, unchanged: 50, removed: 50 }),
-      },
-      {
-        args: ['import', 'b.txt', '--replace', '--json'],
-        stdout: counts({ read: 49, unchanged: 49, removed: 1 }),
-      },
+      imports('b.txt', { read: 49, unchanged: 49 }),
+      imports('d.txt --replace', { read: 50, unchanged: 50, removed: 50 }),
+      imports('b.txt --replace', { read: 49, unchanged: 49, removed: 1 }),
     ],
   },
   {
     name: '--allow-empty alone empties a list of 100 rows, but lets no list shrink that keeps a row',
-    files: { 'a.txt': LINES_100, 'b.txt': 'http://192.0.2.1:80\n', empty: '' },
+    files: { 'a.txt': many(100), 'b.txt': 'http://192.0.2.1:80\n', empty: '' },
     steps: [
-      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 100, added: 100 }) },
-      {
-        args: ['import', 'b.txt', 'empty', '--replace', '--allow-empty'],
-        exitCode: 1,
-        stderr: /shrink the list from 100 rows to 1; nothing was imported \(--allow-shrink/,
-      },
-      {
-        args: ['import', 'empty', '--replace', '--allow-shrink'],
-        exitCode: 1,
-        stderr: /holds no row.*--allow-empty/,
-      },
-      {
-        args: ['import', 'empty', '--replace', '--allow-empty', '--json'],
-        stdout: counts({ removed: 100 }),
-        stderr: 'empty: note: no row was found\n',
-      },
+      imports('a.txt', { read: 100, added: 100 }),
+      refused(
+        'b.txt empty --replace --allow-empty',
+        /shrink the list from 100 rows to 1; nothing was imported \(--allow-shrink/,
+      ),
+      refused('empty --replace --allow-shrink', /holds no row.*--allow-empty/),
+      imports('empty --replace --allow-empty', { removed: 100 }, 'empty: note: no row was found\n'),
     ],
   },
   {
     name: '--allow-shrink says that it is meant',
     files: { 'a.txt': many(200), 'b.txt': many(1) },
     steps: [
-      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 200, added: 200 }) },
-      {
-        args: ['import', 'b.txt', '--replace', '--allow-shrink', '--json'],
-        stdout: counts({ read: 1, unchanged: 1, removed: 199 }),
-      },
+      imports('a.txt', { read: 200, added: 200 }),
+      imports('b.txt --replace --allow-shrink', { read: 1, unchanged: 1, removed: 199 }),
     ],
   },
 ]
@@ -283,12 +260,8 @@ export const FOUND: readonly Transcript[] = [
         ],
         stderr: summary({ read: 4, added: 4 }),
       },
-      { args: ['list', 'country=de'], stdout: '192.0.2.4:80\n' },
-      {
-        args: ['import', 'empty', '--map', 'kind=type', '--json'],
-        stdout: counts({}),
-        stderr: 'empty: note: no row was found\n',
-      },
+      lists('country=de', '192.0.2.4:80\n'),
+      imports('empty --map kind=type', {}, 'empty: note: no row was found\n'),
     ],
   },
   {
@@ -299,7 +272,7 @@ export const FOUND: readonly Transcript[] = [
         args: ['import', 'a.txt', '--map', '4=-', '--map', '5=country', '--map', '1=ip'],
         stderr: summary({ read: 2, added: 2 }),
       },
-      { args: ['list', 'country=de&count=1'], stdout: '192.0.2.1:80\n' },
+      lists('country=de&count=1', '192.0.2.1:80\n'),
     ],
   },
   {
@@ -318,52 +291,18 @@ export const FOUND: readonly Transcript[] = [
         env: { PROXYLIST_MAP: 'Where=ip,Kind=type,Lag=ping', PROXYLIST_PING_UNIT: 'ms' },
         stdout: counts({ read: 1, unchanged: 1 }),
       },
-      {
-        args: ['list', 'get=json&fields=ip,ping&pretty=0'],
-        stdout: '[{"ip":"192.0.2.1:80","ping":0.53}]',
-      },
-    ],
-  },
-  {
-    name: 'a ping of 530 is not stored as 530 seconds, and the hint says what to do',
-    files: { 'a.csv': 'ip,type,ping\n192.0.2.1:80,http,0.5\n192.0.2.2:80,http,530\n' },
-    steps: [
-      {
-        args: ['import', 'a.csv', '--json'],
-        stdout: counts({ read: 2, added: 1, rejected: 1 }),
-        stderr: 'a.csv:3: ping is over 60 s; if it is in milliseconds, give --ping-unit ms\n',
-      },
-    ],
-  },
-  {
-    name: 'a header that has a column twice is refused',
-    files: { 'a.csv': 'ip,type,type\n192.0.2.1:80,http,https\n' },
-    steps: [
-      {
-        args: ['import', 'a.csv'],
-        exitCode: 1,
-        stderr:
-          "proxylist: a.csv: has the column 'type' twice in its CSV header; remove or rename one; nothing was imported\n",
-      },
-    ],
-  },
-  {
-    name: 'CSV whose lines end in carriage returns only is read',
-    files: { 'a.csv': 'ip,type\r192.0.2.1:8080,http\r192.0.2.2:1080,socks5\r' },
-    steps: [
-      { args: ['import', 'a.csv', '--json'], stdout: counts({ read: 2, added: 2 }) },
-      { args: ['list'], stdout: BOTH },
+      lists('get=json&fields=ip,ping&pretty=0', '[{"ip":"192.0.2.1:80","ping":0.53}]'),
     ],
   },
   {
     name: 'a file without a row says so',
     files: { 'a.csv': 'ip,type\n' },
     steps: [
-      {
-        args: ['import', 'a.csv', '/dev/null', '--json'],
-        stdout: counts({}),
-        stderr: 'a.csv: note: no row was found\n/dev/null: note: no row was found\n',
-      },
+      imports(
+        'a.csv /dev/null',
+        {},
+        'a.csv: note: no row was found\n/dev/null: note: no row was found\n',
+      ),
     ],
   },
   {
@@ -372,22 +311,18 @@ export const FOUND: readonly Transcript[] = [
       'a.csv': `ip,type,${Array.from({ length: 25 }, (_, i) => `c${i}`).join(',')}\n192.0.2.1:80,http${',x'.repeat(25)}\n`,
     },
     steps: [
-      {
-        args: ['import', 'a.csv', '--json'],
-        stdout: counts({ read: 1, added: 1 }),
-        stderr:
-          /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
-      },
+      imports(
+        'a.csv',
+        { read: 1, added: 1 },
+        /^(?:a\.csv:2: note: unknown field 'c\d+' is ignored everywhere\n){20}… and 5 more ignored fields\n$/,
+      ),
     ],
   },
   {
     name: '--type SOCKS5 is taken in any case',
     files: { 'a.txt': BARE },
     steps: [
-      {
-        args: ['import', 'a.txt', '--type', 'SOCKS5', '--json'],
-        stdout: counts({ read: 2, added: 2 }),
-      },
+      imports('a.txt --type SOCKS5', { read: 2, added: 2 }),
       { args: ['list', 'type=socks5'], stdout: BOTH },
     ],
   },
@@ -398,7 +333,7 @@ export const FOUND: readonly Transcript[] = [
       'b.json': '[{"ip":"192.0.2.2:1080","type":"socks5","city":"Washington, D.C."}]',
     },
     steps: [
-      { args: ['import', 'a.csv', 'b.json', '--json'], stdout: counts({ read: 2, added: 2 }) },
+      imports('a.csv b.json', { read: 2, added: 2 }),
       { args: ['list', 'city=washington d.c.'], stdout: BOTH },
     ],
   },
@@ -410,22 +345,12 @@ export const FOUND: readonly Transcript[] = [
       'c.html': '<!doctype html><td>192.0.2.1</td>',
     },
     steps: [
-      {
-        args: ['import', 'a.txt'],
-        exitCode: 1,
-        stderr:
-          'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable, 1 of 1 because ip has a user and a password, which are not supported; nothing was imported\n',
-      },
-      {
-        args: ['import', 'b.xlsx'],
-        exitCode: 1,
-        stderr: /spreadsheet .*; save it as CSV; nothing/,
-      },
-      {
-        args: ['import', 'c.html'],
-        exitCode: 1,
-        stderr: /looks like an HTML or XML page: get the list/,
-      },
+      refused(
+        'a.txt',
+        'a.txt:1: ip has a user and a password, which are not supported\nproxylist: a.txt: no row is usable, 1 of 1 because ip has a user and a password, which are not supported; nothing was imported\n',
+      ),
+      refused('b.xlsx', /spreadsheet .*; save it as CSV; nothing/),
+      refused('c.html', /looks like an HTML or XML page: get the list/),
     ],
   },
 ]
@@ -435,44 +360,29 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     name: '--replace swaps the whole list',
     files: { 'a.txt': TXT, 'b.txt': OTHERS },
     steps: [
-      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
-      {
-        args: ['import', 'b.txt', '--replace', '--json'],
-        stdout: counts({ read: 2, added: 1, updated: 1, removed: 1 }),
-      },
-      { args: ['list', 'type_prefix=1'], stdout: 'http://192.0.2.2:1080\nhttp://192.0.2.3:80\n' },
+      imports('a.txt', { read: 2, added: 2 }),
+      imports('b.txt --replace', { read: 2, added: 1, updated: 1, removed: 1 }),
+      lists('type_prefix=1', 'http://192.0.2.2:1080\nhttp://192.0.2.3:80\n'),
     ],
   },
   {
     name: '--replace by a file that is no list keeps the list',
     files: { 'a.txt': TXT, 'b.html': '<!doctype html><title>Not found</title>\n' },
     steps: [
-      { args: ['import', 'a.txt', '--json'], stdout: counts({ read: 2, added: 2 }) },
-      { args: ['import', 'b.html', '--replace'], exitCode: 1, stderr: /^proxylist: b\.html: / },
-      { args: ['list'], stdout: BOTH },
+      imports('a.txt', { read: 2, added: 2 }),
+      refused('b.html --replace', /^proxylist: b\.html: /),
+      lists('', BOTH),
     ],
   },
   {
     name: '--strict refuses everything at the first bad row and names it',
     files: { 'a.txt': 'http://192.0.2.1:80\nnonsense\nrubbish\n' },
-    steps: [
-      {
-        args: ['import', 'a.txt', '--strict', '--json'],
-        exitCode: 1,
-        stderr: `proxylist: ${badLines(2, 2)}`,
-      },
-      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
-    ],
+    steps: [refused('a.txt --strict --json', `proxylist: ${badLines(2, 2)}`), EMPTY],
   },
   {
     name: 'several files become one import',
     files: { 'a.txt': TXT, 'b.txt': OTHERS },
-    steps: [
-      {
-        args: ['import', 'a.txt', 'b.txt', '--json'],
-        stdout: counts({ read: 4, added: 3, updated: 1 }),
-      },
-    ],
+    steps: [imports('a.txt b.txt', { read: 4, added: 3, updated: 1 })],
   },
   {
     name: 'several files and stdin go in together',
@@ -488,61 +398,36 @@ export const WHOLE_LISTS: readonly Transcript[] = [
   {
     name: 'of several files none goes in when one is of no known format',
     files: { 'a.txt': TXT, 'b.bin': '\u0000\u0001\u0002' },
-    steps: [
-      { args: ['import', 'a.txt', 'b.bin'], exitCode: 1, stderr: /^proxylist: b\.bin: [^\n]+\n$/ },
-      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
-    ],
+    steps: [refused('a.txt b.bin', /^proxylist: b\.bin: [^\n]+\n$/), EMPTY],
   },
   {
     name: 'of several files none goes in when one is missing',
     files: { 'a.txt': TXT },
     steps: [
-      { args: ['import', 'a.txt', 'gone.txt'], exitCode: 1, stderr: /cannot read gone\.txt/ },
+      refused('a.txt gone.txt', /cannot read gone\.txt/),
       { args: ['list'], exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
     ],
   },
   {
     name: 'of several files none goes in when a later one has only bad rows',
     files: { 'a.txt': TXT, 'b.csv': 'ip,type\n192.0.2.9,http\n' },
-    steps: [
-      { args: ['import', 'a.txt', 'b.csv'], exitCode: 1, stderr: /\nproxylist: b\.csv: [^\n]+\n$/ },
-      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
-    ],
-  },
-  {
-    name: 'a truncated document is not imported at all',
-    files: { 'a.json': JSON_ARRAY.slice(0, -1) },
-    steps: [
-      { args: ['import', 'a.json'], exitCode: 1, stderr: /^proxylist: a\.json: [^\n]+\n$/ },
-      { args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
-    ],
+    steps: [refused('a.txt b.csv', /\nproxylist: b\.csv: [^\n]+\n$/), EMPTY],
   },
   {
     name: 'a directory is not a file to import',
     files: { 'sub/a.txt': TXT },
-    steps: [
-      { args: ['import', 'sub'], exitCode: 1, stderr: /^proxylist: cannot read sub: [^\n]+\n$/ },
-    ],
+    steps: [refused('sub', /^proxylist: cannot read sub: [^\n]+\n$/)],
   },
   {
     name: 'a file with the wrong --format is refused',
     files: { 'a.txt': TXT },
-    steps: [
-      {
-        args: ['import', 'a.txt', '--format', 'JSON'],
-        exitCode: 1,
-        stderr: /^proxylist: a\.txt: /,
-      },
-    ],
+    steps: [refused('a.txt --format JSON', /^proxylist: a\.txt: /)],
   },
   {
     name: 'the name of the fifth service is the operator’s',
     files: { 'a.ndjson': '{"ip":"192.0.2.1:80","type":"http","acme":true}\n' },
     steps: [
-      {
-        args: ['import', 'a.ndjson', '--provider-service', 'acme', '--json'],
-        stdout: counts({ read: 1, added: 1 }),
-      },
+      imports('a.ndjson --provider-service acme', { read: 1, added: 1 }),
       {
         args: [
           'list',
