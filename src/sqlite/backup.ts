@@ -21,9 +21,8 @@ import { dirname, join } from 'node:path'
 import { CommandError, orAborted, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
-import { DATA_FILES, FEEDS_FILE, requireParts } from './data-directory.ts'
-import { removeFolder, walOf } from './database-files.ts'
-import { lockPlace } from './file-lock.ts'
+import { DATA_FILES, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
+import { lockPlace, removeFolder } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 
 /** Numbers of rows, for the operator. */

@@ -17,23 +17,22 @@ import { createKeyReader, createKeyWriter } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
 import { ACCESS_FILE, PROXY_FILE } from './data-directory.ts'
 import { openReading, requireHeader, shrink } from './database.ts'
-import { freshFile, moveDatabase, removeDatabase } from './database-files.ts'
-import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import {
   closeSafely,
   type Fingerprint,
   fingerprintOf,
+  freshFile,
+  lockPlace,
+  moveDatabase,
+  removeDatabase,
   requireInPlace,
-  requireLength,
   requireSameFile,
-} from './file-identity.ts'
-import { lockPlace } from './file-lock.ts'
-import { createIndexUpkeep } from './proxies/indexes.ts'
-import { createRoomCheck } from './proxies/room.ts'
-import { openListFile } from './proxies/store.ts'
+} from './database-files.ts'
+import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
+import { createIndexUpkeep, openListFile } from './proxies/store.ts'
 import { type List, openList } from './stores.ts'
 import { type Health, supervise } from './supervise.ts'
-import { trimWal } from './wal.ts'
+import { createRoomCheck, requireLength, trimWal } from './wal.ts'
 
 const TABLE = `create table if not exists copy_of (
   one integer primary key check (one = 1),

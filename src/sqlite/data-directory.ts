@@ -8,11 +8,16 @@
 import { accessSync, constants, existsSync, lstatSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, reasonOf } from '../lib/errors.ts'
-import { walOf } from './database-files.ts'
 
 export const PROXY_FILE = 'proxies.db'
 export const ACCESS_FILE = 'access.db'
 export const FEEDS_FILE = 'feeds.db'
+
+/** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
+export const WAL_ENDS = ['-wal', '-shm'] as const
+
+/** The path of a database's write-ahead log. */
+export const walOf = (file: string): string => `${file}-wal`
 
 /** What creates each of the databases. */
 export const ORIGINS = {

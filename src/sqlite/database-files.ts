@@ -1,7 +1,9 @@
 /**
- * The files of a database: how a complete new one gets into its place, which user owns it, and
- * what is removed with it. Knows nothing of their content.
+ * The files of a database: how a complete new one gets into its place, what locks that place meanwhile, which
+ * user owns it, what is removed with it, and whether it is still the one that was opened.
  */
+
+import { constants, Database } from 'bun:sqlite'
 import {
   chownSync,
   existsSync,
@@ -13,12 +15,9 @@ import {
   statSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-
-/** The ends of the names of files that SQLite keeps next to a database in WAL mode. */
-export const WAL_ENDS = ['-wal', '-shm'] as const
-
-/** The path of a database's write-ahead log. */
-export const walOf = (file: string): string => `${file}-wal`
+import { CommandError, codeOf, messageOf, StoreError } from '../lib/errors.ts'
+import { WAL_ENDS, walOf } from './data-directory.ts'
+import { explain } from './errors.ts'
 
 /** The owner of a file, or of its directory when there is none. */
 const ownerOf = (file: string): Stats => statSync(existsSync(file) ? file : dirname(file))
@@ -93,5 +92,134 @@ export function isAlive(pid: number): boolean {
     return process.kill(pid, 0)
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** What distinguishes the files of a database from others in their place. */
+export type Fingerprint = { inode: number; walInode: number; size: number }
+
+/** The status of a file, `undefined` when there is none. @throws StoreError. */
+function statOf(file: string): Stats | undefined {
+  try {
+    return statSync(file, { throwIfNoEntry: false })
+  } catch (error) {
+    throw new StoreError(`${file} cannot be examined (${messageOf(error)})`)
+  }
+}
+
+/** What the files are now, `null` when there are none. @throws StoreError when that cannot be read. */
+export function fingerprintOf(file: string): Fingerprint | null {
+  const found = statOf(file)
+  if (found === undefined) return null
+  return { inode: found.ino, walInode: statOf(walOf(file))?.ino ?? 0, size: found.size }
+}
+
+/** What a file is, and when it or its WAL was last written; `null` when that cannot be found out. */
+export function stateOf(file: string): { inode: number; writtenMs: number } | null {
+  try {
+    const { ino: inode, mtimeMs } = statSync(file)
+    const wal = statSync(walOf(file), { throwIfNoEntry: false })
+    return { inode, writtenMs: Math.max(mtimeMs, wal && wal.size > 0 ? wal.mtimeMs : 0) }
+  } catch {
+    return null
+  }
+}
+
+/** Whether two fingerprints are of the same files. */
+export const isSameFile = (a: Fingerprint | null, b: Fingerprint | null): boolean =>
+  a?.inode === b?.inode && a?.walInode === b?.walInode
+
+/** @throws StoreError when the files at this path are not those with the fingerprint `opened`. */
+export function requireSameFile(file: string, opened: Fingerprint | null): Fingerprint {
+  const found = fingerprintOf(file)
+  if (found === null) throw new StoreError(`${file} is missing`)
+  if (!isSameFile(found, opened)) throw new StoreError(`${file} or its WAL was replaced`)
+  return found
+}
+
+/** The same for a file that never shrinks. */
+export function requireInPlace(file: string, opened: Fingerprint | null): void {
+  const { size } = requireSameFile(file, opened)
+  if (size < (opened?.size ?? 0)) throw new StoreError(`${file} was truncated`)
+}
+
+/**
+ * Closes a database whose file may have been replaced: then the new file must not get its WAL, nor
+ * lose its own.
+ */
+export function closeSafely(db: Database, file: string, opened: Fingerprint | null): void {
+  try {
+    closeAt(db, file, opened)
+  } catch {
+    // Where the files cannot even be examined there is nothing to protect.
+  }
+}
+
+function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
+  const isInPlace = fingerprintOf(file)?.inode === opened?.inode
+  if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
+  try {
+    db.close(true)
+  } catch {
+    // What cannot be written any more is lost with the file.
+  }
+  const isOurs = statSync(walOf(file), { throwIfNoEntry: false })?.ino === opened?.walInode
+  if (!isInPlace && isOurs) for (const end of WAL_ENDS) rmSync(file + end, { force: true })
+}
+
+/** Ends a lock. */
+type Release = () => void
+
+/** Whether the file of a database is no longer in its place. */
+export function hasMoved(db: Database): boolean {
+  const moved = new Int32Array(2) // SQLite writes one, Bun wants room for a pointer
+  db.fileControl(constants.SQLITE_FCNTL_HAS_MOVED, moved)
+  return moved[0] !== 0
+}
+
+/**
+ * Locks the place of `file`, where SQLite may have nothing that it could lock, waiting up to `waitMs` for
+ * another process; `null` if that was not enough. It is a lock of SQLite on an empty file beside it, so it
+ * ends with its process.
+ * @throws CommandError when the folder is missing or cannot be written.
+ */
+export function lockPlace(file: string, waitMs: number): Release | null {
+  const path = `${file}.lock`
+  for (;;) {
+    const { db, failure } = tryLock(path, waitMs)
+    // The process that had the lock removed the file: this lock is on nothing that others see, and
+    // SQLite may have failed because of that.
+    if (db !== null && hasMoved(db)) {
+      db.close()
+      continue
+    }
+    if (db !== null && failure === null) {
+      giveToOwner(path)
+      return () => {
+        try {
+          rmSync(path, { force: true })
+        } finally {
+          db.close()
+        }
+      }
+    }
+    const isBusy = codeOf(failure).startsWith('SQLITE_BUSY')
+    if (!isBusy) rmSync(path, { force: true }) // nobody has a lock that cannot be written
+    db?.close()
+    if (isBusy) return null
+    throw new CommandError(explain(file, failure))
+  }
+}
+
+/** Opens the file at `path` and locks it; says what failed. */
+function tryLock(path: string, waitMs: number): { db: Database | null; failure: unknown } {
+  let db: Database | null = null
+  try {
+    db = new Database(path, { create: true, readwrite: true, strict: true })
+    db.run(`pragma busy_timeout = ${waitMs}`)
+    db.run('begin exclusive')
+    return { db, failure: null }
+  } catch (failure) {
+    return { db, failure }
   }
 }

@@ -6,10 +6,9 @@ import { Database } from 'bun:sqlite'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { strayWal } from './data-directory.ts'
-import { freshFile, linkDatabase, removeDatabase, removeWal, walOf } from './database-files.ts'
+import { strayWal, walOf } from './data-directory.ts'
+import { freshFile, linkDatabase, lockPlace, removeDatabase, removeWal } from './database-files.ts'
 import { emptied, explain, isDamage, isLasting } from './errors.ts'
-import { lockPlace } from './file-lock.ts'
 import { type Holds, isOfEarlierSchema, migrate, refuseForeign, type Schema } from './migrate.ts'
 
 /** How long a command waits for another process's write, in milliseconds. */

@@ -2,7 +2,7 @@
 import { constants, type Database } from 'bun:sqlite'
 import { rmSync, type Stats, statSync } from 'node:fs'
 import { messageOf, StoreError } from '../lib/errors.ts'
-import { WAL_ENDS, walOf } from './database-files.ts'
+import { WAL_ENDS, walOf } from './data-directory.ts'
 import { pendingBytes } from './wal.ts'
 
 /** What distinguishes the files of a database from others in their place. */

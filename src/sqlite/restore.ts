@@ -23,8 +23,15 @@ import { ArchiveError, extractArchive } from '../move/archive.ts'
 import { openAccessFile } from './access/file.ts'
 import { addCounts, type Counts, countRows, syncDirectory } from './backup.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
-import { ACCESS_FILE, DATA_FILES, FEEDS_FILE, hasDirectory, PROXY_FILE } from './data-directory.ts'
-import { giveToOwner, removeFolder, removeLeftovers, WAL_ENDS } from './database-files.ts'
+import {
+  ACCESS_FILE,
+  DATA_FILES,
+  FEEDS_FILE,
+  hasDirectory,
+  PROXY_FILE,
+  WAL_ENDS,
+} from './data-directory.ts'
+import { giveToOwner, removeFolder, removeLeftovers } from './database-files.ts'
 import { explain, isStoreFailure, withoutRemedy } from './errors.ts'
 import type { ServerHolds } from './migrate.ts'
 import { requireUnused } from './move.ts'

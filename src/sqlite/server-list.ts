@@ -10,22 +10,19 @@ import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { startCheck } from './check.ts'
 import { type OpenMode, requireHeader } from './database.ts'
-import { removeDatabase } from './database-files.ts'
-import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import {
   closeSafely,
   fingerprintOf,
-  requireLength,
+  removeDatabase,
   requireSameFile,
   stateOf,
-} from './file-identity.ts'
-import { makeStats } from './proxies/counts.ts'
-import { createStatsSource } from './proxies/stats.ts'
-import { createStreamer, type StreamHooks } from './proxies/stream.ts'
+} from './database-files.ts'
+import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
+import { createStatsSource, makeStats } from './proxies/stats.ts'
+import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
 import { type List, openList, PROXY_FILE } from './stores.ts'
-import { WAL_BOUND } from './streaming/exchange.ts'
 import { supervise } from './supervise.ts'
-import { createCheckpointer, hasLongWal, trimWal } from './wal.ts'
+import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
 
 type Say = (sentence: string) => void
 

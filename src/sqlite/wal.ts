@@ -1,13 +1,16 @@
 /**
- * The write-ahead log of a database: its size, and what keeps it short while the database is in use. A
- * worker copies it into the file, of the list because an import cannot empty it while an older snapshot
- * is being read; of keys, plans and usage because a commit that waits for the disk makes all requests wait.
+ * The write-ahead log of a database: its size, what keeps it short while the database is in use, and whether
+ * the disk has room for what goes through it. A worker copies it into the file: of the list, because an
+ * import cannot empty it while an older snapshot is being read; of keys, plans and usage, because a commit
+ * that waits for the disk makes all requests wait.
  */
 import { Database } from 'bun:sqlite'
-import { realpathSync, statSync, truncateSync } from 'node:fs'
+import { realpathSync, statfsSync, statSync, truncateSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { CommandError, StoreError } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
-import { walOf } from './database-files.ts'
-import { hasMoved } from './file-lock.ts'
+import { walOf } from './data-directory.ts'
+import { hasMoved } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 
 /** The size of a database's write-ahead log in bytes. */
@@ -27,6 +30,21 @@ function readWal(db: Database) {
 export function pendingBytes(db: Database): number {
   const { frames, checkpointed, pageBytes } = readWal(db)
   return (frames - checkpointed) * pageBytes
+}
+
+/** @throws StoreError when a file whose WAL is in it is shorter than its database. */
+export function requireLength(db: Database, file: string): void {
+  if (pendingBytes(db) > 0) return
+  const { bytes = 0 } =
+    db
+      .query<{ bytes: number }, []>(
+        `select (select page_count from pragma_page_count) *
+          (select page_size from pragma_page_size) as bytes`,
+      )
+      .get() ?? {}
+  const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {}
+  // Pending by now: another process has committed in between.
+  if (size < bytes && pendingBytes(db) === 0) throw new StoreError(`${file} was truncated`)
 }
 
 /** So much of the WAL may stay; copying it takes some 20 ms. */
@@ -137,5 +155,54 @@ function trimLocked(db: Database, path: string): void {
     if (walBytes(path) > bytes) truncateSync(walOf(path), bytes)
   } finally {
     guard.close()
+  }
+}
+
+const MEGABYTE = 1_000_000
+/** For pages that change in place, and for the next admissions. */
+const MARGIN = 1 / 16
+
+/** The bytes that a file has to grow by, those of it that are in the WAL already, and those that are free. */
+export type Room = { growth: number; written: number; free: number }
+
+/** The bytes that are missing before an import can be committed; 0 or less when it can. */
+export const missingBytes = ({ growth, written, free }: Room): number =>
+  growth <= 0 ? 0 : Math.ceil((growth + Math.max(0, growth - written)) * (1 + MARGIN)) - free
+
+/** Free bytes on the disk of a file; some file systems do not count them. */
+function freeBytes(file: string): number {
+  const { blocks, bavail, bsize } = statfsSync(dirname(file))
+  return blocks > 0 ? bavail * bsize : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Returns a function for the end of a transaction that is beginning: it throws when the list would not fit.
+ * Its pages are written twice, into the WAL and from there into the file: if only the WAL fitted, the import
+ * would be done and could not be undone, the disk would stay full, and nobody be admitted any more.
+ * A list in memory always fits.
+ * @throws CommandError that says how much is missing.
+ */
+export function createRoomCheck(db: Database): () => void {
+  if (db.filename === '' || db.filename === ':memory:') return () => {}
+  const file = realpathSync(db.filename) // SQLite puts the WAL there
+  const before = walBytes(file)
+  return () => {
+    const found = db
+      .query<{ bytes: number }, []>(
+        `select (select page_count from pragma_page_count) *
+          (select page_size from pragma_page_size) as bytes`,
+      )
+      .get()
+    const growth = (found?.bytes ?? 0) - statSync(file).size
+    const missing = missingBytes({
+      growth,
+      written: walBytes(file) - before,
+      free: freeBytes(file),
+    })
+    if (missing <= 0) return
+    const megabytes = Math.ceil(missing / MEGABYTE)
+    throw new CommandError(
+      `${db.filename} cannot be written (the disk is full: ${megabytes} MB more are needed); nothing was imported`,
+    )
   }
 }

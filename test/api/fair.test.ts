@@ -1,7 +1,7 @@
 /**
  * Fair shares (contract B9), from the request to the worker: streams that nobody reads keep their
  * slots, and only selects take time. How long a request waits is in
- * `test/sqlite/streaming/slots.test.ts`, the order of turns in `turns.test.ts`.
+ * `test/sqlite/proxies/downloads.test.ts`, the order of turns in `fair-queue.test.ts`.
  */
 import { afterAll, expect, spyOn, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'

@@ -7,8 +7,8 @@ import { afterAll, expect, test } from 'bun:test'
 import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
-import { moveDatabase, removeDatabase, walOf } from '../../src/sqlite/database-files.ts'
-import { lockPlace } from '../../src/sqlite/file-lock.ts'
+import { walOf } from '../../src/sqlite/data-directory.ts'
+import { lockPlace, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
 import {
   type List,

@@ -1,29 +1,81 @@
-/**
- * Selecting from the list: full and quick selects, of whole records or of endpoints. The
- * SQL of a filter is in `filter-sql.ts`.
- */
+/** Selecting from the list: full and quick selects, of whole records or of endpoints, and what a list lacks. */
 import type { Database } from 'bun:sqlite'
 import type { Totals } from '../../api/answer.ts'
 import { drawFrom, type Matches } from '../../proxies/draw.ts'
 import type { Filter } from '../../proxies/filter.ts'
 import { maskId } from '../../proxies/mask.ts'
+import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
 import {
   AT,
+  countryToNumber,
   type EndpointRow,
   type Found,
   ROW_COLUMNS,
   type Row,
   subnetOf,
 } from '../../proxies/row.ts'
-import type { FindOptions } from '../../proxies/store.ts'
+import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
-import type { Search } from './filter-sql.ts'
-import { createFreshest } from './freshest.ts'
-import { createLacks } from './lacks.ts'
-import { lookUp, readMatches, readOrdered, type Source } from './ordered.ts'
-import { createMarks, readPages } from './pages.ts'
-import { createQuickSelect, QUICK_RECORDS_MAX } from './quick-select.ts'
-import { type Columns, createReader, ENDPOINT_COLUMNS, fullSql, valuesOf } from './reader.ts'
+import { createMarks, lookUp, readMatches, readOrdered, readPages, type Source } from './pages.ts'
+import { createFreshest, createQuickSelect } from './quick-select.ts'
+import {
+  type Bound,
+  type Columns,
+  createReader,
+  ENDPOINT_COLUMNS,
+  fullSql,
+  ORDER,
+  QUICK_RECORDS_MAX,
+  type Reader,
+  type Search,
+  valuesOf,
+} from './search.ts'
+
+const NEWEST = `select checked_at from proxies indexed by proxies_by_age order by ${ORDER} limit 1`
+const SEEKS = {
+  country: 'indexed by proxies_by_country where country in (select value from json_each(?))',
+  city: 'indexed by proxies_by_city where city in (select value from json_each(?))',
+  port: 'indexed by proxies_by_port where id & 65535 = ?',
+} as const
+/** A type among the first entries by age. */
+const TYPE_SCAN = `select 1 from
+  (select type from proxies indexed by proxies_by_age order by ${ORDER} limit ?)
+  where type in (select value from json_each(?)) limit 1`
+const ENTRY_BEHIND = 'select 1 from proxies indexed by proxies_by_age limit 1 offset ?'
+
+/** Looks up what a list lacks; `scanMax`: entries that a bounded scan may read. */
+export function createLacks(read: Reader, scanMax: number) {
+  const has = (where: string, value: Bound): boolean =>
+    read.number(`select 1 from proxies ${where} limit 1`, [value]) !== undefined
+
+  function lacking(filter: Filter): Lacking[] {
+    const { countries, countryMode, cities, port } = filter
+    const names: Lacking[] = []
+    const numbers = JSON.stringify(countries.map(countryToNumber))
+    const isIncluded = countries.length > 0 && countryMode === 'include'
+    if (isIncluded && !has(SEEKS.country, numbers)) names.push('country')
+    const cityIds = JSON.stringify(read.cityIds(filter))
+    if (cities.length > 0 && !has(SEEKS.city, cityIds)) names.push('city')
+    if (port !== null && !has(SEEKS.port, port)) names.push('port')
+    return names
+  }
+
+  return {
+    /** See `ProxyReader.lacks`. */
+    lacks: (filter: Filter): Lacks => ({
+      newestSeconds: read.number(NEWEST, []) ?? null,
+      lacking: lacking(filter),
+    }),
+    /** See `ProxyReader.hasType`. `mayScanAll`: however long that takes, and then it is decided. */
+    hasType(types: readonly ProxyType[], mayScanAll = false): boolean | null {
+      const numbers = JSON.stringify(types.map(type => TYPES.indexOf(type)))
+      const most = mayScanAll ? -1 : scanMax
+      if (read.number(TYPE_SCAN, [most, numbers]) !== undefined) return true
+      const isDecided = mayScanAll || read.number(ENTRY_BEHIND, [scanMax]) === undefined
+      return isDecided ? false : null
+    },
+  }
+}
 
 /**
  * Returns up to `count` rows: the first of those that look the same when they are masked. Pauses

@@ -6,7 +6,7 @@ import type { Coded } from '../../lib/coded.ts'
 import { type ErrorMessage, lowerPriority, toErrorMessage } from '../../lib/worker.ts'
 import type { Breakdown } from '../../proxies/stats.ts'
 import type { StatsRequest } from '../../proxies/store.ts'
-import { makeStats, readBreakdown } from './counts.ts'
+import { makeStats, readBreakdown } from './stats.ts'
 import { openListFile } from './store.ts'
 
 /** To make the statistics of the list in a file, or only to count it. */

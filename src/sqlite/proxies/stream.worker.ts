@@ -4,16 +4,136 @@
  * list from first row to last.
  */
 import { createAnswerFinder, type Rendered, renderAnswer } from '../../api/answer.ts'
-import { createWriters, type Writer } from '../../api/render.ts'
+import { createWriters, encodeByteText, type Writer } from '../../api/render.ts'
+import { stopwatch } from '../../lib/clock.ts'
+import { formatInstant } from '../../lib/time.ts'
 import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
-import { chain, createStream, firstRows, type Stream } from '../streaming/chunks.ts'
-import { type Connection, createPool } from '../streaming/connections.ts'
-import type { FromWorker, StreamSetup, ToWorker, WalBound } from '../streaming/exchange.ts'
-import { createTurns, type Owner, type Work } from '../streaming/turns.ts'
+import { fingerprintOf, isSameFile } from '../database-files.ts'
 import { walBytes } from '../wal.ts'
-import { QUICK_RECORDS_MAX } from './quick-select.ts'
+import { createTurns, type Owner, type Work } from './fair-queue.ts'
+import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
+import { createListStore, openListFile } from './store.ts'
+import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
+
+/** A chunk of a stream is about this long. */
+const CHUNK_BYTES = 256 * 1024
+
+/** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
+export type Stream = {
+  owner: Owner
+  next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
+  records: () => number
+  /** How long ago it began, in milliseconds. */
+  ageMs: () => number
+  close: () => void
+}
+
+/** Yields the page that was read already, then the rest. */
+export function* chain<T>(first: T, rest: Iterable<T>): Generator<T> {
+  yield first
+  yield* rest
+}
+
+/** Renders pages of rows chunk by chunk; `close` is called at the end. */
+export function createStream<R extends EndpointRow>(
+  { nowMs, owner }: { nowMs: number; owner: Owner },
+  pages: Iterator<readonly R[]>,
+  { head, record, separator, tail }: Writer<R>,
+  close: () => void,
+): Stream {
+  let page: readonly R[] = []
+  let at = 0
+  let text = head.join(formatInstant(nowMs))
+  let before = ''
+  let records = 0
+  let isOver = false
+  let isClosed = false
+  return {
+    owner,
+    *next() {
+      if (isOver) return null
+      while (!isOver && text.length < CHUNK_BYTES) {
+        const row = page[at++]
+        if (row !== undefined) {
+          text += before + record(row)
+          before = separator
+          records += 1
+          continue
+        }
+        const { done, value } = pages.next()
+        if (done) isOver = true
+        else page = value
+        at = 0
+        yield
+        if (isClosed) throw new Error('the stream has ended already')
+      }
+      const chunk = encodeByteText(isOver ? text + tail : text)
+      text = ''
+      return chunk
+    },
+    records: () => records,
+    ageMs: stopwatch(),
+    close() {
+      isClosed = true
+      close()
+    },
+  }
+}
+
+/** The first rows: all that there are, or more than are rendered at once. */
+export function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
+  let rows: readonly R[] = []
+  while (rows.length <= QUICK_RECORDS_MAX) {
+    const { done, value } = pages.next()
+    if (done) break
+    rows = rows.length === 0 ? value : rows.concat(value)
+    yield
+  }
+  return rows
+}
+
+/** Rows are read once and in order: a large cache would only cost memory, for each client. */
+const CACHE_KIB = 512
+/** Connections kept while they are not used. */
+const IDLE_MAX = 4
+
+function openConnection(file: string) {
+  const fingerprint = fingerprintOf(file)
+  const options = { isServer: true, mustExist: true, cacheKib: CACHE_KIB }
+  const db = openListFile(file, options)
+  return { fingerprint, db, store: createListStore(db) }
+}
+export type Connection = ReturnType<typeof openConnection>
+
+/**
+ * Keeps connections with their statements for reuse: opening one costs more than a small answer.
+ * One that was opened before the file was replaced is closed.
+ */
+export function createPool(file: string) {
+  let idle: Connection[] = []
+  let inUse = 0
+  return {
+    inUse: (): number => inUse,
+    take(): Connection {
+      const now = fingerprintOf(file)
+      for (const { db } of idle.filter(({ fingerprint }) => !isSameFile(fingerprint, now)))
+        db.close()
+      idle = idle.filter(({ fingerprint }) => isSameFile(fingerprint, now))
+      const connection = idle.pop() ?? openConnection(file)
+      inUse += 1
+      return connection
+    },
+    /** Ends the snapshot first: it would keep the WAL from being emptied. */
+    give(connection: Connection): void {
+      inUse -= 1
+      if (connection.db.inTransaction) connection.db.run('rollback')
+      if (idle.length < IDLE_MAX) idle.push(connection)
+      else connection.db.close()
+    },
+  }
+}
 
 declare const self: Worker
 

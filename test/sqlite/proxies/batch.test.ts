@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Row } from '../../../src/proxies/row.ts'
-import { type BatchRow, createBatch } from '../../../src/sqlite/proxies/batch.ts'
+import { type BatchRow, createBatch } from '../../../src/sqlite/proxies/import.ts'
 
 const MAX = 2 ** 48 - 1
 const upTo = (max: number) => fc.integer({ min: 0, max })

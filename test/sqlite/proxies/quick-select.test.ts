@@ -5,9 +5,13 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import type { Bound } from '../../../src/sqlite/proxies/filter-sql.ts'
-import { createQuickSelect, QUICK_RECORDS_MAX } from '../../../src/sqlite/proxies/quick-select.ts'
-import { createReader, ENDPOINT_COLUMNS } from '../../../src/sqlite/proxies/reader.ts'
+import { createQuickSelect } from '../../../src/sqlite/proxies/quick-select.ts'
+import type { Bound } from '../../../src/sqlite/proxies/search.ts'
+import {
+  createReader,
+  ENDPOINT_COLUMNS,
+  QUICK_RECORDS_MAX,
+} from '../../../src/sqlite/proxies/search.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'

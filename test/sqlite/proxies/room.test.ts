@@ -1,6 +1,6 @@
 /** Holds how much room an import needs: its pages are in the WAL first, and then in the file. */
 import { expect, test } from 'bun:test'
-import { missingBytes } from '../../../src/sqlite/proxies/room.ts'
+import { missingBytes } from '../../../src/sqlite/wal.ts'
 
 test.each([
   ['nothing is missing where the list does not grow', [0, 0, 0], 0],

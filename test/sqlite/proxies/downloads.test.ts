@@ -1,9 +1,9 @@
-/** Slots for long answers (src/sqlite/streaming/slots.ts, contract B9), on a clock moved by hand. */
+/** Slots for long answers (src/sqlite/proxies/downloads.ts, contract B9), on a clock moved by hand. */
 import { describe, expect, test } from 'bun:test'
 import type { Share } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import type { Claim } from '../../../src/sqlite/streaming/claims.ts'
-import { createSlots, type PoolOptions, type Slot } from '../../../src/sqlite/streaming/slots.ts'
+import type { Claim } from '../../../src/sqlite/proxies/downloads.ts'
+import { createSlots, type PoolOptions, type Slot } from '../../../src/sqlite/proxies/downloads.ts'
 
 const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
 const address = (id: string, downloads: number | null = 1): Share => ({

@@ -1,15 +1,106 @@
 /**
- * The columns of the list and the SQL that all selects have in common, running them, and a cache
- * of prepared statements.
+ * A filter, compiled to SQL: its conditions (contract A4), which index finds its rows in the order of the
+ * answer, the SQL that all selects have in common, and running it.
  */
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
-import type { Filter, Sort } from '../../proxies/filter.ts'
-import { AT, type EndpointRow, ROW_COLUMNS, type Row } from '../../proxies/row.ts'
+import { ageClock } from '../../lib/time.ts'
+import {
+  type Bound,
+  conditionsOf,
+  type Filter,
+  matcherOf,
+  type Sort,
+} from '../../proxies/filter.ts'
+import {
+  AT,
+  countryToNumber,
+  type EndpointRow,
+  idOf,
+  ROW_COLUMNS,
+  type Row,
+} from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
-import { type Bound, type Condition, type Search, searchOf } from './filter-sql.ts'
 
+export type { Bound }
+export type Condition = { sql: string; values: readonly Bound[] }
+
+/** How rows are found: an index, and the exact value that leads to each branch of it. */
+export type Path = { index: string | null; branches: readonly Condition[] }
+
+/** A filter, compiled to SQL. */
+export type Search = {
+  path: Path
+  /** The oldest check, Unix seconds; every index but the primary key is ordered by it. */
+  since: Condition
+  /** All other conditions, and those of them that the path has not decided yet. */
+  all: readonly Condition[]
+  rest: readonly Condition[]
+  /** The order of the rows; a random one is made of rows that are in order. */
+  order: Exclude<Sort, 'random'>
+  /** Creates what decides of a row in memory whether all other conditions hold. */
+  createMatcher: () => (row: Row) => boolean
+}
+
+/** Most values that get a branch each; more of them are compared row by row. */
+const BRANCHES_MAX = 4
+
+const equals = (expression: string, value: Bound): Condition => ({
+  sql: `${expression} = ?`,
+  values: [value],
+})
+
+/** A path, and the parameter whose condition it decides. */
+type Choice = Path & { decides: 'ip' | 'city' | 'port' | 'country' | null }
+
+/** The most selective path to the rows of a filter. */
+function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly number[]): Choice {
+  const { address, port, countries } = filter
+  if (address !== null && addressBits === 32) {
+    return { index: null, branches: [equals('id', idOf(address))], decides: 'ip' }
+  }
+  if (filter.cities.length > 0 && cityIds.length <= BRANCHES_MAX) {
+    const branches = cityIds.map(id => equals('city', id))
+    return { index: 'proxies_by_city', branches, decides: 'city' }
+  }
+  const anyPort = port ?? address?.port
+  if (anyPort !== undefined && anyPort !== null) {
+    const branches = [equals('id & 65535', anyPort)]
+    return { index: 'proxies_by_port', branches, decides: port === null ? null : 'port' }
+  }
+  const isFew = countries.length > 0 && countries.length <= BRANCHES_MAX
+  if (isFew && filter.countryMode === 'include') {
+    const branches = countries.map(country => equals('country', countryToNumber(country)))
+    return { index: 'proxies_by_country', branches, decides: 'country' }
+  }
+  return { index: 'proxies_by_age', branches: [{ sql: 'true', values: [] }], decides: null }
+}
+
+/** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
+export function searchOf(
+  filter: Filter,
+  addressBits: 32 | 16,
+  cityIds: readonly number[],
+  nowMs: number,
+): Search {
+  const { decides, ...path } = choosePath(filter, addressBits, cityIds)
+  const { countryMode } = filter
+  const { all, rest } = conditionsOf(filter, { addressBits, cityIds, countryMode }, decides)
+  return {
+    path,
+    since: { sql: 'checked_at >= ?', values: [ageClock(nowMs) - filter.ageMaxSeconds] },
+    all,
+    rest,
+    order: filter.sort === null || filter.sort === 'random' ? 'checked' : filter.sort,
+    createMatcher: () => matcherOf(all),
+  }
+}
+
+/** Index entries that a quick select may read in each branch: a few milliseconds. */
+export const SCAN_MAX = 20_000
+/** Most records of a quick select. */
+export const QUICK_RECORDS_MAX = 1_000
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
 

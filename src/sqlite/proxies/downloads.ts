@@ -1,23 +1,178 @@
 /**
- * How many long answers are under way at once (contract B9): of one key or client address, on
- * all servers together, and of all, on this one. A further one waits for a slot. Knows nothing of how
- * answers are found or sent.
+ * Counting the long answers of a share over all servers on a data directory (contract B8, B9):
+ * each holds the lock on one of as many files as the share may have. The operating system ends a
+ * lock with its process, so nothing stays counted when a server is killed.
  */
-
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Share } from '../../access/entitlements.ts'
 import { ApiError } from '../../api/errors.ts'
 import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
-import type { Claim } from './claims.ts'
-import {
-  createHolders,
-  type Held,
-  type Holder,
-  mayHoldMore,
-  mostDispensable,
-  type Sending,
-  type Waiting,
-} from './holders.ts'
+import { lockPlace } from '../database-files.ts'
+
+/** Ends a claim; calls after the first do nothing. */
+export type Release = () => void
+/** Counts a long answer of `share`; `null` if others have as many as it may have. */
+export type Claim = (share: Share) => Release | null
+
+/** Counts nothing, because there is no limit. */
+const UNLIMITED: Release = () => {}
+
+const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
+
+/** Without the address or id, and without characters that a file name cannot have. */
+const nameOf = ({ id, isTrial }: Share): string =>
+  `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
+
+/** Locks a place, in about 0.1 ms; `null` if another process has it. */
+function lock(place: string): Release | null {
+  try {
+    return lockPlace(place, 0)
+  } catch {
+    throw new ApiError(
+      'DB_EXECUTE_FAILED',
+      'long answers cannot be counted, because the data directory cannot be written',
+      { retryAfterSeconds: 1 },
+    )
+  }
+}
+
+/** Removes the files of killed servers. */
+function removeLeftovers(dir: string): void {
+  for (const name of readdirSync(dir)) {
+    const place = LEFT_BEHIND.exec(name)?.[0]
+    if (place === undefined) continue
+    try {
+      lockPlace(join(dir, place), 0)?.()
+    } catch {
+      // The directory cannot be written at the moment; the next start tries again.
+    }
+  }
+}
+
+/** Claims in a data directory. */
+export function createClaims(dir: string) {
+  /** The places that this server has locked. */
+  const locked = new Map<string, Release>()
+  removeLeftovers(dir)
+
+  function take(place: string): Release | null {
+    const unlock = locked.has(place) ? null : lock(place)
+    if (unlock === null) return null
+    locked.set(place, unlock)
+    return () => {
+      if (!locked.delete(place)) return
+      try {
+        unlock()
+      } catch {
+        // The lock has ended; only its file could not be removed.
+      }
+    }
+  }
+
+  const claim: Claim = share => {
+    const { downloads } = share
+    if (downloads === null) return UNLIMITED
+    const name = nameOf(share)
+    for (let n = 0; n < downloads; n += 1) {
+      const release = take(join(dir, `${name}-${n}`))
+      if (release !== null) return release
+    }
+    return null
+  }
+  return {
+    /** @throws ApiError DB_EXECUTE_FAILED when the directory cannot be written. */
+    claim,
+    close(): void {
+      for (const unlock of locked.values()) unlock()
+      locked.clear()
+    },
+  }
+}
+
+/** A reader that has not asked for its next chunk for so long is slow: below 128 KB/s. */
+const SLOW_MS = 2_000
+/** A stream of this age may be ended when others wait, in milliseconds. */
+const OLD_MS = 60_000
+
+/** A long answer that is being sent. */
+export type Sending = {
+  /** How long its reader has not asked for the next chunk, and its age, in milliseconds. */
+  idleMs: () => number
+  ageMs: () => number
+  /** Ends it, and releases its slot. */
+  end: () => void
+}
+
+export type Held = { sending: Sending | null }
+export type Waiting = { sinceMs: number; grant: () => void }
+/**
+ * What a share holds, and what of it waits, the oldest first. It is blocked while other servers hold
+ * all that it may have besides.
+ */
+export type Holder = { share: Share; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
+
+export const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Holder): boolean =>
+  !isBlocked && (downloads === null || held.size < downloads)
+
+const createHolder = (share: Share): Holder => ({
+  ...{ share, held: new Set(), waiting: new Set(), isBlocked: false },
+})
+
+/** Who holds slots or waits for one. */
+export function createHolders() {
+  const holders = new Map<string, Holder>()
+  return {
+    of(share: Share): Holder {
+      const holder = holders.get(share.id) ?? createHolder(share)
+      holder.share = share // the plan may have changed
+      holders.set(share.id, holder)
+      return holder
+    },
+
+    forgetUnused({ share, held, waiting }: Holder): void {
+      if (held.size === 0 && waiting.size === 0) holders.delete(share.id)
+    },
+
+    /** Of those that wait and may hold more, one that holds least, and waits longest of these. */
+    next(): Holder | null {
+      let next: Holder | null = null
+      let nextSinceMs = Infinity
+      for (const holder of holders.values()) {
+        const [first] = holder.waiting
+        if (first === undefined || !mayHoldMore(holder)) continue
+        const more = holder.held.size - (next?.held.size ?? Infinity)
+        if (more > 0 || (more === 0 && first.sinceMs >= nextSinceMs)) continue
+        next = holder
+        nextSinceMs = first.sinceMs
+      }
+      return next
+    },
+
+    /** Lets all try again that are blocked. */
+    unblock(): void {
+      for (const holder of holders.values()) holder.isBlocked = false
+    },
+
+    /** Who holds most. */
+    greatest: (): Holder | null =>
+      [...holders.values()].reduce<Holder | null>(
+        (most, holder) => (holder.held.size > (most?.held.size ?? 0) ? holder : most),
+        null,
+      ),
+  }
+}
+
+/** The answer of a holder to be ended first: one whose reader is slow, else an old one. */
+export function mostDispensable({ held }: Holder): Sending | null {
+  const sent = [...held].flatMap(({ sending }) => (sending === null ? [] : [sending]))
+  const slow = sent.filter(({ idleMs }) => idleMs() >= SLOW_MS)
+  const old = sent.filter(({ ageMs }) => ageMs() >= OLD_MS)
+  const [slowest] = slow.sort((a, b) => b.idleMs() - a.idleMs())
+  const [oldest] = old.sort((a, b) => b.ageMs() - a.ageMs())
+  return slowest ?? oldest ?? null
+}
 
 /** Most long answers waiting for a slot, of one share and of a pool. */
 const WAITING_EACH_MAX = 64

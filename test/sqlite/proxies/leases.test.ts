@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import type { Share } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import { createClaims } from '../../../src/sqlite/streaming/claims.ts'
+import { createClaims } from '../../../src/sqlite/proxies/downloads.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -61,7 +61,7 @@ test('no file is left when answers end, and none says whose they are', () => {
 
 /** A server in a process of its own that has one long answer of a share. */
 async function startOther(dir: string, held: Share) {
-  const path = `${import.meta.dir}/../../../src/sqlite/streaming/claims.ts`
+  const path = `${import.meta.dir}/../../../src/sqlite/proxies/downloads.ts`
   const script = `
     import { createClaims } from ${JSON.stringify(path)}
     const claims = createClaims(${JSON.stringify(dir)})
