@@ -21,12 +21,8 @@ import type { Log } from './lib/log.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory } from './sqlite/data-directory.ts'
-<<<<<<< HEAD
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
-=======
-import { giveToOwner, lockPlace } from './sqlite/database-files.ts'
->>>>>>> faf94ab (sqlite: files that served one other are part of it)
 
 /** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
 export function createMetrics(

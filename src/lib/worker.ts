@@ -9,25 +9,40 @@ const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..
 /** Starts the worker of `path`, relative to `src/`. The build must name it as an entry point. */
 export const startWorker = (path: string): Worker => new Worker(join(SOURCE_ROOT, path))
 
-/**
- * Sends a worker its only message, and ends it after its only reply; `onEnd` is called with that,
- * or with why there is none. The worker does not keep the process alive.
- */
-export function startTask<Input, Reply>(
-  path: string,
-  input: Input,
-  onEnd: (reply: Reply | { kind: 'failed'; message: string }) => void,
-): Worker {
+/** What a worker replies to its only message. */
+type Outcome<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
+
+/** Work in a worker: its result, and what ends it early; then the result never comes, unless with `why`. */
+export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void }
+
+/** Has a worker that calls `doTask` do its work once. It does not keep the process alive. */
+export function startTask<Input, Result>(path: string, input: Input): Task<Result> {
   const worker = startWorker(path)
-  const end = (reply: Parameters<typeof onEnd>[0]): void => {
+  const { promise, resolve, reject } = Promise.withResolvers<Result>()
+  const end = (why?: Error): void => {
     worker.terminate()
-    onEnd(reply)
+    if (why !== undefined) reject(why)
   }
-  worker.onmessage = ({ data }: MessageEvent<Reply>) => end(data)
-  worker.onerror = ({ message }) => end({ kind: 'failed', message })
+  worker.onmessage = ({ data }: MessageEvent<Outcome<Result>>) => {
+    worker.terminate()
+    if (data.kind === 'done') resolve(data.result)
+    else reject(toError(data.error))
+  }
+  worker.onerror = ({ message }) => end(new Error(message))
   worker.unref()
   worker.postMessage(input)
-  return worker
+  return { result: promise, end }
+}
+
+/** Does work that `startTask` has asked for, and replies with what comes of it. */
+export async function doTask<Result>(worker: Worker, work: () => Result | Promise<Result>) {
+  let outcome: Outcome<Result>
+  try {
+    outcome = { kind: 'done', result: await work() }
+  } catch (error) {
+    outcome = { kind: 'thrown', error: toErrorMessage(error) }
+  }
+  worker.postMessage(outcome)
 }
 
 /** The priority of work that nobody should notice: it gets a tenth of a processor that others need. */

@@ -6,8 +6,8 @@
  * million rows in one call that takes seconds, in which the first one goes on following keys.
  */
 import { stopwatch, timerLater } from '../lib/clock.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
-import { lowerPriority } from '../lib/worker.ts'
+import { StoreError } from '../lib/errors.ts'
+import { doTask, lowerPriority } from '../lib/worker.ts'
 import { createChangeSource } from '../postgres/changes.ts'
 import { openConnection } from '../postgres/connection.ts'
 import { createListener, createNodes, type NodeName } from '../postgres/nodes.ts'
@@ -26,9 +26,8 @@ export type NodeData = {
   timeoutMs: number
 }
 
-/** What a thread that copies is sent, and what it replies at its end. */
+/** What a thread that copies is sent. */
 export type CopyTask = { kind: 'copy' } & NodeData
-export type Copied = { kind: 'done' } | { kind: 'failed'; message: string }
 
 /** What the thread that follows is sent. */
 export type FollowTask =
@@ -76,7 +75,7 @@ function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
   }
 }
 
-const reply = (message: FollowReply | Copied): void => self.postMessage(message)
+const reply = (message: FollowReply): void => self.postMessage(message)
 const USAGE = /^usage (.*)$/s
 
 /** Follows from now on. */
@@ -199,9 +198,6 @@ self.onmessage = ({ data: task }: MessageEvent<FollowTask | CopyTask>) => {
   else if (task.kind === 'stop') void following?.stop()
   else {
     lowerPriority()
-    copy(task).then(
-      () => reply({ kind: 'done' }),
-      error => reply({ kind: 'failed', message: messageOf(error) }),
-    )
+    void doTask(self, () => copy(task))
   }
 }

@@ -8,7 +8,7 @@ import type { KeyReader, Registry } from '../access/ports.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
-import { startTask, startWorker } from '../lib/worker.ts'
+import { startTask, startWorker, type Task } from '../lib/worker.ts'
 import type { Observed, ReplicationState } from '../metrics/observed.ts'
 import { openConnection, shownDatabase } from '../postgres/connection.ts'
 import { createFeedStore } from '../postgres/feeds.ts'
@@ -22,7 +22,7 @@ import { openCopiedKeys, requireCopies } from '../sqlite/copy.ts'
 import { observeData } from '../sqlite/observe.ts'
 import { openServerList } from '../sqlite/server-list.ts'
 import { createFreshness, type Followed } from './follow.ts'
-import type { Copied, CopyTask, FollowReply, FollowTask, NodeData } from './follow.worker.ts'
+import type { CopyTask, FollowReply, FollowTask, NodeData } from './follow.worker.ts'
 
 /** The pause before a worker that has ended by an error of its own is started again. */
 const RESTART_MS = 250
@@ -46,7 +46,7 @@ const WORKER = 'node/follow.worker.ts'
  */
 export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: FollowerHooks) {
   let worker: Worker | null = null
-  let copier: Worker | null = null
+  let copier: Task<void> | null = null
   let named: NodeName | null = null
   let isClosing = false
   let restart: ReturnType<typeof setTimeout> | undefined
@@ -56,10 +56,15 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
   function copyMuch(): void {
     if (copier !== null || isClosing) return
     onCopy()
-    copier = startTask<CopyTask, Copied>(WORKER, { kind: 'copy', ...data }, copied => {
+    copier = startTask<CopyTask, void>(WORKER, { kind: 'copy', ...data })
+    const end = (message: string | null): void => {
       copier = null
-      send({ kind: 'copied', message: copied.kind === 'done' ? null : copied.message })
-    })
+      send({ kind: 'copied', message })
+    }
+    copier.result.then(
+      () => end(null),
+      error => end(messageOf(error)),
+    )
   }
 
   function start(): void {
@@ -97,7 +102,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
     /** Ends following, and says in the database that the node is gone. */
     async close(): Promise<void> {
       isClosing = true
-      copier?.terminate()
+      copier?.end()
       clearTimeout(restart)
       if (worker === null) return
       send({ kind: 'stop' })

@@ -18,7 +18,7 @@ import {
 import { open } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { CommandError, orAborted, systemReasonOf } from '../lib/errors.ts'
+import { CommandError, messageOf, orAborted, systemReasonOf } from '../lib/errors.ts'
 import { startTask } from '../lib/worker.ts'
 import { type WriteChunk, writeArchive } from '../move/archive.ts'
 import { DATA_FILES, FEEDS_FILE, requireParts, walOf } from './data-directory.ts'
@@ -49,9 +49,6 @@ export const addCounts = (one: Counts, two: Counts): Counts => ({
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */
 export type Copy = { holds: ServerHolds; file: string; to: string }
-
-/** What the worker sends once, at its end. */
-export type CopyResult = { kind: 'done'; counts: Counts } | { kind: 'failed'; message: string }
 
 /** How often the size of the copies is read for the progress, in milliseconds. */
 const PROGRESS_EVERY_MS = 100
@@ -110,20 +107,19 @@ async function copyDatabases(
   const copies: readonly Copy[] = DATA_FILES.map(({ name, holds }) => ({
     ...{ holds, file: join(dir, name), to: join(scratch, name) },
   }))
-  const { promise, resolve, reject } = Promise.withResolvers<Counts>()
-  const worker = startTask<readonly Copy[], CopyResult>('sqlite/backup.worker.ts', copies, end => {
-    if (end.kind === 'done') resolve(end.counts)
-    else reject(new CommandError(end.message))
+  const task = startTask<readonly Copy[], Counts>('sqlite/backup.worker.ts', copies)
+  const counts = task.result.catch((error: unknown): never => {
+    throw new CommandError(messageOf(error))
   })
   const total = copies.reduce((sum, { file }) => sum + sizeOf(file) + sizeOf(walOf(file)), 1)
   const timer = setInterval(() => {
     progress(Math.min(1, copies.reduce((sum, { to }) => sum + sizeOf(to), 0) / total))
   }, PROGRESS_EVERY_MS)
   try {
-    return await orAborted(promise, signal)
+    return await orAborted(counts, signal)
   } finally {
     clearInterval(timer)
-    worker.terminate()
+    task.end()
   }
 }
 

@@ -3,8 +3,9 @@
  * blocking anyone. Runs in a worker that `backup.ts` starts.
  */
 import { Database, SQLiteError } from 'bun:sqlite'
-import { CommandError, messageOf } from '../lib/errors.ts'
-import { addCounts, type Copy, type CopyResult, type Counts, countRows, sizeOf } from './backup.ts'
+import { CommandError } from '../lib/errors.ts'
+import { doTask } from '../lib/worker.ts'
+import { addCounts, type Copy, type Counts, countRows, sizeOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
 import { refuseForeign } from './migrate.ts'
@@ -58,12 +59,5 @@ function requireIntact(db: Database, file: string): void {
   if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
 }
 
-self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) => {
-  let result: CopyResult
-  try {
-    result = { kind: 'done', counts: copies.map(copyDatabase).reduce(addCounts) }
-  } catch (error) {
-    result = { kind: 'failed', message: messageOf(error) }
-  }
-  self.postMessage(result)
-}
+self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) =>
+  doTask(self, () => copies.map(copyDatabase).reduce(addCounts))

@@ -4,7 +4,7 @@
  */
 import { Database } from 'bun:sqlite'
 import { CommandError, messageOf } from '../lib/errors.ts'
-import { type ErrorMessage, startTask, toError } from '../lib/worker.ts'
+import { startTask, type Task } from '../lib/worker.ts'
 import { createAdmissionLog } from './access/admission-log.ts'
 import { isDamage } from './errors.ts'
 
@@ -75,26 +75,9 @@ export const checkRegistry = (db: Database): string[] =>
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
 
-/** What the worker is sent, and what it replies: the problems of the list, or why it found none out. */
-export type CheckTask = { file: string }
-export type CheckReply =
-  | { kind: 'checked'; problems: readonly string[] }
-  | { kind: 'thrown'; error: ErrorMessage }
-
-/**
- * Checks the list in `file`. `onEnd` is called once, with its problems or with why it could not be checked,
- * unless the function that is returned is called before.
- */
-export function startCheck(
-  file: string,
-  onEnd: (found: readonly string[] | Error) => void,
-): () => void {
-  const worker = startTask<CheckTask, CheckReply>('sqlite/check.worker.ts', { file }, reply => {
-    if (reply.kind === 'checked') onEnd(reply.problems)
-    else onEnd(reply.kind === 'thrown' ? toError(reply.error) : new Error(reply.message))
-  })
-  return () => worker.terminate()
-}
+/** Finds the problems of the list in `file`, in a worker; none when it is intact. */
+export const startCheck = (file: string): Task<string[]> =>
+  startTask<string, string[]>('sqlite/check.worker.ts', file)
 
 /**
  * The problems of the list in `file`; none when it is intact.
@@ -102,19 +85,14 @@ export function startCheck(
  */
 export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted()
-  const { promise, resolve, reject } = Promise.withResolvers<readonly string[]>()
-  const stop = startCheck(file, found => {
-    if (found instanceof Error) reject(new CommandError(found.message))
-    else resolve(found)
-  })
+  const { result, end } = startCheck(file)
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
-  const abort = (): void => {
-    stop()
-    reject(signal.reason)
-  }
+  const abort = (): void => end(signal.reason)
   signal.addEventListener('abort', abort)
   try {
-    return await promise
+    return await result
+  } catch (error) {
+    throw signal.aborted ? error : new CommandError(messageOf(error))
   } finally {
     clearInterval(keepAlive)
     signal.removeEventListener('abort', abort)

@@ -1,5 +1,5 @@
 /** The worker that copies the WAL of a database into its file: a thread that waits for the disk answers nobody. */
-import { messageOf } from '../lib/errors.ts'
+import { doTask } from '../lib/worker.ts'
 import { openAccessFile } from './access/file.ts'
 import { openListFile } from './proxies/store.ts'
 import type { CheckpointTask } from './wal.ts'
@@ -9,8 +9,8 @@ declare const self: Worker
 /** A small cache: what is copied is read from the WAL. */
 const MODE = { isServer: true, mustExist: true, cacheKib: 256 } as const
 
-self.onmessage = ({ data: { file, holds } }: MessageEvent<CheckpointTask>) => {
-  try {
+self.onmessage = ({ data: { file, holds } }: MessageEvent<CheckpointTask>) =>
+  doTask(self, () => {
     const db = holds === 'proxies' ? openListFile(file, MODE) : openAccessFile(file, MODE)
     try {
       // Passive: writers go on. The second call copies what they have written during the first.
@@ -18,8 +18,4 @@ self.onmessage = ({ data: { file, holds } }: MessageEvent<CheckpointTask>) => {
     } finally {
       db.close(true)
     }
-    self.postMessage({ kind: 'done' })
-  } catch (error) {
-    self.postMessage({ kind: 'failed', message: messageOf(error) })
-  }
-}
+  })

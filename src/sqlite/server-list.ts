@@ -39,16 +39,19 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
    * something has been written since `checkedMs`; `null`: no check has come to an end.
    */
   let damage: { failure: Error; inode: number | undefined; checkedMs: number | null } | null = null
-  let stopCheck: (() => void) | null = null
+  let checking: ReturnType<typeof startCheck> | null = null
   let isEnding = false
 
   /** Checks the list in a worker, one check at a time. */
   function check(): void {
+    if (checking !== null) return
     const state = stateOf(file)
-    stopCheck ??= startCheck(file, found => {
-      stopCheck = null
+    checking = startCheck(file)
+    const end = (found: readonly string[] | Error): void => {
+      checking = null
       if (state?.inode === stateOf(file)?.inode) take(found, state?.writtenMs ?? null)
-    })
+    }
+    checking.result.then(end, end)
   }
 
   /** Takes what a check of the list as it was at `checkedMs` has found. */
@@ -125,7 +128,7 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
     check,
     close(): void {
       isEnding = true
-      stopCheck?.()
+      checking?.end()
       supervisor.close()
     },
   }

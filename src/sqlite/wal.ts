@@ -8,7 +8,7 @@ import { Database } from 'bun:sqlite'
 import { realpathSync, statfsSync, statSync, truncateSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { CommandError, StoreError } from '../lib/errors.ts'
-import { startTask } from '../lib/worker.ts'
+import { startTask, type Task } from '../lib/worker.ts'
 import { walOf } from './data-directory.ts'
 import { hasMoved } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
@@ -68,20 +68,19 @@ export type CheckpointTask = { file: string; holds: ServerHolds }
  * worker has ended.
  */
 export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
-  let worker: Worker | null = null
+  let task: Task<void> | null = null
   let waitTicks = 1
   let ticksLeft = waitTicks
 
   function start(): void {
+    if (task !== null) return
+    task = startTask<CheckpointTask, void>('sqlite/checkpoint.worker.ts', { file, holds })
+    const ended = (): void => {
+      task = null
+      onEnd()
+    }
     // A failure is no news: the next attempt succeeds, or the store fails where it is used.
-    worker ??= startTask<CheckpointTask, { kind: 'done' }>(
-      'sqlite/checkpoint.worker.ts',
-      { file, holds },
-      () => {
-        worker = null
-        onEnd()
-      },
-    )
+    task.result.then(ended, ended)
   }
 
   return {
@@ -99,8 +98,8 @@ export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () =
     },
     /** SQLite takes no harm from a copy that is ended halfway: the next one begins again. */
     close(): void {
-      worker?.terminate()
-      worker = null
+      task?.end()
+      task = null
     },
   }
 }

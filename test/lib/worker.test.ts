@@ -1,7 +1,4 @@
-/**
- * Errors as messages between threads: what survives, and what class they have afterwards; sections
- * that are not ended halfway.
- */
+/** Errors as messages between threads: what survives, and what class they have afterwards. */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { getPriority } from 'node:os'

@@ -4,7 +4,7 @@ import { type Later, timerLater } from '../../lib/clock.ts'
 import { type Coded, encode } from '../../lib/coded.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { ageClock } from '../../lib/time.ts'
-import { startTask, toError } from '../../lib/worker.ts'
+import { startTask, type Task } from '../../lib/worker.ts'
 import { AT, type CityName, ROW_COLUMNS } from '../../proxies/row.ts'
 import {
   type Breakdown,
@@ -18,13 +18,13 @@ import {
 } from '../../proxies/stats.ts'
 import type { StatsRequest, StatsSource } from '../../proxies/store.ts'
 import { toStoreError } from '../errors.ts'
-import type { StatsReply, StatsTask } from './stats.worker.ts'
 import type { StreamHooks } from './stream.ts'
+
+/** The most bytes of the statistics in either compressed form (contract F4). */
+const STATS_BYTES_MAX = 40_000
 
 /** Rows that are in memory at a time. */
 const PAGE_ROWS = 2_000
-/** The most bytes of the statistics in either compressed form (contract F4). */
-const STATS_BYTES_MAX = 40_000
 
 /** Counts the rows of an open list on one snapshot, `at` in Unix seconds; a million take 0.3 s. */
 export function readCounts(db: Database, at: number): ListCounts {
@@ -67,6 +67,12 @@ export function makeStats(db: Database, { nowMs, ...options }: StatsRequest): Co
   )
 }
 
+/** What the worker is sent: to make the statistics of the list in a file, or only to count it. */
+export type StatsTask = { file: string } & (
+  | { kind: 'make'; request: StatsRequest }
+  | { kind: 'count'; nowMs: number }
+)
+
 /**
  * A worker that takes longer, in milliseconds, is ended: it keeps the WAL from being emptied, and
  * those who wait for it have idle connections.
@@ -79,39 +85,17 @@ export function createStatsSource(
   { verify, onFailure }: StreamHooks,
   later: Later = timerLater,
 ): StatsSource & { close(): void } {
-  const ends = new Set<() => void>()
+  const tasks = new Set<Task<unknown>>()
   let isClosed = false
 
-  /** Does a task, whose result `read` finds in the reply; rejects with why the worker could not. */
-  function run<T>(task: StatsTask, read: (reply: StatsReply) => T | null): Promise<T> {
-    const { promise, resolve, reject } = Promise.withResolvers<T>()
-    const worker = startTask<StatsTask, StatsReply>(
-      'sqlite/proxies/stats.worker.ts',
-      task,
-      reply => {
-        if (reply.kind === 'thrown') return reject(toError(reply.error))
-        const result = reply.kind === 'failed' ? null : read(reply)
-        if (result !== null) return resolve(result)
-        reject(new Error(reply.kind === 'failed' ? reply.message : 'the worker did something else'))
-      },
-    )
-    const end = (why: string) => () => {
-      worker.terminate()
-      reject(new Error(why))
-    }
-    const close = end('the server is stopping')
-    ends.add(close)
-    const cancelTimer = later(end(`they took longer than ${WORK_MS_MAX} ms`), WORK_MS_MAX)
-    return promise.finally(() => {
-      cancelTimer()
-      ends.delete(close)
-    })
-  }
-
-  /** What `run` finds in a list that may be used, also afterwards. @throws StoreError */
-  async function runVerified<T>(...work: Parameters<typeof run<T>>): Promise<T> {
+  /** Has the worker do a task on a list that may be used. @throws StoreError */
+  async function run<Result>(input: StatsTask): Promise<Result> {
+    const task = startTask<StatsTask, Result>('sqlite/proxies/stats.worker.ts', input)
+    tasks.add(task)
+    const tooLong = new Error(`they took longer than ${WORK_MS_MAX} ms`)
+    const cancelTimer = later(() => task.end(tooLong), WORK_MS_MAX)
     try {
-      const result = await run(...work)
+      const result = await task.result
       verify()
       return result
     } catch (error) {
@@ -119,21 +103,18 @@ export function createStatsSource(
       const known = toStoreError(file, error)
       if (known instanceof StoreError) throw known
       throw new StoreError('the statistics could not be made', { cause: error })
+    } finally {
+      cancelTimer()
+      tasks.delete(task)
     }
   }
 
   return {
-    make: request =>
-      runVerified({ kind: 'make', file, request }, reply =>
-        reply.kind === 'made' ? reply.coded : null,
-      ),
-    count: nowMs =>
-      runVerified({ kind: 'count', file, nowMs }, reply =>
-        reply.kind === 'counted' ? reply.breakdown : null,
-      ),
+    make: request => run<Coded>({ kind: 'make', file, request }),
+    count: nowMs => run<Breakdown>({ kind: 'count', file, nowMs }),
     close(): void {
       isClosed = true
-      for (const end of ends) end()
+      for (const task of tasks) task.end(new Error('the server is stopping'))
     },
   }
 }
