@@ -6,6 +6,7 @@ import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -17,9 +18,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { backUp } from '../../src/sqlite/backup.ts'
 import { completeRestore, restore } from '../../src/sqlite/restore.ts'
 import { ACCESS_FILE, openList, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { ask } from '../support/answer.ts'
+import { flipLast } from '../support/damage.ts'
 import { ASK, addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { program, RUNNER_FREE } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
@@ -31,10 +34,24 @@ afterAll(cleanUp)
 const OLD = [{ ip: '192.0.2.1:80', type: 'http' }]
 const NEW = [{ ip: '192.0.2.9:80', type: 'http' }]
 
+/** An archive of a list and a key; it is made once. */
+let archive: Promise<string> | null = null
+async function makeArchive(): Promise<string> {
+  const file = join(temporaryDirectory(), 'backup.tar')
+  const to = { kind: 'file', file } as const
+  const signal = new AbortController().signal
+  await backUp({ dir: dataDirectory(NEW), to, nowMs: T0, signal, progress() {} })
+  return file
+}
+async function archived(): Promise<string> {
+  archive ??= makeArchive()
+  return archive
+}
+
 /** A working directory with `backup.tar` of a list and a key, and `data` with another list. */
 async function scene({ hasData = true } = {}): Promise<string> {
   const cwd = temporaryDirectory()
-  await take(cwd, { args: ['backup', 'backup.tar', '--data', dataDirectory(NEW)], stderr: /./ })
+  cpSync(await archived(), join(cwd, 'backup.tar'))
   if (hasData) renameSync(dataDirectory(OLD), join(cwd, 'data'))
   return cwd
 }
@@ -240,20 +257,31 @@ describe('restore', () => {
   })
 })
 
-const damagedFile = (name: string, damage: (file: string) => void) => async (cwd: string) => {
-  const unpack = 'mkdir u && tar -xpf backup.tar -C u'
-  expect(Bun.spawnSync(['sh', '-ec', unpack], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
-  damage(join(cwd, 'u', name))
-  const pack = 'tar -cf backup.tar -C u access.db proxies.db'
-  expect(Bun.spawnSync(['sh', '-ec', pack], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
-}
-const truncated = (share: number) => (cwd: string) => {
-  const file = join(cwd, 'backup.tar')
-  const bytes = readFileSync(file)
-  writeFileSync(file, bytes.subarray(0, Math.floor((bytes.length - 1024) * share)))
-}
+/** What is done to the archive `backup.tar` of a key and a list in a working directory. */
+type Change = (cwd: string) => void
+const shell =
+  (line: string): Change =>
+  cwd => {
+    const { exitCode, stderr } = Bun.spawnSync(['sh', '-ec', line], { cwd, env: RUNNER_FREE })
+    expect([exitCode, exitCode === 0 ? '' : stderr.toString()]).toEqual([0, ''])
+  }
+const truncated =
+  (share: number): Change =>
+  cwd => {
+    const file = join(cwd, 'backup.tar')
+    const bytes = readFileSync(file)
+    writeFileSync(file, bytes.subarray(0, Math.floor((bytes.length - 1024) * share)))
+  }
+/** Changes a database of it, and packs it again, without checksums. */
+const repacked =
+  (name: string, damage: (file: string) => void): Change =>
+  cwd => {
+    shell('mkdir u && tar -xpf backup.tar -C u')(cwd)
+    damage(join(cwd, 'u', name))
+    shell('tar -cf backup.tar -C u access.db proxies.db')(cwd)
+  }
 /** Changes a letter of the key's prefix, in the archive itself. */
-const flippedLabel = (cwd: string): void => {
+const flippedLabel: Change = cwd => {
   const file = join(cwd, 'backup.tar')
   const bytes = readFileSync(file)
   const at = bytes.indexOf(KEY.slice(0, 8))
@@ -261,129 +289,116 @@ const flippedLabel = (cwd: string): void => {
   bytes[at] = (bytes[at] ?? 0) ^ 4
   writeFileSync(file, bytes)
 }
-const flipIn = (file: string): void => {
-  const bytes = readFileSync(file)
-  bytes[bytes.length - 3] = (bytes.at(-3) ?? 0) ^ 4
-  writeFileSync(file, bytes)
-}
-const shell = (line: string) => (cwd: string) => {
-  expect(Bun.spawnSync(['sh', '-ec', line], { cwd, env: RUNNER_FREE }).exitCode).toBe(0)
-}
-const newer = (file: string): void => {
-  const db = new Database(file)
-  db.run('pragma user_version = 99')
-  db.close()
-}
+const noDatabase = (file: string): void => writeFileSync(file, 'x'.repeat(9999))
+const sql =
+  (...statements: string[]) =>
+  (file: string): void => {
+    const db = new Database(file)
+    for (const statement of statements) db.run(statement)
+    db.close()
+  }
+const newer = sql('pragma user_version = 99')
 const songs = (file: string): void => {
   rmSync(file)
-  const db = new Database(file)
-  db.run('create table songs (title text)')
-  db.close()
+  sql('create table songs (title text)')(file)
 }
 const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
-type Refusal = readonly [string, (cwd: string) => void | Promise<void>, string | RegExp]
-const REFUSALS: readonly Refusal[] = [
-  ['an empty file', truncated(0), 'backup.tar is empty'],
-  ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), 'backup.tar is empty'],
-  ['/dev/null', shell('ln -sf /dev/null backup.tar'), 'backup.tar is empty'],
-  [
-    'a directory',
-    shell('rm backup.tar; mkdir backup.tar'),
-    'cannot read backup.tar: it is a directory, not a file',
-  ],
-  ['cut in the first header', truncated(0.002), `backup.tar ${NO_ARCHIVE}`],
-  ['cut in the middle', truncated(0.3), 'backup.tar is truncated'],
-  ['cut near its end', truncated(0.97), 'backup.tar is truncated'],
-  ['cut in its checksums', truncated(0.9999), 'backup.tar is truncated'],
-  ['a flipped bit that SQLite does not notice', flippedLabel, 'backup.tar is damaged'],
-  ['cut before its end mark', truncated(1), 'backup.tar is truncated'],
+const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
+  ['an empty file', truncated(0), ' is empty'],
+  ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' is empty'],
+  ['cut in the first header', truncated(0.002), ` ${NO_ARCHIVE}`],
+  ['cut in the middle', truncated(0.3), ' is truncated'],
+  ['cut before its end mark', truncated(1), ' is truncated'],
+  ['a flipped bit that SQLite does not notice', flippedLabel, ' is damaged'],
   [
     'compressed',
     shell('gzip backup.tar && mv backup.tar.gz backup.tar'),
-    /^backup\.tar is compressed with gzip; decompress it first$/,
+    ' is compressed with gzip; decompress it first',
   ],
-  ['no archive', shell('seq 9999 > backup.tar'), `backup.tar ${NO_ARCHIVE}`],
+  ['no archive', shell('seq 9999 > backup.tar'), ` ${NO_ARCHIVE}`],
   [
     'another archive',
     shell('echo x > songs.txt && tar -cf backup.tar songs.txt'),
-    "backup.tar is not a backup of proxylist: it holds 'songs.txt'",
+    " is not a backup of proxylist: it holds 'songs.txt'",
   ],
   [
     'a link in the place of a file',
     shell('ln -s /etc/passwd access.db && tar -cf backup.tar access.db'),
-    "backup.tar is not a backup of proxylist: it holds 'access.db'",
+    " is not a backup of proxylist: it holds 'access.db'",
   ],
   [
     'a path outside',
     shell('cp backup.tar x.db && tar -P -cf backup.tar ../*/x.db'),
-    /^backup\.tar is not a backup of proxylist: it holds '\.\.\//,
+    /^ is not a backup of proxylist: it holds '\.\.\//,
   ],
-  ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), 'backup.tar is empty'],
-  [
-    'a flipped bit in the list',
-    damagedFile(PROXY_FILE, flipIn),
-    'backup.tar: proxies.db is damaged',
-  ],
+  ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' is empty'],
+  ['a flipped bit in the list', repacked(PROXY_FILE, flipLast), ': proxies.db is damaged'],
   [
     'damaged keys',
-    damagedFile(ACCESS_FILE, file => writeFileSync(file, readFileSync(file).fill(255, 4096))),
-    'backup.tar: access.db is damaged',
+    repacked(ACCESS_FILE, file => writeFileSync(file, readFileSync(file).fill(255, 4096))),
+    ': access.db is damaged',
   ],
-  [
-    'keys that are no database',
-    damagedFile(ACCESS_FILE, file => writeFileSync(file, 'x'.repeat(9999))),
-    'backup.tar: access.db is not a database',
-  ],
+  ['keys that are no database', repacked(ACCESS_FILE, noDatabase), ': access.db is not a database'],
   [
     'a list that is no database',
-    damagedFile(PROXY_FILE, file => writeFileSync(file, 'x'.repeat(9999))),
-    'backup.tar: proxies.db is not a database',
+    repacked(PROXY_FILE, noDatabase),
+    ': proxies.db is not a database',
   ],
   [
     'a foreign database',
-    damagedFile(ACCESS_FILE, songs),
-    'backup.tar: access.db is a database of another program',
+    repacked(ACCESS_FILE, songs),
+    ': access.db is a database of another program',
   ],
   [
     'keys of a newer version',
-    damagedFile(ACCESS_FILE, newer),
-    /^backup\.tar: access\.db was written by a newer proxylist \(schema 99, /,
+    repacked(ACCESS_FILE, newer),
+    /^: access\.db was written by a newer proxylist \(schema 99, /,
   ],
   [
     'a list of a newer version',
-    damagedFile(PROXY_FILE, newer),
-    /^backup\.tar: proxies\.db was written by a newer proxylist \(schema 99, /,
+    repacked(PROXY_FILE, newer),
+    /^: proxies\.db was written by a newer proxylist \(schema 99, /,
   ],
 ]
 
 describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {
-  test.each(REFUSALS)('%s', async (_, damage, says) => {
-    const cwd = await scene()
+  test.each(REFUSALS)('%s', async (_, change, says) => {
+    const cwd = temporaryDirectory()
+    cpSync(await archived(), join(cwd, 'backup.tar'))
+    renameSync(dataDirectory(OLD), join(cwd, 'data'))
     const before = contentOf(join(cwd, 'data'))
-    await damage(cwd)
-    for (const data of ['data', 'fresh']) {
-      const { stderr } = await take(cwd, {
-        args: ['restore', 'backup.tar', '--force', '--data', data],
-        exitCode: 1,
-        stderr: /^proxylist: [^\n]+\n$/,
-      })
-      const sentence = stderr.slice('proxylist: '.length, -1)
-      if (typeof says === 'string') expect(sentence).toBe(says)
-      else expect(sentence).toMatch(says)
+    change(cwd)
+    for (const name of ['data', 'fresh']) {
+      const failure = await restore({
+        ...{ dir: join(cwd, name), file: 'FILE', force: true, nowMs: T0, progress() {} },
+        ...{ bytes: Bun.file(join(cwd, 'backup.tar')).stream() },
+        signal: new AbortController().signal,
+      }).then(
+        () => 'it was restored',
+        (error: Error) => error.message,
+      )
+      expect(failure).toStartWith('FILE')
+      if (typeof says === 'string') expect(failure).toBe(`FILE${says}`)
+      else expect(failure.slice('FILE'.length)).toMatch(says)
     }
     expect(contentOf(join(cwd, 'data'))).toEqual(before)
     expect(existsSync(join(cwd, 'fresh'))).toBeFalse()
-    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
   })
 
-  test('a missing file, and one that cannot be read', async () => {
-    const cwd = temporaryDirectory()
-    await take(cwd, {
-      args: ['restore', 'none.tar'],
-      exitCode: 1,
-      stderr: 'proxylist: cannot read none.tar: no such file or directory\n',
-    })
-    expect(readdirSync(cwd)).toEqual([])
+  test('a file that is missing, a directory, or nothing, in one line', async () => {
+    const cwd = await scene()
+    mkdirSync(join(cwd, 'folder'))
+    for (const [file, says] of [
+      ['none.tar', 'cannot read none.tar: no such file or directory'],
+      ['folder', 'cannot read folder: it is a directory, not a file'],
+      ['/dev/null', '/dev/null is empty'],
+    ] as const) {
+      const stderr = `proxylist: ${says}\n`
+      await take(cwd, { args: ['restore', file, '--force'], exitCode: 1, stderr })
+      await take(cwd, { args: ['restore', file, '--data', 'fresh'], exitCode: 1, stderr })
+    }
+    expect(readdirSync(cwd).sort()).toEqual(['backup.tar', 'data', 'folder'])
+    expect(await listed(cwd)).toBe('192.0.2.1:80\n')
   })
 })
 
