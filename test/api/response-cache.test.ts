@@ -213,18 +213,6 @@ describe('an answer is used again', () => {
     expect(await at(T0 + 1500)).toContain('"timestamp":"2026-11-20T12:00:01.500Z"')
     expect(cache.finds()).toBe(1)
   })
-
-  test('after a row has aged out, without it', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const at = async (seconds: number) =>
-      textOf(await cache.find(queryOf(''), T0 + seconds * 1000), T0)
-    expect(await at(300)).toBe('10.1.0.1:80\n10.2.0.2:80\n')
-    expect(await at(301)).toBe('10.1.0.1:80\n')
-    expect(await at(500)).toBe('10.1.0.1:80\n')
-    expect(await at(501)).toBeNull()
-    expect(await at(500)).toBe('10.1.0.1:80\n')
-    expect(await at(300)).toBe('10.1.0.1:80\n10.2.0.2:80\n')
-  })
 })
 
 describe('a draw', () => {
@@ -239,17 +227,6 @@ describe('a draw', () => {
     }
     expect([drawn.size, cache.finds()]).toEqual([20, 1])
     list.close()
-  })
-
-  test('after a row has aged out is without it', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const at = async (seconds: number, text = 'sort=random') =>
-      textOf(await cache.find(queryOf(text), T0 + seconds * 1000), T0)
-    expect((await at(300))?.split('\n').sort().join(' ')).toBe(' 10.1.0.1:80 10.2.0.2:80')
-    expect(await at(301)).toBe('10.1.0.1:80\n')
-    expect(await at(500, 'sort=random&count=1&get=ndjson&fields=ip')).toBe('{"ip":"10.1.0.1:80"}\n')
-    expect(await at(501)).toBeNull()
-    expect(cache.finds()).toBe(1)
   })
 })
 
@@ -287,53 +264,6 @@ describe('an answer that is requested once', () => {
     const before = cache.finds()
     await answerTo(cache, QUERY)
     expect(cache.finds()).toBe(before)
-  })
-})
-
-describe('an answer is dropped when the list changes', () => {
-  const NEW: TestRow = { ip: '10.3.0.3:80', type: 'http' }
-
-  const CHANGES: readonly (readonly [what: string, change: (list: List) => void, text: string])[] =
-    [
-      ['import', list => fillList(list, [NEW]), '10.3.0.3:80\n10.1.0.1:80\n10.2.0.2:80\n'],
-      ['removal', list => list.proxies.removeOlderThan(T0 - 200_000), '10.1.0.1:80\n'],
-      ['shift of the checks', list => list.proxies.shiftChecks(-400), '10.1.0.1:80\n'],
-    ]
-  test.each(CHANGES)('by %s through this connection', async (_, change, text) => {
-    const list = listOf(OLD_AND_YOUNG)
-    const cache = cacheOver(list, 2 ** 20)
-    expect((await cache.find(queryOf(''), T0))?.records).toBe(2)
-    change(list)
-    await nextTurn()
-    expect(textOf(await cache.find(queryOf(''), T0), T0)).toBe(text)
-    expect(cache.finds()).toBe(2)
-  })
-
-  test.each(CHANGES)('by %s through another connection', async (_, change, text) => {
-    const dir = temporaryDirectory()
-    const other = openList(dir)
-    fillList(other, OLD_AND_YOUNG)
-    const list = openList(dir, { isServer: true })
-    const cache = cacheOver(list, 2 ** 20)
-    expect((await cache.find(queryOf(''), T0))?.records).toBe(2)
-    await nextTurn()
-    await cache.find(queryOf(''), T0)
-    expect(cache.finds()).toBe(1)
-    change(other)
-    await nextTurn()
-    expect(textOf(await cache.find(queryOf(''), T0), T0)).toBe(text)
-    expect(cache.finds()).toBe(2)
-    list.close()
-    other.close()
-  })
-
-  test('also one that said that nothing matches', async () => {
-    const list = listOf(OLD_AND_YOUNG)
-    const cache = cacheOver(list, 2 ** 20)
-    expect(await cache.find(queryOf('time=50'), T0)).toBeNull()
-    list.proxies.shiftChecks(60)
-    await nextTurn()
-    expect(textOf(await cache.find(queryOf('time=50'), T0), T0)).toBe('10.1.0.1:80\n')
   })
 })
 

@@ -11,7 +11,7 @@ import { createAdmissions, createHandler, type Outcome } from '../../src/api/han
 import { createQueryReader } from '../../src/api/query.ts'
 import { createResponseCache } from '../../src/api/response-cache.ts'
 import { createCredentialReader, keyOf } from '../../src/http/credentials.ts'
-import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
+import { splitQueryString } from '../../src/lib/query-string.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
 import { openRegistry } from '../../src/sqlite/stores.ts'
 import { anyQuery, anyText, queryOf, valueText } from '../api/query-strings.ts'
@@ -136,50 +136,8 @@ describe('the query string of a request', () => {
   })
 })
 
-const piece = fc.constantFrom(
-  ...['key=K', 'key=K2', 'key=pl_Secret-1', 'key=', 'key', 'key=a%2Bb', '%6bey=K', '%6Bey=K'],
-  ...['k%65y=K', 'ke%79=K', 'k%45y=K', 'kkey=K', 'xkey=K', 'key2=K', 'Key=K', 'key=K=K', 'key=é'],
-  ...['type=http', 'city=key', 'city=key=K', 'city=%6bey', 'works=101', '', 'a?key=K', 'a=%ff'],
-)
-const anyUrl = fc
-  .tuple(fc.constantFrom(URL_START, '/api?', '/api??'), fc.array(piece, { maxLength: 5 }))
-  .map(([start, pieces]) => start + pieces.join('&'))
-const anyHeader = fc.constantFrom(null, null, null, 'Bearer K', 'Bearer pl_Secret-1', 'Basic dTpw')
-
 /** URLs are remembered when they are repeated. */
 const TWICE = [1, 2]
-
-describe('a reader of credentials', () => {
-  const isParameter = ({ name }: { name: string | null }) => name !== 'key'
-
-  test('reads the same however much it has remembered', () => {
-    const remembering = createCredentialReader()
-    let remembered = 0
-    fc.assert(
-      fc.property(fc.array(fc.tuple(anyUrl, anyHeader), { maxLength: 6 }), requests => {
-        for (const [url, authorization] of [...requests, ...requests, ...requests]) {
-          const pairs = splitQueryString(queryStringOf(url))
-          const expected = resultOf(() => ({
-            key: keyOf(pairs, authorization),
-            parameters: pairs.filter(isParameter),
-          }))
-          const got = resultOf(() => {
-            const credentials = remembering.read(url, authorization)
-            if (authorization === null) {
-              remembering.remember(url, credentials)
-              if (remembering.read(url, null) === credentials) remembered += 1
-            }
-            const { key, queryString } = credentials
-            return { key, parameters: splitQueryString(queryString).filter(isParameter) }
-          })
-          expect(got).toEqual(expected)
-        }
-      }),
-      { numRuns: 500 },
-    )
-    expect(remembered).toBeGreaterThan(100)
-  })
-})
 
 describe('a reader of credentials remembers', () => {
   test('a URL only when it is asked to', () => {

@@ -23,14 +23,6 @@ function squares() {
 }
 
 describe('createTurnBatch', () => {
-  test('works on all items of one turn in one call, in order of arrival', async () => {
-    const { batches, square } = squares()
-    const results = await Promise.all([3, 1, 2].map(item => square(item)))
-    await nextTurn()
-    expect(results).toEqual([9, 1, 4])
-    expect(batches).toEqual([[3, 1, 2]])
-  })
-
   test('joins items that arrive from different tasks of the same turn', async () => {
     const { batches, square } = squares()
     const late = async (item: number): Promise<number> => {
@@ -50,13 +42,6 @@ describe('createTurnBatch', () => {
     expect(await pending).toBe(25)
     await nextTurn()
     expect(batches).toEqual([[5]])
-  })
-
-  test('begins a new batch with every turn', async () => {
-    const { batches, square } = squares()
-    await square(1)
-    await Promise.all([square(2), square(3)])
-    expect(batches).toEqual([[1], [2, 3]])
   })
 
   test('an item queued by the work itself belongs to the next batch', async () => {
@@ -370,26 +355,6 @@ describe('work that answers later', () => {
     expect(isSettled).toBe(false)
     batches[0]?.resolve()
     expect(await pending).toBe(1)
-  })
-
-  test('that is rejected rejects its own items alone, and the next batch still runs', async () => {
-    const { queue, batches, itemsOf } = later()
-    const failure = new Error('the disk is full')
-    const first = Promise.allSettled([queue(1), queue(2)])
-    await nextTurn()
-    const second = [queue(3), queue(4)]
-    batches[0]?.reject(failure)
-    for (const outcome of await first) {
-      expect(outcome.status === 'rejected' && outcome.reason === failure).toBe(true)
-    }
-    await nextTurn()
-    await nextTurn()
-    batches[1]?.resolve()
-    expect(await Promise.all(second)).toEqual([9, 16])
-    expect(itemsOf()).toEqual([
-      [1, 2],
-      [3, 4],
-    ])
   })
 })
 
