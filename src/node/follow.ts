@@ -52,44 +52,39 @@ type FollowParts = {
   later: Later
 }
 
-/** Copies the keys if they have changed. */
-async function followKeys(
-  { source, copies: { keys } }: FollowParts,
-  newest: Version,
-): Promise<void> {
-  const own = keys.version()
-  if (!isSameVersion(own, newest)) await keys.apply(await source.readKeys(own))
-}
-
-/** Copies what has changed of the list, which may have changed again meanwhile. */
-async function copyList(
-  { source, copies: { list }, copyMuch }: FollowParts,
-  isStopped: () => boolean,
-): Promise<void> {
-  const isDone = await source.readList(list.version(), async changes => {
-    if (changes.size > FEW_ROWS_MAX) return false
-    await list.apply(changes)
-    return true
-  })
-  if (!isDone && !isStopped()) await copyMuch()
-}
-
-/** What asks the database, and copies what has changed; the list is copied beside further asking. */
-function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () => void) {
-  const { source, copies, onFollowed, elapsedMs } = parts
+/**
+ * Follows the database from now on. Keys are asked for every second also while the list is copied:
+ * what is revoked must not wait for a million rows.
+ */
+export function createFollower(parts: FollowParts) {
+  const { source, copies, copyMuch, onFollowed, elapsedMs, later } = parts
+  let isStopped = false
+  const ended = Promise.withResolvers<void>()
+  let isAsking = false
+  /** Whether something was announced while the database was being asked. */
+  let isAnnounced = false
+  let cancel = (): void => {}
   let copying: Promise<void> | null = null
   let [pauseMs, pausedFromMs] = [0, 0]
-
-  const isPaused = (): boolean => elapsedMs() - pausedFromMs < pauseMs
 
   const listVersionIn = (database: string): number | null => {
     const own = copies.list.version()
     return own?.database === database ? own.version : null
   }
 
+  /** Copies what has changed of the list, which may have changed again meanwhile. */
+  async function copyList(): Promise<void> {
+    const isDone = await source.readList(copies.list.version(), async changes => {
+      if (changes.size > FEW_ROWS_MAX) return false
+      await copies.list.apply(changes)
+      return true
+    })
+    if (!isDone && !isStopped) await copyMuch()
+  }
+
   /** Copies the list, unless that is under way; it is then as new as it was at `askedMs`. */
   function startCopying({ database }: Version, askedMs: number): void {
-    copying ??= copyList(parts, isStopped)
+    copying ??= copyList()
       .then(
         (): Followed => ({
           kind: 'known',
@@ -105,44 +100,27 @@ function createAsker(parts: FollowParts, isStopped: () => boolean, onCopied: () 
           followed.kind === 'known' ? 0 : Math.min(COPY_AGAIN_MS_MAX, pauseMs * 2 || COPY_AGAIN_MS)
         pausedFromMs = elapsedMs()
         onFollowed(followed)
-        if (followed.kind === 'known') onCopied()
+        if (followed.kind === 'known') wake()
       })
   }
 
-  return {
-    /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
-    async ask(): Promise<Followed> {
-      const askedMs = elapsedMs()
-      const newest = await source.versions()
-      await followKeys(parts, newest.keys)
-      const isNewest = copying === null && isSameVersion(copies.list.version(), newest.list)
-      if (!isNewest && !isPaused() && !isStopped()) startCopying(newest.list, askedMs)
-      const ageMs = elapsedMs() - askedMs
-      return {
-        kind: 'known',
-        keysAgeMs: ageMs,
-        listAgeMs: isNewest ? ageMs : null,
-        listVersion: listVersionIn(newest.list.database),
-      }
-    },
-    /** Resolves when nothing is being copied. */
-    copied: async (): Promise<void> => void (await copying),
+  /** Asks once; copies the keys if they have changed, and begins to copy the list if that has. */
+  async function ask(): Promise<Followed> {
+    const askedMs = elapsedMs()
+    const newest = await source.versions()
+    const keys = copies.keys.version()
+    if (!isSameVersion(keys, newest.keys)) await copies.keys.apply(await source.readKeys(keys))
+    const isNewest = copying === null && isSameVersion(copies.list.version(), newest.list)
+    const isPaused = elapsedMs() - pausedFromMs < pauseMs
+    if (!isNewest && !isPaused && !isStopped) startCopying(newest.list, askedMs)
+    const ageMs = elapsedMs() - askedMs
+    return {
+      kind: 'known',
+      keysAgeMs: ageMs,
+      listAgeMs: isNewest ? ageMs : null,
+      listVersion: listVersionIn(newest.list.database),
+    }
   }
-}
-
-/**
- * Follows the database from now on. Keys are asked for every second also while the list is copied:
- * what is revoked must not wait for a million rows.
- */
-export function createFollower(parts: FollowParts) {
-  const { onFollowed, later } = parts
-  let isStopped = false
-  const { ask, copied } = createAsker(parts, () => isStopped, wake)
-  const ended = Promise.withResolvers<void>()
-  let isAsking = false
-  /** Whether something was announced while the database was being asked. */
-  let isAnnounced = false
-  let cancel = (): void => {}
 
   async function turn(): Promise<void> {
     isAsking = true
@@ -171,7 +149,7 @@ export function createFollower(parts: FollowParts) {
       isStopped = true
       cancel()
       if (isAsking) await ended.promise
-      await copied()
+      await copying
     },
   }
 }
