@@ -226,58 +226,6 @@ const update = (
     return { result: rows.length > 0, isChanged: rows.length > 0 }
   })
 
-/** What rotates the secrets of keys. */
-const createRotate =
-  (change: Change) =>
-  (id: string, key: string, untilMs: number, nowMs: number): Promise<boolean> =>
-    change(async (tx, version) => {
-      const [old] = await tx<{ hash: Uint8Array }>(
-        'select hash from proxylist.keys where id = $1',
-        [id],
-      )
-      if (!old) return { result: false, isChanged: false }
-      const isKept = untilMs > nowMs
-      await tx(
-        'delete from proxylist.old_secrets where key_id = $1 and ($2 or expires_at <= $3::float8)',
-        [id, !isKept, nowMs],
-      )
-      if (isKept) {
-        await tx(
-          'insert into proxylist.old_secrets (hash, key_id, expires_at) values ($1, $2, $3::float8)',
-          [old.hash, id, untilMs],
-        )
-      }
-      await tx(
-        'update proxylist.keys set hash = $2, prefix = $3, version = $4::float8 where id = $1',
-        [id, hashKey(key), shownPrefix(key), version],
-      )
-      return { result: true, isChanged: true }
-    })
-
-/** What removes revoked keys with their use, which it locks in the order in which requests do. */
-const createRemove = (change: Change) => (id: string) =>
-  change<'removed' | 'unknown' | 'not-revoked'>(async (tx, version) => {
-    const [row] = await tx<{ revoked: boolean }>(
-      'select revoked_at is not null as revoked from proxylist.keys where id = $1',
-      [id],
-    )
-    if (!row?.revoked) return { result: row ? 'not-revoked' : 'unknown', isChanged: false }
-    await tx(`delete from proxylist.usage where kind = 'key' and id = $1`, [id])
-    await tx(
-      `select from proxylist.networks where kind = 'key' and id = $1
-       order by network_set, day for update`,
-      [id],
-    )
-    await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
-    await tx('delete from proxylist.days where key_id = $1', [id])
-    await tx('delete from proxylist.keys where id = $1', [id])
-    await tx('insert into proxylist.removed_keys (id, version) values ($1, $2::float8)', [
-      id,
-      version,
-    ])
-    return { result: 'removed', isChanged: true }
-  })
-
 /** The keys of a database; `patient` reads and stores many of them at once. */
 export const createKeyStore = (query: Query, change: Change, patient: Connection) =>
   ({
@@ -298,12 +246,57 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
       return update(change, id, SET, values)
     },
 
-    rotate: createRotate(change),
+    rotate: (id: string, key: string, untilMs: number, nowMs: number): Promise<boolean> =>
+      change(async (tx, version) => {
+        const [old] = await tx<{ hash: Uint8Array }>(
+          'select hash from proxylist.keys where id = $1',
+          [id],
+        )
+        if (!old) return { result: false, isChanged: false }
+        const isKept = untilMs > nowMs
+        await tx(
+          'delete from proxylist.old_secrets where key_id = $1 and ($2 or expires_at <= $3::float8)',
+          [id, !isKept, nowMs],
+        )
+        if (isKept) {
+          await tx(
+            'insert into proxylist.old_secrets (hash, key_id, expires_at) values ($1, $2, $3::float8)',
+            [old.hash, id, untilMs],
+          )
+        }
+        await tx(
+          'update proxylist.keys set hash = $2, prefix = $3, version = $4::float8 where id = $1',
+          [id, hashKey(key), shownPrefix(key), version],
+        )
+        return { result: true, isChanged: true }
+      }),
 
     revoke: (id: string, nowMs: number): Promise<boolean> =>
       update(change, id, 'revoked_at = coalesce(revoked_at, $3::float8)', [nowMs]),
 
-    remove: createRemove(change),
+    /** Locks what was used in the order in which requests do. */
+    remove: (id: string) =>
+      change<'removed' | 'unknown' | 'not-revoked'>(async (tx, version) => {
+        const [row] = await tx<{ revoked: boolean }>(
+          'select revoked_at is not null as revoked from proxylist.keys where id = $1',
+          [id],
+        )
+        if (!row?.revoked) return { result: row ? 'not-revoked' : 'unknown', isChanged: false }
+        await tx(`delete from proxylist.usage where kind = 'key' and id = $1`, [id])
+        await tx(
+          `select from proxylist.networks where kind = 'key' and id = $1
+           order by network_set, day for update`,
+          [id],
+        )
+        await tx(`delete from proxylist.networks where kind = 'key' and id = $1`, [id])
+        await tx('delete from proxylist.days where key_id = $1', [id])
+        await tx('delete from proxylist.keys where id = $1', [id])
+        await tx('insert into proxylist.removed_keys (id, version) values ($1, $2::float8)', [
+          id,
+          version,
+        ])
+        return { result: 'removed', isChanged: true }
+      }),
 
     list: async (nowMs: number): Promise<ListedKey[]> => [
       ...(await query<ListedKey>(`${LISTED} order by k.created_at, k.id`, [nowMs])),

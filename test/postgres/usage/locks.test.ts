@@ -146,6 +146,24 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
     expect(used).toEqual({ 'key t1': 1, [`temp ${IP}`]: 1, 'key k1': 1 })
   })
 
+  test('fails no request of a key that two nodes ask for all the time', async () => {
+    const nodes = [1, 2].map(() => createUsageStore({ url, timeoutMs: 2_000, name: 'node' }))
+    const hot = regular({}, 'hot')
+    await whileLocked(2_000, ROW, async admit => {
+      const late = admit(temp('t1')).catch(String)
+      let isLate = false
+      const asking = nodes.map(async node => {
+        const access = createAccess({ find: () => null }, node)
+        access.admit(temp('t2'), IP, 0).catch(() => {}) // so that both find the row locked
+        while (!isLate) expect(outcomeOf(await access.admit(hot, IP, 0))).toBe('ok')
+      })
+      expect(await late).toContain('a row of table usage stays locked')
+      isLate = true
+      await Promise.all(asking)
+    })
+    for (const { close } of nodes) await close()
+  })
+
   test('is waited for where it is the whole table', async () => {
     const used = await whileLocked(20_000, 'lock table proxylist.usage', async (admit, unlock) => {
       const waiting = admit(regular({}))
