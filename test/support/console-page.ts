@@ -26,6 +26,15 @@ export async function startConsole(dir: string, more: readonly string[] = []) {
 /** The console of a server with the sample list. */
 export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
 
+/** One such server for all tests of a file that do not mind each other, started by the first. */
+export function shareSample(): typeof startSample {
+  let started: ReturnType<typeof startSample> | null = null
+  return () => {
+    started ??= startSample()
+    return started
+  }
+}
+
 export const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
 
 /** Opens the console after `prepare` has changed what the page will see. */

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { HAS_BROWSER } from '../support/browser.ts'
-import { heading, openPrepared, startSample } from '../support/console-page.ts'
+import { heading, openPrepared, shareSample } from '../support/console-page.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { countedList, statisticsOf } from '../support/list-statistics.ts'
 import { fulfill, openAt } from '../support/page.ts'
@@ -13,6 +13,7 @@ import { startChild } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
+const sample = shareSample()
 
 const STATS = { body: statisticsOf(countedList(2000)) }
 
@@ -103,7 +104,7 @@ describe.if(HAS_BROWSER)('the page, before its next frame', () => {
 
 describe.if(HAS_BROWSER)('the console, before its next frame', () => {
   test('follows a link, says where it leads and gives it the focus', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, close } = await openPrepared(url, async each => {
       await onceDrawn(each, 'a[href="#plans"]', 'found.click()')
     })
@@ -118,7 +119,7 @@ describe.if(HAS_BROWSER)('the console, before its next frame', () => {
   })
 
   test('notices that its tab was hidden', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, requests, close } = await openPrepared(url, async each => {
       await each.clock.install()
       await onceDrawn(

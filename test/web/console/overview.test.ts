@@ -2,15 +2,16 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Page, Route } from 'playwright-core'
 import { HAS_BROWSER, openPage } from '../../support/browser.ts'
-import { openPrepared, startSample, withHistory } from '../../support/console-page.ts'
+import { openPrepared, shareSample, withHistory } from '../../support/console-page.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
+const sample = shareSample()
 
 describe.if(HAS_BROWSER)('the overview', () => {
   test('shows what the server says of itself', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, problems, close } = await openPage(url)
     const cards = page.locator('.cards')
     await cards.waitFor()
@@ -22,7 +23,7 @@ describe.if(HAS_BROWSER)('the overview', () => {
   })
 
   test('draws charts at their real width, says the values at the cursor and has them as a table', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, problems, close } = await openPrepared(url, withHistory)
     const chart = page.getByRole('region', { name: 'Requests' })
     const canvas = chart.locator('canvas')
@@ -58,7 +59,7 @@ describe.if(HAS_BROWSER)('the overview', () => {
   })
 
   test('shows the first minute of a server that was just started', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, problems, close } = await openPrepared(url, each => withHistory(each, {}, 1))
     await page.locator('.chart canvas').first().waitFor()
     // The colour of p99, which is nothing but a point.
@@ -79,7 +80,7 @@ describe.if(HAS_BROWSER)('the overview', () => {
 
 describe.if(HAS_BROWSER)('the overview, as time passes', () => {
   test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const openedMs = performance.now()
     const opened = await openPrepared(url, page => page.clock.install())
     const { page, requests, close } = opened
@@ -106,7 +107,7 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
   })
 
   test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, close } = await openPrepared(url, page => page.clock.install())
     await page.locator('.cards').waitFor()
     await page.route('**/console/overview', route => route.abort())
@@ -124,7 +125,7 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
 
 describe.if(HAS_BROWSER)('a server in trouble', () => {
   test('is shown with why it is not ready, with markup as text', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const problem = 'the list is <img src=x onerror=alert(1)> empty'
     const prepare = (page: Page) => withHistory(page, { ready: false, problem })
     const { page, close } = await openPrepared(url, prepare)
@@ -135,7 +136,7 @@ describe.if(HAS_BROWSER)('a server in trouble', () => {
   })
 
   test('is shown when it answers slowly, and asked again when it does not for a minute', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const held: Route[] = []
     const { page, close } = await openPrepared(url, async each => {
       await each.clock.install()

@@ -2,14 +2,15 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { CONSOLE } from '../../../src/web/files.ts'
 import { HAS_BROWSER, openPage, violationsOf } from '../../support/browser.ts'
-import { heading, startConsole, startSample } from '../../support/console-page.ts'
+import { heading, shareSample, startConsole, startSample } from '../../support/console-page.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
+const sample = shareSample()
 
 describe.if(HAS_BROWSER)('the token', () => {
   test('is taken from the fragment into the tab, and is in no URL, history, referrer or other storage', async () => {
-    const { url, admin } = await startSample()
+    const { url, admin } = await sample()
     const token = url.split('#token=')[1] ?? ''
     expect(token.length).toBeGreaterThan(40)
     const { page, requests, problems, close } = await openPage(url)
@@ -35,7 +36,7 @@ describe.if(HAS_BROWSER)('the token', () => {
   })
 
   test('missing: a calm page says to run proxylist console, and takes the link', async () => {
-    const { url, admin } = await startSample()
+    const { url, admin } = await sample()
     const { page, problems, close } = await openPage(`${admin}/#plans`)
     await heading(page, 'Open the console').waitFor()
     expect(await page.locator('pre').textContent()).toBe('proxylist console')
@@ -48,7 +49,7 @@ describe.if(HAS_BROWSER)('the token', () => {
   })
 
   test('wrong: the sentence of the server, and the field again', async () => {
-    const { admin } = await startSample()
+    const { admin } = await sample()
     const { page, close } = await openPage(`${admin}/#token=wrong`)
     expect(await page.getByRole('alert').textContent()).toContain('proxylist console')
     expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
@@ -91,7 +92,7 @@ describe.if(HAS_BROWSER)('the token, while the console is open', () => {
   })
 
   test('is forgotten when the operator signs out', async () => {
-    const { url } = await startSample()
+    const { url } = await sample()
     const { page, close } = await openPage(url)
     await page.getByRole('button', { name: 'Sign out' }).click()
     await heading(page, 'Open the console').waitFor()
