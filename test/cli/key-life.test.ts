@@ -299,18 +299,6 @@ describe('keys reset demo and temp, and doctor (B10)', () => {
     ])
     await service.stop()
   })
-
-  test('doctor names rows that were checked in the future, and the command that mends them', async () => {
-    const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', age: -200 }])
-    const { stdout } = await cli(dir, -200)('doctor --json')
-    expect(JSON.parse(stdout).checks).toContainEqual({
-      check: 'clock',
-      ok: false,
-      found:
-        '1 proxies were last checked in the future, and count as fresh until then: ' +
-        'import them again, or the whole list with: proxylist import --replace FILE',
-    })
-  })
 })
 
 describe('plans set NAME --enabled off', () => {

@@ -59,17 +59,18 @@ describe('--help', () => {
     const args = name.split(' ').filter(word => word !== '')
     const { exitCode, stdout, stderr } = await proxylist([...args, '--help'])
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: '' })
-    expect(stdout).toBe(golden(`help${name && '-'}${name.replace(' ', '-')}.txt`, stdout))
+    const [help = ''] = stdout.split('\nTopics of the manual') // which has a test below
+    expect(help).toBe(golden(`help${name && '-'}${name.replace(' ', '-')}.txt`, help))
     const found = COMMANDS.find(command => command.name === name)
     if (found === undefined) return
-    const help = stdout.replace(/\s+/g, ' ')
-    expect(help).toStartWith(`Usage: proxylist ${name} [options]`)
-    expect(help).toEndWith(`Example: ${found.example} `)
+    const words = help.replace(/\s+/g, ' ')
+    expect(words).toStartWith(`Usage: proxylist ${name} [options]`)
+    expect(words).toEndWith(`Example: ${found.example} `)
     for (const setting of found.settings) {
-      expect(help).toContain(` ${flagOf(setting)} `)
-      expect(help).toContain(`[${environmentNameOf(setting)}]`)
+      expect(words).toContain(` ${flagOf(setting)} `)
+      expect(words).toContain(`[${environmentNameOf(setting)}]`)
       const standard = defaultOf(setting)
-      if (standard !== '') expect(help).toContain(`(default: ${standard})`)
+      if (standard !== '') expect(words).toContain(`(default: ${standard})`)
     }
   })
 

@@ -3,6 +3,7 @@ import { afterAll, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SQL } from 'bun'
+import { type Serving, startJobs } from '../../src/cli/commands/serve.ts'
 import { makeToken } from '../../src/console.ts'
 import { T0 } from '../support/fixtures.ts'
 import { emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
@@ -114,3 +115,17 @@ test.skipIf(!HAS_POSTGRES)(
     await node.stop()
   },
 )
+
+test('a node listens at once, also where its database does not answer', async () => {
+  let ticks = 0
+  const node = {
+    isJobHolder: () => false,
+    tick(): Promise<never> {
+      ticks += 1
+      return new Promise(() => {})
+    },
+  }
+  const jobs = await startJobs({ node } as unknown as Serving) // it reads nothing else of them
+  expect(ticks).toBe(1)
+  for (const job of jobs) job.stop()
+})

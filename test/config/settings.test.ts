@@ -23,19 +23,15 @@ type Case = {
 }
 
 const DAY = 86_400_000
+
+/** Texts that are read as they are. */
+const same = (...texts: string[]): Case['accepted'] => texts.map(text => [text, text])
+const words = (texts: string): string[] => texts.split(' ')
 const SWITCH: Case = {
   fallback: false,
   accepted: [
-    ['1', true],
-    ['true', true],
-    ['TRUE', true],
-    ['yes', true],
-    ['on', true],
-    ['0', false],
-    ['false', false],
-    ['False', false],
-    ['no', false],
-    ['off', false],
+    ...words('1 true TRUE yes on').map(text => [text, true] as const),
+    ...words('0 false False no off').map(text => [text, false] as const),
   ],
   refused: ['2', '-1', 'y', 'enabled', ' 1', 'constructor', '__proto__'],
   expected: '1 or 0',
@@ -95,10 +91,7 @@ const DATABASE: Case = {
 const SERVER = {
   data: {
     fallback: './data',
-    accepted: [
-      ['/var/lib/proxylist', '/var/lib/proxylist'],
-      ['data dir', 'data dir'],
-    ],
+    accepted: same('/var/lib/proxylist', 'data dir'),
     refused: [],
     expected: '',
   },
@@ -145,20 +138,13 @@ const SERVER = {
   sample: SWITCH,
   page: {
     fallback: 'on',
-    accepted: [
-      ['on', 'on'],
-      ['off', 'off'],
-    ],
+    accepted: same('on', 'off'),
     refused: ['yes', 'ON', '1'],
     expected: 'on or off',
   },
   publicStats: {
     fallback: 'full',
-    accepted: [
-      ['full', 'full'],
-      ['totals', 'totals'],
-      ['off', 'off'],
-    ],
+    accepted: same('full', 'totals', 'off'),
     refused: ['none', 'on', 'FULL'],
     expected: 'full or totals or off',
   },
@@ -184,10 +170,7 @@ const SERVER = {
   },
   feed: {
     fallback: undefined,
-    accepted: [
-      ['https://example.com/list.csv', 'https://example.com/list.csv'],
-      ['/a\n/b', '/a\n/b'],
-    ],
+    accepted: same('https://example.com/list.csv', '/a\n/b'),
     refused: [' '],
     expected: 'a URL or the path of a file or directory',
   },
@@ -232,20 +215,9 @@ const SERVER = {
     fallback: undefined,
     accepted: [], // see "lists of trusted ranges" below
     refused: [
-      'localhost',
-      '10.0.0.0/33',
-      '10.0.0.0/-1',
-      '10.0.0.0/',
-      '10.0.0.0/8/8',
-      '10.0.0.0/+8',
-      '10.0.0/8',
-      '/8',
-      '::1/129',
-      '[::1]',
-      '10.0.0.0/8,',
-      '10.0.0.0/8;10.0.0.1',
-      '10.0.0.0/8,,10.0.0.1',
-      '10.0.0.0/255.0.0.0',
+      ...words(
+        'localhost 10.0.0.0/33 10.0.0.0/-1 10.0.0.0/ 10.0.0.0/8/8 10.0.0.0/+8 10.0.0/8 /8 ::1/129 [::1] 10.0.0.0/8, 10.0.0.0/8;10.0.0.1 10.0.0.0/8,,10.0.0.1 10.0.0.0/255.0.0.0',
+      ),
     ],
     expected: 'a comma-separated list of addresses or CIDR ranges, such as 10.0.0.0/8,::1',
   },
@@ -282,19 +254,13 @@ const SERVER = {
   },
   errors: {
     fallback: 'json',
-    accepted: [
-      ['json', 'json'],
-      ['text', 'text'],
-    ],
+    accepted: same('json', 'text'),
     refused: ['JSON', 'xml', 'json,text'],
     expected: 'json or text',
   },
   log: {
     fallback: 'json',
-    accepted: [
-      ['json', 'json'],
-      ['off', 'off'],
-    ],
+    accepted: same('json', 'off'),
     refused: ['text', 'on', '0'],
     expected: 'json or off',
   },
@@ -388,10 +354,7 @@ const OPERATOR = {
   },
   pingUnit: {
     fallback: undefined,
-    accepted: [
-      ['s', 's'],
-      ['ms', 'ms'],
-    ],
+    accepted: same('s', 'ms'),
     refused: ['sec', 'MS', 'us'],
     expected: 's or ms',
   },
@@ -448,19 +411,13 @@ const OPERATOR = {
   day: SWITCH,
   address: {
     fallback: undefined,
-    accepted: [
-      ['198.51.100.7', '198.51.100.7'],
-      ['2001:db8::1', '2001:db8::1'],
-    ],
+    accepted: same('198.51.100.7', '2001:db8::1'),
     refused: ['198.51.100.7:80', '198.51.100.0/24', 'localhost', '1.2.3', 'fe80::1%eth0'],
     expected: 'an IPv4 or IPv6 address',
   },
   enabled: {
     fallback: undefined,
-    accepted: [
-      ['on', 'on'],
-      ['off', 'off'],
-    ],
+    accepted: same('on', 'off'),
     refused: ['1', 'ON', 'true'],
     expected: 'on or off',
   },
@@ -491,20 +448,8 @@ const OPERATOR = {
       ['unlimited', null],
     ],
     refused: [
-      '5',
-      '5/',
-      '/5s',
-      '5/5',
-      '0/5s',
-      '05/5s',
-      '5.5/5s',
-      '1001/5s',
-      '5/0s',
-      '5/500ms',
-      '5/1500ms',
-      '5/25h',
-      '5/5s/5s',
       '5 / 5s',
+      ...words('5 5/ /5s 5/5 0/5s 05/5s 5.5/5s 1001/5s 5/0s 5/500ms 5/1500ms 5/25h 5/5s/5s'),
     ],
     expected: 'REQUESTS/DURATION such as 5/5s (up to 1000/24h), or unlimited',
   },
