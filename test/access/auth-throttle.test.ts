@@ -74,28 +74,6 @@ describe('wrong keys', () => {
     expect(isSent()).toBe(true)
   })
 
-  test('are counted over the last minute, not over minutes of the clock', async () => {
-    const { throttle, timers } = throttleByHand()
-    await failOften(throttle, 1, T0)
-    await failOften(throttle, FAILURES_FREE - 1, T0 + 59_000)
-    await failOften(throttle, 1, T0 + 60_000) // the first is a minute old: ten within the last one
-    expect(timers).toEqual([])
-    fail(throttle, T0 + 60_001)
-    expect(timers).toHaveLength(1)
-  })
-
-  test('are delayed while they go on, and are forgotten after a minute of none', async () => {
-    const { throttle, timers, ring } = throttleByHand()
-    await failOften(throttle, FAILURES_FREE)
-    for (let second = 1; second <= 300; second += 1) {
-      fail(throttle, T0 + second * 1000)
-      expect(timers).toHaveLength(second)
-    }
-    while (timers.length > 0) ring()
-    await failOften(throttle, 1, T0 + 300_000 + FAILURES_WINDOW_MS)
-    expect(timers).toEqual([])
-  })
-
   test('are delayed too when the clock steps back', async () => {
     const { throttle, timers } = throttleByHand()
     await failOften(throttle, FAILURES_FREE)

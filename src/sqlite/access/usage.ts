@@ -79,37 +79,16 @@ const REMOVE_SLICE = 2_000
 const COUNTS_MAX = 10_000
 
 /**
- * Counts networks. A count takes a millisecond for a set of tens of thousands, and refusals may come in
- * any number, so it is kept until the table changes.
+ * The table of networks. A count takes a millisecond for a set of tens of thousands, and refusals may come
+ * in any number, so counts are kept until the table changes.
  */
-function createNetworkCounter(db: Database) {
-  const select = db.prepare<{ n: number }, [string, string, string, number]>(
-    `select count(*) as n from networks
-     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
-  )
-  const version = dataVersionOf(db)
-  const known = createBoundedMap<string, NetworkCounts>(COUNTS_MAX)
-  let seenVersion = version()
-  return {
-    /** Call this when this connection changes the table. */
-    forget: (): void => known.clear(),
-    of({ subject: { kind, id }, day }: { subject: Subject; day: number }): NetworkCounts {
-      const current = version()
-      if (current !== seenVersion) known.clear()
-      seenVersion = current
-      const name = `${day} ${kind} ${id}`
-      const count = (set: NetworkSet): number => select.get(kind, id, set, day)?.n ?? 0
-      const counts = known.get(name) ?? { served: count('served'), callers: count('callers') }
-      known.set(name, counts)
-      return counts
-    },
-  }
-}
-
-/** The table of networks. */
 function createNetworkTable(db: Database) {
   const select = db.prepare<{ network: string }, [string, string, string, number]>(
     `select network from networks
+     where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
+  )
+  const selectCount = db.prepare<{ n: number }, [string, string, string, number]>(
+    `select count(*) as n from networks
      where subject_kind = ? and subject_id = ? and network_set = ? and day = ?`,
   )
   const insert = db.prepare<never, [string, string, string, number, string]>(
@@ -123,17 +102,28 @@ function createNetworkTable(db: Database) {
   const removeOf = db.prepare<never, [string, string]>(
     'delete from networks where subject_kind = ? and subject_id = ?',
   )
-  const count = createNetworkCounter(db)
+  const version = dataVersionOf(db) // of what other connections commit
+  const counts = createBoundedMap<string, NetworkCounts>(COUNTS_MAX)
+  let seenVersion = version()
   return {
-    count: count.of,
+    count({ subject: { kind, id }, day }: { subject: Subject; day: number }): NetworkCounts {
+      const current = version()
+      if (current !== seenVersion) counts.clear()
+      seenVersion = current
+      const name = `${day} ${kind} ${id}`
+      const count = (set: NetworkSet): number => selectCount.get(kind, id, set, day)?.n ?? 0
+      const known = counts.get(name) ?? { served: count('served'), callers: count('callers') }
+      counts.set(name, known)
+      return known
+    },
     networks: ({ kind, id }, set, day) =>
       new Set(select.all(kind, id, set, day).map(({ network }) => network)),
     addNetworks({ kind, id }, set, day, networks) {
-      count.forget()
+      counts.clear()
       for (const network of networks) insert.run(kind, id, set, day, network)
     },
     removeOf({ kind, id }: Subject): void {
-      count.forget()
+      counts.clear()
       removeOf.run(kind, id)
     },
     /** Removes a slice of the networks of earlier days; returns whether more may remain. */
