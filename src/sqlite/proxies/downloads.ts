@@ -1,7 +1,7 @@
 /**
- * Counting the long answers of a share over all servers on a data directory (contract B8, B9):
- * each holds the lock on one of as many files as the share may have. The operating system ends a
- * lock with its process, so nothing stays counted when a server is killed.
+ * How many long answers are under way at once (contract B8, B9). Of one key or client address: on all servers
+ * of a data directory together, counted by leases. Of all: on this server, by a semaphore; a further one
+ * waits for a slot, and the next one is of who holds fewest. Knows nothing of how answers are found or sent.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,19 +11,15 @@ import type { Later } from '../../lib/clock.ts'
 import { SECOND_MS } from '../../lib/time.ts'
 import { lockPlace } from '../database-files.ts'
 
-/** Ends a claim; calls after the first do nothing. */
+/** Ends a lease; calls after the first do nothing. */
 export type Release = () => void
 /** Counts a long answer of `share`; `null` if others have as many as it may have. */
-export type Claim = (share: Share) => Release | null
-
-/** Counts nothing, because there is no limit. */
-const UNLIMITED: Release = () => {}
-
-const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
+export type TakeLease = (share: Share) => Release | null
 
 /** Without the address or id, and without characters that a file name cannot have. */
 const nameOf = ({ id, isTrial }: Share): string =>
   `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
+const LEFT_BEHIND = /^answer-[0-9a-z]+-\d+(?=\.lock$)/
 
 /** Locks a place, in about 0.1 ms; `null` if another process has it. */
 function lock(place: string): Release | null {
@@ -38,7 +34,7 @@ function lock(place: string): Release | null {
   }
 }
 
-/** Removes the files of killed servers. */
+/** Ends the locks of killed servers, of which the files are left. */
 function removeLeftovers(dir: string): void {
   for (const name of readdirSync(dir)) {
     const place = LEFT_BEHIND.exec(name)?.[0]
@@ -51,13 +47,16 @@ function removeLeftovers(dir: string): void {
   }
 }
 
-/** Claims in a data directory. */
-export function createClaims(dir: string) {
+/**
+ * Leases in a data directory: each is the lock on one of as many files as a share may have answers. The
+ * operating system ends a lock with its process, so nothing stays counted when a server is killed.
+ */
+export function createLeases(dir: string) {
   /** The places that this server has locked. */
   const locked = new Map<string, Release>()
   removeLeftovers(dir)
 
-  function take(place: string): Release | null {
+  function takeAt(place: string): Release | null {
     const unlock = locked.has(place) ? null : lock(place)
     if (unlock === null) return null
     locked.set(place, unlock)
@@ -71,19 +70,19 @@ export function createClaims(dir: string) {
     }
   }
 
-  const claim: Claim = share => {
+  const take: TakeLease = share => {
     const { downloads } = share
-    if (downloads === null) return UNLIMITED
+    if (downloads === null) return () => {}
     const name = nameOf(share)
     for (let n = 0; n < downloads; n += 1) {
-      const release = take(join(dir, `${name}-${n}`))
+      const release = takeAt(join(dir, `${name}-${n}`))
       if (release !== null) return release
     }
     return null
   }
   return {
     /** @throws ApiError DB_EXECUTE_FAILED when the directory cannot be written. */
-    claim,
+    take,
     close(): void {
       for (const unlock of locked.values()) unlock()
       locked.clear()
@@ -95,6 +94,11 @@ export function createClaims(dir: string) {
 const SLOW_MS = 2_000
 /** A stream of this age may be ended when others wait, in milliseconds. */
 const OLD_MS = 60_000
+/** Most long answers waiting for a slot, of one share and of all. */
+const WAITING_EACH_MAX = 64
+const WAITING_MAX = 1_000
+/** How often a share tries again whether another server has released what it may have. */
+const RETRY_MS = 100
 
 /** A long answer that is being sent. */
 export type Sending = {
@@ -105,67 +109,27 @@ export type Sending = {
   end: () => void
 }
 
-export type Held = { sending: Sending | null }
-export type Waiting = { sinceMs: number; grant: () => void }
-/**
- * What a share holds, and what of it waits, the oldest first. It is blocked while other servers hold
- * all that it may have besides.
- */
-export type Holder = { share: Share; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
-
-export const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Holder): boolean =>
-  !isBlocked && (downloads === null || held.size < downloads)
-
-const createHolder = (share: Share): Holder => ({
-  ...{ share, held: new Set(), waiting: new Set(), isBlocked: false },
-})
-
-/** Who holds slots or waits for one. */
-export function createHolders() {
-  const holders = new Map<string, Holder>()
-  return {
-    of(share: Share): Holder {
-      const holder = holders.get(share.id) ?? createHolder(share)
-      holder.share = share // the plan may have changed
-      holders.set(share.id, holder)
-      return holder
-    },
-
-    forgetUnused({ share, held, waiting }: Holder): void {
-      if (held.size === 0 && waiting.size === 0) holders.delete(share.id)
-    },
-
-    /** Of those that wait and may hold more, one that holds least, and waits longest of these. */
-    next(): Holder | null {
-      let next: Holder | null = null
-      let nextSinceMs = Infinity
-      for (const holder of holders.values()) {
-        const [first] = holder.waiting
-        if (first === undefined || !mayHoldMore(holder)) continue
-        const more = holder.held.size - (next?.held.size ?? Infinity)
-        if (more > 0 || (more === 0 && first.sinceMs >= nextSinceMs)) continue
-        next = holder
-        nextSinceMs = first.sinceMs
-      }
-      return next
-    },
-
-    /** Lets all try again that are blocked. */
-    unblock(): void {
-      for (const holder of holders.values()) holder.isBlocked = false
-    },
-
-    /** Who holds most. */
-    greatest: (): Holder | null =>
-      [...holders.values()].reduce<Holder | null>(
-        (most, holder) => (holder.held.size > (most?.held.size ?? 0) ? holder : most),
-        null,
-      ),
-  }
+export type Slot = {
+  /** Says that the answer is being sent now: it may be ended if others wait for a slot. */
+  send: (sending: Sending) => void
+  /** Frees the slot; calls after the first do nothing. */
+  release: () => void
 }
 
-/** The answer of a holder to be ended first: one whose reader is slow, else an old one. */
-export function mostDispensable({ held }: Holder): Sending | null {
+type Held = { sending: Sending | null }
+/** `grant` takes a slot if that can be had; `fail` ends the wait. */
+type Waiting = { sinceMs: number; grant: () => void; fail: (error: unknown) => void }
+/**
+ * A key or client address: the slots that it holds, and what waits for one, the oldest first. It is blocked
+ * while other servers hold all that it may have besides.
+ */
+type Client = { share: Share; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
+
+const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Client): boolean =>
+  !isBlocked && (downloads === null || held.size < downloads)
+
+/** The answer of a client to be ended first: one whose reader is slow, else an old one. */
+function mostDispensable({ held }: Client): Sending | null {
   const sent = [...held].flatMap(({ sending }) => (sending === null ? [] : [sending]))
   const slow = sent.filter(({ idleMs }) => idleMs() >= SLOW_MS)
   const old = sent.filter(({ ageMs }) => ageMs() >= OLD_MS)
@@ -174,37 +138,15 @@ export function mostDispensable({ held }: Holder): Sending | null {
   return slowest ?? oldest ?? null
 }
 
-/** Most long answers waiting for a slot, of one share and of a pool. */
-const WAITING_EACH_MAX = 64
-const WAITING_MAX = 1_000
-/** How often a share tries again whether another server has released what it may have. */
-const RETRY_MS = 100
-export type Slot = {
-  /** Says that the answer is being sent now: it may be ended if others wait for a slot. */
-  send: (sending: Sending) => void
-  /** Frees the slot; calls after the first do nothing. */
-  release: () => void
-}
-
-export type PoolOptions = {
-  slots: number
-  /** How long an answer waits, in milliseconds. */
-  waitMsMax: number
-  later: Later
-  elapsedMs: () => number
-  /** Counts the answers of a share over all servers. */
-  claim: Claim
-}
-
-const STOPPING = 'the server is stopping; try again shortly'
-
 const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
   new ApiError(code, message, { retryAfterSeconds: 1 })
+const stopping = (): ApiError =>
+  refusal('DB_EXECUTE_FAILED', 'the server is stopping; try again shortly')
 
-/** Why an answer of `holder` does not get one of so many slots. */
-function refusalOf(holder: Holder, slots: number): ApiError {
-  const { isTrial, downloads } = holder.share
-  const isOwnLimit = !mayHoldMore(holder)
+/** Why an answer of a client does not get one of so many slots. */
+function refusalOf(client: Client, slots: number): ApiError {
+  const { isTrial, downloads } = client.share
+  const isOwnLimit = !mayHoldMore(client)
   if (!isOwnLimit && !isTrial) {
     return refusal('DB_EXECUTE_FAILED', 'too many long answers are under way; try again shortly')
   }
@@ -220,193 +162,180 @@ function refusalOf(holder: Holder, slots: number): ApiError {
   )
 }
 
-/** Returns a function that calls `work`, and again every second until that returns false. */
-function createTicker(later: Later, work: () => boolean): () => void {
-  let isTicking = false
-  function tick(): void {
-    isTicking = work()
-    if (isTicking) later(tick, SECOND_MS)
-  }
-  return () => {
-    if (!isTicking) tick()
-    else work()
-  }
+export type SemaphoreOptions = {
+  slots: number
+  /** How long an answer waits, in milliseconds. */
+  waitMsMax: number
+  later: Later
+  elapsedMs: () => number
+  takeLease: TakeLease
 }
 
-/** Calls `work` after `RETRY_MS`, once however often it is called meanwhile. */
-function createRetry(later: Later, work: () => void): () => void {
-  let isDue = false
-  return () => {
-    if (isDue) return
-    isDue = true
-    later(() => {
-      isDue = false
-      work()
-    }, RETRY_MS)
-  }
-}
-
-type TakingParts = {
-  claim: Claim
-  /** Called when a slot was released, and when other servers hold what a share may have. */
-  onRelease: (holder: Holder) => void
-  onBlocked: () => void
-}
-
-/** Takes slots for holders, however many there are. */
-function createTaking({ claim, onRelease, onBlocked }: TakingParts) {
+/** A semaphore that is fair between clients. */
+export function createSemaphore(options: SemaphoreOptions) {
+  const { slots, waitMsMax, later, elapsedMs, takeLease } = options
+  /** Those who hold slots or wait for one, by their ids. */
+  const clients = new Map<string, Client>()
   let held = 0
-  return {
-    held: () => held,
+  let waiting = 0
+  let isRetryDue = false
+  let isRelieving = false
+  let isStopping = false
 
-    /** A slot; `null` if other servers hold what the share may have. */
-    take(holder: Holder): Slot | null {
-      const endClaim = claim(holder.share)
-      if (endClaim === null) {
-        holder.isBlocked = true
-        onBlocked()
-        return null
-      }
-      const one: Held = { sending: null }
-      holder.held.add(one)
-      held += 1
-      return {
-        send(sending) {
-          one.sending = sending
-        },
-        release() {
-          if (!holder.held.delete(one)) return
-          held -= 1
-          endClaim()
-          holder.isBlocked = false
-          onRelease(holder)
-        },
-      }
-    },
+  function clientOf(share: Share): Client {
+    const client = clients.get(share.id) ?? {
+      ...{ share, held: new Set(), waiting: new Set(), isBlocked: false },
+    }
+    client.share = share // the plan may have changed
+    clients.set(share.id, client)
+    return client
   }
-}
 
-type QueueParts = Pick<PoolOptions, 'slots' | 'later' | 'waitMsMax' | 'elapsedMs'> & {
-  take: (holder: Holder) => Slot | null
-  /** Called with a holder of which nothing waits any more because of a failure. */
-  onFailure: (holder: Holder) => void
-}
-
-/** What waits for slots. */
-function createQueue({ slots, later, waitMsMax, elapsedMs, take, onFailure }: QueueParts) {
-  /** What ends the wait of each with an error. */
-  const failures = new Set<(error: unknown) => void>()
-  return {
-    hasRoom: (holder: Holder): boolean =>
-      holder.waiting.size < WAITING_EACH_MAX && failures.size < WAITING_MAX,
-    isEmpty: (): boolean => failures.size === 0,
-    failAll(error: unknown): void {
-      for (const fail of failures) fail(error)
-    },
-
-    /** Waits until `grant` of what is added to the holder takes a slot, or for too long. */
-    wait(holder: Holder): Promise<Slot> {
-      const { promise, resolve, reject } = Promise.withResolvers<Slot>()
-      const leave = (): void => {
-        holder.waiting.delete(one)
-        failures.delete(fail)
-        cancel()
-      }
-      const fail = (error: unknown): void => {
-        leave()
-        onFailure(holder)
-        reject(error)
-      }
-      const one: Waiting = {
-        sinceMs: elapsedMs(),
-        grant() {
-          try {
-            const slot = take(holder)
-            if (slot === null) return
-            leave()
-            resolve(slot)
-          } catch (error) {
-            fail(error)
-          }
-        },
-      }
-      const cancel = later(() => fail(refusalOf(holder, slots)), waitMsMax)
-      holder.waiting.add(one)
-      failures.add(fail)
-      return promise
-    },
+  function forgetUnused(client: Client): void {
+    if (client.held.size === 0 && client.waiting.size === 0) clients.delete(client.share.id)
   }
-}
 
-/** A pool of slots. */
-export function createSlots({ slots, waitMsMax, later, elapsedMs, claim }: PoolOptions) {
-  const holders = createHolders()
-  const retryLater = createRetry(later, () => {
-    holders.unblock()
-    grantNext()
-  })
-  const { held, take } = createTaking({
-    claim,
-    onRelease(holder) {
-      holders.forgetUnused(holder)
-      grantNext()
-    },
-    onBlocked: retryLater,
-  })
-  const onFailure = holders.forgetUnused
-  const queue = createQueue({ slots, later, waitMsMax, elapsedMs, take, onFailure })
+  /** Of those that wait and may hold more, one that holds least, and waits longest of these. */
+  function nextClient(): Client | null {
+    let next: Client | null = null
+    let nextSinceMs = Infinity
+    for (const client of clients.values()) {
+      const [first] = client.waiting
+      if (first === undefined || !mayHoldMore(client)) continue
+      const more = client.held.size - (next?.held.size ?? Infinity)
+      if (more > 0 || (more === 0 && first.sinceMs >= nextSinceMs)) continue
+      next = client
+      nextSinceMs = first.sinceMs
+    }
+    return next
+  }
 
+  /** Grants slots as long as there are free ones that somebody waits for. */
   function grantNext(): void {
-    while (held() < slots && !queue.isEmpty()) {
-      const [first] = holders.next()?.waiting ?? []
+    while (held < slots && waiting > 0) {
+      const [first] = nextClient()?.waiting ?? []
       if (first === undefined) return
       first.grant()
     }
   }
 
+  /** Tries again for those that are blocked, after a while. */
+  function retryLater(): void {
+    if (isRetryDue) return
+    isRetryDue = true
+    later(() => {
+      isRetryDue = false
+      for (const client of clients.values()) client.isBlocked = false
+      grantNext()
+    }, RETRY_MS)
+  }
+
+  /** A slot; `null` if other servers hold what the client may have. */
+  function take(client: Client): Slot | null {
+    const endLease = takeLease(client.share)
+    if (endLease === null) {
+      client.isBlocked = true
+      retryLater()
+      return null
+    }
+    const one: Held = { sending: null }
+    client.held.add(one)
+    held += 1
+    return {
+      send(sending) {
+        one.sending = sending
+      },
+      release() {
+        if (!client.held.delete(one)) return
+        held -= 1
+        endLease()
+        client.isBlocked = false
+        forgetUnused(client)
+        grantNext()
+      },
+    }
+  }
+
+  function wait(client: Client): Promise<Slot> {
+    const { promise, resolve, reject } = Promise.withResolvers<Slot>()
+    const leave = (): void => {
+      if (client.waiting.delete(one)) waiting -= 1
+      cancelTimer()
+    }
+    const one: Waiting = {
+      sinceMs: elapsedMs(),
+      grant() {
+        try {
+          const slot = take(client)
+          if (slot === null) return
+          leave()
+          resolve(slot)
+        } catch (error) {
+          one.fail(error)
+        }
+      },
+      fail(error) {
+        leave()
+        forgetUnused(client)
+        reject(error)
+      },
+    }
+    const cancelTimer = later(() => one.fail(refusalOf(client, slots)), waitMsMax)
+    client.waiting.add(one)
+    waiting += 1
+    return promise
+  }
+
   /**
-   * Ends an answer of the holder that has most, if it has at least two more than one that waits while
+   * Ends an answer of the client that has most, if it has at least two more than one that waits while
    * all slots are taken. So nobody can keep others out by reading slowly.
    */
-  const keepRelieving = createTicker(later, () => {
-    const needy = held() < slots ? null : holders.next()
-    const greatest = holders.greatest()
-    if (needy && greatest && greatest.held.size >= needy.held.size + 2) {
-      mostDispensable(greatest)?.end()
-    }
-    return !queue.isEmpty()
-  })
+  function relieve(): void {
+    const needy = held < slots ? null : nextClient()
+    if (needy === null) return
+    const most = [...clients.values()].reduce((a, b) => (b.held.size > a.held.size ? b : a))
+    if (most.held.size >= needy.held.size + 2) mostDispensable(most)?.end()
+  }
 
-  let isStopping = false
+  function relieveEverySecond(): void {
+    relieve()
+    isRelieving = waiting > 0
+    if (isRelieving) later(relieveEverySecond, SECOND_MS)
+  }
 
   return {
     /**
      * A slot for a long answer of `share`, at once or when others are released.
      * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long, or
      *   others keep all slots of `demo` and temporary keys; DB_EXECUTE_FAILED when others keep all of
-     *   plans, or what `claim` throws.
+     *   plans, or what `takeLease` throws.
      */
     async acquire(share: Share): Promise<Slot> {
-      const holder = holders.of(share)
+      const client = clientOf(share)
       try {
-        const isFirst = held() < slots && holder.waiting.size === 0 && mayHoldMore(holder)
-        const slot = isFirst ? take(holder) : null
+        const isFirst = held < slots && client.waiting.size === 0 && mayHoldMore(client)
+        const slot = isFirst ? take(client) : null
         if (slot !== null) return slot
-        if (isStopping) throw refusal('DB_EXECUTE_FAILED', STOPPING)
-        if (!queue.hasRoom(holder)) throw refusalOf(holder, slots)
+        if (isStopping) throw stopping()
+        if (client.waiting.size >= WAITING_EACH_MAX || waiting >= WAITING_MAX) {
+          throw refusalOf(client, slots)
+        }
       } catch (error) {
-        holders.forgetUnused(holder)
+        forgetUnused(client)
         throw error
       }
-      const waiting = queue.wait(holder)
-      keepRelieving()
-      return waiting
+      const slot = wait(client)
+      if (isRelieving) relieve()
+      else relieveEverySecond()
+      return slot
     },
 
     /** Refuses what waits, and what would wait from now on. */
     refuseWaiting(): void {
       isStopping = true
-      queue.failAll(refusal('DB_EXECUTE_FAILED', STOPPING))
+      for (const client of [...clients.values()]) {
+        for (const one of [...client.waiting]) one.fail(stopping())
+      }
     },
   }
 }

@@ -13,7 +13,7 @@ import { type ErrorMessage, startWorker, toError } from '../../lib/worker.ts'
 import type { Matches } from '../../proxies/draw.ts'
 import type { ProxyType } from '../../proxies/proxy.ts'
 import { toStoreError } from '../errors.ts'
-import { type Claim, createClaims, createSlots, type Slot } from './downloads.ts'
+import { createLeases, createSemaphore, type Slot, type TakeLease } from './downloads.ts'
 import type { Owner } from './fair-queue.ts'
 
 /** What the worker is started with. */
@@ -253,15 +253,15 @@ export function createStreamer(
   const verified = withHooks(hooks, exchange, setup.file)
   const { slots, trialSlots, waitMsMax, later } = { ...LIMITS, ...limits }
   const elapsedMs = stopwatch()
-  const claims = createClaims(dirname(setup.file))
-  const poolsWith = (claim: Claim) => {
-    const pool = { waitMsMax, later, elapsedMs, claim }
+  const leases = createLeases(dirname(setup.file))
+  const poolsWith = (takeLease: TakeLease) => {
+    const pool = { waitMsMax, later, elapsedMs, takeLease }
     return {
-      plan: createSlots({ ...pool, slots }),
-      trial: createSlots({ ...pool, slots: trialSlots }),
+      plan: createSemaphore({ ...pool, slots }),
+      trial: createSemaphore({ ...pool, slots: trialSlots }),
     }
   }
-  const answers = poolsWith(claims.claim)
+  const answers = poolsWith(leases.take)
   /** For scans of the list, which no reader can hold up: they are not counted as long answers. */
   const scans = poolsWith(() => () => {})
   const parts = { exchange, verified, later }
@@ -319,7 +319,7 @@ export function createStreamer(
     },
     close() {
       exchange.close()
-      claims.close()
+      leases.close()
     },
   }
 }

@@ -2,8 +2,12 @@
 import { describe, expect, test } from 'bun:test'
 import type { Share } from '../../../src/access/entitlements.ts'
 import { ApiError } from '../../../src/api/errors.ts'
-import type { Claim } from '../../../src/sqlite/proxies/downloads.ts'
-import { createSlots, type PoolOptions, type Slot } from '../../../src/sqlite/proxies/downloads.ts'
+import type { TakeLease } from '../../../src/sqlite/proxies/downloads.ts'
+import {
+  createSemaphore,
+  type SemaphoreOptions,
+  type Slot,
+} from '../../../src/sqlite/proxies/downloads.ts'
 
 const key = (id: string, downloads: number | null = 4): Share => ({ id, isTrial: false, downloads })
 const address = (id: string, downloads: number | null = 1): Share => ({
@@ -13,7 +17,7 @@ const address = (id: string, downloads: number | null = 1): Share => ({
 const WAIT_MS = 20_000
 
 /** What servers on one data directory may have together. */
-function createClaims(): Claim {
+function createLeases(): TakeLease {
   const counts = new Map<string, number>()
   return ({ id, downloads }) => {
     const count = counts.get(id) ?? 0
@@ -24,12 +28,12 @@ function createClaims(): Claim {
 }
 
 /** The pools of two servers on one data directory, and their timers. */
-function createPool(slots = 64, claim = createClaims()) {
+function createPool(slots = 64, takeLease = createLeases()) {
   let nowMs = 0
   const timers = new Set<{ run: () => void; atMs: number }>()
-  const options: PoolOptions = {
+  const options: SemaphoreOptions = {
     slots,
-    claim,
+    takeLease,
     waitMsMax: WAIT_MS,
     elapsedMs: () => nowMs,
     later(run, ms) {
@@ -38,7 +42,7 @@ function createPool(slots = 64, claim = createClaims()) {
       return () => timers.delete(timer)
     },
   }
-  const servers = [createSlots(options), createSlots(options)]
+  const servers = [createSemaphore(options), createSemaphore(options)]
   return {
     nowMs: () => nowMs,
     timers,
