@@ -20,12 +20,6 @@ export function onSignal(stop: (signal: Signal) => void): () => void {
   return off
 }
 
-/** Calls `reload` at each SIGHUP, which would end the process, until the function it returns is called. */
-export function onHangup(reload: () => void): () => void {
-  process.on('SIGHUP', reload)
-  return () => void process.off('SIGHUP', reload)
-}
-
 /** Resolves when `signal` is aborted. */
 export function untilAborted(signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()

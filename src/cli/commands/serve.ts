@@ -25,7 +25,7 @@ import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
 import { shutDown } from '../shutdown.ts'
-import { onHangup, untilAborted } from '../signals.ts'
+import { untilAborted } from '../signals.ts'
 import { startImport } from './import.ts'
 
 const SERVE_SETTINGS = [
@@ -67,7 +67,7 @@ export const serveCommand = command({
   endsAtSignal: 'by itself',
   async run({ settings, clock, signal }) {
     let reload = (): void => {}
-    const off = onHangup(() => reload())
+    process.on('SIGHUP', () => reload()) // from now on, because it would end the process
     if (settings.sample && (settings.feed ?? settings.feeds) !== undefined) {
       throw new CommandError('--sample serves the built-in list, which has no feeds', 2)
     }
@@ -82,7 +82,6 @@ export const serveCommand = command({
     await withServed(settings, clock, log, served =>
       serve({ ...served, settings, feeds, clock, log, signal }),
     )
-    off()
   },
 })
 
