@@ -68,85 +68,81 @@ test('repeat calls at every interval, not before, until it is stopped', async ()
   expect(calls).toBe(4)
 })
 
-describe.each(KINDS)('work in slices that answers %s', kind => {
-  test('is called now, and once an interval while nothing remains', async () => {
-    const { work, calls } = workOf(kind)
-    const job = inSlices(work)
-    await settled()
-    expect(calls()).toBe(1)
-    await pass(EVERY_MS - 1)
-    expect(calls()).toBe(1)
-    await pass(1)
-    expect(calls()).toBe(2)
-    job.stop()
-  })
+const LOCKED = new StoreError('locked')
+const HALF = EVERY_MS / 2
+const STOP = 'stop'
+type Steps = readonly (readonly [ms: number, calls: number] | typeof STOP)[]
+/** What work gives, and how often it was called once so many milliseconds have passed. */
+const SLICES: { [what: string]: { gives: readonly Outcome[]; steps: Steps } } = {
+  'is called now, and once an interval': {
+    gives: [],
+    steps: [
+      [0, 1],
+      [EVERY_MS - 1, 1],
+      [1, 2],
+    ],
+  },
+  'is called again while more remains, each time in a later turn': {
+    gives: [true, true, true, false],
+    steps: [
+      [0, 1],
+      [1, 2],
+      [1, 3],
+      [1, 4],
+      [HALF, 4],
+    ],
+  },
+  'starts again at the next interval, and again while more remains then': {
+    gives: [false, true, true],
+    steps: [
+      [EVERY_MS, 2],
+      [1, 3],
+      [1, 4],
+      [HALF, 4],
+    ],
+  },
+  'ends its round when the first call fails, and the next interval goes on': {
+    gives: [LOCKED, true],
+    steps: [
+      [1, 1],
+      [HALF, 1],
+      [HALF - 1, 2],
+      [1, 3],
+    ],
+  },
+  'ends its round when a later slice fails, and the next interval goes on': {
+    gives: [true, LOCKED, true],
+    steps: [
+      [1, 2],
+      [HALF, 2],
+      [HALF - 1, 3],
+      [1, 4],
+    ],
+  },
+  'is not called after it is stopped': {
+    gives: [],
+    steps: [[EVERY_MS, 2], STOP, [5 * EVERY_MS, 2]],
+  },
+  'is not called after it is stopped while more remains': {
+    gives: [true, true, true],
+    steps: [[1, 2], STOP, [5 * EVERY_MS, 2]],
+  },
+}
 
-  test('is called again while more remains, each time in a later turn', async () => {
-    const { work, calls } = workOf(kind, true, true, true, false)
+describe.each(KINDS)('work in slices that answers %s', kind => {
+  test.each(Object.entries(SLICES))('%s', async (_, { gives, steps }) => {
+    const { work, calls } = workOf(kind, ...gives)
     const job = inSlices(work)
-    for (const expected of [1, 2, 3, 4]) {
-      await settled()
-      expect(calls()).toBe(expected) // no more before a timer has fired
-      await pass(1)
+    for (const step of steps) {
+      if (step === STOP) {
+        job.stop()
+        continue
+      }
+      const [ms, expected] = step
+      await (ms === 0 ? settled() : pass(ms))
+      expect(calls()).toBe(expected)
     }
-    await pass(EVERY_MS / 2)
-    expect(calls()).toBe(4)
     job.stop()
-  })
-
-  test('starts again at the next interval, and again while more remains then', async () => {
-    const { work, calls } = workOf(kind, false, true, true)
-    const job = inSlices(work)
-    await pass(EVERY_MS)
-    expect(calls()).toBe(2)
-    await pass(1)
-    expect(calls()).toBe(3)
-    await pass(1)
-    expect(calls()).toBe(4)
-    await pass(EVERY_MS / 2)
-    expect(calls()).toBe(4)
-    job.stop()
-  })
-})
-
-describe.each(KINDS)('work in slices that answers %s', kind => {
-  test.each([
-    ['the first call', [new StoreError('locked')], 1],
-    ['a later slice', [true, new StoreError('locked')], 2],
-  ] as const)(
-    'ends its round when %s fails, and the next interval goes on',
-    async (_, outcomes, calledBefore) => {
-      const { work, calls } = workOf(kind, ...outcomes, true)
-      const job = inSlices(work)
-      await pass(1)
-      await pass(EVERY_MS / 2)
-      expect(calls()).toBe(calledBefore)
-      await pass(EVERY_MS / 2 - 1)
-      expect(calls()).toBe(calledBefore + 1)
-      await pass(1)
-      expect(calls()).toBe(calledBefore + 2)
-      job.stop()
-    },
-  )
-
-  test('is not called after it is stopped', async () => {
-    const { work, calls } = workOf(kind)
-    const job = inSlices(work)
-    await pass(EVERY_MS)
-    expect(calls()).toBe(2)
-    job.stop()
-    await pass(5 * EVERY_MS)
-    expect(calls()).toBe(2)
-  })
-
-  test('is not called after it is stopped while more remains', async () => {
-    const { work, calls } = workOf(kind, true, true, true)
-    const job = inSlices(work)
-    await pass(1)
-    expect(calls()).toBe(2)
-    job.stop()
-    await pass(5 * EVERY_MS)
-    expect(calls()).toBe(2)
   })
 })
 
