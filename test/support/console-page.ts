@@ -26,11 +26,11 @@ export async function startConsole(dir: string, more: readonly string[] = []) {
 /** The console of a server with the sample list. */
 export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
 
-/** One such server for all tests of a file that do not mind each other, started by the first. */
-export function shareSample(): typeof startSample {
+/** One server for all tests of a file that do not mind each other, started by the first. */
+export function share(start: typeof startSample): typeof startSample {
   let started: ReturnType<typeof startSample> | null = null
   return () => {
-    started ??= startSample()
+    started ??= start()
     return started
   }
 }

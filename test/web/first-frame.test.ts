@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { HAS_BROWSER } from '../support/browser.ts'
-import { heading, openPrepared, shareSample } from '../support/console-page.ts'
+import { heading, openPrepared, share, startSample } from '../support/console-page.ts'
 import { dataDirectory } from '../support/fixtures.ts'
 import { countedList, statisticsOf } from '../support/list-statistics.ts'
 import { fulfill, openAt } from '../support/page.ts'
@@ -13,7 +13,7 @@ import { startChild } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-const sample = shareSample()
+const sample = share(startSample)
 
 const STATS = { body: statisticsOf(countedList(2000)) }
 

@@ -2,12 +2,12 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import type { Page, Route } from 'playwright-core'
 import { HAS_BROWSER, openPage } from '../../support/browser.ts'
-import { openPrepared, shareSample, withHistory } from '../../support/console-page.ts'
+import { openPrepared, share, startSample, withHistory } from '../../support/console-page.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
-const sample = shareSample()
+const sample = share(startSample)
 
 describe.if(HAS_BROWSER)('the overview', () => {
   test('shows what the server says of itself', async () => {

@@ -2,11 +2,11 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { CONSOLE } from '../../../src/web/files.ts'
 import { HAS_BROWSER, openPage, violationsOf } from '../../support/browser.ts'
-import { heading, shareSample, startConsole, startSample } from '../../support/console-page.ts'
+import { heading, share, startConsole, startSample } from '../../support/console-page.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
-const sample = shareSample()
+const sample = share(startSample)
 
 describe.if(HAS_BROWSER)('the token', () => {
   test('is taken from the fragment into the tab, and is in no URL, history, referrer or other storage', async () => {

@@ -4,11 +4,17 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { HAS_BROWSER, openPage } from '../../support/browser.ts'
-import { heading, openPrepared, shareSample, startConsole } from '../../support/console-page.ts'
+import {
+  heading,
+  openPrepared,
+  share,
+  startConsole,
+  startSample,
+} from '../../support/console-page.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
-const sample = shareSample()
+const sample = share(startSample)
 
 /** Opens a view by its link. */
 async function openView(page: Page, name: string): Promise<void> {
@@ -122,9 +128,12 @@ const file = (name: string, text: string) => ({
 const lines = (count: number, network = '198.51.100'): string =>
   Array.from({ length: count }, (_, n) => `${network}.${n}:1080\n`).join('')
 
-/** The import view of a server without proxies. */
+/** A server without proxies at first: each test brings what it looks for. */
+const list = share(() => startConsole(temporaryDirectory()))
+
+/** The import view. */
 async function openImport() {
-  const server = await startConsole(temporaryDirectory())
+  const server = await list()
   const opened = await openPage(server.url)
   const { page } = opened
   await openView(page, 'Import')
@@ -194,7 +203,7 @@ describe.if(HAS_BROWSER)('an import in the background', () => {
   test('by drop goes on while another view is shown', async () => {
     const { page, item, close } = await openImport()
     await page.evaluate(
-      `(() => { const data = new DataTransfer(); data.items.add(new File([${JSON.stringify(lines(9))}], 'dropped.txt'))
+      `(() => { const data = new DataTransfer(); data.items.add(new File([${JSON.stringify(lines(9, '192.0.2'))}], 'dropped.txt'))
         document.querySelector('.drop').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data })) })()`,
     )
     await openView(page, 'Plans')
@@ -217,7 +226,7 @@ describe.if(HAS_BROWSER)('an import in the background', () => {
           .observe(document, { subtree: true, childList: true })
       })()`,
     )
-    await choose(file('a.txt', lines(9)))
+    await choose(file('a.txt', lines(9, '203.0.113')))
     await openView(page, 'Plans')
     await page.evaluate('window.held')
     await openView(page, 'Import')
