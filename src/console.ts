@@ -1,4 +1,4 @@
-/** Owns the wiring of the admin listener: console, metrics and what they read of the service. */
+/** The wiring of the admin listener: console, metrics and what they read of the service. */
 import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'

@@ -228,6 +228,13 @@ test('every file of src/ opens with a comment', () => {
   expect(silent.map(({ name }) => name)).toEqual([])
 })
 
+test('no comment of src/ says that a file owns something, or only that it is “the same”', () => {
+  const empty = FILES.filter(({ text }) =>
+    /^(?:\/\*\*| \*) Owns |^\s*\/\*\* The same\b/m.test(text),
+  )
+  expect(empty.map(({ name }) => name)).toEqual([])
+})
+
 /** Words that the field does not use, and what it says instead. */
 const PRIVATE_WORDS: { readonly [word: string]: string } = {
   anew: 'again',

@@ -137,7 +137,7 @@ export function requireSameFile(file: string, opened: Fingerprint | null): Finge
   return found
 }
 
-/** The same for a file that never shrinks. */
+/** @throws StoreError when a file that never shrinks was replaced or truncated since it was opened. */
 export function requireInPlace(file: string, opened: Fingerprint | null): void {
   const { size } = requireSameFile(file, opened)
   if (size < (opened?.size ?? 0)) throw new StoreError(`${file} was truncated`)

@@ -1,5 +1,5 @@
 /**
- * Owns opening a database file: creating it, its pragmas, and its migration. Knows nothing of the
+ * Opening a database file: creating it, its pragmas, and its migration. Knows nothing of the
  * meaning of its tables.
  */
 import { Database } from 'bun:sqlite'
