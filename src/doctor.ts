@@ -11,7 +11,6 @@ import type { Awaitable } from './lib/turn-batch.ts'
 import { examineDatabase } from './postgres/examine.ts'
 import { ORIGINS, PROXY_FILE } from './sqlite/data-directory.ts'
 import { COPY_CHECKS, DIRECTORY_CHECKS, type Directory } from './sqlite/examine.ts'
-import { SAMPLES_FILE } from './sqlite/samples.ts'
 import { listFeeds } from './sqlite/stores.ts'
 import { storesOf } from './stores.ts'
 
@@ -28,7 +27,7 @@ export async function examine(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const { data: dir, database: url, databaseTimeout: timeoutMs, geoip } = settings
-  const directory = { dir, clock, signal, secrets: [TOKEN_FILE, SAMPLES_FILE] }
+  const directory = { dir, clock, signal, secrets: [TOKEN_FILE] }
   const run = (checks: Checks<Directory>): Promise<Finding[]> =>
     examineAll(checks, directory, signal)
   const configuration = () =>

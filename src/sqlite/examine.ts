@@ -20,6 +20,7 @@ import {
 import { freshStart, leftoversOf } from './database-files.ts'
 import { checkOpenList } from './proxies/store.ts'
 import { RESTORE_PART } from './restore.ts'
+import { SAMPLES_FILE } from './samples.ts'
 import { openList, openRegistry } from './stores.ts'
 
 /** A data directory; `signal` ends its examination early. */
@@ -87,7 +88,7 @@ async function problemsIn(file: string, find: () => Promise<string[]>): Promise<
 export const DIRECTORY_CHECKS = {
   permissions({ dir, secrets }) {
     if (!hasDirectory(dir)) return wrong(missingDirectory(dir))
-    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, ...secrets]
+    const files = [PROXY_FILE, ACCESS_FILE, FEEDS_FILE, SAMPLES_FILE, ...secrets]
     const asked = [[dir, 0o700], ...files.map(name => [join(dir, name), 0o600] as const)] as const
     const problems = asked.flatMap(([path, mode]) => {
       const given = statSync(path, { throwIfNoEntry: false })?.mode ?? mode
