@@ -67,13 +67,13 @@ function createDayTable(db: Database) {
   /** The days of keys, from one day to another, by key. */
   function read(ids: readonly string[], fromDay: number, toDay: number): Map<string, DayUse[]> {
     const wanted = Array.from({ length: toDay - fromDay + 1 }, (_, i) => fromDay + i)
-    const byKey = new Map<string, DayUse[]>()
-    for (const row of select.all(JSON.stringify(wanted), JSON.stringify(ids))) {
-      const days = byKey.get(row.id) ?? []
-      days.push(toDayUse(row))
-      byKey.set(row.id, days)
-    }
-    return byKey
+    const rows = select.all(JSON.stringify(wanted), JSON.stringify(ids))
+    return new Map(
+      Array.from(
+        Map.groupBy(rows, ({ id }) => id),
+        ([id, days]) => [id, days.map(toDayUse)],
+      ),
+    )
   }
 
   return {
