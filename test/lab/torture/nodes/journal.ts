@@ -65,16 +65,22 @@ const JOURNAL = `
 
   create function torture.note_networks() returns trigger language plpgsql security definer as $$
   declare
-    _added text[];
+    _bits bit(65536) := new.networks;
+    _at integer := 0;
+    _next integer;
+    _added text[] := new.others;
   begin
-    select coalesce(array_agg(n), '{}') into _added from (
-      select case when new.network_set = 'served' then bit::text
-          else format('%s.%s.0.0/16', bit / 256, bit % 256) end
-        from generate_series(0, 65535) bit where get_bit(new.networks, bit) = 1
-          and (tg_op = 'INSERT' or get_bit(old.networks, bit) = 0)
-      union all (select unnest(new.others) except
-        select unnest(case when tg_op = 'INSERT' then '{}' else old.others end))
-    ) added (n);
+    if tg_op = 'UPDATE' then
+      _bits := new.networks & ~old.networks;
+      _added := array(select unnest(new.others) except select unnest(old.others));
+    end if;
+    loop
+      _next := position(B'1' in substring(_bits from _at + 1));
+      exit when _next = 0;
+      _at := _at + _next; -- from 1 on
+      _added := _added || case when new.network_set = 'served' then (_at - 1)::text
+        else format('%s.%s.0.0/16', (_at - 1) / 256, (_at - 1) % 256) end;
+    end loop;
     insert into torture.networks (subject, day, real_ms, added)
     values (new.kind || ':' || new.id || ':' || new.network_set, new.day, torture.real_ms(), _added);
     return null;
