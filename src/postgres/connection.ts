@@ -140,7 +140,7 @@ function deadline(ms: number | null, reason: () => Error, onPassed = (): void =>
 const PROBE_PAUSE_MS = 250
 const PROBE_MS_MAX = 1000
 
-export type Availability = ReturnType<typeof availabilityOf>
+type Availability = ReturnType<typeof availabilityOf>
 
 /** Which host of a database is used, and whether it is there, for connections that share this. */
 export function availabilityOf(options: ConnectionOptions) {

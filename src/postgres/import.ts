@@ -54,17 +54,17 @@ const list = (alias: string, columns: readonly string[]): string =>
   columns.map(column => `${alias}.${column}`).join(', ')
 
 /** A table for the rows as they come; `position` is their order, `stated` the services they state. */
-export const STAGE = `
+const STAGE = `
   drop table if exists pg_temp.incoming;
   create temporary table incoming (
     position integer not null, id bigint not null, checked_at bigint not null,
     ping_ms bigint not null, type smallint not null, anon smallint not null,
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
-export const FILL = `copy pg_temp.incoming from stdin`
+const FILL = `copy pg_temp.incoming from stdin`
 /** The newest check of the list, which reads all rows. */
 export const NEWEST = 'select max(checked_at)::float8 as newest from proxylist.proxies'
-export const UNSTAGE = 'drop table if exists pg_temp.incoming'
+const UNSTAGE = 'drop table if exists pg_temp.incoming'
 
 type MergeOrder = {
   mode: ImportMode
@@ -163,7 +163,7 @@ const REPEATED = `
  * The statements of a merge, in their order. Its result is in a temporary table before anything is
  * written, because a replacement has to be approved.
  */
-export function mergeSql(order: MergeOrder) {
+function mergeSql(order: MergeOrder) {
   const { mode, version } = order
   const isMerge = mode === 'merge'
   return {

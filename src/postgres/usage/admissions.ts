@@ -159,7 +159,7 @@ type Waiting = {
  * How long a request may wait in all, `null` for any time, and how much of that it needs for another try;
  * `late` makes what one fails with that has less.
  */
-export type LockWaits = { msMax: number | null; tryMs: number; late: () => Error }
+type LockWaits = { msMax: number | null; tryMs: number; late: () => Error }
 
 /** Admissions over a connection that has a lock timeout. */
 export function createAdmissions(

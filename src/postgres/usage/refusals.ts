@@ -17,7 +17,7 @@ import { DAY_MS, utcDay } from '../../lib/time.ts'
 const DRIFT = 1.0005
 
 /** The database's clock in the answer to a call, and when that was sent by the stopwatch. */
-export type ClockReading = { nowMs: number; sentMs: number }
+type ClockReading = { nowMs: number; sentMs: number }
 
 export type DatabaseClock = ReturnType<typeof createDatabaseClock>
 
