@@ -159,14 +159,18 @@ inBrowser('the hash restores what was chosen, also when it changes', async () =>
   await close()
 })
 
-inBrowser.each([
-  ...['country=xxxx', 'country=%%%', '%E0%A4%A', '&&==&', 'time=&works=1e3', '__proto__=1'],
-  `type=${'x'.repeat(5000)}`,
-])('a hash that is damaged shows the whole list: %p', async hash => {
-  const { page, problems, close } = await openAt(origin, { at: `/#${hash}`, stubs: STATS })
-  await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
-  expect(await countOn(page)).toBe(`${figure(fresh.length)} proxies match`)
-  expect(await requestOn(page)).toBe('/api?get=json')
+inBrowser('a hash that is damaged shows the whole list', async () => {
+  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+  for (const hash of [
+    ...['country=xxxx', 'country=%%%', '%E0%A4%A', '&&==&', 'time=&works=1e3', '__proto__=1'],
+    `type=${'x'.repeat(5000)}`,
+  ]) {
+    await page.goto('about:blank')
+    await page.goto(`${origin}/#${hash}`)
+    await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
+    expect([hash, await countOn(page)]).toEqual([hash, `${figure(fresh.length)} proxies match`])
+    expect([hash, await requestOn(page)]).toEqual([hash, '/api?get=json'])
+  }
   expect(problems).toEqual([])
   await close()
 })
