@@ -28,7 +28,7 @@ export type Outcome =
   | { kind: 'failed'; error: string; retryAfterMs: number | null }
 
 /** The list, opened for one piece of work and closed after it. */
-export type FeedList = {
+type FeedList = {
   isEmpty(): Promise<boolean>
   change<T>(
     feed: Feed,

@@ -30,7 +30,7 @@ export type Feed = {
   headersFile: string | null
 }
 
-export const FEED_LINE =
+const FEED_LINE =
   'SOURCE [type=socks5] [format=csv] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] [replace] ' +
   '[headers=FILE], SOURCE a URL or a path'
 

@@ -31,7 +31,7 @@ import type { Validators } from './store.ts'
 export const BYTES_MAX = 2 ** 30
 /** Most files of a directory. */
 const FILES_MAX = 10_000
-export const REDIRECTS_MAX = 5
+const REDIRECTS_MAX = 5
 
 /** Why there is nothing to import. Holds no secret; `retryAfterMs` is what the server asked for. */
 export class FetchFailure extends Error {

@@ -12,7 +12,7 @@ import type { Feed } from './feed.ts'
 import { type FeedState, type FeedStore, newState } from './store.ts'
 
 /** The longest time for which a `Retry-After` is heeded. */
-export const RETRY_AFTER_MS_MAX = HOUR_MS
+const RETRY_AFTER_MS_MAX = HOUR_MS
 /** After failures the delay grows up to this many intervals, or this time. */
 const INTERVALS_MAX = 10
 const BACKOFF_MS_MAX = 10 * MINUTE_MS
@@ -69,7 +69,7 @@ function stateAfter(
   return { ...state, ...imported, ...success }
 }
 
-export type FetchContext = {
+type FetchContext = {
   store: FeedStore
   /** Fetches a feed now. @throws the reason of `signal` once that is aborted. */
   attempt: (feed: Feed, before: FeedState, signal: AbortSignal) => Promise<Outcome>

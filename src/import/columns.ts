@@ -19,12 +19,12 @@ import {
 } from './row.ts'
 
 /** Every name that a row may have; all others are ignored. `provider`: the provider's service. */
-export const knownColumns = (provider: string): ReadonlySet<string> =>
+const knownColumns = (provider: string): ReadonlySet<string> =>
   new Set([...memberNames(provider), underscored(provider), 'city_en', 'checked_at'])
 
 /** What the operator says of columns: their fields by name, `IGNORED` for those to leave out. */
 export type Mapping = ReadonlyMap<string, string>
-export const IGNORED = '-'
+const IGNORED = '-'
 
 /**
  * @throws CommandError (usage) when a column is given a field that no record has; `where` is what
@@ -137,7 +137,7 @@ const FACTS = {
   alive: ['alive', 'is alive', 'is valid', 'is working', 'working'],
   secret: ['username', 'user', 'login', 'password', 'pass', 'passwd'],
 } as const
-export type Fact = keyof typeof FACTS
+type Fact = keyof typeof FACTS
 
 /** The unit that a name ends with, as in `ping_ms` or `Latency (s)`. */
 const UNIT = /^(?<name>.+?)(?<unit>ms|msec|milliseconds|s|sec|seconds)$/
@@ -149,7 +149,7 @@ export type Place = {
   unit: 'ms' | 's' | undefined
 }
 /** What a column or member is good for. */
-export type Meaning =
+type Meaning =
   | { kind: 'field'; field: string; places: readonly Place[] }
   | { kind: 'fact'; fact: Fact }
   | { kind: 'ignored' }

@@ -147,7 +147,7 @@ const SAMPLE_SHARE = 0.8
 type Record = readonly string[]
 
 /** Whether a record of a table without a header, or the line above one, is a comment. */
-export const isComment = ([first = '']: Record): boolean => /^#./.test(first)
+const isComment = ([first = '']: Record): boolean => /^#./.test(first)
 
 const isBlank = (cells: Record): boolean => cells.every(cell => cell.trim() === '')
 

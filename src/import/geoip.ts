@@ -11,8 +11,8 @@ import type { IncomingProxy } from '../proxies/proxy.ts'
 /** Where an address is. Names are as a row has them; `''` unknown. */
 export type Place = { country: string; city: string; cityEn: string }
 
-/** A database of places. The message of what it throws says what is wrong, without its name. */
-export type PlaceReader = (ip: string) => Place | null
+/** A database of places. */
+type PlaceReader = (ip: string) => Place | null
 
 /** Decoded records in memory; neighbouring addresses share them. */
 const RECORDS_MAX = 10_000
@@ -40,26 +40,27 @@ function toPlace({ country, city }: CityResponse): Place {
   }
 }
 
-/** Why a file is not a database of places. */
-export class UnusableGeoip extends Error {}
-
-/** The reader of a file's content. @throws UnusableGeoip when it is not a database of places. */
-function openReader(content: Buffer): Reader<CityResponse> {
+function openReader(content: Buffer, file: string): Reader<CityResponse> {
   try {
     const cache = new LRUCache<string | number, object>({ max: RECORDS_MAX })
     return new Reader<CityResponse>(content, { cache })
   } catch {
-    throw new UnusableGeoip('is not a database in the format of MaxMind (.mmdb), or is cut off')
+    throw new CommandError(
+      `${file} is not a database in the format of MaxMind (.mmdb), or is cut off`,
+    )
   }
 }
 
-/** @throws UnusableGeoip when the file is not a City or Country database, or is damaged. */
-export function openPlaces(content: Buffer): PlaceReader {
-  const reader = openReader(content)
+/**
+ * The reader of a file's content. It and what it returns
+ * @throws CommandError naming the file when it is not a City or Country database, or is damaged.
+ */
+export function openPlaces(content: Buffer, file: string): PlaceReader {
+  const reader = openReader(content, file)
   const { databaseType, ipVersion } = reader.metadata
   if (!KINDS.test(databaseType)) {
-    throw new UnusableGeoip(
-      `is a ${databaseType} database; places need a City or a Country database`,
+    throw new CommandError(
+      `${file} is a ${databaseType} database; places need a City or a Country database`,
     )
   }
   const places = new WeakMap<object, Place>()
@@ -74,7 +75,7 @@ export function openPlaces(content: Buffer): PlaceReader {
       places.set(found, place)
       return place
     } catch {
-      throw new UnusableGeoip('is damaged')
+      throw new CommandError(`${file} is damaged`)
     }
   }
 }
@@ -114,22 +115,17 @@ export function createPlacing(readers: readonly PlaceReader[]): Placing {
   }
 }
 
-/** @throws CommandError naming the file. */
-function openOne(file: string): PlaceReader {
-  const explained = <T>(work: () => T): T => {
-    try {
-      return work()
-    } catch (error) {
-      if (error instanceof UnusableGeoip) throw new CommandError(`${file} ${error.message}`)
-      throw unreadable(file, error)
-    }
-  }
-  const read = explained(() => openPlaces(readFileSync(file)))
-  return ip => explained(() => read(ip))
-}
-
 /** Opens the databases of `--geoip`. @throws CommandError naming one that cannot be used. */
-export const openGeoip = (files: readonly string[]): Placing => createPlacing(files.map(openOne))
+export const openGeoip = (files: readonly string[]): Placing =>
+  createPlacing(
+    files.map(file => {
+      try {
+        return openPlaces(readFileSync(file), file)
+      } catch (error) {
+        throw error instanceof CommandError ? error : unreadable(file, error)
+      }
+    }),
+  )
 
 /** A text that changes when a database of `--geoip` does. */
 export const geoipStamp = (files: readonly string[]): string =>

@@ -49,7 +49,7 @@ export function textOf(value: unknown, field: string): string {
 }
 
 /** A value as a number from 0 to `max`; `null` when unknown. `unit` may follow it in a text. */
-export function numberOf(
+function numberOf(
   value: unknown,
   field: string,
   max: number,
@@ -89,10 +89,10 @@ const PING = 'a number of seconds, at least 0'
  * The unit of `ping` where the value names none: seconds, milliseconds, or `unknown`, which is
  * taken for seconds and rejected where that is unlikely.
  */
-export type PingUnit = 's' | 'ms' | 'unknown'
+type PingUnit = 's' | 'ms' | 'unknown'
 
 /** Milliseconds of a ping such as `0.5`, `500ms` or `0.5 s`; `null` when unknown. */
-export function pingMsOf(value: unknown, unit: PingUnit): number | null {
+function pingMsOf(value: unknown, unit: PingUnit): number | null {
   const named = typeof value === 'string' && !/\d$/.test(value) ? NAMED_UNIT.exec(value) : null
   const inMs = named === null ? unit === 'ms' : named[2]?.toLowerCase() === 'ms'
   const factor = inMs ? 1 : 1000
@@ -146,7 +146,7 @@ const ANON_WORDS = new Map<string, Anon>([
 ])
 
 /** A level of anonymity; `''` when unknown. */
-export function anonOf(value: unknown): Anon | '' {
+function anonOf(value: unknown): Anon | '' {
   if (typeof value === 'string') for (const anon of ANONS) if (anon === value) return anon
   const text = typeof value === 'number' ? bad('anon', ANON) : textOf(value, 'anon')
   return text === '' ? '' : (ANON_WORDS.get(text.toLowerCase()) ?? bad('anon', ANON))
@@ -217,7 +217,7 @@ export function instantOf(text: string): number {
 }
 
 /** Unix seconds of a `timecheck`, which is in the form of the API. */
-export function timecheckOf(text: string): number {
+function timecheckOf(text: string): number {
   const field = 'timecheck'
   if (isSerial(timeNumber(text))) return bad(field, SERIAL_DATE)
   return parseTimecheck(text) ?? bad(field, otherForm(text, TIMECHECK))
@@ -235,9 +235,7 @@ export type RowDefaults = {
   pingUnit?: PingUnit | undefined
 }
 
-export type RowResult =
-  | { ok: true; proxy: IncomingProxy }
-  | { ok: false; field: string; reason: string }
+type RowResult = { ok: true; proxy: IncomingProxy } | { ok: false; field: string; reason: string }
 
 const CITY_LENGTH_MAX = 200
 

@@ -1,7 +1,8 @@
 /** Places of addresses (contract G2), from databases that the test makes itself. */
 import { describe, expect, test } from 'bun:test'
-import { createPlacing, openPlaces, UnusableGeoip } from '../../src/import/geoip.ts'
+import { createPlacing, openPlaces } from '../../src/import/geoip.ts'
 import { readRow } from '../../src/import/row.ts'
+import { CommandError } from '../../src/lib/errors.ts'
 import type { IncomingProxy } from '../../src/proxies/proxy.ts'
 import { T0 } from '../support/fixtures.ts'
 import { cityRecord, mmdb } from '../support/mmdb.ts'
@@ -26,7 +27,7 @@ function proxyOf(row: { [member: string]: unknown }): IncomingProxy {
   return result.proxy
 }
 
-const place = createPlacing([openPlaces(CITY), openPlaces(COUNTRY)])
+const place = createPlacing([openPlaces(CITY, 'a.mmdb'), openPlaces(COUNTRY, 'b.mmdb')])
 const placed = (row: { [member: string]: unknown }): string[] => {
   const { country, city, cityEn } = place(proxyOf(row))
   return [country, city, cityEn]
@@ -77,9 +78,9 @@ test('without a database rows stay as they are', () => {
 describe('a file is refused that', () => {
   const messageOf = (content: Buffer): string => {
     try {
-      createPlacing([openPlaces(content)])(proxyOf({}))
+      createPlacing([openPlaces(content, 'x.mmdb')])(proxyOf({}))
     } catch (error) {
-      if (error instanceof UnusableGeoip) return error.message
+      if (error instanceof CommandError) return error.message.replace('x.mmdb ', '')
     }
     return 'it was not refused'
   }
