@@ -3,7 +3,7 @@ import { createAuthThrottle } from './access/auth-throttle.ts'
 import type { Registry } from './access/ports.ts'
 import { createImports, type ImportParts, UPLOAD_BYTES_MAX } from './admin/import.ts'
 import { keyRoutes } from './admin/keys.ts'
-import type { LogTap } from './admin/live-log.ts'
+import { createLogTap, type LogTap } from './admin/live-log.ts'
 import { createOverview, openHistory } from './admin/overview.ts'
 import { planRoutes } from './admin/plans.ts'
 import { ok } from './admin/route.ts'
@@ -18,11 +18,14 @@ import { PAGE_FIELDS, servePage } from './http/pages.ts'
 import { type Clock, type Later, stopwatch, timerLater } from './lib/clock.ts'
 import { CommandError } from './lib/errors.ts'
 import type { Log } from './lib/log.ts'
+import { SECOND_MS } from './lib/time.ts'
 import { METRICS_TYPE, type Observed } from './metrics/observed.ts'
 import { createTiming, type Timing } from './metrics/process.ts'
 import { hasDirectory, missingDirectory } from './sqlite/data-directory.ts'
 import { giveToOwner } from './sqlite/database-files.ts'
 import { openSamples } from './sqlite/samples.ts'
+
+export { createLogTap }
 
 /** What writes the metrics of a service, as `METRICS_TYPE`; it is loaded at the first scrape. */
 export function createMetrics(
@@ -124,4 +127,19 @@ export function makeToken(dir: string): { token: string; hadOne: boolean } {
   if (!hasDirectory(dir)) throw new CommandError(missingDirectory(dir))
   const token = newToken()
   return { token, hadOne: storeToken(dir, token, giveToOwner) }
+}
+
+/** The status with which the listener at `origin` answers a token; `null` when nothing answers. */
+export async function presentToken(
+  token: string,
+  origin: string,
+  socket: { unix?: string },
+): Promise<number | null> {
+  const response = await fetch(`${origin}/console/plans`, {
+    ...socket,
+    headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(SECOND_MS),
+    redirect: 'manual',
+  }).catch(() => null)
+  return response?.status ?? null
 }

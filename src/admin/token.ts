@@ -6,7 +6,6 @@ import { timingSafeEqual } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { CommandError, codeOf, reasonOf, StoreError } from '../lib/errors.ts'
-import { SECOND_MS } from '../lib/time.ts'
 
 /** The file in the data directory. */
 export const TOKEN_FILE = 'admin-token'
@@ -49,21 +48,6 @@ export function storeToken(dir: string, token: string, adopt: (file: string) => 
     throw new CommandError(`cannot write ${file}: ${reasonOf(error)}`)
   }
   return hadOne
-}
-
-/** The status with which the listener at `origin` answers a token; `null` when nothing answers. */
-export async function presentToken(
-  token: string,
-  origin: string,
-  socket: { unix?: string },
-): Promise<number | null> {
-  const response = await fetch(`${origin}/console/plans`, {
-    ...socket,
-    headers: { authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(SECOND_MS),
-    redirect: 'manual',
-  }).catch(() => null)
-  return response?.status ?? null
 }
 
 /**

@@ -6,6 +6,7 @@ import { mkdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Clock } from '../lib/clock.ts'
+import { counted } from '../lib/counted.ts'
 import { CommandError, messageOf, StoreError } from '../lib/errors.ts'
 import type { Versions } from '../node/ports.ts'
 import {
@@ -16,10 +17,17 @@ import {
   type WrittenDatabase,
   writeDatabase,
 } from '../postgres/move.ts'
-import { archive, type Backup, type BackupTarget, inScratch } from '../sqlite/backup.ts'
+import { archive, type Backup, type BackupTarget, backUp, inScratch } from '../sqlite/backup.ts'
 import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
-import { extractAndVerify, replaceData } from '../sqlite/restore.ts'
+import {
+  extractAndVerify,
+  type Restored,
+  type RestoreOptions,
+  replaceData,
+  restore,
+} from '../sqlite/restore.ts'
 import { openList, openRegistry } from '../sqlite/stores.ts'
 import {
   type Counts,
@@ -215,3 +223,28 @@ export const restoreDatabase = (
     const { keys, plans, proxies } = counts
     return { files, keys, plans, proxies, shown }
   })
+
+export type { BackupTarget }
+
+/** Backs up a data directory, which is no copy of a database, see `backUp`. */
+export async function backUpDirectory(options: Parameters<typeof backUp>[0]): Promise<Backup> {
+  requireOwnData(options.dir)
+  return backUp(options)
+}
+
+/** Restores a data directory, which is no copy of a database, see `restore`. */
+export async function restoreDirectory(options: RestoreOptions): Promise<Restored> {
+  requireOwnData(options.dir)
+  return restore(options)
+}
+
+type Contents = Pick<Backup & Restored, 'files' | 'keys' | 'plans' | 'proxies'>
+
+/** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
+export function describeContents({ files, keys, plans, proxies }: Contents): string {
+  const contents: { [file: string]: string } = {
+    [ACCESS_FILE]: `${counted(keys)} keys, ${counted(plans)} plans`,
+    [PROXY_FILE]: `${counted(proxies)} proxies`,
+  }
+  return files.map(file => `${file} (${contents[file]})`).join(' and ')
+}

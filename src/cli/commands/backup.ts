@@ -3,11 +3,12 @@
 import { isatty } from 'node:tty'
 import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
-import { backUpDatabase } from '../../move/move.ts'
-import { type Backup, type BackupTarget, backUp } from '../../sqlite/backup.ts'
-import { requireOwnData } from '../../sqlite/copy.ts'
-import type { Restored } from '../../sqlite/restore.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../sqlite/stores.ts'
+import {
+  type BackupTarget,
+  backUpDatabase,
+  backUpDirectory,
+  describeContents,
+} from '../../move/move.ts'
 import {
   command,
   createStdoutWriter,
@@ -20,17 +21,6 @@ import { createProgress } from '../progress.ts'
 
 /** Stands for stdout. */
 const STDOUT = '-'
-
-type Contents = Pick<Backup & Restored, 'files' | 'keys' | 'plans' | 'proxies'>
-
-/** What an archive holds, for the operator: `access.db (2 keys, 2 plans) and proxies.db (5 proxies)`. */
-export function describeContents({ files, keys, plans, proxies }: Contents): string {
-  const contents: { [file: string]: string } = {
-    [ACCESS_FILE]: `${counted(keys)} keys, ${counted(plans)} plans`,
-    [PROXY_FILE]: `${counted(proxies)} proxies`,
-  }
-  return files.map(file => `${file} (${contents[file]})`).join(' and ')
-}
 
 /** @throws CommandError (usage) where the archive would be written to a terminal. */
 function targetOf(file: string, json: boolean, signal: AbortSignal): BackupTarget {
@@ -63,9 +53,8 @@ export const backupCommand = command({
     const bar = createProgress('backing up [{bar}] {percentage}%', 1)
     const progress = (share: number): void => bar.update(share)
     try {
-      if (url === undefined) requireOwnData(dir)
       const backup = await (url === undefined
-        ? backUp({ dir, to, nowMs: clock(), signal, progress })
+        ? backUpDirectory({ dir, to, nowMs: clock(), signal, progress })
         : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to))
       bar.clear()
       const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`

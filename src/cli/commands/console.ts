@@ -1,8 +1,7 @@
 /** `console`: makes the token of the admin listener, and prints where the console is. */
 import { resolve } from 'node:path'
-import { presentToken } from '../../admin/token.ts'
 import { type Listen, showListen } from '../../config/parsers.ts'
-import { makeToken } from '../../console.ts'
+import { makeToken, presentToken } from '../../console.ts'
 import { CommandError } from '../../lib/errors.ts'
 import { command, print, say } from '../command.ts'
 

@@ -1,12 +1,9 @@
 /** `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
-import { restoreDatabase } from '../../move/move.ts'
-import { requireOwnData } from '../../sqlite/copy.ts'
-import { restore } from '../../sqlite/restore.ts'
+import { describeContents, restoreDatabase, restoreDirectory } from '../../move/move.ts'
 import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
 import { createProgress } from '../progress.ts'
-import { describeContents } from './backup.ts'
 import { STDIN, toSource } from './import.ts'
 
 /** Where the data from before is, and what brings it back. */
@@ -37,7 +34,6 @@ export const restoreCommand = command({
         2,
       )
     }
-    if (url === undefined) requireOwnData(data)
     const { name, bytes, size } = toSource(file)
     const bar = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
     const progress = (count: number): void => bar.update(count)
@@ -51,7 +47,7 @@ export const restoreCommand = command({
         return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
       }
       const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
-      const restored = await restore({ ...order, progress })
+      const restored = await restoreDirectory({ ...order, progress })
       bar.clear()
       if (json) return await printJson({ file: name, data, ...restored })
       say(`${data}: restored ${describeContents(restored)} from ${name}`)
