@@ -79,7 +79,7 @@ function createTier(elapsedMs: () => number) {
 }
 
 /** Work in turns; `elapsedMs` is a monotonic clock. */
-export function createTurns(elapsedMs: () => number = stopwatch()) {
+export function createFairQueue(elapsedMs: () => number = stopwatch()) {
   const plans = createTier(elapsedMs)
   const trial = createTier(elapsedMs)
   let planSlices = 0

@@ -61,7 +61,7 @@ export type FromWorker =
 type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 type Request = Exclude<ToWorker, { kind: 'setup' }>
 /** A query for the worker, which gets an id when it is sent. */
-export type Task = WithoutId<Extract<Request, { kind: 'find' | 'match' | 'find-type' }>>
+type Task = WithoutId<Extract<Request, { kind: 'find' | 'match' | 'find-type' }>>
 type WithoutId<M> = M extends unknown ? Omit<M, 'id'> : never
 
 /**
@@ -69,7 +69,7 @@ type WithoutId<M> = M extends unknown ? Omit<M, 'id'> : never
  * message. Replies on a stream come in the order of its messages, so that a `cancel` does not get
  * the reply of a `pull` before it.
  */
-export function createExchange(setup: StreamSetup) {
+function createExchange(setup: StreamSetup) {
   const waiting = new Map<number, Waiting[]>()
   let worker: Worker | null = null
 
@@ -127,118 +127,8 @@ export type StreamHooks = {
   onFailure: (error: unknown) => void
 }
 
-/** Awaits replies that have content of the list; when one fails, its stream is ended. */
-function withHooks(
-  { verify, onFailure }: StreamHooks,
-  { send }: ReturnType<typeof createExchange>,
-  file: string,
-): (id: number, reply: Promise<FromWorker>) => Promise<FromWorker> {
-  return async (id, reply) => {
-    try {
-      const message = await reply
-      verify()
-      return message
-    } catch (error) {
-      onFailure(error)
-      await send({ kind: 'cancel', id }).catch(() => {})
-      throw toStoreError(file, error)
-    }
-  }
-}
-
-/** Requests the chunks of a stream one by one; while a chunk is sent, the next one is rendered. */
-function chunksOf(
-  id: number,
-  { send }: ReturnType<typeof createExchange>,
-  verified: ReturnType<typeof withHooks>,
-): () => Promise<FromWorker> {
-  let ahead: Promise<FromWorker> | null = null
-  function request(): Promise<FromWorker> {
-    const reply = send({ kind: 'pull', id })
-    reply.catch(() => {}) // a failure is handled when the reader wants the chunk
-    return reply
-  }
-  return async () => {
-    const message = await verified(id, ahead ?? request())
-    ahead = message.kind === 'chunk' ? request() : null
-    return message
-  }
-}
-
-const refuse = (message: string): never => {
-  throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
-}
-
 /** How many streams there may be, and how long they wait. */
 export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
-const LIMITS: StreamLimits = {
-  slots: PLAN_SLOTS,
-  trialSlots: TRIAL_SLOTS,
-  waitMsMax: WAIT_MS_MAX,
-  later: timerLater,
-}
-
-type StreamParts = {
-  exchange: ReturnType<typeof createExchange>
-  verified: ReturnType<typeof withHooks>
-  later: Later
-}
-
-/** A stream that has begun in the worker, and keeps `slot` until it ends. */
-function createStream(
-  { id, totals }: { id: number; totals: Totals | null },
-  slot: Slot,
-  { exchange, verified, later }: StreamParts,
-): AnswerStream {
-  const cancelTimer = later(() => void cancel(), STREAM_MS_MAX)
-  const sent: Sent = { records: 0, bytes: 0, isTruncated: true }
-  let onEnd: ((sent: Sent) => void) | null = null
-  const ageMs = stopwatch()
-  /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
-  let idleMs: (() => number) | null = ageMs
-  let isOver = false
-  const finish = (): boolean => {
-    if (isOver) return false
-    isOver = true
-    slot.release()
-    cancelTimer()
-    onEnd?.(sent)
-    return true
-  }
-  const cancel = async (): Promise<void> => {
-    if (finish()) await exchange.send({ kind: 'cancel', id }).catch(() => {})
-  }
-  slot.send({ ageMs, idleMs: () => idleMs?.() ?? 0, end: () => void cancel() })
-  return {
-    kind: 'stream',
-    totals,
-    cancel,
-    open(callback: (sent: Sent) => void) {
-      if (isOver) callback(sent)
-      else onEnd = callback
-      const nextChunk = chunksOf(id, exchange, verified)
-      const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
-        idleMs = null
-        // After a cancel the worker has no such stream any more, and replies with a failure.
-        const message = await nextChunk().catch((error: unknown) => {
-          finish()
-          throw error
-        })
-        idleMs = stopwatch()
-        if (message.kind === 'chunk') {
-          sent.bytes += message.bytes.length
-          sent.records = message.records
-          controller.enqueue(message.bytes)
-        } else if (message.kind === 'end') {
-          sent.isTruncated = false
-          finish()
-          controller.close()
-        }
-      }
-      return new ReadableStream({ pull, cancel }, { highWaterMark: 0 })
-    },
-  }
-}
 
 /**
  * Streams answers from the list in `setup.file`. The worker does everything in turns between keys;
@@ -246,35 +136,125 @@ function createStream(
  */
 export function createStreamer(
   setup: StreamSetup,
-  hooks: StreamHooks,
+  { verify, onFailure }: StreamHooks,
   limits: Partial<StreamLimits> = {},
 ): AnswerStreamer & { close(): void } {
-  const exchange = createExchange(setup)
-  const verified = withHooks(hooks, exchange, setup.file)
-  const { slots, trialSlots, waitMsMax, later } = { ...LIMITS, ...limits }
+  const { slots = PLAN_SLOTS, trialSlots = TRIAL_SLOTS } = limits
+  const { waitMsMax = WAIT_MS_MAX, later = timerLater } = limits
+  const { send, close } = createExchange(setup)
   const elapsedMs = stopwatch()
   const leases = createLeases(dirname(setup.file))
-  const poolsWith = (takeLease: TakeLease) => {
-    const pool = { waitMsMax, later, elapsedMs, takeLease }
+  const semaphores = (takeLease: TakeLease) => {
+    const options = { waitMsMax, later, elapsedMs, takeLease }
     return {
-      plan: createSemaphore({ ...pool, slots }),
-      trial: createSemaphore({ ...pool, slots: trialSlots }),
+      plan: createSemaphore({ ...options, slots }),
+      trial: createSemaphore({ ...options, slots: trialSlots }),
     }
   }
-  const answers = poolsWith(leases.take)
+  const answers = semaphores(leases.take)
   /** For scans of the list, which no reader can hold up: they are not counted as long answers. */
-  const scans = poolsWith(() => () => {})
-  const parts = { exchange, verified, later }
+  const scans = semaphores(() => () => {})
   let lastId = 0
+
+  const cancelInWorker = async (id: number): Promise<void> => {
+    await send({ kind: 'cancel', id }).catch(() => {})
+  }
+
+  /** Awaits a reply that has content of the list; when that fails, its stream is ended. */
+  async function verified(id: number, reply: Promise<FromWorker>): Promise<FromWorker> {
+    try {
+      const message = await reply
+      verify()
+      return message
+    } catch (error) {
+      onFailure(error)
+      await cancelInWorker(id)
+      throw toStoreError(setup.file, error)
+    }
+  }
+
+  /** Sends a query to the worker. */
+  function ask(message: Task): Promise<FromWorker> {
+    const id = ++lastId
+    return verified(id, send({ ...message, id }))
+  }
+
+  /** Requests the chunks of a stream one by one; while a chunk is sent, the next one is rendered. */
+  function chunksOf(id: number): () => Promise<FromWorker> {
+    let ahead: Promise<FromWorker> | null = null
+    function request(): Promise<FromWorker> {
+      const reply = send({ kind: 'pull', id })
+      reply.catch(() => {}) // a failure is handled when the reader wants the chunk
+      return reply
+    }
+    return async () => {
+      const message = await verified(id, ahead ?? request())
+      ahead = message.kind === 'chunk' ? request() : null
+      return message
+    }
+  }
+
+  /** A stream that has begun in the worker, and keeps `slot` until it ends. */
+  function createStream(id: number, totals: Totals | null, slot: Slot): AnswerStream {
+    const cancelTimer = later(() => void cancel(), STREAM_MS_MAX)
+    const sent: Sent = { records: 0, bytes: 0, isTruncated: true }
+    let onEnd: ((sent: Sent) => void) | null = null
+    const ageMs = stopwatch()
+    /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
+    let idleMs: (() => number) | null = ageMs
+    let isOver = false
+    function finish(): void {
+      if (isOver) return
+      isOver = true
+      slot.release()
+      cancelTimer()
+      onEnd?.(sent)
+    }
+    async function cancel(): Promise<void> {
+      if (isOver) return
+      finish()
+      await cancelInWorker(id)
+    }
+    slot.send({ ageMs, idleMs: () => idleMs?.() ?? 0, end: () => void cancel() })
+    return {
+      kind: 'stream',
+      totals,
+      cancel,
+      open(callback: (sent: Sent) => void) {
+        if (isOver) callback(sent)
+        else onEnd = callback
+        const nextChunk = chunksOf(id)
+        const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+          idleMs = null
+          // After a cancel the worker has no such stream any more, and replies with a failure.
+          const message = await nextChunk().catch((error: unknown) => {
+            finish()
+            throw error
+          })
+          idleMs = stopwatch()
+          if (message.kind === 'chunk') {
+            sent.bytes += message.bytes.length
+            sent.records = message.records
+            controller.enqueue(message.bytes)
+          } else if (message.kind === 'end') {
+            sent.isTruncated = false
+            finish()
+            controller.close()
+          }
+        }
+        return new ReadableStream({ pull, cancel }, { highWaterMark: 0 })
+      },
+    }
+  }
 
   /** Works in a slot of `share`. */
   async function inSlot<T>(
-    pools: typeof answers,
+    { plan, trial }: typeof answers,
     share: Share,
     work: (slot: Slot, owner: Owner) => Promise<T>,
   ) {
     const { id, isTrial } = share
-    const slot = await (isTrial ? pools.trial : pools.plan).acquire(share)
+    const slot = await (isTrial ? trial : plan).acquire(share)
     try {
       return await work(slot, { id, isTrial })
     } catch (error) {
@@ -283,33 +263,30 @@ export function createStreamer(
     }
   }
 
-  /** Sends a query to the worker. */
-  function ask(message: Task): Promise<FromWorker> {
-    const id = ++lastId
-    return verified(id, exchange.send({ ...message, id }))
-  }
+  const unexpected = ({ kind }: FromWorker): Error => new Error(`the stream worker sent ${kind}`)
 
   return {
     stream: (query, nowMs, needsTotals, share) =>
       inSlot(answers, share, async (slot, owner) => {
         const reply = await ask({ kind: 'find', query, nowMs, needsTotals, owner })
-        if (reply.kind === 'begun') return createStream(reply, slot, parts)
+        if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
         slot.release()
         if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-        if (reply.kind === 'refused') return refuse('older long answers must end first')
-        throw new Error(`the stream worker sent ${reply.kind}`)
+        if (reply.kind !== 'refused') throw unexpected(reply)
+        const message = 'older long answers must end first'
+        throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
       }),
     matches: (query, nowMs, share) =>
       inSlot(scans, { ...share, downloads: null }, async (slot, owner) => {
         const reply = await ask({ kind: 'match', query, nowMs, owner })
         slot.release()
         if (reply.kind === 'matched') return reply.matches
-        throw new Error(`the stream worker sent ${reply.kind}`)
+        throw unexpected(reply)
       }),
     async hasType(types) {
       const reply = await ask({ kind: 'find-type', types })
       if (reply.kind === 'type') return reply.isThere
-      throw new Error(`the stream worker sent ${reply.kind}`)
+      throw unexpected(reply)
     },
     refuseWaiting() {
       for (const { plan, trial } of [answers, scans]) {
@@ -318,7 +295,7 @@ export function createStreamer(
       }
     },
     close() {
-      exchange.close()
+      close()
       leases.close()
     },
   }

@@ -11,7 +11,7 @@ import { toErrorMessage } from '../../lib/worker.ts'
 import type { EndpointRow } from '../../proxies/row.ts'
 import { fingerprintOf, isSameFile } from '../database-files.ts'
 import { walBytes } from '../wal.ts'
-import { createTurns, type Owner, type Work } from './fair-queue.ts'
+import { createFairQueue, type Owner, type Work } from './fair-queue.ts'
 import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
@@ -309,12 +309,12 @@ function end(id: number): void {
 }
 
 let worker: ReturnType<typeof createWorker> | null = null
-const turns = createTurns()
+const queue = createFairQueue()
 let isWorking = false
 
 /** Does one slice of work after the other; messages come in between. */
 function workOn(): void {
-  isWorking = turns.doSlice()
+  isWorking = queue.doSlice()
   if (isWorking) setImmediate(workOn)
 }
 
@@ -340,7 +340,7 @@ self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
     return
   }
   const owner = 'owner' in data ? data.owner : streams.get(data.id)?.owner
-  turns.add(owner ?? NOBODY, data.id, workFor(data))
+  queue.add(owner ?? NOBODY, data.id, workFor(data))
   if (!isWorking) setImmediate(workOn)
   isWorking = true
 }

@@ -1,6 +1,6 @@
 /** The order of the worker's work (src/sqlite/proxies/fair-queue.ts, contract B9), on a clock of its own. */
 import { expect, test } from 'bun:test'
-import { createTurns, type Owner, type Work } from '../../../src/sqlite/proxies/fair-queue.ts'
+import { createFairQueue, type Owner, type Work } from '../../../src/sqlite/proxies/fair-queue.ts'
 
 const plan = (id: string): Owner => ({ id, isTrial: false })
 const trial = (id: string): Owner => ({ id, isTrial: true })
@@ -8,7 +8,7 @@ const trial = (id: string): Owner => ({ id, isTrial: true })
 /** Turns on a clock that only work moves. */
 function createWorld() {
   let nowMs = 0
-  const turns = createTurns(() => nowMs)
+  const turns = createFairQueue(() => nowMs)
   const done: string[] = []
   const doneAtMs = new Map<string, number>()
   let lanes = 0
