@@ -16,7 +16,6 @@ import { cpus, totalmem } from 'node:os'
 import { endAll } from '../../support/launch.ts'
 import { messageOf, onlyFrom, print, runToEnd, say } from '../support/main.ts'
 import { count, type Row, resultTable } from '../support/table.ts'
-import { commandLine, type Options, readOptions } from './options.ts'
 import { imports } from './parts/imports.ts'
 import { open, openImport, openStats, openWhole } from './parts/latency.ts'
 import { nodes } from './parts/nodes.ts'
@@ -25,7 +24,13 @@ import { start } from './parts/start.ts'
 import { stop } from './parts/stop.ts'
 import { distinct, distinctJson, refused, repeated } from './parts/throughput.ts'
 import { stuck, whole } from './parts/whole.ts'
-import { createWorkspace, type Workspace } from './workspace.ts'
+import {
+  commandLine,
+  createWorkspace,
+  type Options,
+  readOptions,
+  type Workspace,
+} from './workspace.ts'
 
 /**
  * The parts in the order in which they run: starts come before the load, because the first ones are

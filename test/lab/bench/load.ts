@@ -4,12 +4,12 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cpuPerUnit, readCpu } from '../support/cpu.ts'
+import { cpuPerUnit, readCpu } from '../support/process.ts'
 import { DISTINCT } from '../support/queries.ts'
 import { startScript } from '../support/script.ts'
 import type { ClosedLoopInput, ClosedLoopResult } from './clients/closed-loop.ts'
-import { runCommand } from './command.ts'
 import type { Workspace } from './workspace.ts'
+import { runCommand } from './workspace.ts'
 
 type Answers = {
   perSecond: number

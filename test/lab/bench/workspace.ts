@@ -2,12 +2,224 @@
  * What the parts of a run share, made when first used, in one temporary directory: row
  * files, lists of request targets, and the builds of the program with their data directories.
  */
-import { join } from 'node:path'
+import { Database } from 'bun:sqlite'
+import { cpSync, existsSync, mkdirSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { launch, type Server } from '../../support/launch.ts'
 import { temporaryDirectory } from '../../support/temporary.ts'
-import { writeTargets } from '../support/customers.ts'
+import { addCustomers, writeTargets } from '../support/customers.ts'
+import { binaryPath, numberFrom } from '../support/main.ts'
+import { type Memory, readMemory } from '../support/process.ts'
 import { type RowFile, writeRows } from '../support/rows.ts'
-import { type Build, createBuild, lazily } from './build.ts'
-import type { Options } from './options.ts'
+import { files, startServe } from '../support/serve.ts'
+
+export type Options = {
+  /** Proxies in the list. */
+  rows: number
+  /** Proxies in the small list that the growth of cost is measured against. */
+  smallRows: number
+  keys: number
+  /** Alternations A B A B of each comparison. */
+  rounds: number
+  /** Length of one measured run of a server. */
+  durationSeconds: number
+  connections: number
+  /** Requests a second that the open-loop client sends. */
+  ratePerSecond: number
+  openSeconds: number
+  /** Selects timed for each filter. */
+  selectLoops: number
+  generator: 'wrk' | 'bun'
+  /** The compiled program. */
+  binary: string
+  /** An earlier build of it to compare with, or `null`. */
+  before: string | null
+  /**
+   * An empty database that nodes share, `own` for a server of the run itself, or `null`: without, no
+   * nodes are measured.
+   */
+  database: string | null
+}
+
+const NUMBERS = {
+  ROWS: 100_000,
+  SMALL_ROWS: 10_000,
+  KEYS: 20_000,
+  ROUNDS: 3,
+  DURATION: 5,
+  CONNECTIONS: 64,
+  RATE: 5_000,
+  OPEN_SECONDS: 20,
+  SELECT_LOOPS: 50,
+} as const
+
+function generatorFrom(text: string | undefined): 'wrk' | 'bun' {
+  if (text && text !== 'wrk' && text !== 'bun') throw new Error('GENERATOR must be wrk or bun')
+  if (text === 'wrk' && !Bun.which('wrk')) throw new Error('GENERATOR=wrk, but wrk is missing')
+  return text !== 'bun' && Bun.which('wrk') ? 'wrk' : 'bun'
+}
+
+function beforeFrom(path: string | undefined): string | null {
+  if (!path) return null
+  if (!existsSync(path)) throw new Error(`BEFORE: there is no ${path}`)
+  return resolve(path)
+}
+
+/** A URL is taken as it is; any other value asks for a server of the run itself. */
+const databaseFrom = (text: string | undefined): string | null =>
+  text ? (URL.canParse(text) ? text : 'own') : null
+
+/** Reads the environment. @throws Error for a value that is not accepted. */
+export function readOptions(): Options {
+  const numberOf = (name: keyof typeof NUMBERS): number => numberFrom(name, NUMBERS[name])
+  return {
+    rows: numberOf('ROWS'),
+    smallRows: numberOf('SMALL_ROWS'),
+    keys: numberOf('KEYS'),
+    rounds: numberOf('ROUNDS'),
+    durationSeconds: numberOf('DURATION'),
+    connections: numberOf('CONNECTIONS'),
+    ratePerSecond: numberOf('RATE'),
+    openSeconds: numberOf('OPEN_SECONDS'),
+    selectLoops: numberOf('SELECT_LOOPS'),
+    generator: generatorFrom(process.env.GENERATOR),
+    binary: binaryPath(),
+    before: beforeFrom(process.env.BEFORE),
+    database: databaseFrom(process.env.DATABASE),
+  }
+}
+
+/** The command that repeats this run. */
+export function commandLine(): string {
+  const names = [...Object.keys(NUMBERS), 'ONLY', 'GENERATOR', 'BEFORE']
+  const given = names.filter(name => process.env[name]).map(name => `${name}=${process.env[name]}`)
+  if (process.env.DATABASE) given.unshift('DATABASE=…') // its URL may hold a password
+  const command = process.env.MAKELEVEL // under make
+    ? ['make bench', ...given]
+    : [...given, 'bun test/lab/bench/bench.ts']
+  return command.join(' ')
+}
+
+/** Between two readings of a running command's memory. */
+const SAMPLE_EVERY_MS = 10
+
+/** A finished command; `peakBytes` is `null` where it is unknown. */
+export type Finished = { seconds: number; peakBytes: number | null; stdout: string }
+
+/**
+ * Runs a command and watches its memory; it is killed after `deadlineSeconds`.
+ * @throws Error with its stderr when it fails.
+ */
+export async function runCommand(command: string[], deadlineSeconds?: number): Promise<Finished> {
+  const startMs = performance.now()
+  const child = launch(command, { ...(deadlineSeconds !== undefined && { deadlineSeconds }) })
+  // The kernel counts the memory of this process into the child's maxRSS (it is forked from
+  // here), so the peak is read from /proc while the child lives; maxRSS only bounds it.
+  const last: { memory: Memory | null } = { memory: null }
+  const timer = setInterval(() => {
+    last.memory = readMemory(child.pid) ?? last.memory
+  }, SAMPLE_EVERY_MS)
+  const exitCode = await child.ended
+  clearInterval(timer)
+  const seconds = (performance.now() - startMs) / 1000
+  const { stdout, stderr } = child.written
+  if (exitCode !== 0) {
+    throw new Error(`${command.slice(0, 2).join(' ')} exited with ${exitCode}: ${stderr}`)
+  }
+  const peakBytes = last.memory?.peakBytes ?? child.resourceUsage()?.maxRSS ?? null
+  return { seconds, peakBytes, stdout }
+}
+
+export type Build = ReturnType<typeof createBuild>
+
+/** How a server is started; `log` is the access log, which is written to /dev/null. */
+type ServeOptions = { data?: string; log?: 'json' | 'off'; wrapper?: readonly string[] }
+
+type BuildOptions = {
+  name: string
+  binary: string
+  /** A folder for its data directories. */
+  dir: string
+  keys: number
+  /** A file of the rows that its list holds. */
+  rowsFile: () => Promise<string>
+  /** The data directory whose customers it gets; `null`: they are added by the code of this tree. */
+  customersOf: (() => Promise<string>) | null
+}
+
+/** A function that makes its value at its first call and then keeps it. */
+export function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined
+  return () => {
+    made ??= make()
+    return made
+  }
+}
+
+/** Copies plans and keys: an earlier program cannot read what the code of this tree would write. */
+function copyCustomers(from: string, to: string): void {
+  const db = new Database(files(to).access)
+  db.run('attach ? as other', [files(from).access])
+  for (const table of ['plans', 'keys']) {
+    const columnsOf = (schema: string): string[] =>
+      db
+        .query<{ name: string }, [string, string]>('select name from pragma_table_info(?, ?)')
+        .all(table, schema)
+        .map(({ name }) => name)
+    const earlier = new Set(columnsOf('main'))
+    const columns = columnsOf('other').filter(name => earlier.has(name))
+    db.run(
+      `insert or replace into main.${table} (${columns}) select ${columns} from other.${table}`,
+    )
+  }
+  db.close(true)
+}
+
+export function createBuild(options: BuildOptions) {
+  const { name, binary, dir, keys, rowsFile, customersOf } = options
+  mkdirSync(dir)
+
+  const run = (args: readonly string[], wrapper: readonly string[] = []): Promise<Finished> =>
+    runCommand([...wrapper, binary, ...args])
+
+  const importFile = (file: string, data: string, wrapper?: readonly string[]): Promise<Finished> =>
+    run(['import', file, '--json', '--data', data], wrapper)
+
+  const data = lazily(async () => {
+    const made = join(dir, 'data')
+    await importFile(await rowsFile(), made)
+    if (customersOf === null) addCustomers(made, keys)
+    else {
+      await run(['keys', 'add', '--data', made]) // creates access.db
+      copyCustomers(await customersOf(), made)
+    }
+    return made
+  })
+
+  return {
+    name,
+    binary,
+    run,
+    /** Imports a file into a data directory; `stdout` has the summary as JSON. */
+    importFile,
+    /** A data directory with ROWS rows and the keys. */
+    data,
+    /** The path of a further data directory, which is not created. */
+    path: (folder: string): string => join(dir, folder),
+    /** A copy of a data directory that no server uses. */
+    async copy(folder: string, from?: string): Promise<string> {
+      const copied = join(dir, folder)
+      const original = from ?? (await data())
+      cpSync(original, copied, { recursive: true, preserveTimestamps: true })
+      return copied
+    },
+    /** Starts its server, by default on `data` with everything on. */
+    async serve({ data: other, log = 'json', wrapper = [] }: ServeOptions = {}): Promise<Server> {
+      const more = ['--grace', '1s', '--log', log]
+      return startServe(binary, { data: other ?? (await data()), more, wrapper })
+    },
+  }
+}
 
 export type Workspace = ReturnType<typeof createWorkspace>
 

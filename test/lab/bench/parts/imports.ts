@@ -3,9 +3,7 @@
  */
 import { rmSync } from 'node:fs'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
-import type { Build } from '../build.ts'
-import type { Finished } from '../command.ts'
-import type { Workspace } from '../workspace.ts'
+import type { Build, Finished, Workspace } from '../workspace.ts'
 
 const PEAK_MAX_BYTES = 250e6
 const BEFORE_MIN = 1.5

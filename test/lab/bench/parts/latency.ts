@@ -5,13 +5,12 @@
  */
 import { join } from 'node:path'
 import type { Server } from '../../../support/launch.ts'
-import { cpuPerUnit, readCpu } from '../../support/cpu.ts'
 import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { cpuPerUnit, readCpu } from '../../support/process.ts'
 import { repeat } from '../../support/repeat.ts'
 import { startScript } from '../../support/script.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
-import type { Build } from '../build.ts'
-import type { Workspace } from '../workspace.ts'
+import type { Build, Workspace } from '../workspace.ts'
 import { startDownloads } from './whole.ts'
 
 /** Time for the client to start and end, beside the run. */

@@ -6,8 +6,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { temporaryDirectory } from '../../../support/temporary.ts'
-import { readCpu } from '../../support/cpu.ts'
 import { customers, SPENT_KEY, type Targets } from '../../support/customers.ts'
+import { readCpu } from '../../support/process.ts'
 import { TYPICAL } from '../../support/queries.ts'
 import {
   addSharedCustomers,

@@ -5,13 +5,12 @@
 import { freePort, launch } from '../../../support/launch.ts'
 import { connect } from '../../support/connection.ts'
 import { keyOf } from '../../support/customers.ts'
-import { readMemory } from '../../support/memory.ts'
+import { readMemory } from '../../support/process.ts'
 import { TYPICAL } from '../../support/queries.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import { ask, bareArgument, compileBare } from '../baselines/baselines.ts'
-import type { Build } from '../build.ts'
 import { loadByBun } from '../load.ts'
-import type { Workspace } from '../workspace.ts'
+import type { Build, Workspace } from '../workspace.ts'
 
 const STARTS = 7
 const IDLE_MAX_BYTES = 80e6

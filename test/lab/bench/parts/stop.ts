@@ -4,8 +4,7 @@ import { TYPICAL } from '../../support/queries.ts'
 import { repeat } from '../../support/repeat.ts'
 import { count, median, type Row, shown } from '../../support/table.ts'
 import { ask } from '../baselines/baselines.ts'
-import type { Build } from '../build.ts'
-import type { Workspace } from '../workspace.ts'
+import type { Build, Workspace } from '../workspace.ts'
 
 const STOP_MAX_MS = 150
 /** How long an idle server runs before it is ended. */

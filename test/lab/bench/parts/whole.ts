@@ -1,17 +1,22 @@
 /** The figures of streamed answers: speed, the server's memory, and clients that do not read. */
 
 import type { Server } from '../../../support/launch.ts'
-import { type Cpu, cpuPerUnit, readCpu } from '../../support/cpu.ts'
 import { keyOf } from '../../support/customers.ts'
-import { type Memory, readMemory, resetPeak } from '../../support/memory.ts'
+import {
+  type Cpu,
+  cpuPerUnit,
+  type Memory,
+  readCpu,
+  readMemory,
+  resetPeak,
+} from '../../support/process.ts'
 import { TYPICAL } from '../../support/queries.ts'
 import { type Script, startScript } from '../../support/script.ts'
 import { count, median, megabytes, type Row, shown } from '../../support/table.ts'
 import { ask } from '../baselines/baselines.ts'
-import type { Build } from '../build.ts'
 import type { StuckInput, StuckResult } from '../clients/stuck.ts'
 import type { WholeInput, WholeResult } from '../clients/whole.ts'
-import type { Workspace } from '../workspace.ts'
+import type { Build, Workspace } from '../workspace.ts'
 
 const DOWNLOADS = 5
 const DOWNLOAD_SECONDS = 60

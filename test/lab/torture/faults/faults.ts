@@ -2,14 +2,275 @@
  * Faults under a running server: disks, locks, damaged and missing files, descriptors. Every
  * answer is the right one or 503, and after the fault all is as before.
  */
+
 import { Database } from 'bun:sqlite'
-import { chmodSync, copyFileSync, cpSync, mkdirSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import type { Socket } from 'bun'
+import { between, randomOf } from '../../../support/random.ts'
+import { type Connection, connect } from '../../support/connection.ts'
+import { addressOf } from '../../support/rows.ts'
 import { files } from '../../support/serve.ts'
-import type { Finding, Part, Run } from '../part.ts'
-import { exhaust } from './descriptors.ts'
-import { flips } from './flips.ts'
-import { answersOf, makeData, startLoad, startWatched, untilRight, type Watched } from './server.ts'
-import { run as command, FAULTS, type Fault, Unavailable } from './table.ts'
+import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import {
+  answersOf,
+  importList,
+  isAllowed,
+  KEY,
+  makeData,
+  QUERIES,
+  type Seen,
+  startLoad,
+  startWatched,
+  untilRight,
+  type Watched,
+} from './server.ts'
+
+export type Scene = {
+  binary: string
+  dir: string
+  /** The list as a file to import. */
+  source: string
+  /** A copy of access.db. */
+  accessCopy: string
+  server: Watched
+}
+/** Causes a fault; gives what ends it. */
+type Begin = (scene: Scene) => (() => void | Promise<void>) | Promise<() => void | Promise<void>>
+
+export type Fault = {
+  name: string
+  begin: Begin
+  /** What clients must get meanwhile: 503 and no answers, only right answers, or either. */
+  shows: 'refusals' | 'answers' | 'either'
+  /** How long it lasts at full scale, in seconds. */
+  seconds: number
+  /** With the data on a small file system, or with a server of another user. */
+  on?: 'small disk' | 'another user'
+}
+
+/** The fault cannot be caused on this machine, for this reason. */
+export class Unavailable extends Error {}
+
+/** @throws Unavailable when the command fails. */
+export function run(...command: string[]): void {
+  const { exitCode, stderr } = Bun.spawnSync(command)
+  if (exitCode !== 0) throw new Unavailable(`${command[0]}: ${stderr.toString().trim()}`)
+}
+
+const importAgain = async ({ binary, dir, source }: Scene): Promise<void> => {
+  await importList(binary, dir, source)
+}
+
+/** Renames a copy over the file, as an operator would restore a backup. */
+function restoreAccess({ dir, accessCopy }: Scene): void {
+  const fresh = `${files(dir).access}.restored`
+  copyFileSync(accessCopy, fresh)
+  renameSync(fresh, files(dir).access)
+}
+
+const lock =
+  (which: 'list' | 'access'): Begin =>
+  ({ dir }) => {
+    const db = new Database(files(dir)[which], { readwrite: true, create: false })
+    db.run('pragma busy_timeout = 5000')
+    db.run('begin immediate')
+    return () => {
+      db.run('rollback')
+      db.close()
+    }
+  }
+
+/** Truncates a file to a share of its size. */
+const truncate =
+  (which: 'list' | 'access', share: number, end = ''): Begin =>
+  scene => {
+    const file = files(scene.dir)[which] + end
+    truncateSync(file, Math.floor((statSync(file).size * share) / 1000) * 1000)
+    return () => (which === 'list' ? importAgain(scene) : restoreAccess(scene))
+  }
+
+const remove =
+  (which: 'list' | 'access', ends: readonly string[]): Begin =>
+  scene => {
+    for (const end of ends) rmSync(files(scene.dir)[which] + end, { force: true })
+    return () => (which === 'list' ? importAgain(scene) : restoreAccess(scene))
+  }
+
+function fillDisk({ dir }: Scene) {
+  const filler = `${dir}/filler`
+  Bun.spawnSync(['dd', 'if=/dev/zero', `of=${filler}`, 'bs=4k'])
+  return () => unlinkSync(filler)
+}
+
+/** More than the small disk holds. */
+const TOO_MANY_ROWS = 300_000
+
+/** Imports more than the disk holds; nothing is done afterwards. */
+async function overfillDisk({ binary, dir }: Scene) {
+  const source = `${dir}/../too-many.txt`
+  const rows = Array.from({ length: TOO_MANY_ROWS }, (_, n) => `http://${addressOf(n)}\n`)
+  writeFileSync(source, rows.join(''))
+  const { exited, stderr } = Bun.spawn([binary, 'import', source, '--data', dir], {
+    stderr: 'pipe',
+  })
+  const said = await new Response(stderr).text()
+  if ((await exited) !== 1 || !said.includes('the disk is full')) {
+    throw new Error(`the import did not fail because of the disk: ${said}`)
+  }
+  return () => {}
+}
+
+function limitFileSize({ server }: Scene) {
+  run('prlimit', '--pid', String(server.pid), '--fsize=4096:unlimited')
+  return () => run('prlimit', '--pid', String(server.pid), '--fsize=unlimited:unlimited')
+}
+
+function makeImmutable({ dir }: Scene) {
+  const { list, access } = files(dir)
+  const all = [list, access, `${access}-wal`, dir]
+  run('chattr', '+i', ...all)
+  return () => run('chattr', '-i', ...all.reverse())
+}
+
+const changeMode =
+  (mode: string) =>
+  ({ dir }: Scene) => {
+    run('chmod', mode, dir)
+    return () => run('chmod', '0700', dir)
+  }
+
+/** Overwrites the middle of the list. */
+function overwrite(scene: Scene) {
+  const { list } = files(scene.dir)
+  const bytes = readFileSync(list)
+  bytes.fill(0x5a, bytes.length / 2, bytes.length / 2 + 20_000)
+  writeFileSync(list, bytes)
+  return () => importAgain(scene)
+}
+
+async function replaceList(scene: Scene) {
+  const { list } = files(scene.dir)
+  const fresh = `${list}.restored`
+  const db = new Database(list)
+  db.run(`vacuum into '${fresh}'`)
+  db.close()
+  renameSync(fresh, list)
+  return () => {}
+}
+
+export const FAULTS: readonly Fault[] = [
+  { name: 'full disk', begin: fillDisk, shows: 'refusals', seconds: 3, on: 'small disk' },
+  {
+    name: 'import that fills the disk',
+    begin: overfillDisk,
+    shows: 'either',
+    seconds: 3,
+    on: 'small disk',
+  },
+  { name: 'file-size limit', begin: limitFileSize, shows: 'refusals', seconds: 3 },
+  {
+    name: 'files and directory made immutable',
+    begin: makeImmutable,
+    shows: 'refusals',
+    seconds: 3,
+  },
+  {
+    name: 'directory without write permission, server of another user',
+    begin: changeMode('0500'),
+    shows: 'answers',
+    seconds: 2,
+    on: 'another user',
+  },
+  {
+    name: 'directory closed to the server, which is of another user',
+    begin: changeMode('0000'),
+    shows: 'refusals',
+    seconds: 2,
+    on: 'another user',
+  },
+  { name: 'access.db locked', begin: lock('access'), shows: 'refusals', seconds: 30 },
+  { name: 'proxies.db locked', begin: lock('list'), shows: 'answers', seconds: 3 },
+  {
+    name: 'access.db truncated to nothing',
+    begin: truncate('access', 0),
+    shows: 'either',
+    seconds: 2,
+  },
+  {
+    name: 'access.db truncated to half',
+    begin: truncate('access', 0.5),
+    shows: 'either',
+    seconds: 2,
+  },
+  {
+    name: 'WAL of access.db truncated',
+    begin: truncate('access', 0.4, '-wal'),
+    shows: 'either',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated to nothing',
+    begin: truncate('list', 0),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated to a tenth',
+    begin: truncate('list', 0.1),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated to half',
+    begin: truncate('list', 0.5),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'proxies.db truncated at its end',
+    begin: truncate('list', 0.99),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  { name: 'proxies.db overwritten in part', begin: overwrite, shows: 'refusals', seconds: 2 },
+  { name: 'access.db deleted', begin: remove('access', ['']), shows: 'refusals', seconds: 2 },
+  {
+    name: 'access.db deleted with its WAL',
+    begin: remove('access', ['', '-wal', '-shm']),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  {
+    name: 'WAL of access.db deleted',
+    begin: remove('access', ['-wal']),
+    shows: 'either',
+    seconds: 2,
+  },
+  { name: 'proxies.db deleted', begin: remove('list', ['']), shows: 'refusals', seconds: 2 },
+  {
+    name: 'proxies.db deleted with its WAL',
+    begin: remove('list', ['', '-wal', '-shm']),
+    shows: 'refusals',
+    seconds: 2,
+  },
+  { name: 'proxies.db replaced by a copy', begin: replaceList, shows: 'either', seconds: 1 },
+]
 
 const ROWS = 3_000
 /** A user who owns nothing. */
@@ -35,11 +296,11 @@ type Outcome = {
 function stage({ on }: Fault, pristine: string, dir: string) {
   if (on === 'small disk') {
     mkdirSync(dir, { recursive: true })
-    command('mount', '-t', 'tmpfs', '-o', 'size=12m,mode=0700', 'tmpfs', dir)
+    run('mount', '-t', 'tmpfs', '-o', 'size=12m,mode=0700', 'tmpfs', dir)
   }
   cpSync(pristine, dir, { recursive: true, preserveTimestamps: true })
   const asNobody = on === 'another user' && process.getuid?.() === 0
-  if (asNobody) command('chown', '-R', `${NOBODY}:${NOBODY}`, dir)
+  if (asNobody) run('chown', '-R', `${NOBODY}:${NOBODY}`, dir)
   const wrapper = asNobody
     ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups']
     : []
@@ -144,4 +405,203 @@ export const faults: Part = async run => {
     }
   }
   return [...findings, ...(await exhaust(run, pristine)), ...(await flips(run, pristine))]
+}
+
+/** Descriptors of the server, and the larger number of idle connections. */
+const DESCRIPTORS = 96
+const IDLE = 300
+const ASKED = 300
+/** Queries whose answers have a Content-Length. */
+const SHORT = QUERIES.slice(0, -1)
+
+/** Sends requests one after the other on one connection; gives statuses and the slowest answer. */
+function askInTurn(port: number, times: number) {
+  const statuses = new Map<number, number>()
+  let slowestMs = 0
+  let left = times
+  let startMs = 0
+  let open: Connection | null = null
+  const opened = Promise.withResolvers<void>()
+  const done = Promise.withResolvers<void>()
+  const next = (): void => {
+    startMs = performance.now()
+    left -= 1
+    open?.send(`/api?key=${KEY}&${SHORT[left % SHORT.length]}`)
+  }
+  void connect(port, {
+    open(connection) {
+      open = connection
+      opened.resolve()
+    },
+    answer(connection, status) {
+      statuses.set(status, (statuses.get(status) ?? 0) + 1)
+      slowestMs = Math.max(slowestMs, performance.now() - startMs)
+      if (left > 0) return void setTimeout(next, 5)
+      connection.close()
+      done.resolve()
+    },
+    closed(_, wasBusy) {
+      if (wasBusy) statuses.set(0, (statuses.get(0) ?? 0) + 1)
+      done.resolve()
+    },
+  })
+  return {
+    opened: opened.promise,
+    async start() {
+      next()
+      await done.promise
+      return { statuses, slowestMs }
+    },
+  }
+}
+
+export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
+  run.say('out of file descriptors')
+  const dir = `${run.directory('descriptors')}/data`
+  cpSync(pristine, dir, { recursive: true, preserveTimestamps: true })
+  const server = await startWatched(run.binary, dir, [
+    'prlimit',
+    `--nofile=${DESCRIPTORS}:${DESCRIPTORS}`,
+  ])
+  try {
+    const right = await answersOf(server)
+    const asking = askInTurn(server.port, ASKED)
+    await asking.opened
+    await Bun.sleep(100)
+    const idle: Socket[] = []
+    for (let n = 0; n < IDLE; n += 1) {
+      idle.push(
+        await Bun.connect({ hostname: '127.0.0.1', port: server.port, socket: { data() {} } }),
+      )
+    }
+    await Bun.sleep(500)
+    const { statuses, slowestMs } = await asking.start()
+    for (const socket of idle) socket.end()
+    const recoveryMs = await untilRight(server, right)
+    const good = statuses.get(200) ?? 0
+    const refused = statuses.get(503) ?? 0
+    const shown = recoveryMs === null ? 'never' : `${Math.round(recoveryMs)} ms after`
+    return [
+      {
+        promise: 'out of descriptors: open connections are served, and new ones again afterwards',
+        figure:
+          `${IDLE} idle connections, ${DESCRIPTORS} descriptors: ${good} of ${ASKED} answers 200, ` +
+          `${refused} 503, slowest ${Math.round(slowestMs)} ms; new connections ${shown}`,
+        bound: 'no failures, ≤ 5 s',
+        holds:
+          good + refused === ASKED &&
+          slowestMs <= 5_000 &&
+          recoveryMs !== null &&
+          recoveryMs <= 5_000 &&
+          server.isRunning(),
+      },
+    ]
+  } finally {
+    await server.stop()
+  }
+}
+
+const FLIPS = 240
+/**
+ * How long it may take until a list is found damaged: everything is checked ten seconds after a start,
+ * and until then a schema with a flipped bit may only be a statement that fails, which is 503 too.
+ */
+const CHECK_MS_MAX = 15_000
+
+/** Flips one to four bits of a file. */
+function flipBits(file: string, random: () => number): void {
+  const fd = openSync(file, 'r+')
+  const { size } = statSync(file)
+  for (let n = between(random, 1, 4); n > 0; n -= 1) {
+    const at = between(random, 0, size - 1)
+    const byte = new Uint8Array(1)
+    readSync(fd, byte, 0, 1, at)
+    byte[0] = (byte[0] ?? 0) ^ (1 << between(random, 0, 7))
+    writeSync(fd, byte, 0, 1, at)
+  }
+  closeSync(fd)
+}
+
+const askAll = (server: Watched): Promise<Seen[]> => Promise.all(QUERIES.map(server.ask))
+
+/** Waits until the server has checked its list; gives whether it serves it. */
+async function checked(server: Watched): Promise<'intact' | 'refused' | 'undecided'> {
+  const startMs = performance.now()
+  while (performance.now() - startMs < CHECK_MS_MAX) {
+    if (server.written.stderr.includes('is damaged')) return 'refused'
+    if ((await server.get('/readyz')).status === 200) return 'intact'
+    await Bun.sleep(5)
+  }
+  return 'undecided'
+}
+
+type Damage = { end: string; wrong: string[]; answers: number; stderr: string }
+
+/** One damage: before the start, or under a server that has answered or not. */
+async function damageOnce(
+  { binary }: Run,
+  dir: string,
+  right: ReadonlyMap<string, string>,
+  random: () => number,
+): Promise<Damage> {
+  const isRunning = random() < 0.5
+  const file = files(dir).list
+  if (!isRunning) flipBits(file, random)
+  const server = await startWatched(binary, dir).catch(() => null)
+  if (server === null) return { end: 'not started', wrong: [], answers: 0, stderr: '' }
+  try {
+    if (isRunning) {
+      if (random() < 0.5) await askAll(server)
+      flipBits(file, random)
+    }
+    const early = await askAll(server)
+    const end = await checked(server)
+    const all = [...early, ...(await askAll(server))]
+    const wrong = all.flatMap((answer, i) => {
+      const query = QUERIES[i % QUERIES.length] ?? ''
+      const isRight = isAllowed(answer, right.get(query))
+      return isRight ? [] : [`${query}: ${answer.status} ${answer.body.slice(0, 60)}`]
+    })
+    const { stderr } = server.written
+    return { end: !server.isRunning() ? 'crashed' : end, wrong, answers: all.length, stderr }
+  } finally {
+    await server.stop()
+  }
+}
+
+const isBad = ({ end }: Damage): boolean => end === 'crashed' || end === 'undecided'
+
+export async function flips(run: Run, pristine: string): Promise<Finding[]> {
+  const random = randomOf(run.seed, 'flips')
+  const intact = await startWatched(run.binary, pristine)
+  const right = await answersOf(intact)
+  await intact.stop()
+  const ends = new Map<string, number>()
+  const wrong: string[] = []
+  let answers = 0
+  const total = scaled(FLIPS, run)
+  for (let n = 1; n <= total; n += 1) {
+    const dir = `${run.directory('flip')}/data`
+    cpSync(pristine, dir, { recursive: true, preserveTimestamps: true })
+    const outcome = await damageOnce(run, dir, right, random)
+    ends.set(outcome.end, (ends.get(outcome.end) ?? 0) + 1)
+    for (const what of outcome.wrong) run.say(`flip ${n}: wrong: ${what}`)
+    if (isBad(outcome)) run.say(`flip ${n}: ${outcome.end}: ${outcome.stderr}`)
+    wrong.push(...outcome.wrong)
+    answers += outcome.answers
+    if (n % 40 === 0) run.say(`${n} damages`)
+  }
+  const count = (end: string): number => ends.get(end) ?? 0
+  const bad = count('crashed') + count('undecided')
+  return [
+    {
+      promise: 'after flipped bits, before a start or under a server: the right answer or 503',
+      figure:
+        `${total} damages, ${answers} answers, ${wrong.length} wrong; ${count('refused')} lists ` +
+        `refused, ${count('not started')} not started, ${count('intact')} answered as before ` +
+        `(bits nothing reads), ${bad} crashed or undecided`,
+      bound: '0 wrong, 0 crashed',
+      holds: wrong.length === 0 && bad === 0,
+    },
+  ]
 }

@@ -5,9 +5,9 @@ import { startChild } from '../../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../../support/temporary.ts'
 import { readAnswer } from '../support/answers.ts'
 import { fuzz } from './client.ts'
+import { listRows, probesOf } from './fuzz.ts'
 import { judge } from './judge.ts'
 import { addFuzzKeys, isReflected, keysOf } from './keys.ts'
-import { listRows, probesOf } from './list.ts'
 
 afterAll(cleanUp)
 

@@ -4,15 +4,104 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { succeed } from '../../../support/launch.ts'
+import { launchServer, succeed } from '../../../support/launch.ts'
+import { TYPES } from '../../support/rows.ts'
 import { type Script, startScript } from '../../support/script.ts'
 import { count, megabytes, shown } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import type { Amounts, FuzzInput, FuzzResult } from './client.ts'
+import type { Amounts, FuzzInput, FuzzResult, Probe } from './client.ts'
 import { FAULTS } from './judge.ts'
-import { addFuzzKeys, keysOf } from './keys.ts'
-import { listRows, probesOf } from './list.ts'
-import { startChecked } from './server.ts'
+import { addFuzzKeys, isReflected, keysOf } from './keys.ts'
+
+/** A key may span two chunks of output. */
+const OVERLAP = 2_000
+const EXPECTED = /^(?:listening on \S+|stopping|)$/
+
+/** Starts a server; its access log is read as it is written, because it grows large. */
+export async function startChecked(binary: string, data: string) {
+  const options = ['--data', data, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1']
+  const server = await launchServer([binary, 'serve', ...options, '--grace', '1s'], {
+    stdout: 'pipe',
+  })
+  const { written, isRunning, port } = server
+  const log = { bytes: 0, reflected: 0 }
+  async function readLog(): Promise<void> {
+    let last = ''
+    for await (const chunk of server.stdout ?? []) {
+      const text = Buffer.from(chunk).toString('latin1')
+      log.bytes += text.length
+      if (isReflected(last + text)) log.reflected += 1
+      last = text.slice(-OVERLAP)
+    }
+  }
+  const logRead = readLog()
+  return {
+    port,
+    isRunning,
+    /** Lines of stderr other than those of a normal run. */
+    complaints: () => written.stderr.split('\n').filter(line => !EXPECTED.test(line)),
+    /** Stops the server; gives its exit status, the size of its output and keys found in it. */
+    async stop() {
+      const exitCode = await server.stop()
+      await logRead
+      const bytes = log.bytes + written.stderr.length
+      return { exitCode, bytes, reflected: log.reflected + Number(isReflected(written.stderr)) }
+    },
+  }
+}
+
+const FRESH = 24
+/** So many that the stream worker renders them; only a `time` over a day shows them. */
+const OLD = 1_100
+const OLD_SECONDS = 80_000
+
+const freshRow = (n: number) => ({
+  ip: `203.0.${100 + (n % 12)}.${n}:1080`,
+  type: TYPES[n % TYPES.length] ?? 'http',
+  ping: n / 100,
+  country: n % 2 === 0 ? 'DE' : 'FR',
+  city: n % 3 === 0 ? '' : 'Берлин',
+  city_en: n % 3 === 0 ? '' : 'Berlin',
+  works: String(60 + n),
+  anon: 'elite',
+  telegram: n % 2 === 0,
+})
+
+/** The list, as rows of a file; fresh ones were checked at `checkedAt` (Unix seconds). */
+export function listRows(checkedAt: number) {
+  const fresh = Array.from({ length: FRESH }, (_, n) => ({ ...freshRow(n), checked_at: checkedAt }))
+  const old = Array.from({ length: OLD }, (_, n) => ({
+    ip: `10.9.${n >> 8}.${n & 255}:3128`,
+    type: 'http',
+    checked_at: checkedAt - OLD_SECONDS,
+  }))
+  return [...fresh, ...old]
+}
+
+/** Requests with an unlimited key, and the bytes that answer them. */
+export function probesOf(key: string): Probe[] {
+  const rows = Array.from({ length: FRESH }, (_, n) => freshRow(n))
+  const ask = `/api?key=${encodeURIComponent(key)}`
+  const french = rows.filter(({ country }) => country === 'FR')
+  return [
+    {
+      target: `${ask}&type=${TYPES[3]}&type_prefix=1`,
+      body: rows
+        .filter(({ type }) => type === TYPES[3])
+        .map(({ ip }) => `${TYPES[3]}://${ip}\n`)
+        .join(''),
+    },
+    {
+      target: `${ask}&country=fr&get=json&pretty=0&fields=works,ip`,
+      body: JSON.stringify(french.map(({ ip, works }) => ({ ip, works }))),
+    },
+    {
+      target: `${ask}&country=fr&time=80000`,
+      body: french.map(({ ip }) => `${ip}\n`).join(''),
+    },
+    { target: '/healthz', body: 'ok\n' },
+  ]
+}
 
 /** What each client sends in a full run. */
 const AMOUNTS: Amounts = { grammar: 240_000, mutated: 210_000, raw: 60_000 }

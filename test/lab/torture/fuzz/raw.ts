@@ -3,9 +3,8 @@
  * request lines, header noise, contradictory lengths, chunks, several requests, truncated ones.
  */
 import { between, pick } from '../../../support/random.ts'
-import { bytesOf, type Case, makeCase } from './grammar.ts'
+import { bytesOf, type Case, makeCase, mutate } from './grammar.ts'
 import type { Keys } from './keys.ts'
-import { mutate } from './mutate.ts'
 
 type Random = () => number
 

@@ -11,9 +11,16 @@ import { count, shown } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
 import { DEADLINE, kill, summaryOf } from '../support/kill.ts'
 import { listFaults } from '../support/list-state.ts'
-import { balanceOf, takeAllRemaining } from './remaining.ts'
 import { createRestartable, type Restartable, startLoad } from './restart.ts'
-import { ADDRESSES, addPlans, addSubjects, readCounted, type Subject } from './subjects.ts'
+import {
+  ADDRESSES,
+  addPlans,
+  addSubjects,
+  balanceOf,
+  readCounted,
+  type Subject,
+  takeAllRemaining,
+} from './subjects.ts'
 
 /** Ways to run the servers, and the kills of each in a full run. The first server is killed. */
 const SETUPS: readonly { name: string; servers: number; unix: boolean; kills: number }[] = [

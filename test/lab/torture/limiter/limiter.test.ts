@@ -6,8 +6,15 @@ import { describe, expect, test } from 'bun:test'
 import { createLimiterOracle, rateLimitOf } from '../../../support/limiter-oracle.ts'
 import { DEMO, temp } from '../../../support/limits.ts'
 import { pick, randomOf } from '../../../support/random.ts'
-import { type Caller, openLimiter } from './in-process.ts'
-import { ADDRESSES, anyPlan, move, playSequences, startMs } from './tight.ts'
+import {
+  ADDRESSES,
+  anyPlan,
+  type Caller,
+  move,
+  openLimiter,
+  playSequences,
+  startMs,
+} from './tight.ts'
 
 /** Sends a sequence of requests to both; gives how often each decision was made. */
 function compare(random: () => number): { [decision: string]: number } {

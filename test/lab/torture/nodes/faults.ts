@@ -1,4 +1,6 @@
 /** What is done to the nodes and their database while clients ask, one after the other. */
+
+import { renameSync, writeFileSync } from 'node:fs'
 import { SQL } from 'bun'
 import { copyOfPostgres, launchPostgres } from '../../../support/postgres.ts'
 import { between, pick } from '../../../support/random.ts'
@@ -6,7 +8,42 @@ import { onCleanUp } from '../../../support/temporary.ts'
 import { postgresBin, ROLE, type SharedDatabase } from '../../support/shared-database.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
 import { kill } from '../support/kill.ts'
-import type { createLimitsClock } from './clocks.ts'
+
+/** How far the clock of limits was ahead, and between which real instants it was set so. */
+export type Step = { offsetMs: number; fromMs: number; byMs: number }
+
+/** The clock of limits of a database, set by hand. */
+export function createLimitsClock({ run }: SharedDatabase) {
+  const steps: Step[] = [{ offsetMs: 0, fromMs: 0, byMs: 0 }]
+  return {
+    steps,
+    /** Sets how far it is ahead of the real clock. */
+    async set(offsetMs: number): Promise<void> {
+      const fromMs = Date.now()
+      await run(`update torture.clock set ms = ${offsetMs}`)
+      steps.push({ offsetMs, fromMs, byMs: Date.now() })
+    },
+  }
+}
+
+/** How often the file of the nodes' clock is written. */
+const TICK_MS = 10
+
+/** Keeps a clock of nodes in a file; the returned function sets how far it is ahead of the real one. */
+export function createNodeClock(file: string): (aheadMs: number) => void {
+  let ahead = 0
+  const write = (): void => {
+    writeFileSync(`${file}.next`, String(Date.now() + ahead))
+    renameSync(`${file}.next`, file) // a node never reads half of it
+  }
+  write()
+  const timer = setInterval(write, TICK_MS)
+  onCleanUp(() => clearInterval(timer))
+  return aheadMs => {
+    ahead = aheadMs
+    write()
+  }
+}
 
 /** What faults act on. */
 export type Scene = {

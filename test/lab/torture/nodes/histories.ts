@@ -6,7 +6,7 @@ import {
   record,
   setName,
 } from '../../../support/limiter-oracle.ts'
-import type { Step } from './clocks.ts'
+import type { Step } from './faults.ts'
 import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
 
 /**

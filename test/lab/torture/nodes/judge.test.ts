@@ -12,7 +12,7 @@ import {
 } from '../../../support/limiter-oracle.ts'
 import { burst, type Kind, regular } from '../limiter/traffic.ts'
 import type { Asked } from './asked.ts'
-import type { Step } from './clocks.ts'
+import type { Step } from './faults.ts'
 import { historiesOf } from './histories.ts'
 import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
 import { type Judged, judge } from './judge.ts'

@@ -4,24 +4,86 @@
  * the database record what is counted, and a judge holds that against what every client saw.
  */
 import { join } from 'node:path'
+import { UNLIMITED } from '../../../support/fixtures.ts'
 import { between, randomOf, shuffled } from '../../../support/random.ts'
 import { startScript } from '../../support/script.ts'
 import { type SharedDatabase, startShared } from '../../support/shared-database.ts'
 import { count, shown } from '../../support/table.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
 import type { ClientInput, ClientResult } from '../limiter/client.ts'
+import { burst, type Kind, regular } from '../limiter/traffic.ts'
 import type { Ids } from '../limiter/world.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
 import { type Asked, readAsked } from './asked.ts'
-import { createLimitsClock, createNodeClock, type Step } from './clocks.ts'
-import { FAULTS, type Scene } from './faults.ts'
+import {
+  createLimitsClock,
+  createNodeClock,
+  type Done,
+  FAULTS,
+  type Scene,
+  type Step,
+} from './faults.ts'
 import { type Histories, historiesOf } from './histories.ts'
 import { addJournal, readJournal } from './journal.ts'
 import { type Judged, judge } from './judge.ts'
-import { KINDS } from './kinds.ts'
-import { type Made, type Recovery, RIGHT_AGAIN_MS, recoveryOf } from './recovery.ts'
 import { explain } from './refusals.ts'
 import { makeWorld, type NodesRun, startNodes } from './world.ts'
+
+/** Every kind of limit of contract B2 to B6; more are admitted than in the run on one machine. */
+export const KINDS: readonly Kind[] = [
+  regular('one', 4, 20_000, burst(1, 1)),
+  regular('five', 4, 20_000, burst(5, 5)),
+  regular('many', 8, 20_000, burst(40, 2)),
+  regular('wide', 12, 20_000, burst(300, 1)),
+  regular('vast', 8, 6_000, burst(1_000, 60)),
+  regular('long', 4, 4_000, burst(3, 20)),
+  regular('daily', 16, 600, { daily: 300 }),
+  regular('both', 8, 400, { ...burst(20, 1), daily: 200 }),
+  regular('subnets', 8, 300, { subnets: 6 }),
+  regular('clients', 8, 300, { clients: 3 }),
+  regular('all', 8, 300, { ...burst(30, 1), daily: 200, subnets: 8, clients: 4 }),
+  { name: 'demo', caller: 'demo', limits: UNLIMITED, share: 6, each: 10 },
+  { name: 'temp', caller: 'temp', limits: UNLIMITED, share: 6, each: 8 },
+]
+
+/** A fault that was made: from when on, and what it did. */
+export type Made = Done & { name: string; fromMs: number }
+
+/** Answers are right again within this after the return of the database (contract I4). */
+export const RIGHT_AGAIN_MS = 2_000
+
+const isUnavailable = ({ status }: Asked): boolean => status === 503
+
+export type Recovery = {
+  /** 503 to requests that were sent later than allowed after the return, before the next fault. */
+  late: Asked[]
+  /** From the return until the last request was sent that was answered 503, for each fault. */
+  after: { name: string; ms: number }[]
+  /** From sending to the answer, of the slowest request. */
+  slowestMs: number
+}
+
+/** Compares the instants of faults, which are in order, with what the clients saw. */
+export function recoveryOf(
+  all: readonly Asked[],
+  made: readonly Made[],
+  rightAgainMs: number,
+): Recovery {
+  const unavailable = all.filter(isUnavailable).sort((a, b) => a.sentMs - b.sentMs)
+  const late: Asked[] = []
+  const after: Recovery['after'] = []
+  for (const [i, { name, returnedMs, fromMs }] of made.entries()) {
+    const untilMs = made[i + 1]?.fromMs ?? Number.POSITIVE_INFINITY
+    const its = unavailable.filter(
+      ({ sentMs, receivedMs }) => sentMs >= fromMs && receivedMs < untilMs,
+    )
+    const last = its.at(-1)?.sentMs ?? returnedMs
+    after.push({ name, ms: Math.max(0, last - returnedMs) })
+    late.push(...its.filter(({ sentMs }) => sentMs > returnedMs + rightAgainMs))
+  }
+  const slowestMs = all.reduce((most, one) => Math.max(most, one.receivedMs - one.sentMs), 0)
+  return { late, after, slowestMs }
+}
 
 /** What a run does; the short one of `make test` is smaller. */
 export type Size = {

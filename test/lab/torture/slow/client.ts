@@ -5,7 +5,7 @@
 import type { Socket } from 'bun'
 import type { Where } from '../../../support/launch.ts'
 import { runAsScript } from '../../support/script.ts'
-import { connectTo } from '../support/connect.ts'
+import { connectTo } from '../support/client.ts'
 
 /**
  * `idle`: asks once, then nothing. `drip`: sends a head byte by byte, every second client after a

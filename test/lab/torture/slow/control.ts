@@ -4,7 +4,7 @@
  * delay of the machine, not of the server under test. A script, see `runAsScript`.
  */
 import { runAsScript } from '../../support/script.ts'
-import { connectTo } from '../support/connect.ts'
+import { connectTo } from '../support/client.ts'
 
 /** Opens a connection every second for `seconds`. */
 export type ControlInput = { seconds: number }

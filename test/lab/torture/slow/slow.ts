@@ -2,20 +2,197 @@
  * Slow and many: thousands of connections that idle, drip or stall. Each is closed in time and
  * hardly affects others. Clients are processes of their own; the kernel says what is open.
  */
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type Server, succeed, type Where } from '../../../support/launch.ts'
 import { addCustomers, keyOf, writeTargets } from '../../support/customers.ts'
-import { readMemory, resetPeak } from '../../support/memory.ts'
 import type { OpenLoopInput, OpenLoopResult } from '../../support/open-loop.ts'
+import { readMemory, resetPeak } from '../../support/process.ts'
 import { writeRows } from '../../support/rows.ts'
 import { startScript } from '../../support/script.ts'
 import { startServe } from '../../support/serve.ts'
 import { count, median, megabytes, shown } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
+import { readAnswer } from '../support/answers.ts'
 import type { Manner, SlowInput, SlowResult } from './client.ts'
 import type { ControlInput, ControlResult } from './control.ts'
-import { oddRequests, tryOdd } from './odd.ts'
-import { longestOf, socketsOf, watchConnections } from './watch.ts'
+
+/** `statuses` of the first answer; 0 is none before the end. `rightBody`: its body is the list. */
+type Odd = {
+  name: string
+  bytes: string
+  statuses: readonly number[]
+  rightBody?: true
+}
+
+const TOO_LARGE = [0, 400, 413, 414, 431]
+const KIB = 1024
+const get = (target: string, fields = 'Host: a\r\n', version = 'HTTP/1.1'): string =>
+  `GET ${target} ${version}\r\n${fields}Connection: close\r\n\r\n`
+
+/** The requests; valid ones ask for `target`. */
+export function oddRequests(target: string): Odd[] {
+  const sizes = [9, 16, 64, 1024]
+  const right = (name: string, bytes: string): Odd => ({
+    name,
+    bytes,
+    statuses: [200],
+    rightBody: true,
+  })
+  return [
+    ...sizes.flatMap(size => [
+      {
+        name: `a target of ${size} KiB`,
+        bytes: get(`${target}&city=${'x'.repeat(size * KIB)}`),
+        statuses: TOO_LARGE,
+      },
+      {
+        name: `a header field of ${size} KiB`,
+        bytes: get(target, `Host: a\r\nX: ${'x'.repeat(size * KIB)}\r\n`),
+        statuses: TOO_LARGE,
+      },
+      {
+        name: `a header field of ${size} KiB without an end`,
+        bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(size * KIB)}`,
+        statuses: TOO_LARGE,
+      },
+    ]),
+    {
+      name: '1,000 header fields',
+      bytes: get(target, `Host: a\r\n${'X: x\r\n'.repeat(1000)}`),
+      statuses: TOO_LARGE,
+    },
+    {
+      name: 'a method of 64 KiB',
+      bytes: `${'G'.repeat(64 * KIB)} ${target} HTTP/1.1\r\nHost: a\r\n\r\n`,
+      statuses: TOO_LARGE,
+    },
+    {
+      name: 'a body of 64 KiB',
+      bytes: `POST ${target} HTTP/1.1\r\nHost: a\r\nContent-Length: 65536\r\n\r\n${'b'.repeat(65536)}`,
+      statuses: [...TOO_LARGE, 405],
+    },
+    right('the same pipelined twice', get(target, 'Host: a\r\n').repeat(2)),
+    {
+      name: 'five pipelined on a keep-alive connection',
+      bytes: `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`.repeat(5),
+      statuses: [0, 200],
+    },
+    right('HTTP/1.0 without Host', get(target, '', 'HTTP/1.0')),
+    right('HTTP/1.0 with Host', get(target, 'Host: a\r\n', 'HTTP/1.0')),
+    right('a wrong Host', get(target, 'Host: bank.example:443\r\n')),
+    right('a Host with a query of its own', get(target, 'Host: a?key=other&type=http\r\n')),
+    right('an absolute target for another host', get(`http://bank.example${target}`)),
+    { name: 'HTTP/1.1 without Host', bytes: get(target, ''), statuses: [400] },
+  ]
+}
+
+/** Longest silence of a connection. */
+const SILENCE_MS = 5_000
+
+/** Everything a server on `port` answers to these bytes; half-closes the connection after them. */
+function exchange(port: number, bytes: string): Promise<{ text: string; isClosed: boolean }> {
+  const { promise, resolve } = Promise.withResolvers<{ text: string; isClosed: boolean }>()
+  let text = ''
+  const socket = connect(port, '127.0.0.1', () => socket.end(bytes, 'latin1'))
+  const finish = (isClosed: boolean): void => {
+    socket.destroy()
+    resolve({ text, isClosed })
+  }
+  socket.setTimeout(SILENCE_MS, () => finish(false))
+  socket.on('data', piece => {
+    text += piece.toString('latin1')
+  })
+  socket.on('error', () => finish(true)) // it may be reset while we still send
+  socket.on('close', () => finish(true))
+  return promise
+}
+
+/** What is wrong with the answer of the server on `port`, or `null`. */
+export async function tryOdd(port: number, odd: Odd, body: string): Promise<string | null> {
+  const { text, isClosed } = await exchange(port, odd.bytes)
+  if (!isClosed) return `${odd.name}: no answer, not closed`
+  const first = text === '' ? null : readAnswer(text, false)
+  const status = first?.answer.status ?? 0
+  if (!odd.statuses.includes(status)) return `${odd.name}: ${status}`
+  return odd.rightBody && first?.answer.body !== body ? `${odd.name}: another body` : null
+}
+
+const ESTABLISHED = '01'
+
+/**
+ * The connections that a server on 127.0.0.1:`port` has open: the port at their other end, and
+ * how many bytes of answers wait to be read.
+ */
+function connectionsOf(port: number): Map<number, string> {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const waiting = new Map<number, string>()
+  for (const line of readFileSync('/proc/net/tcp', 'latin1').split('\n')) {
+    const [, from, to, state, queues = ''] = line.trim().split(/ +/)
+    if (from !== local || state !== ESTABLISHED || !to) continue
+    waiting.set(Number.parseInt(to.slice(-4), 16), queues)
+  }
+  return waiting
+}
+
+/** How many sockets a process has open, of any kind. */
+export const socketsOf = (pid: number): number =>
+  readdirSync(`/proc/${pid}/fd`).filter(name => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${name}`).startsWith('socket:')
+    } catch {
+      return false // closed in between
+    }
+  }).length
+
+/** A connection: the port at its other end; when it was opened or a byte last moved, and closed. */
+export type Seen = { port: number; movedMs: number; closedMs: number }
+
+/** Watches the connections of a server on `port` until `stop`. Times are Unix milliseconds. */
+export function watchConnections(port: number) {
+  const known = new Map<number, { queues: string; movedMs: number }>()
+  const ended: Seen[] = []
+  let most = 0
+  const check = (): void => {
+    const open = connectionsOf(port)
+    const nowMs = Date.now()
+    most = Math.max(most, open.size)
+    for (const [other, { movedMs }] of known) {
+      if (open.has(other)) continue
+      known.delete(other)
+      ended.push({ port: other, movedMs, closedMs: nowMs })
+    }
+    for (const [other, queues] of open) {
+      const before = known.get(other)
+      if (before?.queues !== queues) known.set(other, { queues, movedMs: nowMs })
+    }
+  }
+  const timer = setInterval(check, CHECK_EVERY_MS)
+  return {
+    /** Most that were open at once. */
+    most: () => most,
+    open: () => known.size,
+    ended,
+    stop: () => clearInterval(timer),
+  }
+}
+
+/**
+ * The longest time that a connection was kept without traffic, in milliseconds. An answer may be
+ * read between two checks: clients report when theirs began.
+ * @param begun ports and times at which clients got the first bytes of an answer
+ */
+export function longestOf(ended: readonly Seen[], begun: readonly (readonly [number, number])[]) {
+  const timesOf = Map.groupBy(begun, ([port]) => port)
+  return Math.max(
+    0,
+    ...ended.map(({ port, movedMs, closedMs }) => {
+      const times = (timesOf.get(port) ?? []).map(([, ms]) => ms).filter(ms => ms < closedMs)
+      return closedMs - Math.max(movedMs, ...times)
+    }),
+  )
+}
 
 const ROWS = 50_000
 const KEYS = 2_000

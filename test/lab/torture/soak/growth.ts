@@ -11,10 +11,92 @@
  * level of about 200 MB, lies between. Descriptors: one kept for each import is 720 an hour, for
  * each connection 180,000. WALs and files: every import rewrites 3,000 MB an hour.
  */
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Server, Where } from '../../../support/launch.ts'
+import { readMemory } from '../../support/process.ts'
+import { files } from '../../support/serve.ts'
 import { count, median, shown } from '../../support/table.ts'
+import { openClient } from '../support/client.ts'
 import type { Span } from './load.ts'
-import type { Measured } from './measures.ts'
-import { type Point, slopeOf, troughsOf } from './slope.ts'
+
+/** A measured value, `atSeconds` after the beginning. */
+export type Point = { atSeconds: number; value: number }
+
+/**
+ * The lowest point of each `size` points; a shorter rest is left out. The troughs show what is
+ * held; above them is what waits to be collected or written back.
+ */
+export function troughsOf(points: readonly Point[], size: number): Point[] {
+  const troughs: Point[] = []
+  for (let at = 0; at + size <= points.length; at += size) {
+    const run = points.slice(at, at + size)
+    troughs.push(run.reduce((least, point) => (point.value < least.value ? point : least)))
+  }
+  return troughs
+}
+
+/** Slope of the least-squares line through the points, in units a second; 0 for fewer than two. */
+export function slopeOf(points: readonly Point[]): number {
+  const mean = (pick: (point: Point) => number): number =>
+    points.reduce((sum, point) => sum + pick(point), 0) / points.length
+  const [atMean, valueMean] = [mean(p => p.atSeconds), mean(p => p.value)]
+  let [covariance, variance] = [0, 0]
+  for (const { atSeconds, value } of points) {
+    covariance += (atSeconds - atMean) * (value - valueMean)
+    variance += (atSeconds - atMean) ** 2
+  }
+  return variance === 0 ? 0 : covariance / variance
+}
+
+/** One measurement of the server; latencies come from the clients. */
+export type Measured = {
+  atSeconds: number
+  residentBytes: number
+  descriptors: number
+  listWalBytes: number
+  accessWalBytes: number
+  diskBytes: number
+  /** Round trip of a request that reads no data: how long it waits for the event loop. */
+  loopMs: number
+}
+
+const PROBES = 11
+
+const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
+
+/** The median time of a few requests for /healthz. */
+async function loopMs(where: Where): Promise<number> {
+  const client = await openClient(where)
+  const timesMs: number[] = []
+  while (timesMs.length < PROBES) {
+    const startMs = performance.now()
+    await client.ask('/healthz')
+    timesMs.push(performance.now() - startMs)
+  }
+  client.close()
+  return timesMs.sort((a, b) => a - b)[PROBES >> 1] ?? 0
+}
+
+/** @throws Error without /proc, or when the process has ended. */
+export async function measure(
+  { pid, where }: Server,
+  data: string,
+  atSeconds: number,
+): Promise<Measured> {
+  const memory = readMemory(pid)
+  if (memory === null) throw new Error('the memory of the server cannot be read from /proc')
+  const { list, access } = files(data)
+  return {
+    atSeconds,
+    residentBytes: memory.residentBytes,
+    descriptors: readdirSync(`/proc/${pid}/fd`).length,
+    listWalBytes: sizeOf(`${list}-wal`),
+    accessWalBytes: sizeOf(`${access}-wal`),
+    diskBytes: readdirSync(data).reduce((sum, name) => sum + sizeOf(join(data, name)), 0),
+    loopMs: await loopMs(where),
+  }
+}
 
 /** Measurements of clients and server at the end of one span. */
 export type Sample = Measured & Span & { imports: number }

@@ -1,7 +1,6 @@
 /** Telling growth from noise (test/lab/torture/soak/slope.ts), which decides a soak. */
 import { describe, expect, test } from 'bun:test'
-import { growthOf } from './growth.ts'
-import { type Point, slopeOf, troughsOf } from './slope.ts'
+import { growthOf, type Point, slopeOf, troughsOf } from './growth.ts'
 
 const points = (...values: number[]): Point[] =>
   values.map((value, n) => ({ atSeconds: n * 2, value }))

@@ -27,9 +27,8 @@ import { writeRows } from '../../support/rows.ts'
 import { launchScript } from '../../support/script.ts'
 import { startServe } from '../../support/serve.ts'
 import { markdown } from '../../support/table.ts'
-import { growthTable, type Sample, timeTable } from './growth.ts'
+import { growthTable, measure, type Sample, timeTable } from './growth.ts'
 import type { SoakLoad, Span } from './load.ts'
-import { measure } from './measures.ts'
 
 const ROWS = 20_000
 /** Of a merge: a quarter of the list, with newer checks. */
