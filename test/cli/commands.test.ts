@@ -35,7 +35,7 @@ describe('keys over their life', () => {
         stdout: /^pl_/,
         stderr: /./,
       }),
-      await take(cwd, { args: ['keys', 'temp', '--ttl', '2h'], stdout: /^temp_/, stderr: /./ }),
+      await take(cwd, { args: 'keys temp --ttl 2h', stdout: /^temp_/, stderr: /./ }),
       await take(cwd, { args: ['keys', 'add', '--key', inFull], stdout: /./, stderr: /./ }),
     ]
     const ids = made.map(({ stderr }) => /key ([a-z0-9]{8})/.exec(stderr)?.[1] ?? 'none')
@@ -43,8 +43,8 @@ describe('keys over their life', () => {
       args: ['keys', 'revoke', ids[2] ?? ''],
       stderr: `key ${ids[2]} is revoked\n`,
     })
-    const table = await take(cwd, { args: ['keys', 'list'], stdout: /^ID / })
-    const json = await take(cwd, { args: ['keys', 'list', '--json'], stdout: /^\[\n/ })
+    const table = await take(cwd, { args: 'keys list', stdout: /^ID / })
+    const json = await take(cwd, { args: 'keys list --json', stdout: /^\[\n/ })
     for (const { stdout: key } of made) {
       expect(table.stdout + json.stdout).not.toContain(key.slice(0, 12))
     }
@@ -92,10 +92,7 @@ describe('keys over their life', () => {
     const past = { key: 'k', label: '', plan: 'standard', expiresAt: 1 }
     registry.keys.add(past, 0)
     registry.close()
-    await take(cwd, {
-      args: ['keys', 'list'],
-      stdout: / standard +expired +1970-01-01T00:00:00\.001Z /,
-    })
+    await take(cwd, { args: 'keys list', stdout: / standard +expired +1970-01-01T00:00:00\.001Z / })
   })
 })
 
@@ -120,8 +117,8 @@ describe('data directories', () => {
 
   test('a new one is only its owner’s: mode 0700, files 0600', async () => {
     const cwd = directoryOf({ 'a.txt': 'http://192.0.2.1:80\n' })
-    await take(cwd, { args: ['import', 'a.txt', '--data', 'deep/data'], stderr: /./ })
-    await take(cwd, { args: ['keys', 'add', '--data', 'deep/data'], stdout: /./, stderr: /./ })
+    await take(cwd, { args: 'import a.txt --data deep/data', stderr: /./ })
+    await take(cwd, { args: 'keys add --data deep/data', stdout: /./, stderr: /./ })
     const modes = ['deep/data', `deep/data/${PROXY_FILE}`, `deep/data/${ACCESS_FILE}`].map(path =>
       (statSync(join(cwd, path)).mode & 0o777).toString(8),
     )

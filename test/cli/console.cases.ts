@@ -25,11 +25,7 @@ export const CONSOLE: readonly Transcript[] = [
     name: 'console makes a new token each time and says that the former one stops working',
     files: DIRECTORY,
     steps: [
-      {
-        args: ['console', '--admin-listen', NOWHERE],
-        stdout: /./,
-        stderr: hint(NOWHERE),
-      },
+      { args: ['console', '--admin-listen', NOWHERE], stdout: /./, stderr: hint(NOWHERE) },
       {
         args: ['console', '--admin-listen', NOWHERE],
         stdout: urlAt(NOWHERE),
@@ -42,7 +38,7 @@ export const CONSOLE: readonly Transcript[] = [
     files: DIRECTORY,
     steps: [
       {
-        args: ['console', '--admin-listen', 'unix:/run/none/admin.sock'],
+        args: 'console --admin-listen unix:/run/none/admin.sock',
         stdout: urlAt('127.0.0.1:8081'),
         stderr: `${hint('unix:/run/none/admin.sock')}from your own machine: ssh -N -L 8081:/run/none/admin.sock USER@HOST, then open:\n`,
       },
@@ -51,22 +47,12 @@ export const CONSOLE: readonly Transcript[] = [
   {
     name: 'console prints an address that a browser can open where the listener is on all of them',
     files: DIRECTORY,
-    steps: [
-      {
-        args: ['console', '--admin-listen', ':9'],
-        stdout: urlAt(NOWHERE),
-        stderr: hint('[::]:9'),
-      },
-    ],
+    steps: [{ args: 'console --admin-listen :9', stdout: urlAt(NOWHERE), stderr: hint('[::]:9') }],
   },
   {
     name: 'console makes no data directory',
     steps: [
-      {
-        args: ['console'],
-        exitCode: 1,
-        stderr: /^proxylist: there is no data directory \.\/data; /,
-      },
+      { args: 'console', exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
     ],
   },
   {
@@ -74,7 +60,7 @@ export const CONSOLE: readonly Transcript[] = [
     files: DIRECTORY,
     steps: [
       {
-        args: ['console', '--admin-listen', '127.0.0.1:0'],
+        args: 'console --admin-listen 127.0.0.1:0',
         exitCode: 2,
         stderr: 'proxylist: --admin-listen must name the port that serve has printed, not 0\n',
       },
@@ -92,7 +78,7 @@ export const CONSOLE: readonly Transcript[] = [
     name: 'serve refuses --metrics-open without --admin-listen, where it would do nothing',
     steps: [
       {
-        args: ['serve', '--metrics-open'],
+        args: 'serve --metrics-open',
         exitCode: 2,
         stderr: 'proxylist: --metrics-open is for the admin listener: give --admin-listen, too\n',
       },

@@ -23,11 +23,11 @@ export const FEEDS: readonly Transcript[] = [
     name: 'fetch imports feeds once; feeds shows last success, rows, error and next try',
     files: { 'a.txt': LIST },
     steps: [
-      { args: ['fetch', '--feed', 'a.txt'], stdout: TABLE },
+      { args: 'fetch --feed a.txt', stdout: TABLE },
       { args: ['list', ALL], stdout: BOTH },
-      { args: ['feeds'], stdout: TABLE },
-      { args: ['feeds', '--json'], stdout: json([STATE]) },
-      { args: ['fetch', '--feed', 'a.txt', '--due', '--json'], stdout: json([STATE]) },
+      { args: 'feeds', stdout: TABLE },
+      { args: 'feeds --json', stdout: json([STATE]) },
+      { args: 'fetch --feed a.txt --due --json', stdout: json([STATE]) },
     ],
   },
   {
@@ -38,7 +38,7 @@ export const FEEDS: readonly Transcript[] = [
       'b.txt': '192.0.2.3:4145\n',
     },
     steps: [
-      { args: ['fetch', '--feeds', 'feeds.conf', '--json'], stdout: /"rows": 2[\s\S]*"rows": 1/ },
+      { args: 'fetch --feeds feeds.conf --json', stdout: /"rows": 2[\s\S]*"rows": 1/ },
       { args: ['list', `type=socks4&${ALL}`], stdout: '192.0.2.3:4145\n' },
     ],
   },
@@ -47,7 +47,7 @@ export const FEEDS: readonly Transcript[] = [
     files: { 'a.txt': '192.0.2.1:8080\n', 'b.txt': '192.0.2.2:1080\n' },
     steps: [
       {
-        args: ['fetch', '--json'],
+        args: 'fetch --json',
         env: { PROXYLIST_FEED: 'a.txt type=http b.txt type=socks5' },
         stdout: /"a\.txt"[\s\S]*"b\.txt"/,
       },
@@ -62,7 +62,7 @@ export const FEEDS: readonly Transcript[] = [
       'a.csv': 'Where is it,type,ping\n192.0.2.1:80,http,530\n192.0.2.2:80,http,61\n',
     },
     steps: [
-      { args: ['fetch', '--feeds', 'feeds.conf', '--json'], stdout: /"rows": 2,\n *"error": null/ },
+      { args: 'fetch --feeds feeds.conf --json', stdout: /"rows": 2,\n *"error": null/ },
       {
         args: ['list', `get=csv&fields=ip,ping&${ALL.replace('get=txt&', '')}`],
         stdout: 'ip,ping\r\n192.0.2.2:80,0.061\r\n192.0.2.1:80,0.53\r\n',
@@ -80,9 +80,9 @@ export const FEEDS: readonly Transcript[] = [
   {
     name: 'feeds of a directory that has none says so',
     steps: [
-      { args: ['keys', 'add'], stdout: /./, stderr: /./ },
-      { args: ['feeds'], stderr: 'no feed was fetched into ./data yet\n' },
-      { args: ['feeds', '--json'], stdout: '[]\n' },
+      { args: 'keys add', stdout: /./, stderr: /./ },
+      { args: 'feeds', stderr: 'no feed was fetched into ./data yet\n' },
+      { args: 'feeds --json', stdout: '[]\n' },
     ],
   },
 ]

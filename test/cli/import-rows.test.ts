@@ -39,7 +39,7 @@ describe('what is listed as records can be imported and listed again, byte for b
     await take(cwd, { args, stdin: first.stdout, stdout: imported })
     await take(cwd, { args: ['list', query, ...copy], stdout: first.stdout })
     const unchanged = counts({ read: 4, unchanged: 4 })
-    await take(cwd, { args: ['import', '-', '--json'], stdin: first.stdout, stdout: unchanged })
+    await take(cwd, { args: 'import - --json', stdin: first.stdout, stdout: unchanged })
   })
 })
 
@@ -49,7 +49,7 @@ test.each([[], ['--replace']])(
     const cwd = directoryOf()
     const data = join(cwd, 'data')
     const before = '192.0.2.1:80\n'
-    await take(cwd, { args: ['import', '-'], stdin: `http://${before}`, stderr: /added 1/ })
+    await take(cwd, { args: 'import -', stdin: `http://${before}`, stderr: /added 1/ })
     await using running = startProgram(['import', '-', '--format', 'txt', '--data', data, ...more])
     const rows = Array.from({ length: 60_000 }, (_, i) => `http://10.0.${i >> 8}.${i & 255}:80\n`)
     running.stdin.write(`${rows.join('')}halfway\n`)
@@ -57,8 +57,8 @@ test.each([[], ['--replace']])(
     await running.says(/:60001: ip/)
     running.kill('SIGKILL')
     expect(await running.ended).not.toBe(0)
-    await take(cwd, { args: ['list', 'time=999999999'], stdout: before })
+    await take(cwd, { args: 'list time=999999999', stdout: before })
     const counted = counts({ read: 1, unchanged: 1 })
-    await take(cwd, { args: ['import', '-', '--json'], stdin: `http://${before}`, stdout: counted })
+    await take(cwd, { args: 'import - --json', stdin: `http://${before}`, stdout: counted })
   },
 )

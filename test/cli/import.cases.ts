@@ -30,7 +30,7 @@ const lists = (query: string, stdout: string): Step => ({
   ...{ args: query === '' ? ['list'] : ['list', query], stdout },
 })
 const EMPTY: Step = {
-  ...{ args: ['list'], exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
+  ...{ args: 'list', exitCode: 1, stderr: 'proxylist: no proxies match the filters\n' },
 }
 
 const TXT = '# two proxies\nhttp://192.0.2.1:8080\n\nsocks5://192.0.2.2:1080 # fast\n'
@@ -56,7 +56,7 @@ export const FORMATS: readonly Transcript[] = [
     {
       name: `${shown} is recognised by its content, also when its name says nothing`,
       files: { list: text },
-      steps: [{ args: ['import', 'list', '--json'], stdout: added }, list],
+      steps: [{ args: 'import list --json', stdout: added }, list],
     },
     {
       name: `${shown} is read from stdin with its format named`,
@@ -81,7 +81,7 @@ export const ROWS: readonly Transcript[] = [
   {
     name: 'counts go to stderr, in words, and stdout stays empty',
     files: { 'a.txt': TXT },
-    steps: [{ args: ['import', 'a.txt'], stderr: summary({ read: 2, added: 2 }) }],
+    steps: [{ args: 'import a.txt', stderr: summary({ read: 2, added: 2 }) }],
   },
   {
     name: 'importing the same again changes nothing, a newer row updates, an older one does not',
@@ -183,7 +183,7 @@ export const GUARDS: readonly Transcript[] = [
         'proxylist: this would shrink the list from 100 rows to 49; nothing was imported (--allow-shrink if that is meant)\n',
       ),
       refused('c.txt --replace', /^c\.txt:50: .*\nproxylist: this would/),
-      { args: ['list', 'count=1000'], stdout: many(100).replaceAll('http://', '') },
+      { args: 'list count=1000', stdout: many(100).replaceAll('http://', '') },
       imports('b.txt', { read: 49, unchanged: 49 }),
       imports('d.txt --replace', { read: 50, unchanged: 50, removed: 50 }),
       imports('b.txt --replace', { read: 49, unchanged: 49, removed: 1 }),
@@ -269,7 +269,7 @@ export const FOUND: readonly Transcript[] = [
     files: { 'a.txt': '192.0.2.1,80,http,US,DE\n192.0.2.2,80,http,US,DE\n' },
     steps: [
       {
-        args: ['import', 'a.txt', '--map', '4=-', '--map', '5=country', '--map', '1=ip'],
+        args: 'import a.txt --map 4=- --map 5=country --map 1=ip',
         stderr: summary({ read: 2, added: 2 }),
       },
       lists('country=de&count=1', '192.0.2.1:80\n'),
@@ -287,7 +287,7 @@ export const FOUND: readonly Transcript[] = [
         stdout: counts({ read: 1, added: 1 }),
       },
       {
-        args: ['import', 'a.csv', '--json'],
+        args: 'import a.csv --json',
         env: { PROXYLIST_MAP: 'Where=ip,Kind=type,Lag=ping', PROXYLIST_PING_UNIT: 'ms' },
         stdout: counts({ read: 1, unchanged: 1 }),
       },
@@ -323,7 +323,7 @@ export const FOUND: readonly Transcript[] = [
     files: { 'a.txt': BARE },
     steps: [
       imports('a.txt --type SOCKS5', { read: 2, added: 2 }),
-      { args: ['list', 'type=socks5'], stdout: BOTH },
+      { args: 'list type=socks5', stdout: BOTH },
     ],
   },
   {
@@ -389,7 +389,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     files: { 'a.txt': TXT },
     steps: [
       {
-        args: ['import', 'a.txt', '-', '--json'],
+        args: 'import a.txt - --json',
         stdin: 'ip,type\n192.0.2.9:80,http\n',
         stdout: counts({ read: 3, added: 3 }),
       },
@@ -405,7 +405,7 @@ export const WHOLE_LISTS: readonly Transcript[] = [
     files: { 'a.txt': TXT },
     steps: [
       refused('a.txt gone.txt', /cannot read gone\.txt/),
-      { args: ['list'], exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
+      { args: 'list', exitCode: 1, stderr: /^proxylist: there is no data directory \.\/data; / },
     ],
   },
   {

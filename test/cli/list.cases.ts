@@ -5,7 +5,7 @@ import { BOTH, counts, NDJSON } from './import.cases.ts'
 
 const LISTED = { 'a.ndjson': NDJSON }
 const FILLED: Step = {
-  args: ['import', 'a.ndjson', '--json'],
+  args: 'import a.ndjson --json',
   stdout: counts({ read: 2, added: 2 }),
 }
 const listed = (query: readonly string[], outcome: Omit<Step, 'args'>): Transcript => ({

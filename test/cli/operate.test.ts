@@ -243,7 +243,7 @@ if (disk !== null) {
 
 test('keys export of no keys leaves a file that it is appended to as it is', async () => {
   const cwd = directoryOf({ 'all.ndjson': 'old\n' })
-  await take(cwd, { args: ['plans', 'set', 'gold'], stderr: /gold/ })
+  await take(cwd, { args: 'plans set gold', stderr: /gold/ })
   const file = openSync(join(cwd, 'all.ndjson'), 'a')
   const { exitCode } = Bun.spawnSync([...program(), 'keys', 'export'], {
     cwd,

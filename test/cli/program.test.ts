@@ -135,11 +135,11 @@ describe('help', () => {
 
 describe('version', () => {
   test('--version is the version alone', async () => {
-    await take(directoryOf(), { args: ['--version'], stdout: `${version}\n` })
+    await take(directoryOf(), { args: '--version', stdout: `${version}\n` })
   })
 
   test('version names the commit, Bun and SQLite, as text and as JSON', async () => {
-    const json = await take(directoryOf(), { args: ['version', '--json'], stdout: /^\{\n/ })
+    const json = await take(directoryOf(), { args: 'version --json', stdout: /^\{\n/ })
     const parsed: unknown = JSON.parse(json.stdout)
     expect(parsed).toEqual({
       version,
@@ -149,7 +149,7 @@ describe('version', () => {
     })
     const { commit, bun, sqlite } = parsed as { [name: string]: string } // as expected above
     const stdout = `proxylist ${version} (commit ${commit}, Bun ${bun}, SQLite ${sqlite})\n`
-    await take(directoryOf(), { args: ['version'], stdout })
+    await take(directoryOf(), { args: 'version', stdout })
   })
 })
 
@@ -160,8 +160,8 @@ if (BINARY !== undefined) {
       'bunfig.toml': 'preload = ["./loud.ts"]\n',
       'loud.ts': 'process.stdout.write("hello from the preload")\n',
     })
-    await take(cwd, { args: ['plans', 'set', 'classic'], stderr: /^plan classic: / })
-    await take(cwd, { args: ['plans', 'list'], stdout: /^NAME [^\n]*\nclassic / })
+    await take(cwd, { args: 'plans set classic', stderr: /^plan classic: / })
+    await take(cwd, { args: 'plans list', stdout: /^NAME [^\n]*\nclassic / })
     expect(existsSync(join(cwd, 'data', ACCESS_FILE))).toBeTrue()
     expect(existsSync(join(cwd, 'elsewhere'))).toBeFalse()
   })

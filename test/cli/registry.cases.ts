@@ -26,14 +26,12 @@ const CLASSIC = row('classic', { burst: '2/5s', subnets: 10 })
 const pretty = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** Makes a data directory with the built-in plans and no key. */
-const MADE = { args: ['plans', 'set', 'standard'], stderr: /^plan standard: / }
+const MADE = { args: 'plans set standard', stderr: /^plan standard: / }
 
 export const KEYS: readonly Transcript[] = [
   {
     name: 'keys add prints the key alone on stdout and everything else on stderr',
-    steps: [
-      { args: ['keys', 'add'], stdout: KEY_LINE, stderr: /^key [a-z0-9]{8} on plan standard, / },
-    ],
+    steps: [{ args: 'keys add', stdout: KEY_LINE, stderr: /^key [a-z0-9]{8} on plan standard, / }],
   },
   {
     name: 'keys add takes a duration or an instant, and says when the key ends',
@@ -54,23 +52,19 @@ export const KEYS: readonly Transcript[] = [
     name: 'keys add refuses a plan there is not, names those there are, and makes no key',
     steps: [
       {
-        args: ['keys', 'add', '--plan', 'gold'],
+        args: 'keys add --plan gold',
         exitCode: 1,
         stderr: "proxylist: there is no plan 'gold' for keys; plans are classic, standard\n",
       },
-      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+      { args: 'keys list --json', stdout: '[]\n' },
     ],
   },
   {
     name: 'keys add takes a key of any form once',
     steps: [
+      { args: 'keys add --key 5f4dcc3b5aa765d6', stdout: '5f4dcc3b5aa765d6\n', stderr: /./ },
       {
-        args: ['keys', 'add', '--key', '5f4dcc3b5aa765d6'],
-        stdout: '5f4dcc3b5aa765d6\n',
-        stderr: /./,
-      },
-      {
-        args: ['keys', 'add', '--key', '5f4dcc3b5aa765d6', '--plan', 'classic'],
+        args: 'keys add --key 5f4dcc3b5aa765d6 --plan classic',
         exitCode: 1,
         stderr: /^proxylist: this key exists already, with id [a-z0-9]{8}\n$/,
       },
@@ -86,13 +80,13 @@ export const KEYS: readonly Transcript[] = [
         ['four-ключ-0123456789', 'four-ключ-0123456789\n'],
         ['x'.repeat(256), `${'x'.repeat(256)}\n`],
       ].map(([key = '', stdin = '']) => ({
-        args: ['keys', 'add', '--key', '-'],
+        args: 'keys add --key -',
         stdin,
         stdout: `${key}\n`,
         stderr: /^key [a-z0-9]{8} on plan standard, /,
       })),
       {
-        args: ['keys', 'add'],
+        args: 'keys add',
         env: { PROXYLIST_KEY: '-' },
         stdin: 'one-0123456789\n',
         exitCode: 1,
@@ -105,7 +99,7 @@ export const KEYS: readonly Transcript[] = [
     steps: [
       ...['one-0123456789\ntwo-0123456789\n', `one-0123456789\n${'y'.repeat(100_000)}`].map(
         stdin => ({
-          args: ['keys', 'add', '--key', '-'],
+          args: 'keys add --key -',
           stdin,
           exitCode: 2,
           stderr:
@@ -120,7 +114,7 @@ export const KEYS: readonly Transcript[] = [
       ...['', '\n', '\nlate-0123456789\n', ' spaced-0123456789\n', 'demo\n', 'temp_0123456789\n']
         .concat('x'.repeat(257), 'x'.repeat(100_000), 'nul-\0-0123456789\n')
         .map(stdin => ({
-          args: ['keys', 'add', '--key', '-'],
+          args: 'keys add --key -',
           stdin,
           exitCode: 2,
           stderr:
@@ -128,19 +122,19 @@ export const KEYS: readonly Transcript[] = [
             'not demo and not starting with temp_\n',
         })),
       MADE,
-      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+      { args: 'keys list --json', stdout: '[]\n' },
     ],
   },
   {
     name: 'keys temp prints the key alone; it lasts a day unless --ttl says otherwise',
     steps: [
       {
-        args: ['keys', 'temp'],
+        args: 'keys temp',
         stdout: /^temp_[A-Za-z0-9]{32}\n$/,
         stderr: /until 2026-11-21T12:00:00\.000Z/,
       },
       {
-        args: ['keys', 'temp', '--ttl', '1h', '--label', 'trial'],
+        args: 'keys temp --ttl 1h --label trial',
         stdout: /^temp_[A-Za-z0-9]{32}\n$/,
         stderr: /until 2026-11-20T13:00:00\.000Z/,
       },
@@ -149,9 +143,9 @@ export const KEYS: readonly Transcript[] = [
   {
     name: 'keys revoke of an id there is not',
     steps: [
-      { args: ['plans', 'set', 'gold'], stderr: /^plan gold: / },
+      { args: 'plans set gold', stderr: /^plan gold: / },
       {
-        args: ['keys', 'revoke', 'nobody00'],
+        args: 'keys revoke nobody00',
         exitCode: 1,
         stderr: 'proxylist: there is no key with this id; see proxylist keys list\n',
       },
@@ -161,8 +155,8 @@ export const KEYS: readonly Transcript[] = [
     name: 'keys list without a key is a header, or an empty array',
     steps: [
       MADE,
-      { args: ['keys', 'list'], stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL\n$/ },
-      { args: ['keys', 'list', '--json'], stdout: '[]\n' },
+      { args: 'keys list', stdout: /^ID +PREFIX +PLAN +STATE +EXPIRES [^\n]*LABEL\n$/ },
+      { args: 'keys list --json', stdout: '[]\n' },
     ],
   },
 ]
@@ -172,9 +166,9 @@ export const PLAN_STEPS: readonly Transcript[] = [
     name: 'plans list shows the built-in plans, as a table and as JSON',
     steps: [
       MADE,
-      { args: ['plans', 'list'], stdout: PLANS },
+      { args: 'plans list', stdout: PLANS },
       {
-        args: ['plans', 'list', '--json'],
+        args: 'plans list --json',
         stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]),
       },
     ],
@@ -188,21 +182,18 @@ export const PLAN_STEPS: readonly Transcript[] = [
           'plan small: burst 2/5s, daily 1000, subnets 10, clients unlimited, count 100, ' +
           'downloads 4, enabled on\n',
       },
-      { args: ['plans', 'list'], stdout: PLANS.replace('standard', `${SMALL}standard`) },
-      { args: ['plans', 'set', 'plain'], stderr: /^plan plain: burst 5\/5s, daily 34560, / },
+      { args: 'plans list', stdout: PLANS.replace('standard', `${SMALL}standard`) },
+      { args: 'plans set plain', stderr: /^plan plain: burst 5\/5s, daily 34560, / },
     ],
   },
   {
     name: 'plans set changes only what is given; unlimited lifts a limit',
     steps: [
+      { args: 'plans set classic --daily unlimited', stderr: /burst 2\/5s, daily unl/ },
+      { args: 'plans set classic --burst unlimited', stderr: /burst unl.*daily unl/ },
+      { args: 'plans set classic --clients 3', stderr: /clients 3/ },
       {
-        args: ['plans', 'set', 'classic', '--daily', 'unlimited'],
-        stderr: /burst 2\/5s, daily unl/,
-      },
-      { args: ['plans', 'set', 'classic', '--burst', 'unlimited'], stderr: /burst unl.*daily unl/ },
-      { args: ['plans', 'set', 'classic', '--clients', '3'], stderr: /clients 3/ },
-      {
-        args: ['plans', 'list', '--json'],
+        args: 'plans list --json',
         stdout: pretty([
           row('classic', { burst: 'unlimited', daily: 'unlimited', subnets: 10, clients: 3 }),
           ...[DEMO, row('standard', {}), TEMP],
@@ -220,7 +211,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
     name: 'plans set temp_x is refused: it would do nothing',
     steps: [
       {
-        args: ['plans', 'set', 'temp_x'],
+        args: 'plans set temp_x',
         exitCode: 2,
         stderr:
           'proxylist: NAME must not start with temp_: the plan of all temporary keys is temp\n',
@@ -237,7 +228,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
           'downloads 2, enabled on\n',
       },
       {
-        args: ['plans', 'set', 'temp', '--enabled', 'off', '--downloads', 'unlimited'],
+        args: 'plans set temp --enabled off --downloads unlimited',
         stderr: /^plan temp: burst 2\/3600s, .*downloads unlimited, enabled off\n$/,
       },
       ...['--subnets', '--clients'].map(flag => ({
@@ -246,7 +237,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
         stderr: 'proxylist: plan demo counts no networks: it has no --subnets and --clients\n',
       })),
       {
-        args: ['plans', 'list', '--json'],
+        args: 'plans list --json',
         stdout: pretty([
           CLASSIC,
           row('demo', { burst: '1/10s', daily: 20, count: 5, downloads: 2 }),
@@ -267,21 +258,21 @@ export const PLAN_STEPS: readonly Transcript[] = [
   {
     name: 'plans remove removes a plan, once',
     steps: [
-      { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
-      { args: ['plans', 'remove', 'small'], stderr: 'plan small is removed\n' },
-      { args: ['plans', 'list'], stdout: PLANS },
-      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /there is no plan of this name/ },
+      { args: 'plans set small', stderr: /^plan small: / },
+      { args: 'plans remove small', stderr: 'plan small is removed\n' },
+      { args: 'plans list', stdout: PLANS },
+      { args: 'plans remove small', exitCode: 1, stderr: /there is no plan of this name/ },
     ],
   },
   {
     name: 'plans remove keeps a built-in plan and one that a key uses',
     steps: [
-      { args: ['plans', 'remove', 'standard'], exitCode: 1, stderr: /standard is built in/ },
-      { args: ['plans', 'remove', 'classic'], exitCode: 1, stderr: /classic is built in/ },
-      { args: ['plans', 'set', 'small'], stderr: /^plan small: / },
-      { args: ['keys', 'add', '--plan', 'small'], stdout: KEY_LINE, stderr: /on plan small/ },
-      { args: ['plans', 'remove', 'small'], exitCode: 1, stderr: /small is used by keys \(1, / },
-      { args: ['plans', 'list'], stdout: /^small /m },
+      { args: 'plans remove standard', exitCode: 1, stderr: /standard is built in/ },
+      { args: 'plans remove classic', exitCode: 1, stderr: /classic is built in/ },
+      { args: 'plans set small', stderr: /^plan small: / },
+      { args: 'keys add --plan small', stdout: KEY_LINE, stderr: /on plan small/ },
+      { args: 'plans remove small', exitCode: 1, stderr: /small is used by keys \(1, / },
+      { args: 'plans list', stdout: /^small /m },
     ],
   },
 ]
@@ -296,12 +287,12 @@ export const TWINS: readonly Transcript[] = [
     files: TEXT,
     steps: [
       MADE,
-      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '1' }, stdout: /^\[/ },
-      { args: ['plans', 'list'], env: { PROXYLIST_JSON: 'on' }, stdout: /^\[/ },
-      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '0' }, stdout: PLANS },
-      { args: ['plans', 'list'], env: { PROXYLIST_JSON: 'false' }, stdout: PLANS },
-      { args: ['plans', 'list'], env: { PROXYLIST_JSON: '' }, stdout: PLANS },
-      { args: ['plans', 'list', '--json'], env: { PROXYLIST_JSON: '0' }, stdout: /^\[/ },
+      { args: 'plans list', env: { PROXYLIST_JSON: '1' }, stdout: /^\[/ },
+      { args: 'plans list', env: { PROXYLIST_JSON: 'on' }, stdout: /^\[/ },
+      { args: 'plans list', env: { PROXYLIST_JSON: '0' }, stdout: PLANS },
+      { args: 'plans list', env: { PROXYLIST_JSON: 'false' }, stdout: PLANS },
+      { args: 'plans list', env: { PROXYLIST_JSON: '' }, stdout: PLANS },
+      { args: 'plans list --json', env: { PROXYLIST_JSON: '0' }, stdout: /^\[/ },
     ],
   },
   {
@@ -309,11 +300,11 @@ export const TWINS: readonly Transcript[] = [
     files: TEXT,
     steps: [
       {
-        args: ['import', 'a.txt', '--type', 'http', '--json'],
+        args: 'import a.txt --type http --json',
         env: { PROXYLIST_TYPE: 'ftp' },
         stdout: IMPORTED,
       },
-      { args: ['list', 'type_prefix=1'], stdout: 'http://192.0.2.1:80\n' },
+      { args: 'list type_prefix=1', stdout: 'http://192.0.2.1:80\n' },
     ],
   },
   {
@@ -321,18 +312,18 @@ export const TWINS: readonly Transcript[] = [
     files: TEXT,
     steps: [
       {
-        args: ['import', 'a.txt'],
+        args: 'import a.txt',
         env: { PROXYLIST_TYPE: 'socks4', PROXYLIST_JSON: '1' },
         stdout: IMPORTED,
       },
-      { args: ['list', 'type_prefix=1'], stdout: 'socks4://192.0.2.1:80\n' },
+      { args: 'list type_prefix=1', stdout: 'socks4://192.0.2.1:80\n' },
       {
-        args: ['plans', 'set', 'small'],
+        args: 'plans set small',
         env: { PROXYLIST_BURST: '1/7s', PROXYLIST_DAILY: '9', PROXYLIST_COUNT: '8' },
         stderr: /^plan small: burst 1\/7s, daily 9, .* count 8, downloads 4, enabled on\n$/,
       },
       {
-        args: ['keys', 'add'],
+        args: 'keys add',
         env: { PROXYLIST_PLAN: 'small', PROXYLIST_EXPIRES: '1h' },
         stdout: KEY_LINE,
         stderr: /on plan small, until 2026-11-20T13:00:00/,
@@ -344,13 +335,13 @@ export const TWINS: readonly Transcript[] = [
     files: TEXT,
     steps: [
       {
-        args: ['import', 'a.txt'],
+        args: 'import a.txt',
         env: { PROXYLIST_FORMAT: 'xml' },
         exitCode: 2,
         stderr: /^proxylist: PROXYLIST_FORMAT must be [^\n]+\n$/,
       },
       {
-        args: ['plans', 'list'],
+        args: 'plans list',
         env: { PROXYLIST_JSON: 'perhaps' },
         exitCode: 2,
         stderr: /^proxylist: PROXYLIST_JSON must be [^\n]+\n$/,
@@ -361,15 +352,15 @@ export const TWINS: readonly Transcript[] = [
     name: 'the data directory: --data, else PROXYLIST_DATA, else STATE_DIRECTORY, else ./data',
     files: TEXT,
     steps: [
-      { args: ['plans', 'set', 'a-here'], stderr: /^plan a-here/ },
-      { args: ['plans', 'set', 'a-state'], env: { STATE_DIRECTORY: 's' }, stderr: /^plan a-state/ },
+      { args: 'plans set a-here', stderr: /^plan a-here/ },
+      { args: 'plans set a-state', env: { STATE_DIRECTORY: 's' }, stderr: /^plan a-state/ },
       {
-        args: ['plans', 'set', 'a-twin'],
+        args: 'plans set a-twin',
         env: { STATE_DIRECTORY: 's', PROXYLIST_DATA: 't' },
         stderr: /^plan a-twin/,
       },
       {
-        args: ['plans', 'set', 'a-flag', '--data', 'f/deep'],
+        args: 'plans set a-flag --data f/deep',
         env: { STATE_DIRECTORY: 's', PROXYLIST_DATA: 't' },
         stderr: /^plan a-flag/,
       },

@@ -11,7 +11,8 @@ import { temporaryDirectory } from './temporary.ts'
 
 /** One command line. `stdout` and `stderr` are compared as strings, or matched. */
 export type Step = {
-  args: readonly string[]
+  /** Words, or a line of words. */
+  args: string | readonly string[]
   stdin?: string
   env?: { [name: string]: string }
   /** Default 0. */
@@ -44,7 +45,8 @@ function expectText(actual: string, expected: string | RegExp): void {
 /** Runs a step in a directory and checks its output. */
 export async function take(cwd: string, { args, stdin, env, ...expected }: Step): Promise<Outcome> {
   const input = { ...(env && { env }), ...(stdin !== undefined && { stdin }) }
-  const outcome = await proxylist(args, { cwd, ...input })
+  const words = typeof args === 'string' ? args.split(' ') : args
+  const outcome = await proxylist(words, { cwd, ...input })
   expectText(outcome.stderr, expected.stderr ?? '')
   expectText(outcome.stdout, expected.stdout ?? '')
   expect(outcome.exitCode).toBe(expected.exitCode ?? 0)
