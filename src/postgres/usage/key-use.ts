@@ -3,25 +3,18 @@
  * table `days`, and the hours that table `usage` still has.
  */
 import {
-  type AnswerUse,
+  createNotes,
   type DayUse,
   type KeyUse,
   mergeDays,
+  type Noted,
   unusedDay,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
-import { utcDay } from '../../lib/time.ts'
 import { createListBatch } from '../../lib/turn-batch.ts'
 import { arrayLiteral } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { UnknownOutcome } from '../errors.ts'
-
-/** Keys that a flush of some writes at least, and of how many such flushes one writes its part. */
-const FLUSH_MIN = 100
-const FLUSH_CALLS = 30
-
-/** What answers added to a day of a key. */
-type Noted = { readonly id: string; readonly day: number; records: number; refused: number }
 
 /** A row of the statement below: what `days` has, and requests by hour, counted from 1970, as JSON. */
 type UseRow = { seen: number | null; days: string | null; hours: string | null }
@@ -71,41 +64,6 @@ const daysOfHours = (json: string | null): DayUse[] => {
   }))
 }
 
-/** What was noted in memory, by key; what was noted first at the start. */
-function createNotes() {
-  const byKey = new Map<string, Noted[]>()
-
-  function add(id: string, day: number, records: number, refused: number): void {
-    const its = byKey.get(id)
-    const noted = its?.find(each => each.day === day)
-    if (noted !== undefined) {
-      noted.records += records
-      noted.refused += refused
-    } else if (its !== undefined) its.push({ id, day, records, refused })
-    else byKey.set(id, [{ id, day, records, refused }])
-  }
-
-  return {
-    add,
-    keys: (): number => byKey.size,
-    of: (id: string): readonly Noted[] => byKey.get(id) ?? [],
-    /** Takes those of the first keys out. */
-    take(keys: number): Noted[] {
-      const taken = [...byKey.values().take(keys)].flat()
-      for (const { id } of taken) byKey.delete(id)
-      return taken
-    },
-    /** Puts back what was taken, at the start. */
-    putBack(taken: readonly Noted[]): void {
-      const later = [...byKey.values()].flat()
-      byKey.clear()
-      for (const { id, day, records, refused } of [...taken, ...later]) {
-        add(id, day, records, refused)
-      }
-    },
-  }
-}
-
 /** The use of keys over a connection. */
 export function createKeyUse(query: Query) {
   const notes = createNotes()
@@ -124,23 +82,13 @@ export function createKeyUse(query: Query) {
     },
   )
 
-  /** What is not stored yet of a key. */
-  const pendingOf = (id: string): DayUse[] =>
-    [...notes.of(id), ...[...writing].filter(noted => noted.id === id)].map(
-      ({ day, records, refused }) => ({ ...unusedDay(day), records, refused }),
-    )
-
   return {
-    note({ keyId, records, refused, nowMs }: AnswerUse): void {
-      if (records + refused > 0) notes.add(keyId, utcDay(nowMs), records, refused)
-    },
+    note: notes.note,
 
     /** Writes what was noted; when nobody knows whether it was written, it is not written again. */
     async flush(keys: 'some' | 'all'): Promise<void> {
-      const all = notes.keys()
-      if (all === 0) return
-      const some = Math.max(FLUSH_MIN, Math.ceil(all / FLUSH_CALLS))
-      const taken = notes.take(keys === 'all' ? all : some)
+      const taken = notes.take(keys)
+      if (taken.length === 0) return
       for (const noted of taken) writing.add(noted)
       try {
         await query(
@@ -162,7 +110,7 @@ export function createKeyUse(query: Query) {
     },
 
     async history(ids: readonly string[], fromDay: number, toDay: number): Promise<KeyUse[]> {
-      const pending = ids.map(pendingOf)
+      const pending = ids.map(id => notes.daysOf(id, writing))
       const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
       return rows.map(({ seen, days, hours }, i): KeyUse => {
         const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)

@@ -278,9 +278,6 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     /** Applies an entry, which `write` will write. */
     append,
 
-    /** The subject of a key, if it has one. */
-    subjectOf: subjects.key,
-
     /** What of the use of a key is not in table `days`. */
     useOf: (id: string): Unmoved | null => history.read(id),
     unmoved: (day: number, keysMax: number): Over => history.before(day, keysMax),

@@ -4,19 +4,16 @@
  */
 import type { Database } from 'bun:sqlite'
 import {
-  type AnswerUse,
   addDays,
+  createNotes,
   type DayUse,
   HISTORY_DAYS,
   type KeyUse,
   mergeDays,
-  unusedDay,
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import { utcDay } from '../../lib/time.ts'
 import type { createAdmissionLog } from './admission-log.ts'
-import type { UseEntry } from './history.ts'
-import type { Noted } from './subjects.ts'
 
 /** Days of keys that are removed at a time: requests wait for it. */
 const REMOVE_SLICE = 1_000
@@ -106,103 +103,10 @@ function createDayTable(db: Database) {
 /** Keys whose days are moved at a time: requests wait for it. */
 const MOVE_SLICE = 200
 
-/**
- * Keys that a flush of some writes at least, and of how many such flushes one writes its part: writing
- * all of thousands of keys every second would make requests wait, and the log long.
- */
-const FLUSH_MIN = 100
-const FLUSH_CALLS = 30
-
-/**
- * What answers added to the use of keys and is not written yet. It is counted with the subject of a
- * key, which `subjectOf` finds, so that it costs no look-up of its own.
- */
-function createNotes(subjectOf: (id: string) => Noted | null) {
-  /** Those that count something, by key, the one that was noted first at the start. */
-  const pending = new Map<string, Noted>()
-  /** What was counted with an object that no longer counts: on an earlier day, or before a reload. */
-  let earlier: Noted[] = []
-  /** Of those that are no subject, such as `demo`. */
-  const others = new Map<string, Noted>()
-
-  function notedOf(id: string): Noted {
-    const known = subjectOf(id) ?? others.get(id)
-    if (known) return known
-    const added = { id, records: 0, refused: 0, notedMs: 0 }
-    others.set(id, added)
-    return added
-  }
-
-  function setAside(noted: Noted): void {
-    earlier.push(countsOf(noted))
-    clear(noted)
-  }
-
-  /** Adds one that has counted nothing so far. */
-  function addPending(noted: Noted): void {
-    const known = pending.get(noted.id)
-    if (known !== undefined) {
-      setAside(known)
-      others.delete(noted.id)
-    }
-    pending.set(noted.id, noted)
-  }
-
-  const first = (most: number): Noted[] => {
-    const some = earlier.slice(0, most)
-    return [...some, ...pending.values().take(most - some.length)]
-  }
-
-  return {
-    add({ keyId, records, refused, nowMs }: AnswerUse): void {
-      if (records + refused === 0) return
-      const noted = notedOf(keyId)
-      if (isEmpty(noted)) addPending(noted)
-      else if (utcDay(noted.notedMs) !== utcDay(nowMs)) setAside(noted)
-      noted.records += records
-      noted.refused += refused
-      noted.notedMs = nowMs
-    },
-    count: (): number => earlier.length + pending.size,
-    entries: (most: number): UseEntry[] =>
-      first(most).map(({ id, notedMs, records, refused }) => [
-        ...(['use', id, notedMs, records, refused] as const),
-      ]),
-    /** Forgets the first ones, whose entries are written. */
-    forget(most: number): void {
-      const written = first(most)
-      const ofEarlier = Math.min(most, earlier.length)
-      for (const noted of written.slice(ofEarlier)) {
-        clear(noted)
-        others.delete(noted.id)
-        pending.delete(noted.id)
-      }
-      earlier = earlier.slice(ofEarlier)
-    },
-    /** The days of a key that are not written. */
-    daysOf: (id: string): DayUse[] => {
-      const known = pending.get(id)
-      const its = earlier.filter(noted => noted.id === id)
-      return [...its, ...(known === undefined ? [] : [known])].map(
-        ({ records, refused, notedMs }) => ({ ...unusedDay(utcDay(notedMs)), records, refused }),
-      )
-    },
-  }
-}
-
-const isEmpty = ({ records, refused }: Noted): boolean => records === 0 && refused === 0
-const countsOf = ({ id, records, refused, notedMs }: Noted): Noted => ({
-  ...{ id, records, refused, notedMs },
-})
-function clear(noted: Noted): void {
-  noted.records = 0
-  noted.refused = 0
-}
-
 /** The use of the keys of an open database, with the log of its admissions. */
 export function createKeyUse(db: Database, admissions: ReturnType<typeof createAdmissionLog>) {
   const days = createDayTable(db)
-  const noted = createNotes(admissions.subjectOf)
+  const notes = createNotes()
 
   const history = db.transaction((ids: readonly string[], fromDay: number, toDay: number) => {
     const moved = days.read(ids, fromDay, toDay)
@@ -210,7 +114,7 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
     admissions.catchUp() // to the same commit: the transaction has begun to read
     return ids.map((id): KeyUse => {
       const unmoved = admissions.useOf(id)
-      const recent = [...(unmoved?.days ?? []), ...noted.daysOf(id)]
+      const recent = [...(unmoved?.days ?? []), ...notes.daysOf(id)]
       const inRange = recent.filter(({ day }) => day >= fromDay && day <= toDay)
       const lastSeenMs = Math.max(seen.get(id) ?? 0, unmoved?.lastMs ?? 0)
       return { lastSeenMs: lastSeenMs || null, days: mergeDays(moved.get(id) ?? [], inRange) }
@@ -218,19 +122,25 @@ export function createKeyUse(db: Database, admissions: ReturnType<typeof createA
   })
 
   return {
-    note: noted.add,
+    note: notes.note,
 
     /** Writes what was noted of `keys`, in a transaction of its own. */
     flush(keys: 'some' | 'all', inTransaction: (work: () => void) => void): void {
-      const count = noted.count()
-      if (count === 0) return
-      const most = keys === 'all' ? count : Math.max(FLUSH_MIN, Math.ceil(count / FLUSH_CALLS))
-      inTransaction(() => noted.entries(most).forEach(admissions.append))
-      noted.forget(most)
+      const taken = notes.take(keys)
+      if (taken.length === 0) return
+      try {
+        inTransaction(() => {
+          for (const { id, atMs, records, refused } of taken) {
+            admissions.append(['use', id, atMs, records, refused])
+          }
+        })
+      } catch (error) {
+        notes.putBack(taken)
+        throw error
+      }
     },
 
-    history: (ids: readonly string[], fromDay: number, toDay: number): KeyUse[] =>
-      history(ids, fromDay, toDay),
+    history,
 
     /** Moves a slice of the days before that of `timeMs`; returns whether more may remain. */
     moveDays(timeMs: number): boolean {

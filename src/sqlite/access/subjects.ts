@@ -60,16 +60,12 @@ function fromGaps(gaps: number[]): number[] {
   return gaps
 }
 
-/** What answers added to the use of a key on one day, and when they last did (`key-use.ts`). */
-export type Noted = { readonly id: string; records: number; refused: number; notedMs: number }
-
 /**
- * A subject and its usage. What each admission and each answer of a key changes is in this one object:
- * with thousands of keys, each further one would cost a tenth of a microsecond or more.
+ * A subject and its usage. What each admission of a key changes is in this one object: with thousands of
+ * keys, each further one would cost a tenth of a microsecond or more.
  */
 export type Known = Subject &
-  Usage &
-  Noted & {
+  Usage & {
     readonly chunk: number
     /** Admissions in the hour from `hourMs` on that the history (`history.ts`) does not have yet. */
     hourRequests: number
@@ -133,21 +129,7 @@ export function createSubjects(chunks: number) {
   const inChunk = (chunk: number): readonly Known[] => byChunk[chunk] ?? []
 
   function add(kind: Subject['kind'], id: string, chunk: number, usage: Usage): Known {
-    const { admissions, day, requests, latestMs } = usage
-    const known = {
-      kind,
-      id,
-      chunk,
-      admissions,
-      day,
-      requests,
-      latestMs,
-      hourRequests: 0,
-      hourMs: 0,
-      records: 0,
-      refused: 0,
-      notedMs: 0,
-    }
+    const known = { kind, id, chunk, ...usage, hourRequests: 0, hourMs: 0 }
     byId[kind].set(id, known)
     byChunk[chunk]?.push(known)
     return known
