@@ -7,6 +7,7 @@ import { hashKey, newKeyId, type StoredKey, shownPrefix } from '../../access/key
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { LoadProblem } from '../../access/ports.ts'
 import { Expected, readExpiry, readKey, readLabel, readPlanName } from '../../config/parsers.ts'
+import { several } from '../../lib/counted.ts'
 import { CommandError, messageOf, unreadable } from '../../lib/errors.ts'
 import { formatInstant, parseInstant } from '../../lib/time.ts'
 import { storesOf } from '../../stores.ts'
@@ -17,28 +18,29 @@ import { planFlags } from './plans.ts'
 const SHOWN_MAX = 20
 
 /** A key of a file, and the limits of its plan as flags of `plans set`; none where they are not said. */
-type FileKey = { key: StoredKey; limits: readonly string[] }
-/** A key and the line it is on; or why there is none. */
-type Line = { line: number } & (({ kind: 'key' } & FileKey) | { kind: 'bad'; reason: string })
+type FileKey = StoredKey & { limits: readonly string[] }
+type Problem = { line: number; reason: string }
+type KeyLine = { line: number; key: FileKey }
+type Line = KeyLine | Problem
+
+const planOf = ({ plan }: Pick<StoredKey, 'plan'>): string => plan ?? TEMP_PLAN
 
 // -----------------------------------------------------------------------------------------------
 // JSON lines
 
-const planOf = ({ plan }: StoredKey): string => plan ?? TEMP_PLAN
-
-const toLine = (key: StoredKey, limits: readonly string[]): string =>
+const toLine = (key: FileKey): string =>
   `${JSON.stringify({
     id: key.id,
-    hash: Buffer.from(key.hash).toString('hex'),
+    hash: key.hash.toHex(),
     prefix: key.prefix,
     label: key.label,
     plan: key.plan,
-    limits: limits.join(' '),
+    limits: key.limits.join(' '),
     created: formatInstant(key.createdAt),
     expires: key.expiresAt === null ? null : formatInstant(key.expiresAt),
     revoked: key.revokedAt === null ? null : formatInstant(key.revokedAt),
     old_secrets: key.oldSecrets.map(({ hash, expiresAt }) => ({
-      hash: Buffer.from(hash).toString('hex'),
+      hash: hash.toHex(),
       expires: formatInstant(expiresAt),
     })),
   })}\n`
@@ -47,21 +49,16 @@ const fail = (reason: string): never => {
   throw new Expected(reason)
 }
 
+type Json = { [name: string]: unknown }
+
 /** A member that must be text which `read` accepts. */
-function textOf<T>(
-  from: { [name: string]: unknown },
-  name: string,
-  read: (text: string) => T | null,
-): T {
+function textOf<T>(from: Json, name: string, read: (text: string) => T | null): T {
   const value = from[name]
   const found = typeof value === 'string' ? read(value) : null
   return found ?? fail(`${name} is missing or is not as keys export writes it`)
 }
-const nullableOf = <T>(
-  from: { [name: string]: unknown },
-  name: string,
-  read: (text: string) => T | null,
-): T | null => (from[name] === null ? null : textOf(from, name, read))
+const nullableOf = <T>(from: Json, name: string, read: (text: string) => T | null): T | null =>
+  from[name] === null ? null : textOf(from, name, read)
 
 const readHash = (text: string): Uint8Array | null =>
   /^[0-9a-f]{64}$/.test(text) ? new Uint8Array(Buffer.from(text, 'hex')) : null
@@ -74,7 +71,7 @@ const matching =
 const readLimits = (text: string): string[] | null =>
   /^(?:--[a-z]+ [a-z\d/]+(?: (?=-)|$))+$/.test(text) ? text.split(/ (?=--)/) : null
 
-const isObject = (value: unknown): value is { [name: string]: unknown } =>
+const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function fromJson(text: string): FileKey {
@@ -82,7 +79,7 @@ function fromJson(text: string): FileKey {
   if (!isObject(value)) return fail('it is not a JSON object')
   const { old_secrets: old } = value
   if (!Array.isArray(old) || !old.every(isObject)) return fail('old_secrets must be an array')
-  const key = {
+  return {
     id: textOf(value, 'id', matching(/^[a-z0-9]{1,40}$/)),
     hash: textOf(value, 'hash', readHash),
     prefix: textOf(value, 'prefix', matching(/^\P{Cc}{0,8}$/u)),
@@ -95,40 +92,40 @@ function fromJson(text: string): FileKey {
       hash: textOf(secret, 'hash', readHash),
       expiresAt: textOf(secret, 'expires', parseInstant),
     })),
+    limits: value.limits === undefined ? [] : textOf(value, 'limits', readLimits),
   }
-  return { key, limits: value.limits === undefined ? [] : textOf(value, 'limits', readLimits) }
 }
 
 // -----------------------------------------------------------------------------------------------
 // CSV
 
 const COLUMNS = ['key', 'label', 'plan', 'expires'] as const
-type Cells = { [column in (typeof COLUMNS)[number]]: string }
+type Column = (typeof COLUMNS)[number]
 
-/** A cell, or what is wrong with it; the message names the column and never holds the value. */
-function cell<T>(column: string, text: string, read: (text: string) => T): T {
-  try {
-    return read(text)
-  } catch (error) {
-    return fail(`${column} must be ${messageOf(error)}`)
+/** The key of a row. What is wrong with a cell names the column and never holds the value. */
+function readRow(textOf: (column: Column) => string, nowMs: number): FileKey {
+  function read<T>(column: Column, parse: (text: string) => T): T {
+    try {
+      return parse(textOf(column))
+    } catch (error) {
+      return fail(`${column} must be ${messageOf(error)}`)
+    }
   }
-}
-
-function fromCells({ key, label, plan, expires }: Cells, nowMs: number): FileKey {
-  const secret = cell('key', key, readKey)
-  const end = expires === '' ? ({ kind: 'never' } as const) : cell('expires', expires, readExpiry)
-  const made = {
+  const secret = read('key', readKey)
+  const end = read('expires', text => (text === '' ? null : readExpiry(text)))
+  return {
     id: newKeyId(),
     hash: hashKey(secret),
     prefix: shownPrefix(secret),
-    label: cell('label', label, readLabel),
-    plan: plan === '' ? 'standard' : cell('plan', plan, readPlanName),
+    label: read('label', readLabel),
+    plan: read('plan', text => (text === '' ? 'standard' : readPlanName(text))),
+    limits: [],
     createdAt: nowMs,
-    expiresAt: end.kind === 'never' ? null : end.kind === 'in' ? nowMs + end.ms : end.ms,
+    expiresAt:
+      end === null || end.kind === 'never' ? null : end.ms + (end.kind === 'in' ? nowMs : 0),
     revokedAt: null,
     oldSecrets: [],
   }
-  return { key: made, limits: [] }
 }
 
 /** @throws CommandError for a header that is not understood. */
@@ -152,11 +149,10 @@ function readCsv(text: string, nowMs: number): Line[] {
     const line = i + 2
     if (row.length === 1 && row[0]?.trim() === '') return []
     if (row.length !== names.length) {
-      return [{ kind: 'bad', line, reason: `it has ${row.length} cells, not ${names.length}` }]
+      return [{ line, reason: `it has ${row.length} cells, not ${names.length}` }]
     }
-    const of = (column: string): string => row[names.indexOf(column)]?.trim() ?? ''
-    const cells = { key: of('key'), label: of('label'), plan: of('plan'), expires: of('expires') }
-    return [lineOf(line, () => fromCells(cells, nowMs))]
+    const textOf = (column: Column): string => row[names.indexOf(column)]?.trim() ?? ''
+    return [lineOf(line, () => readRow(textOf, nowMs))]
   })
 }
 
@@ -164,23 +160,21 @@ function readCsv(text: string, nowMs: number): Line[] {
 
 function lineOf(line: number, read: () => FileKey): Line {
   try {
-    const { key, limits } = read()
+    const key = read()
     const isReserved = key.plan === DEMO_PLAN || key.plan === TEMP_PLAN
-    const reason = `plan ${key.plan} is not for regular keys`
-    return isReserved ? { kind: 'bad', line, reason } : { kind: 'key', line, key, limits }
+    return isReserved ? { line, reason: `plan ${key.plan} is not for regular keys` } : { line, key }
   } catch (error) {
     // The message of another error would repeat what is in the file.
-    const reason = error instanceof Expected ? error.message : 'it is not JSON'
-    return { kind: 'bad', line, reason }
+    return { line, reason: error instanceof Expected ? error.message : 'it is not JSON' }
   }
 }
 
 const readJsonLines = (text: string): Line[] =>
   text
     .split('\n')
-    .flatMap((content, i) =>
-      content.trim() === '' ? [] : [lineOf(i + 1, () => fromJson(content))],
-    )
+    .map((content, i) => ({ content, line: i + 1 }))
+    .filter(({ content }) => content.trim() !== '')
+    .map(({ content, line }) => lineOf(line, () => fromJson(content)))
 
 /** The keys of a file in either form, which its first character tells; an export without keys is empty. */
 const readKeys = (text: string, nowMs: number): Line[] =>
@@ -189,42 +183,23 @@ const readKeys = (text: string, nowMs: number): Line[] =>
 const setCommand = (plan: string, limits: readonly string[]): string =>
   ['proxylist plans set', plan, ...limits].join(' ')
 
-function reasonOf(problem: LoadProblem, { key: { id, plan }, limits }: FileKey): string {
+function reasonOf(problem: LoadProblem, { id, plan, limits }: FileKey): string {
   if (problem.kind === 'known-secret') return `this key exists already, with id ${problem.id}`
   if (problem.kind === 'known-id') return `there is another key with id ${id}`
   return `there is no plan '${plan}'; make it with: ${setCommand(plan ?? '', limits)}`
 }
 
-type Problem = { line: number; reason: string }
-type KeyLine = Extract<Line, { kind: 'key' }>
-
-/** What each plan that is there has other limits than where the keys come from; once a plan. */
-function planProblems(lines: readonly KeyLine[], plans: readonly Plan[]): Problem[] {
-  const seen = new Set<string>()
-  return lines.flatMap(({ line, key, limits }) => {
+/** Where the plan of a key, if there is one, has other limits than where the key comes from. */
+const planProblems = (lines: readonly KeyLine[], plans: readonly Plan[]): Problem[] =>
+  lines.flatMap(({ line, key }) => {
     const plan = plans.find(({ name }) => name === planOf(key))
-    if (plan === undefined || seen.has(plan.name)) return []
-    const here = planFlags(plan)
-    const others = limits.filter(flag => !here.includes(flag))
-    if (others.length === 0) return []
-    seen.add(plan.name)
+    const here = plan ? planFlags(plan) : key.limits
+    const others = key.limits.filter(flag => !here.includes(flag))
     const reason =
-      `plan '${plan.name}' has other limits here; make them the same with: ` +
-      `${setCommand(plan.name, others)} (or remove "limits" from its lines to use those of here)`
-    return [{ line, reason }]
+      `plan '${planOf(key)}' has other limits here; make them the same with: ` +
+      `${setCommand(planOf(key), others)} (or remove "limits" from its lines to use those of here)`
+    return others.length === 0 ? [] : [{ line, reason }]
   })
-}
-
-/** Why keys cannot be stored. What says the same is said once: many may be on a plan that is not there. */
-function loadProblems(lines: readonly KeyLine[], problems: readonly LoadProblem[]): Problem[] {
-  const byReason = new Map<string, Problem>()
-  for (const problem of problems) {
-    const of = lines[problem.index]
-    const reason = of ? reasonOf(problem, of) : ''
-    if (of && !byReason.has(reason)) byReason.set(reason, { line: of.line, reason })
-  }
-  return [...byReason.values()]
-}
 
 /** Reports problems on stderr, by line. @throws CommandError if there is any. */
 function refuse(file: string, problems: readonly Problem[]): void {
@@ -232,9 +207,8 @@ function refuse(file: string, problems: readonly Problem[]): void {
   const inOrder = problems.toSorted((a, b) => a.line - b.line)
   for (const { line, reason } of inOrder.slice(0, SHOWN_MAX)) say(`${file}:${line}: ${reason}`)
   if (problems.length > SHOWN_MAX) say(`… and ${problems.length - SHOWN_MAX} more`)
-  const count = new Set(problems.map(({ line }) => line)).size
-  const lines = count === 1 ? 'bad line' : 'bad lines'
-  throw new CommandError(`${file}: ${count} ${lines}; no key was imported`)
+  const lines = several(new Set(problems.map(({ line }) => line)).size, 'bad line')
+  throw new CommandError(`${file}: ${lines}; no key was imported`)
 }
 
 /** The text of a file, or of stdin. @throws CommandError when it cannot be read. */
@@ -258,7 +232,8 @@ export const exportKeys = command({
       plans: await registry.plans.list(),
     }))
     const limits = new Map(plans.map(plan => [plan.name, planFlags(plan)]))
-    await print(keys.map(key => toLine(key, limits.get(planOf(key)) ?? [])).join(''))
+    const lines = keys.map(key => toLine({ ...key, limits: limits.get(planOf(key)) ?? [] }))
+    await print(lines.join(''))
   },
 })
 
@@ -272,14 +247,19 @@ export const importKeys = command({
   async run({ settings, args: [file = ''], clock }) {
     const stores = storesOf(settings, clock)
     const lines = readKeys(await textOfFile(file), clock())
-    const keys = lines.filter(line => line.kind === 'key')
-    const problems = await stores.registry('make', async ({ keys: { load }, plans }) => {
-      const known = [
-        ...lines.filter(line => line.kind === 'bad'),
-        ...planProblems(keys, await plans.list()),
-      ]
-      const stored = keys.map(({ key }) => key)
-      return [...known, ...loadProblems(keys, await load(stored, known.length > 0))]
+    const bad = lines.filter(line => 'reason' in line)
+    const good = lines.filter(line => 'key' in line)
+    const keys = good.map(({ key }) => key)
+    const problems = await stores.registry('make', async registry => {
+      const ofPlans = planProblems(good, await registry.plans.list())
+      const ofKeys = await registry.keys.load(keys, bad.length + ofPlans.length > 0)
+      const stored = ofKeys.flatMap((problem): Problem[] => {
+        const found = good[problem.index]
+        return found ? [{ line: found.line, reason: reasonOf(problem, found.key) }] : []
+      })
+      // What says the same is said once: many keys may be on a plan that is not there.
+      const first = Map.groupBy([...ofPlans, ...stored], ({ reason }) => reason).values()
+      return [...bad, ...Array.from(first, same => same.slice(0, 1)).flat()]
     })
     refuse(file, problems)
     if (lines.length === 0) say(`${file}: note: no key was found`)
