@@ -5,13 +5,12 @@
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type IncomingProxy, type Proxy, SERVICES, type Service } from '../../src/proxies/proxy.ts'
-import type { ImportCounts, ImportMode } from '../../src/proxies/store.ts'
+import { type IncomingProxy, type Proxy, SERVICES } from '../../src/proxies/proxy.ts'
+import type { ImportMode } from '../../src/proxies/store.ts'
 import {
   anyIncoming,
   at,
   BARE,
-  BY_CITY,
   FULL,
   LATER,
   load,
@@ -26,53 +25,6 @@ import { HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 const MODES: readonly ImportMode[] = ['merge', 'replace']
-const KNOWN = ['ipOut', 'anon', 'speed', 'pingMs', 'country', 'works'] as const
-const NEWEST = NOW - 100
-const BY_AGE: readonly (readonly [what: string, row: IncomingProxy, count: keyof ImportCounts])[] =
-  [
-    ['older and different', { ...OTHER, checkedAt: NEWEST - 1 }, 'unchanged'],
-    ['older and more is known', { ...FULL, checkedAt: NEWEST - 1 }, 'unchanged'],
-    ['as old and different', { ...OTHER, checkedAt: NEWEST }, 'updated'],
-    ['as old and the same', { ...FULL, checkedAt: NEWEST }, 'unchanged'],
-    ['as old and says less', { ...BARE, checkedAt: NEWEST }, 'unchanged'],
-    ['newer and the same', { ...FULL, checkedAt: NEWEST + 1 }, 'updated'],
-    ['newer and says less', { ...BARE, checkedAt: NEWEST + 1 }, 'updated'],
-  ]
-
-type Names = readonly Service[]
-const BY_SERVICES: readonly (readonly [granted: Names, stated: Names, expected: Names])[] = [
-  [[], [], ['smtp', 'google']],
-  [[], ['smtp'], ['google']],
-  [['smtp'], ['smtp'], ['smtp', 'google']],
-  [['avito'], ['avito'], ['smtp', 'avito', 'google']],
-  [['provider'], ['google', 'provider'], ['smtp', 'provider']],
-  [[], SERVICES, []],
-  [SERVICES, SERVICES, SERVICES],
-  [['telegram'], SERVICES, ['telegram']],
-]
-
-type Counts = readonly [added: number, updated: number, unchanged: number, removed: number]
-type Counted = readonly [
-  what: string,
-  file: readonly IncomingProxy[],
-  plain: Counts,
-  replaced: Counts,
-]
-
-/** Into a list of 10.0.0.1 to 10.0.0.3. */
-const COUNTED: readonly Counted[] = [
-  ['nothing', [], [0, 0, 0, 0], [0, 0, 0, 3]],
-  ['the same', [at(1), at(2), at(3)], [0, 0, 3, 0], [0, 0, 3, 0]],
-  ['some of the same', [at(1), at(3)], [0, 0, 2, 0], [0, 0, 2, 1]],
-  ['new ones', [at(4), at(5)], [2, 0, 0, 0], [2, 0, 0, 3]],
-  ['newer ones', [at(1, LATER), at(2, LATER)], [0, 2, 0, 0], [0, 2, 0, 1]],
-  ['older ones', [at(1, older), at(2, older)], [0, 0, 2, 0], [0, 2, 0, 1]],
-  ['some of each', [at(1), at(2, LATER), at(3, older), at(4), at(5)], [2, 1, 2, 0], [2, 2, 1, 0]],
-  ['a new one twice, alike', [at(4), at(4)], [1, 0, 1, 0], [1, 0, 1, 3]],
-  ['an old one twice, alike', [at(1), at(1)], [0, 0, 2, 0], [0, 0, 2, 2]],
-  ['a new one twice, the older last', [at(4), at(4, older)], [1, 0, 1, 0], [1, 0, 1, 3]],
-]
-
 /** A signal, and the function that aborts it. */
 function stopping() {
   const controller = new AbortController()
@@ -101,14 +53,6 @@ function listsOf(engine: ListEngine) {
       const again = await list.again()
       opened.push(again)
       return [list, again]
-    },
-    /** What a list holds for one address after rows that came in files of their own. */
-    async after(rows: readonly IncomingProxy[]): Promise<Proxy | undefined> {
-      const list = await open()
-      for (const row of rows) await load(list, [row])
-      const [only, ...more] = await list.contents()
-      expect(more).toEqual([])
-      return only
     },
     /** Holds a property; what it opens is closed after each run. */
     check: <T extends [unknown, ...unknown[]]>(property: fc.IAsyncPropertyWithHooks<T>) =>
@@ -212,119 +156,6 @@ describeEach('rows imported while a clock was ahead', ({ open }) => {
   })
 })
 
-describeEach('an update', ({ after, open }) => {
-  test('is by address: another port is another proxy', async () => {
-    const list = await open()
-    expect(
-      (await load(list, [FULL, { ...FULL, port: 81 }, { ...FULL, ip: '10.0.0.2' }])).added,
-    ).toBe(3)
-    expect((await load(list, [{ ...OTHER, port: 81 }])).updated).toBe(1)
-    expect(await list.contents()).toEqual([
-      stripped(FULL),
-      stripped({ ...OTHER, port: 81 }),
-      stripped({ ...FULL, ip: '10.0.0.2' }),
-    ])
-  })
-  test('takes over everything a newer row says, zeros too', async () => {
-    expect(await after([FULL, OTHER])).toEqual(stripped(OTHER))
-  })
-  test('keeps everything a newer row does not say', async () => {
-    const bare = { ...BARE, ...LATER, type: 'socks4' } as const
-    expect(await after([FULL, bare])).toEqual(stripped({ ...FULL, ...LATER, type: 'socks4' }))
-  })
-  for (const member of KNOWN) {
-    test(`takes ${member} alone when that is all a row says`, async () => {
-      const row = { ...BARE, ...LATER, [member]: OTHER[member] }
-      const expected = { ...FULL, ...LATER, [member]: OTHER[member] }
-      expect(await after([FULL, row])).toEqual(stripped(expected))
-    })
-    test(`keeps ${member} alone when that is all a row does not say`, async () => {
-      const row = { ...OTHER, [member]: BARE[member] }
-      expect(await after([FULL, row])).toEqual(stripped({ ...OTHER, [member]: FULL[member] }))
-    })
-    test(`fills in ${member} where it was unknown`, async () => {
-      const row = { ...BARE, ...LATER, [member]: FULL[member] }
-      expect(await after([BARE, row])).toEqual(stripped(row))
-    })
-  }
-})
-
-describeEach('a check that is', ({ after, open }) => {
-  for (const [what, row, count] of BY_AGE) {
-    test(`${what} counts as ${count}`, async () => {
-      const list = await open()
-      await load(list, [FULL])
-      const before = await list.contents()
-      const counts = { added: 0, updated: 0, unchanged: 0, removed: 0, [count]: 1 }
-      expect(await load(list, [row])).toEqual(counts)
-      if (count === 'unchanged') expect(await list.contents()).toEqual(before)
-      else expect(await list.contents()).not.toEqual(before)
-    })
-  }
-  test('older changes nothing even where nothing was known', async () => {
-    expect(await after([BARE, { ...FULL, checkedAt: NEWEST - 1 }])).toEqual(stripped(BARE))
-  })
-})
-
-describeEach('services', ({ after }) => {
-  for (const [granted, stated, expected] of BY_SERVICES) {
-    test(`granted ${granted} of stated ${stated} leave ${expected}`, async () => {
-      const services = { services: new Set(granted), servicesStated: new Set(stated) }
-      const proxy = await after([FULL, { ...BARE, ...LATER, ...services }])
-      expect(proxy?.services).toEqual(new Set(expected))
-    })
-  }
-  test('of a new row are false unless stated', async () => {
-    const services = { services: new Set(['avito'] as const), servicesStated: new Set(SERVICES) }
-    expect((await after([{ ...BARE, ...services }]))?.services).toEqual(new Set(['avito']))
-    expect((await after([BARE]))?.services).toEqual(new Set())
-  })
-})
-
-describeEach('a city', ({ after, open }) => {
-  for (const [[city, cityEn], [newCity, newEn], expected] of BY_CITY) {
-    const rows = [
-      { ...BARE, city, cityEn },
-      { ...BARE, ...LATER, city: newCity, cityEn: newEn },
-    ]
-    const names = { city: expected[0], cityEn: expected[1] }
-    const what = `${city}/${cityEn} meets ${newCity}/${newEn}: ${expected.join('/')}`
-    test(what, async () => expect(await after(rows)).toMatchObject(names))
-    test(`${what}, in one file`, async () => {
-      const list = await open()
-      await load(list, rows)
-      expect(await list.contents()).toMatchObject([names])
-    })
-  }
-})
-
-describeEach('counts of an import of', ({ open }) => {
-  for (const [what, file, ...expected] of COUNTED) {
-    for (const [i, mode] of MODES.entries()) {
-      test(`${what}, ${mode}`, async () => {
-        const list = await open()
-        await load(list, [at(1), at(2), at(3)])
-        const [added, updated, unchanged, removed] = expected[i] ?? []
-        expect<unknown>(await load(list, file, mode)).toEqual({
-          added,
-          updated,
-          unchanged,
-          removed,
-        })
-      })
-    }
-  }
-  test('a new one twice, the newer last, sum up to the rows', async () => {
-    for (const mode of MODES) {
-      const list = await open()
-      const counts = await load(list, [at(4, older), at(4)], mode)
-      expect(counts).toMatchObject({ added: 1, removed: 0 })
-      expect(counts.added + counts.updated + counts.unchanged).toBe(2)
-      expect(await list.contents()).toEqual([stripped(at(4))])
-    }
-  })
-})
-
 describeEach('an import of more rows than are written at once', ({ open }) => {
   const ROWS = 140_000
   for (const mode of MODES) {
@@ -348,24 +179,6 @@ describeEach('an import of more rows than are written at once', ({ open }) => {
 })
 
 describeEach('replacing', ({ open }) => {
-  test('keeps nothing of what a row does not say', async () => {
-    const list = await open()
-    await load(list, [FULL])
-    expect((await load(list, [BARE], 'replace')).updated).toBe(1)
-    expect(await list.contents()).toEqual([stripped(BARE)])
-  })
-  test('takes an older check as it is', async () => {
-    const list = await open()
-    await load(list, [FULL])
-    await load(list, [{ ...OTHER, checkedAt: 7 }], 'replace')
-    expect(await list.contents()).toEqual([stripped({ ...OTHER, checkedAt: 7 })])
-  })
-  test('merges rows of the same address within the file', async () => {
-    const list = await open()
-    await load(list, [OTHER])
-    await load(list, [FULL, { ...BARE, ...LATER, works: 5 }], 'replace')
-    expect(await list.contents()).toEqual([stripped({ ...FULL, ...LATER, works: 5 })])
-  })
   test('can be done again on the same connection', async () => {
     const list = await open()
     for (const host of [1, 2, 3]) {
@@ -373,28 +186,6 @@ describeEach('replacing', ({ open }) => {
       expect(await list.contents()).toEqual([stripped(at(host))])
     }
   })
-})
-
-describeEach('a rollback', ({ open }) => {
-  for (const mode of MODES) {
-    test(`leaves the list as it was, ${mode}`, async () => {
-      const list = await open()
-      await load(list, [FULL, at(2), at(3)])
-      const before = await list.contents()
-      const importTx = list.begin(mode)
-      importTx.add(OTHER)
-      importTx.add(at(9))
-      await importTx.rollback()
-      expect(await list.contents()).toEqual(before)
-      expect(await load(list, [at(9)], mode)).toMatchObject({ added: 1 })
-    })
-    test(`of an import that never had a row changes nothing, ${mode}`, async () => {
-      const list = await open()
-      await load(list, [FULL])
-      await list.begin(mode).rollback()
-      expect(await list.contents()).toEqual([stripped(FULL)])
-    })
-  }
 })
 
 describeEach('another connection', ({ openTwo }) => {

@@ -57,89 +57,26 @@ export const OTHER: IncomingProxy = {
   services: new Set(['telegram', 'provider']),
 }
 
-export type Pair = readonly [city: string, cityEn: string]
-export const BY_CITY: readonly (readonly [stored: Pair, incoming: Pair, expected: Pair])[] = [
-  [
-    ['', ''],
-    ['', ''],
-    ['', ''],
-  ],
-  [
-    ['', ''],
-    ['Берлин', ''],
-    ['Берлин', ''],
-  ],
-  [
-    ['', ''],
-    ['', 'Berlin'],
-    ['', 'Berlin'],
-  ],
-  [
-    ['', ''],
-    ['Берлин', 'Berlin'],
-    ['Берлин', 'Berlin'],
-  ],
-  [
-    ['Берлин', 'Berlin'],
-    ['', ''],
-    ['Берлин', 'Berlin'],
-  ],
-  [
-    ['Берлин', 'Berlin'],
-    ['Берлин', ''],
-    ['Берлин', 'Berlin'],
-  ],
-  [
-    ['Берлин', 'Berlin'],
-    ['Berlin', ''],
-    ['Берлин', 'Berlin'],
-  ], // from an export with lang=en
-  [
-    ['Берлин', 'Berlin'],
-    ['Берлин', 'Berlin City'],
-    ['Берлин', 'Berlin City'],
-  ],
-  [
-    ['Берлин', 'Berlin'],
-    ['', 'Berlin City'],
-    ['Берлин', 'Berlin City'],
-  ],
-  [
-    ['Берлин', 'Berlin'],
-    ['Париж', ''],
-    ['Париж', ''],
-  ], // no Paris called Berlin
-  [
-    ['Берлин', 'Berlin'],
-    ['Париж', 'Paris'],
-    ['Париж', 'Paris'],
-  ],
-  [
-    ['Берлин', ''],
-    ['Париж', ''],
-    ['Париж', ''],
-  ],
-  [
-    ['Берлин', ''],
-    ['', 'Berlin'],
-    ['Берлин', 'Berlin'],
-  ],
-  [
-    ['Берлин', ''],
-    ['Берлин', 'Berlin'],
-    ['Берлин', 'Berlin'],
-  ],
-  [
-    ['', 'Berlin'],
-    ['Берлин', ''],
-    ['Берлин', ''],
-  ],
-  [
-    ['', 'Berlin'],
-    ['Берлин', 'Berlin'],
-    ['Берлин', 'Berlin'],
-  ],
-]
+type Pair = [city: string, cityEn: string]
+/** The names that are stored, those of a newer row, and what is stored then. */
+export const BY_CITY = [
+  '/ + / = /',
+  '/ + Берлин/ = Берлин/',
+  '/ + /Berlin = /Berlin',
+  '/ + Берлин/Berlin = Берлин/Berlin',
+  'Берлин/Berlin + / = Берлин/Berlin',
+  'Берлин/Berlin + Берлин/ = Берлин/Berlin',
+  'Берлин/Berlin + Berlin/ = Берлин/Berlin', // from an export with lang=en
+  'Берлин/Berlin + Берлин/Berlin City = Берлин/Berlin City',
+  'Берлин/Berlin + /Berlin City = Берлин/Berlin City',
+  'Берлин/Berlin + Париж/ = Париж/', // no Paris called Berlin
+  'Берлин/Berlin + Париж/Paris = Париж/Paris',
+  'Берлин/ + Париж/ = Париж/',
+  'Берлин/ + /Berlin = Берлин/Berlin',
+  'Берлин/ + Берлин/Berlin = Берлин/Berlin',
+  '/Berlin + Берлин/ = Берлин/',
+  '/Berlin + Берлин/Berlin = Берлин/Berlin',
+].map(text => text.split(/ [+=] /).map(names => names.split('/')) as [Pair, Pair, Pair])
 
 export const at = (host: number, more: Partial<IncomingProxy> = {}): IncomingProxy => ({
   ...BARE,
