@@ -1,7 +1,6 @@
 /**
  * The limiter against its oracle: two servers on one data directory, 64 clients with every kind of
- * key in two processes, a journal of all admissions, and a replay of it that shares no code with
- * the program.
+ * key in two processes, a journal of all admissions, and the judge of `nodes`.
  */
 import { join } from 'node:path'
 import { startScript } from '../../support/script.ts'
@@ -9,8 +8,8 @@ import { startServe } from '../../support/serve.ts'
 import { count } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
 import type { ClientInput, ClientResult } from './client.ts'
-import { type Observed, readHistories, readObserved } from './records.ts'
-import { type Replayed, replay } from './replay.ts'
+import { type Judged, judge, sayJudged } from './judge.ts'
+import { type Asked, historiesOf, readAsked } from './records.ts'
 import { tightFindings } from './tight.ts'
 import { KINDS } from './traffic.ts'
 import { type Ids, makeWorld, readJournal } from './world.ts'
@@ -65,40 +64,34 @@ async function send(run: Run, data: string, requests: number) {
 }
 
 /** Prints the number of requests of every kind, by result. */
-function sayKinds(run: Run, observed: readonly Observed[]): void {
+function sayKinds(run: Run, all: readonly Asked[]): void {
   for (const [kind, of] of KINDS.entries()) {
-    const its = observed.filter(one => one.kind === kind)
+    const its = all.filter(one => one.kind === kind)
     const counts = Map.groupBy(its, ({ status, code }) => code || String(status))
-    const list = [...counts].map(([what, all]) => `${count(all.length)} ${what}`).sort()
+    const list = [...counts].map(([what, some]) => `${count(some.length)} ${what}`).sort()
     run.say(`${of.name}: ${list.join(', ')}`)
   }
 }
 
-function sayWrong(run: Run, wrong: readonly Observed[]): void {
-  for (const { of, nowMs, code, body, rateLimit, id } of wrong.slice(0, 5)) {
-    run.say(`wrong: ${JSON.stringify({ kind: of.name, id, nowMs, code, body, rateLimit })}`)
-  }
-}
-
-function findingsOf(
-  { over, wrong, unmatched, unconsumed, ...counts }: Replayed,
-  admissions: number,
-): Finding[] {
-  const refusals = counts.refusals + counts.subnetRefusals
+function findingsOf(judged: Judged): Finding[] {
+  const { over, overSeen, admissions, notFull, wrongFields, networkRefusals, requests } = judged
+  const { lost, double, halves, networksMissing, networksUnshown } = judged
+  const wrong = notFull.length + wrongFields.length
+  const refusals = requests.refused + networkRefusals
+  const unmatched = lost.length + double + halves
+  const unconsumed = networksMissing + networksUnshown
   return [
     {
       promise: 'no window, day or set of networks ever holds more than its limit',
-      figure: `${over} over-admissions in ${count(admissions)} admissions`,
+      figure: `${over + overSeen} over-admissions in ${count(admissions)} admissions`,
       bound: '0',
-      holds: over === 0 && admissions > 0,
+      holds: over + overSeen === 0 && admissions > 0,
     },
     {
       promise: 'every refusal, its retry_after and its RateLimit are right',
-      figure:
-        `${wrong.length} wrong of ${count(refusals)} refusals ` +
-        `(${count(counts.subnetRefusals)} for networks)`,
+      figure: `${wrong} wrong of ${count(refusals)} refusals (${count(networkRefusals)} for networks)`,
       bound: '0',
-      holds: wrong.length === 0 && refusals > 0,
+      holds: wrong === 0 && refusals > 0,
     },
     {
       promise: 'every answer has its admission, and every admission its answer',
@@ -109,7 +102,7 @@ function findingsOf(
   ]
 }
 
-async function loadAndReplay(run: Run): Promise<Finding[]> {
+async function loadAndJudge(run: Run): Promise<Finding[]> {
   const requests = scaled(REQUESTS, run)
   const data = run.directory('limiter')
   const ids: Ids = await makeWorld(run.binary, data, requests)
@@ -117,17 +110,17 @@ async function loadAndReplay(run: Run): Promise<Finding[]> {
   const { files, answered, broken, connections } = await send(run, data, requests)
   const seconds = (performance.now() - startMs) / 1000
   run.say(`${count(answered)} answers in ${Math.round(seconds)} s`)
-  const { observed, unpaired } = await readObserved(files.notes, files.logs, ids)
-  const journal = readHistories(readJournal(data))
-  sayKinds(run, observed)
-  const replayed = replay(journal, observed)
-  sayWrong(run, replayed.wrong)
-  run.say(`replayed in ${Math.round((performance.now() - startMs) / 1000 - seconds)} s`)
+  const { all, unpaired } = await readAsked(files.notes, KINDS, ids, files.logs)
+  sayKinds(run, all)
+  const histories = historiesOf(readJournal(data))
+  const judged = judge(all, histories)
+  sayJudged(run, judged, histories)
+  run.say(`judged in ${Math.round((performance.now() - startMs) / 1000 - seconds)} s`)
   const is = (...statuses: number[]): number =>
-    observed.filter(({ status }) => statuses.includes(status)).length
+    all.filter(({ status }) => statuses.includes(status)).length
   const served = is(200, 404)
   const busy = is(503)
-  const lost = broken + unpaired + (observed.length - served - busy - is(429))
+  const lost = broken + unpaired + (all.length - served - busy - is(429))
   return [
     {
       promise: 'every request is answered, and logged as it was answered',
@@ -141,11 +134,11 @@ async function loadAndReplay(run: Run): Promise<Finding[]> {
         busy <= Math.max(1, answered * BUSY_MAX) &&
         served >= answered * SERVED_MIN,
     },
-    ...findingsOf(replayed, journal.rows),
+    ...findingsOf(judged),
   ]
 }
 
 export const limiter: Part = async run => [
-  ...(await loadAndReplay(run)),
+  ...(await loadAndJudge(run)),
   ...(await tightFindings(run)),
 ]

@@ -8,27 +8,31 @@ import { join } from 'node:path'
 import { addKeys } from '../../../support/fixtures.ts'
 import { succeed } from '../../../support/launch.ts'
 import { files } from '../../support/serve.ts'
+import type { AdmissionRow, JournalRows, NetworksRow } from './records.ts'
 import { KINDS, type Kind, keyText, listText, subjectsOf } from './traffic.ts'
 
+const REAL_MS = "cast(round(unixepoch('subsec') * 1000) as integer)"
 const JOURNAL = `
   create table torture_journal (
     seq integer primary key, -- in order of commit
     subject text not null,
+    realMs integer not null,
+    xid text,                -- the batch of an admission
     at integer,              -- of an admission, or of one that is given back
-    requests integer,        -- of an admission; null: it is given back
+    requests integer,        -- of an admission: that of the day; null: it is given back
     day integer,             -- of a network
     network text             -- of a network
   );
   create trigger torture_admission after insert on batches begin
-    insert into torture_journal (subject, at, requests)
-    select (value ->> 0) || ':' || (value ->> 1), value ->> 2, value ->> 3
+    insert into torture_journal (subject, realMs, xid, at, requests)
+    select (value ->> 0) || ':' || (value ->> 1), ${REAL_MS}, new.id, value ->> 2, value ->> 3
     from json_each(new.admissions)
     where value ->> 0 in ('key', 'demo', 'temp') order by id; -- and not what is noted of the use
   end;
   create trigger torture_network after insert on networks
   when new.subject_kind <> 'probe' begin -- which a server writes after a failure
-    insert into torture_journal (subject, day, network)
-    values (new.subject_kind || ':' || new.subject_id || ':' || new.network_set,
+    insert into torture_journal (subject, realMs, day, network)
+    values (new.subject_kind || ':' || new.subject_id || ':' || new.network_set, ${REAL_MS},
       new.day, new.network);
   end;`
 
@@ -72,19 +76,21 @@ export async function makeWorld(binary: string, data: string, requests: number):
   return ids
 }
 
-export type JournalRow = {
-  seq: number
-  subject: string
-  at: number | null
-  requests: number | null
-  day: number | null
-  network: string | null
-}
+type Row = Omit<AdmissionRow, 'added' | 'gone' | 'oldest'> & { requests: number | null }
+type NetworkRow = Omit<NetworksRow, 'added'> & { network: string }
 
-export function readJournal(data: string): JournalRow[] {
+export function readJournal(data: string): JournalRows {
   const db = new Database(files(data).access, { readonly: true })
   try {
-    return db.query<JournalRow, []>('select * from torture_journal order by seq').all()
+    const rows = <T>(which: string): T[] =>
+      db.query<T, []>(`select * from torture_journal where ${which} is not null order by seq`).all()
+    return {
+      admissions: rows<Row>('at').map(row => {
+        const isBack = row.requests === null
+        return { ...row, added: isBack ? -1 : 1, gone: isBack ? [row.at] : [], oldest: null }
+      }),
+      networks: rows<NetworkRow>('day').map(row => ({ ...row, added: [row.network] })),
+    }
   } finally {
     db.close()
   }

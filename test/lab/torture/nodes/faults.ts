@@ -7,14 +7,12 @@ import { between, pick } from '../../../support/random.ts'
 import { onCleanUp } from '../../../support/temporary.ts'
 import { postgresBin, ROLE, type SharedDatabase } from '../../support/shared-database.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
+import { type Step, UNSTEPPED } from '../limiter/records.ts'
 import { kill } from '../support/kill.ts'
-
-/** How far the clock of limits was ahead, and between which real instants it was set so. */
-export type Step = { offsetMs: number; fromMs: number; byMs: number }
 
 /** The clock of limits of a database, set by hand. */
 export function createLimitsClock({ run }: SharedDatabase) {
-  const steps: Step[] = [{ offsetMs: 0, fromMs: 0, byMs: 0 }]
+  const steps: Step[] = [...UNSTEPPED]
   return {
     steps,
     /** Sets how far it is ahead of the real clock. */

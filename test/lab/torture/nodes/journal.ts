@@ -2,7 +2,9 @@
  * The journal that a run adds to the database: triggers write what each admission and each answer
  * counts, in the same transaction, with the clock of limits and the real one.
  */
+
 import type { SharedDatabase } from '../../support/shared-database.ts'
+import type { AdmissionRow, JournalRows, NetworksRow } from '../limiter/records.ts'
 
 const JOURNAL = `
   create schema torture;
@@ -97,20 +99,7 @@ const JOURNAL = `
 /** Makes the database keep a journal. */
 export const addJournal = (database: SharedDatabase) => database.run(JOURNAL)
 
-/** What one statement counted for a subject. Times are Unix milliseconds. */
-export type AdmissionRow = {
-  seq: number
-  subject: string
-  at: number
-  realMs: number
-  added: number
-  gone: number[]
-  oldest: number | null
-  xid: string
-}
-export type NetworksRow = { subject: string; day: number; realMs: number; added: string[] }
-
-export async function readJournal({ run }: SharedDatabase) {
+export async function readJournal({ run }: SharedDatabase): Promise<JournalRows> {
   const admissions = await run(
     `select seq::float8, subject, at::float8, real_ms::float8 as "realMs", added,
        array_to_json(gone)::text as gone, oldest::float8, xid::text
@@ -127,4 +116,3 @@ export async function readJournal({ run }: SharedDatabase) {
     networks: parsed(networks, 'added') as NetworksRow[],
   }
 }
-export type JournalRows = Awaited<ReturnType<typeof readJournal>>

@@ -11,22 +11,19 @@ import { type SharedDatabase, startShared } from '../../support/shared-database.
 import { count, shown } from '../../support/table.ts'
 import type { Restartable } from '../kill-serve/restart.ts'
 import type { ClientInput, ClientResult } from '../limiter/client.ts'
+import { type Judged, judge, sayJudged } from '../limiter/judge.ts'
+import {
+  type Asked,
+  historiesOf,
+  type JournalRows,
+  readAsked,
+  type Step,
+} from '../limiter/records.ts'
 import { burst, type Kind, regular } from '../limiter/traffic.ts'
 import type { Ids } from '../limiter/world.ts'
 import { type Finding, type Part, scaled } from '../part.ts'
-import { type Asked, readAsked } from './asked.ts'
-import {
-  createLimitsClock,
-  createNodeClock,
-  type Done,
-  FAULTS,
-  type Scene,
-  type Step,
-} from './faults.ts'
-import { type Histories, historiesOf } from './histories.ts'
+import { createLimitsClock, createNodeClock, type Done, FAULTS, type Scene } from './faults.ts'
 import { addJournal, readJournal } from './journal.ts'
-import { type Judged, judge } from './judge.ts'
-import { explain } from './refusals.ts'
 import { makeWorld, type NodesRun, startNodes } from './world.ts'
 
 /** Every kind of limit of contract B2 to B6; more are admitted than in the run on one machine. */
@@ -174,7 +171,7 @@ async function untilAdmitted({ run }: SharedDatabase, least: number): Promise<vo
 /** A run's records: what clients saw, what the database wrote, the faults. */
 type Records = {
   asked: Asked[]
-  journal: Awaited<ReturnType<typeof readJournal>>
+  journal: JournalRows
   steps: readonly Step[]
   made: Made[]
   version: string
@@ -204,24 +201,9 @@ export async function load(run: NodesRun, size: Size): Promise<Records> {
   await clients.stop()
   const seconds = (performance.now() - startMs) / 1000
   for (const node of nodes) await node.child().stop()
-  const asked = await readAsked(clients.files, KINDS, ids)
+  const { all: asked } = await readAsked(clients.files, KINDS, ids)
   const journal = await readJournal(database)
   return { asked, journal, steps: limits.steps, made, version: database.version, seconds }
-}
-
-function sayExamples(run: NodesRun, what: string, examples: readonly Asked[]): void {
-  for (const { rules: _, caller: __, of, fields: ___, ...one } of examples.slice(0, 3)) {
-    run.say(`${what}: ${JSON.stringify({ ...one, kind: of.name }).slice(0, 500)}`)
-  }
-}
-
-const EXPLAINED_MAX = 40
-/** Says what the model expects of refusals that it does not find right. */
-function sayExplanations(run: NodesRun, { notFull, wrongFields }: Judged, histories: Histories) {
-  for (const asked of [...notFull, ...wrongFields].slice(0, 3)) {
-    run.say(`${asked.id}: ${asked.rateLimit}`)
-    for (const line of explain(asked, histories).slice(0, EXPLAINED_MAX)) run.say(`  ${line}`)
-  }
 }
 
 function limitFindings(judged: Judged, least: number, where: string): Finding[] {
@@ -315,11 +297,7 @@ export async function tortureNodes(run: NodesRun, size: Size): Promise<Finding[]
   const slow = asked.filter(
     ({ sentMs, receivedMs }) => receivedMs - sentMs > TIMEOUT_MS + WAIT_SLACK_MS + size.slackMs,
   )
-  const examples = { ...judged, late: recovery.late, slow }
-  for (const name of ['lost', 'notFull', 'wrongFields', 'wrong', 'late', 'slow'] as const) {
-    sayExamples(run, name, examples[name])
-  }
-  sayExplanations(run, judged, histories)
+  sayJudged(run, judged, histories, { late: recovery.late, slow })
   const { nodes, clients } = size
   const where = `${nodes} nodes, ${clients} clients each, PostgreSQL ${version}`
   return [

@@ -10,13 +10,16 @@ import {
   rateLimitOf,
   rulesOf,
 } from '../../../support/limiter-oracle.ts'
-import { burst, type Kind, regular } from '../limiter/traffic.ts'
-import type { Asked } from './asked.ts'
-import type { Step } from './faults.ts'
-import { historiesOf } from './histories.ts'
-import type { AdmissionRow, JournalRows, NetworksRow } from './journal.ts'
-import { type Judged, judge } from './judge.ts'
-import { CODES } from './refusals.ts'
+import { CODES, type Judged, judge } from './judge.ts'
+import {
+  type AdmissionRow,
+  type Asked,
+  historiesOf,
+  type JournalRows,
+  type NetworksRow,
+  type Step,
+} from './records.ts'
+import { burst, type Kind, networksOf, regular } from './traffic.ts'
 
 const FIVE: Kind = regular('five', 1, 1, burst(5, 5))
 const BOTH: Kind = regular('both', 1, 1, { ...burst(2, 1), daily: 9 })
@@ -29,6 +32,11 @@ const WAY_MS = 20
 const DECIDED_MS = 12
 
 const ADDRESS = '50.0.0.7'
+const PORT = 2000
+/** The answer to a request for this port, of three networks. */
+const BODY = networksOf(PORT)
+  .map(network => `${network}.0.1:${PORT}\n`)
+  .join('')
 
 function callerOf({ name, caller, limits }: Kind): Caller {
   const id = `k-${name}`
@@ -47,8 +55,8 @@ function answerOf({ caller, limits }: Kind, decision: ReturnType<LimiterOracle['
   }
 }
 
-/** A run on paper: requests that the oracle decides, as their clients and the journal write them. */
-function createRun() {
+/** A run on paper: requests that the oracle decides, as their clients, the journal and a log write them. */
+function createRun(isLogged = false) {
   const oracle = createLimiterOracle()
   const asked: Asked[] = []
   const rows: JournalRows = { admissions: [], networks: [] }
@@ -69,8 +77,10 @@ function createRun() {
       const decision = oracle.admit(caller, ADDRESS, realMs + offsetMs)
       const rules = rulesOf(caller, ADDRESS)
       const one: Asked = {
-        ...{ node: 0, of, caller, rules, kind: 0, subject: 0, place: 0, port: 2000 },
-        ...{ id: '', sentMs, receivedMs: sentMs + WAY_MS, body: '' },
+        ...{ node: 0, of, caller, rules, kind: 0, subject: 0, place: 0, port: PORT },
+        ...{ id: '', sentMs, receivedMs: sentMs + WAY_MS },
+        body: decision.kind === 'admitted' ? BODY : '',
+        nowMs: isLogged ? realMs : null,
         ...answerOf(of, decision),
         rateLimit: rateLimitOf(decision.limits),
       }
@@ -102,8 +112,7 @@ function createRun() {
       const row: NetworksRow = { subject, day: dayOf(realMs), realMs, added: networks }
       rows.networks.push(row)
     },
-    judge: (steps: readonly Step[] = [{ offsetMs: 0, fromMs: 0, byMs: 0 }]): Judged =>
-      judge(asked, historiesOf(rows, steps)),
+    judge: (steps?: readonly Step[]): Judged => judge(asked, historiesOf(rows, steps)),
   }
   return run
 }
@@ -120,8 +129,8 @@ function complaints(judged: Judged): { [name: string]: number } {
 }
 
 /** Asks every 100 ms, for three windows. */
-function steadyRun() {
-  const run = createRun()
+function steadyRun(isLogged = false) {
+  const run = createRun(isLogged)
   for (let n = 0; n < 150; n += 1) {
     run.ask(FIVE, T0 + 100 * n)
     if (n % 10 === 0) run.ask(DAILY, T0 + 100 * n + 50)
@@ -131,8 +140,8 @@ function steadyRun() {
 }
 
 describe('a run that is right', () => {
-  test('has no complaint', () => {
-    const judged = steadyRun().judge()
+  test.each([false, true])('has no complaint, with a log: %p', isLogged => {
+    const judged = steadyRun(isLogged).judge()
     expect(complaints(judged)).toEqual({})
     expect(judged.requests).toMatchObject({ unknown: 0, wrong: 0 })
     expect(judged.requests.admitted).toBeGreaterThan(15)
@@ -190,9 +199,9 @@ describe('a refusal by a full limit of which something was given back', () => {
   })
 })
 
-describe('a planted violation is found', () => {
+describe.each([false, true])('a planted violation is found, with a log: %p', isLogged => {
   test('an admission more than a window holds, by the journal and by the clients alone', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     for (let n = 0; n < 5; n += 1) run.ask(FIVE, T0 + 100 * n)
     const sixth = run.ask(FIVE, T0 + 600)
     Object.assign(sixth, { status: 200, code: '', fields: {}, rateLimit: '"burst";r=0;t=5' })
@@ -201,7 +210,7 @@ describe('a planted violation is found', () => {
   })
 
   test('an answered admission that is not in the journal', () => {
-    const run = steadyRun()
+    const run = steadyRun(isLogged)
     run.rows.admissions.splice(
       run.rows.admissions.findIndex(({ subject }) => subject === 'key:k-daily'),
       1,
@@ -210,14 +219,14 @@ describe('a planted violation is found', () => {
   })
 
   test('a request that counts twice', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     run.ask(DAILY, T0)
     run.count(DAILY, T0 + DECIDED_MS)
     expect(complaints(run.judge())).toEqual({ double: 1 })
   })
 
   test('a refusal while no limit was full', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     for (let n = 0; n < 6; n += 1) run.ask(FIVE, T0)
     const later = run.ask(FIVE, T0 + DECIDED_MS + 5_001)
     expect(later.status).toBe(200)
@@ -232,34 +241,33 @@ describe('a planted violation is found', () => {
     ['RateLimit', { rateLimit: '"burst";r=1;t=5' }],
     ['code', { code: 'DAILY_LIMIT_REACHED' }],
   ])('a refusal with a wrong %s', (_, change) => {
-    const run = createRun()
+    const run = createRun(isLogged)
     for (let n = 0; n < 6; n += 1) run.ask(FIVE, T0)
     Object.assign(run.asked[5] ?? {}, change)
     expect(complaints(run.judge())).toEqual({ wrongFields: 1 })
   })
 
   test('one of the two limits of a temporary key', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     run.ask(TEMP, T0)
     run.rows.admissions.pop()
     expect(complaints(run.judge())).toEqual({ lost: 1, halves: 1 })
   })
 })
 
-describe('a planted answer or network is found', () => {
+describe.each([false, true])('a planted answer or network is found, with a log: %p', isLogged => {
   test('networks over their quota, not counted, or counted and never shown', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     const shown = run.ask(SUBNETS, T0)
-    Object.assign(shown, { body: '20.0.0.1:2000\n20.1.0.1:2000\n' })
-    Object.assign(shown, { rateLimit: '"subnets";r=1;t=100' })
-    run.addNetworks(['5120'], T0 + DECIDED_MS)
+    Object.assign(shown, { rateLimit: '"subnets";r=0;t=100' })
+    run.addNetworks(['5128'], T0 + DECIDED_MS)
     expect(complaints(run.judge())).toEqual({ networksMissing: 1 })
-    run.addNetworks(['5121', '7', '8'], T0 + DECIDED_MS + 1)
-    expect(complaints(run.judge())).toEqual({ over: 1, networksUnshown: 2 })
+    run.addNetworks(['5133', '5124', '7', '8'], T0 + DECIDED_MS + 1)
+    expect(complaints(run.judge())).toEqual({ over: 2, networksUnshown: 2 })
   })
 
   test('an answer that no request should get', () => {
-    const run = createRun()
+    const run = createRun(isLogged)
     Object.assign(run.ask(DAILY, T0), { status: 500, code: 'INTERNAL_ERROR' })
     expect(run.judge().requests.wrong).toBe(1)
   })
