@@ -55,8 +55,8 @@ export type MoveOptions = Order & { dir: string }
 export type Moved = { counts: Counts; shown: string }
 
 /** Work that counts each row twice: when it is copied, and when it is compared. */
-function createWork({ signal, progress }: Order, counts: Counts): Work {
-  const total = 2 * PARTS.reduce((sum, part) => sum + counts[part], 1)
+function createWork({ signal, progress }: Order, rows: number): Work {
+  const total = 2 * rows + 1
   let done = 0
   return {
     signal,
@@ -83,7 +83,7 @@ async function fill(
     `the database ${shown} is not empty, it holds ${describeCounts(counts)}: give one that is, ` +
       'or have nothing of it with: drop schema proxylist cascade',
   )
-  if (!isEmpty && directory.counts.proxies !== counts.proxies) throw notEmpty
+  if (!isEmpty && directory.proxies !== counts.proxies) throw notEmpty
   const sums = await readAll(directory.reader, isEmpty ? await database.begin() : null, work)
   const versions = await (isEmpty ? database.finish() : database.versions())
   const found = await readAll(database.reader, null, work)
@@ -113,7 +113,7 @@ async function moveInto(
   return readDirectory(dir, order, async directory => {
     let isWritten = false
     const { moved, finish } = await writeDatabase(order, async database => {
-      const work = createWork(order, directory.counts)
+      const work = createWork(order, directory.rows)
       const { counts, versions } = await fill(directory, database, work)
       const finishMove = onWritten(directory, versions)
       isWritten = true
@@ -149,7 +149,8 @@ async function makeFrom(
   scratch: string,
   order: Order,
 ): Promise<{ files: string[]; result: Moved }> {
-  const work = createWork(order, counts)
+  const rows = PARTS.reduce((sum, part) => sum + counts[part], 0)
+  const work = createWork(order, rows)
   const { files, result: sums } = await makeDirectory(scratch, writer =>
     readAll(reader, writer, work),
   )

@@ -30,21 +30,17 @@ export type Counts = { keys: number; plans: number; proxies: number }
 
 /** The rows of an open database; 0 of what it does not hold. */
 export function countRows(db: Database, holds: ServerHolds): Counts {
-  const count = (table: string, of: ServerHolds): number =>
-    of === holds
-      ? (db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0)
-      : 0
-  return {
-    keys: count('keys', 'access'),
-    plans: count('plans', 'access'),
-    proxies: count('proxies', 'proxies'),
-  }
+  const count = (table: string): number =>
+    db.query<{ n: number }, []>(`select count(*) as n from ${table}`).get()?.n ?? 0
+  return holds === 'access'
+    ? { keys: count('keys'), plans: count('plans'), proxies: 0 }
+    : { keys: 0, plans: 0, proxies: count('proxies') }
 }
 
-export const addCounts = (one: Counts, two: Counts): Counts => ({
-  keys: one.keys + two.keys,
-  plans: one.plans + two.plans,
-  proxies: one.proxies + two.proxies,
+export const sumOf = (some: readonly Counts[]): Counts => ({
+  keys: some.reduce((sum, { keys }) => sum + keys, 0),
+  plans: some.reduce((sum, { plans }) => sum + plans, 0),
+  proxies: some.reduce((sum, { proxies }) => sum + proxies, 0),
 })
 
 /** A database file, what it holds, and the file to copy it to, which must not exist. */

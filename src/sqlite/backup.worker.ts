@@ -5,7 +5,7 @@
 import { Database, SQLiteError } from 'bun:sqlite'
 import { CommandError } from '../lib/errors.ts'
 import { doTask } from '../lib/worker.ts'
-import { addCounts, type Copy, type Counts, countRows, sizeOf } from './backup.ts'
+import { type Copy, type Counts, countRows, sizeOf, sumOf } from './backup.ts'
 import { structureProblems } from './check.ts'
 import { damagedBy, emptied, explain } from './errors.ts'
 import { refuseForeign } from './migrate.ts'
@@ -20,44 +20,30 @@ const OF_SOURCE = /^SQLITE_(?:NOTADB|CORRUPT|BUSY)/
 
 /** Copies a database; returns the rows of its tables. @throws CommandError naming the bad file. */
 function copyDatabase({ holds, file, to }: Copy): Counts {
-  const source = openExisting(file)
   let isReading = true
   try {
+    using source = openExisting(file)
     source.run(`pragma busy_timeout = ${BUSY_MS}`)
     refuseForeign(source, file, holds)
-    requireIntact(source, file)
+    const problems = structureProblems(source, 'integrity_check')
+    // What is damaged must not take the place of the last good backup.
+    if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
     isReading = false
     source.run('vacuum into ?', [to])
+    using copy = openExisting(to)
+    return countRows(copy, holds)
   } catch (error) {
     if (!(error instanceof SQLiteError)) throw error
     const isOfSource = isReading || OF_SOURCE.test(error.code ?? '')
     throw new CommandError(explain(isOfSource ? file : to, error))
-  } finally {
-    source.close()
-  }
-  const copy = openExisting(to)
-  try {
-    return countRows(copy, holds)
-  } finally {
-    copy.close()
   }
 }
 
 /** Opens an existing file. Its content stays the same, but SQLite may move its WAL into it. */
 function openExisting(file: string): Database {
   if (sizeOf(file) === 0) throw new CommandError(emptied(file))
-  try {
-    return new Database(file, { create: false, readwrite: true, strict: true })
-  } catch (error) {
-    throw new CommandError(explain(file, error))
-  }
-}
-
-/** What is damaged must not take the place of the last good backup. */
-function requireIntact(db: Database, file: string): void {
-  const problems = structureProblems(db, 'integrity_check')
-  if (problems.length > 0) throw new CommandError(damagedBy(file, problems).message)
+  return new Database(file, { create: false, readwrite: true, strict: true })
 }
 
 self.onmessage = ({ data: copies }: MessageEvent<readonly Copy[]>) =>
-  doTask(self, () => copies.map(copyDatabase).reduce(addCounts))
+  doTask(self, () => sumOf(copies.map(copyDatabase)))

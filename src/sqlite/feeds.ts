@@ -96,7 +96,8 @@ function openFile(file: string, mode: OpenMode): Database {
 /** Opens the states of the feeds in `dir`, without those of a damaged file; see `openDatabase`. */
 export function openFeeds(dir: string, mode: OpenMode = {}) {
   const db = openFile(join(dir, FEEDS_FILE), mode)
-  return { ...createFeedStore(db), close: () => db.close(true) }
+  const close = () => db.close(true)
+  return { ...createFeedStore(db), close, [Symbol.dispose]: close }
 }
 
 /** The states of the feeds in `dir` as a server reads them: it waits for no other process. */

@@ -6,31 +6,34 @@
 import { Database } from 'bun:sqlite'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { addDays, type DayUse } from '../access/history.ts'
+import { addDays } from '../access/history.ts'
 import { DEMO_KEY } from '../access/key.ts'
 import type { NetworkSet } from '../access/network-quota.ts'
 import type { Subject, Usage } from '../access/rate-limit.ts'
 import { CommandError } from '../lib/errors.ts'
-import {
-  type Contents,
-  type Counts,
-  isBuiltIn,
-  type Reader,
-  type Writer,
-} from '../move/contents.ts'
+import type { Contents, Reader, Writer } from '../move/contents.ts'
 import type { Versions } from '../node/ports.ts'
 import { ROW_COLUMNS, type Row } from '../proxies/row.ts'
 import { createAdmissionLog, writeSnapshot } from './access/admission-log.ts'
 import { openAccessFile } from './access/file.ts'
+import { type DayRow, toDayUse } from './access/key-use.ts'
 import { createKeyWriter, readStoredKeys } from './access/keys.ts'
 import { createPlanStore } from './access/plans.ts'
+import { type Counts, countRows } from './backup.ts'
 import { checkInWorker, checkRegistry } from './check.ts'
 import { writeCopyOf } from './copy.ts'
-import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireParts, WAL_ENDS } from './data-directory.ts'
+import {
+  ACCESS_FILE,
+  DATA_FILES,
+  FEEDS_FILE,
+  PROXY_FILE,
+  requireParts,
+  WAL_ENDS,
+} from './data-directory.ts'
 import { damagedBy, explain, isBusy, isStoreFailure } from './errors.ts'
 import { openFeeds } from './feeds.ts'
+import type { ServerHolds } from './migrate.ts'
 import { createIndexUpkeep, openListFile } from './proxies/store.ts'
-import { openList } from './stores.ts'
 
 const MUST_EXIST = { mustExist: true } as const
 
@@ -62,7 +65,7 @@ export function openAlone(file: string): Database {
 
 /** @throws CommandError when a server or command has a database in `dir` open. */
 export function requireUnused(dir: string): void {
-  for (const file of [ACCESS_FILE, PROXY_FILE].map(name => join(dir, name)).filter(existsSync)) {
+  for (const file of DATA_FILES.map(({ name }) => join(dir, name)).filter(existsSync)) {
     try {
       openAlone(file).close()
     } catch (error) {
@@ -72,8 +75,30 @@ export function requireUnused(dir: string): void {
   }
 }
 
+/** How each database is opened; one of an earlier schema is migrated. */
+const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
+  access: file => openAccessFile(file, MUST_EXIST),
+  proxies: file => openListFile(file, MUST_EXIST),
+}
+
+/** Brings a database to the newest schema and checks it; returns its rows. @throws CommandError. */
+export async function verify(
+  file: string,
+  holds: ServerHolds,
+  signal: AbortSignal,
+): Promise<Counts> {
+  try {
+    using db = OPEN[holds](file)
+    const problems = holds === 'access' ? checkRegistry(db) : await checkInWorker(file, signal)
+    if (problems.length > 0) throw damagedBy(file, problems)
+    return countRows(db, holds)
+  } catch (error) {
+    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
+  }
+}
+
 // -----------------------------------------------------------------------------------------------
-// Keys, plans and usage
+// Reading
 
 /** Rows of a page. */
 const PAGE_ROWS = 2_000
@@ -89,74 +114,57 @@ function* pagesOf<R>(rows: Iterable<R>): Generator<R[]> {
   if (page.length > 0) yield page
 }
 
-type AccessPart = 'plans' | 'keys' | 'seen' | 'usage' | 'networks' | 'days'
 type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: number; all: string }
 type Day = Contents['days']
 
-const placeOf = ({ keyId, day }: Pick<Day, 'keyId' | 'day'>): string => `${day} ${keyId}`
+const placeOf = ({ keyId, day }: Day): string => `${day} ${keyId}`
 
 /** The days of table `days`, each with what is not there yet, then those that are not there at all. */
-function* mergedDays(
-  rows: Iterable<Omit<DayUse, 'hours'> & { keyId: string; hours: string }>,
-  unmoved: readonly Day[],
-): Generator<Day> {
+function* mergedDays(rows: Iterable<DayRow>, unmoved: readonly Day[]): Generator<Day> {
   const rest = new Map(unmoved.map(day => [placeOf(day), day]))
-  for (const { hours, ...row } of rows) {
-    const moved = { ...row, hours: JSON.parse(hours) as number[] } // as `key-use.ts` writes them
-    const more = rest.get(placeOf(row))
-    rest.delete(placeOf(row))
-    yield more === undefined ? moved : { keyId: row.keyId, ...addDays(moved, more) }
+  for (const row of rows) {
+    const moved = { keyId: row.id, ...toDayUse(row) }
+    const more = rest.get(placeOf(moved))
+    rest.delete(placeOf(moved))
+    yield more === undefined ? moved : { ...moved, ...addDays(moved, more) }
   }
   yield* rest.values()
 }
 
-/** Reads open keys, plans and usage; everything within one transaction of the caller. */
-function createAccessReader(db: Database): Pick<Reader, AccessPart> {
-  const admissions = createAdmissionLog(db)
-  const selectIds = db.prepare<{ id: string }, []>('select id from keys')
-  const idsOfKeys = () => new Set(selectIds.all().map(({ id }) => id))
-  const selectSeen = db.prepare<{ id: string; ms: number }, []>(
-    'select id, last_seen as ms from keys where last_seen is not null',
-  )
-  const selectNetworks = db.prepare<NetworkRow, []>(
-    `select subject_kind as kind, subject_id as id, network_set as "set", day,
-       json_group_array(network) as "all"
-     from networks where subject_kind <> 'probe'
-     group by subject_kind, subject_id, network_set, day`,
-  )
-  const selectDays = db.prepare<Omit<DayUse, 'hours'> & { keyId: string; hours: string }, []>(
-    'select key_id as keyId, day, requests, records, refused, hours from days',
-  )
+const COLUMNS = ROW_COLUMNS.join(', ')
+
+/** Reads both databases; everything within one transaction of the caller on each. */
+function createReader(access: Database, list: Database): Omit<Reader, 'feeds'> {
+  const admissions = createAdmissionLog(access)
+  const keyIds = () =>
+    new Set(
+      access
+        .query<{ id: string }, []>('select id from keys')
+        .all()
+        .map(({ id }) => id),
+    )
 
   /** When keys were last seen, as the latest that table, log and subjects know. */
   function seen(): Contents['seen'][] {
-    const latest = new Map([...idsOfKeys()].map(id => [id, 0]))
+    const ids = keyIds()
+    const latest = new Map<string, number>()
     const see = (id: string, ms: number): void => {
-      const known = latest.get(id)
-      if (known !== undefined) latest.set(id, Math.max(known, ms))
+      if (ids.has(id) && ms > 0) latest.set(id, Math.max(latest.get(id) ?? 0, ms))
     }
-    for (const { id, ms } of selectSeen.all()) see(id, ms)
+    const stored = access.query<{ id: string; ms: number | null }, []>(
+      'select id, last_seen as ms from keys',
+    )
+    for (const { id, ms } of stored.all()) see(id, ms ?? 0)
     for (const { id, lastMs } of admissions.readHistory()) see(id, lastMs)
     for (const { kind, id, latestMs } of admissions.subjects().flat()) {
       if (kind === 'key') see(id, latestMs)
     }
-    return [...latest].flatMap(([keyId, lastSeenMs]) =>
-      lastSeenMs === 0 ? [] : [{ keyId, lastSeenMs }],
-    )
-  }
-
-  /** Days that are not in table `days`; those of keys that were removed are left out. */
-  function unmovedDays(): Day[] {
-    const keyIds = idsOfKeys().add(DEMO_KEY)
-    return admissions
-      .readHistory()
-      .filter(({ id }) => keyIds.has(id))
-      .flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day })))
+    return Array.from(latest, ([keyId, lastSeenMs]) => ({ keyId, lastSeenMs }))
   }
 
   return {
-    plans: () => pagesOf(createPlanStore(db).list()),
-    keys: () => pagesOf(readStoredKeys(db)),
+    plans: () => pagesOf(createPlanStore(access).list()),
+    keys: () => pagesOf(readStoredKeys(access)),
     *seen() {
       admissions.catchUp()
       yield* pagesOf(seen())
@@ -170,7 +178,13 @@ function createAccessReader(db: Database): Pick<Reader, AccessPart> {
       }
     },
     *networks() {
-      for (const page of pagesOf(selectNetworks.iterate())) {
+      const rows = access.query<NetworkRow, []>(
+        `select subject_kind as kind, subject_id as id, network_set as "set", day,
+           json_group_array(network) as "all"
+         from networks where subject_kind <> 'probe'
+         group by subject_kind, subject_id, network_set, day`,
+      )
+      for (const page of pagesOf(rows.iterate())) {
         yield page.map(({ kind, id, set, day, all }) => ({
           ...{ subject: { kind, id }, set, day },
           networks: JSON.parse(all) as string[], // as the select makes it
@@ -179,65 +193,24 @@ function createAccessReader(db: Database): Pick<Reader, AccessPart> {
     },
     *days() {
       admissions.catchUp()
-      yield* pagesOf(mergedDays(selectDays.iterate(), unmovedDays()))
+      const ids = keyIds().add(DEMO_KEY) // those of keys that were removed are left out
+      const unmoved = admissions
+        .readHistory()
+        .filter(({ id }) => ids.has(id))
+        .flatMap(({ id, days }) => days.map(day => ({ keyId: id, ...day })))
+      const rows = access.query<DayRow, []>(
+        'select key_id as id, day, requests, records, refused, hours from days',
+      )
+      yield* pagesOf(mergedDays(rows.iterate(), unmoved))
     },
-  }
-}
-
-/** Writes keys, plans and usage into an open database without any rows; `finish` writes what was collected. */
-function createAccessWriter(db: Database): Pick<Writer, AccessPart> & { finish(): void } {
-  const plans = createPlanStore(db)
-  const write = createKeyWriter(db)
-  const used: (Subject & Usage)[] = []
-  let demoMs = 0
-  const see = db.prepare<never, [number, string]>('update keys set last_seen = ? where id = ?')
-  const network = db.prepare(
-    `insert into networks (subject_kind, subject_id, network_set, day, network)
-     values (?, ?, ?, ?, ?)`,
-  )
-  const day = db.prepare(
-    `insert into days (day, key_id, requests, records, refused, hours) values (?, ?, ?, ?, ?, ?)`,
-  )
-  return {
-    plans: page => page.forEach(plans.set),
-    keys: page => page.forEach(write),
-    seen(page) {
-      for (const { keyId, lastSeenMs } of page) see.run(lastSeenMs, keyId)
-    },
-    usage(page) {
-      for (const usage of page) {
-        used.push(usage)
-        if (usage.kind === 'demo') demoMs = Math.max(demoMs, usage.latestMs)
-      }
-    },
-    networks(page) {
-      for (const { subject, set, day: of, networks } of page) {
-        for (const name of networks) network.run(subject.kind, subject.id, set, of, name)
-      }
-    },
-    days(page) {
-      for (const { keyId, day: of, requests, records, refused, hours } of page) {
-        day.run(of, keyId, requests, records, refused, JSON.stringify(hours))
-      }
-    },
-    finish: () => writeSnapshot(db, used, demoMs),
-  }
-}
-
-// -----------------------------------------------------------------------------------------------
-// The list
-
-const COLUMNS = ROW_COLUMNS.join(', ')
-
-/** Reads an open list; everything within one transaction of the caller. */
-function createListReader(db: Database): Pick<Reader, 'cities' | 'proxies'> {
-  const cities = db.prepare<Contents['cities'], []>(
-    'select id, name, name_en as nameEn from cities order by id',
-  )
-  const page = db.prepare(`select ${COLUMNS} from proxies where id > ? order by id limit ?`)
-  return {
-    cities: () => pagesOf(cities.iterate()),
+    cities: () =>
+      pagesOf(
+        list
+          .query<Contents['cities'], []>('select id, name, name_en as nameEn from cities')
+          .iterate(),
+      ),
     *proxies() {
+      const page = list.prepare(`select ${COLUMNS} from proxies where id > ? order by id limit ?`)
       for (let lastId = -1; ; ) {
         const rows = page.values(lastId, PAGE_ROWS) as unknown as Row[] // values() is untyped
         if (rows.length > 0) yield rows
@@ -248,128 +221,47 @@ function createListReader(db: Database): Pick<Reader, 'cities' | 'proxies'> {
   }
 }
 
-/** Writes into an open list without any rows; `finish` makes its indexes. */
-function createListWriter(db: Database): Pick<Writer, 'cities' | 'proxies'> & { finish(): void } {
-  const indexes = createIndexUpkeep(db)
-  indexes.prepareFor(Number.POSITIVE_INFINITY)
-  const city = db.prepare<never, [number, string, string]>('insert into cities values (?, ?, ?)')
-  const proxy = db.prepare<never, Row>(
-    `insert into proxies (${COLUMNS}) values (${ROW_COLUMNS.map(() => '?').join(', ')})`,
-  )
-  return {
-    cities(page) {
-      for (const { id, name, nameEn } of page) city.run(id, name, nameEn)
-    },
-    proxies(page) {
-      for (const row of page) proxy.run(...row)
-    },
-    finish: indexes.restore,
-  }
-}
-
-// -----------------------------------------------------------------------------------------------
-// The directory
-
-/** Both databases of a directory that nobody else has open, each in a transaction. */
-type Alone = { access: Database; list: Database }
-
-function openBoth(dir: string): Alone {
-  const access = openAlone(join(dir, ACCESS_FILE))
-  try {
-    return { access, list: openAlone(join(dir, PROXY_FILE)) }
-  } catch (error) {
-    access.close(true)
-    throw error
-  }
-}
-
 /** The states of feeds; none where they cannot be read, because each feed is then fetched in full. */
 function readFeeds(dir: string): Contents['feeds'][] {
   if (!existsSync(join(dir, FEEDS_FILE))) return []
   try {
-    const { dump, close } = openFeeds(dir, MUST_EXIST)
-    try {
-      return dump()
-    } finally {
-      close()
-    }
+    using feeds = openFeeds(dir, MUST_EXIST)
+    return feeds.dump()
   } catch (error) {
     if (isStoreFailure(error)) return []
     throw error
   }
 }
 
-/** Brings both databases to the newest schema, and makes sure that they are intact. */
-async function requireIntact(dir: string, signal: AbortSignal): Promise<void> {
-  const [accessFile, listFile] = [join(dir, ACCESS_FILE), join(dir, PROXY_FILE)]
-  const access = openAccessFile(accessFile, MUST_EXIST)
-  try {
-    if (checkRegistry(access).length > 0) throw new CommandError(`${accessFile} is damaged`)
-  } finally {
-    access.close(true)
-  }
-  openList(dir, MUST_EXIST).close()
-  const problems = await checkInWorker(listFile, signal)
-  if (problems.length > 0) throw damagedBy(listFile, problems)
-}
+/** A data directory that is read while nobody else uses it. */
+export type ReadDirectory = ReturnType<typeof alone>
 
-function countRows({ access, list }: Alone, feeds: number): Counts {
+/** A directory whose databases nobody else has open, each in a transaction. */
+function alone(dir: string, access: Database, list: Database) {
   const count = (db: Database, rows: string): number =>
     db.query<{ n: number }, []>(`select count(*) as n from ${rows}`).get()?.n ?? 0
-  return {
-    plans: createPlanStore(access)
-      .list()
-      .filter(plan => !isBuiltIn(plan)).length,
-    keys: count(access, 'keys'),
-    seen: 0,
-    usage: count(access, 'snapshot, json_each(usage)') + count(access, 'batches'),
-    networks: count(access, "networks where subject_kind <> 'probe'"),
-    days: count(access, 'days'),
-    cities: count(list, 'cities'),
-    proxies: count(list, 'proxies'),
-    feeds,
+  const proxies = count(list, 'proxies')
+  const others = ['keys', 'snapshot, json_each(usage)', 'batches', 'networks', 'days']
+  const reader: Reader = {
+    ...createReader(access, list),
+    feeds: () => pagesOf(readFeeds(dir)),
   }
-}
-
-/** A data directory that is read while nobody else uses it. */
-export type ReadDirectory = {
-  reader: Reader
-  /** Rows, for progress: about as many of usage, and of plans those that are not as at the start. */
-  counts: Counts
-  /**
-   * Makes both databases copies of a database. Nobody sees it before the function that it returns is
-   * called, which commits what has been written already.
-   */
-  prepareCopies: (versions: Versions) => () => void
-}
-
-function alone(dir: string, both: Alone): ReadDirectory {
-  const { access, list } = both
-  const feeds = readFeeds(dir)
   return {
-    reader: {
-      ...createAccessReader(access),
-      ...createListReader(list),
-      feeds: () => pagesOf(feeds),
-    },
-    counts: countRows(both, feeds.length),
-    prepareCopies(versions) {
+    reader,
+    proxies,
+    /** About how many rows there are, for progress. */
+    rows: others.reduce((sum, rows) => sum + count(access, rows), proxies),
+    /**
+     * Makes both databases copies of a database. Nobody sees it before the function that it returns is
+     * called, which commits what has been written already.
+     */
+    prepareCopies(versions: Versions): () => void {
       writeCopyOf(access, versions.keys)
       writeCopyOf(list, versions.list)
       return () => {
-        access.run('commit')
-        list.run('commit')
+        for (const db of [access, list]) db.run('commit')
       }
     },
-  }
-}
-
-/** What is read, and the failure of a database as a sentence that names the file. */
-async function explained<T>(file: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
   }
 }
 
@@ -383,30 +275,20 @@ export async function readDirectory<T>(
   work: (directory: ReadDirectory) => Promise<T>,
 ): Promise<T> {
   requireParts(dir, 'move')
-  return explained(join(dir, ACCESS_FILE), async () => {
-    openAlone(join(dir, ACCESS_FILE)).close() // a server is found before a list is checked
-    await requireIntact(dir, signal)
-    const both = openBoth(dir)
-    try {
-      return await work(alone(dir, both))
-    } finally {
-      both.access.close(true)
-      both.list.close(true)
-    }
-  })
-}
-
-/** The states of feeds, written into a database that is made for the first of them. */
-function createFeedWriter(dir: string): { write: Writer['feeds']; close: () => void } {
-  let feeds: ReturnType<typeof openFeeds> | null = null
-  return {
-    write(page) {
-      feeds ??= openFeeds(dir)
-      for (const { id, ...state } of page) feeds.save(id, state)
-    },
-    close: () => feeds?.close(),
+  const accessFile = join(dir, ACCESS_FILE)
+  try {
+    openAlone(accessFile).close() // a server is found before a list is checked
+    for (const { name, holds } of DATA_FILES) await verify(join(dir, name), holds, signal)
+    using access = openAlone(accessFile)
+    using list = openAlone(join(dir, PROXY_FILE))
+    return await work(alone(dir, access, list))
+  } catch (error) {
+    throw isStoreFailure(error) ? new CommandError(explain(accessFile, error)) : error
   }
 }
+
+// -----------------------------------------------------------------------------------------------
+// Writing
 
 /**
  * Makes the databases of a data directory in an empty folder; `fill` writes all that they hold.
@@ -416,24 +298,58 @@ export async function makeDirectory<T>(
   dir: string,
   fill: (writer: Writer) => Promise<T>,
 ): Promise<{ files: string[]; result: T }> {
-  const listFile = join(dir, PROXY_FILE)
-  const access = openAccessFile(join(dir, ACCESS_FILE))
-  const list = openListFile(listFile)
-  const feeds = createFeedWriter(dir)
-  let result: T
-  try {
-    for (const db of [access, list]) db.run('begin immediate')
-    const { finish: finishAccess, ...accessParts } = createAccessWriter(access)
-    const { finish: finishList, ...listParts } = createListWriter(list)
-    result = await fill({ ...accessParts, ...listParts, feeds: feeds.write })
-    finishAccess()
-    finishList()
-    for (const db of [access, list]) db.run('commit')
-  } finally {
-    feeds.close()
-    access.close(true)
-    list.close(true)
+  using opened = new DisposableStack()
+  const access = opened.use(openAccessFile(join(dir, ACCESS_FILE)))
+  const list = opened.use(openListFile(join(dir, PROXY_FILE)))
+  let feeds: ReturnType<typeof openFeeds> | null = null // made for the first of them
+  for (const db of [access, list]) db.run('begin immediate')
+
+  const plans = createPlanStore(access)
+  const writeKey = createKeyWriter(access)
+  const used: (Subject & Usage)[] = []
+  const see = access.prepare('update keys set last_seen = ? where id = ?')
+  const network = access.prepare('insert into networks values (?, ?, ?, ?, ?)')
+  const day = access.prepare('insert into days values (?, ?, ?, ?, ?, ?)')
+  const indexes = createIndexUpkeep(list)
+  indexes.prepareFor(Number.POSITIVE_INFINITY)
+  const city = list.prepare('insert into cities values (?, ?, ?)')
+  const proxy = list.prepare<never, Row>(
+    `insert into proxies (${COLUMNS}) values (${ROW_COLUMNS.map(() => '?').join(', ')})`,
+  )
+
+  const result = await fill({
+    plans: page => page.forEach(plans.set),
+    keys: page => page.forEach(writeKey),
+    seen(page) {
+      for (const { keyId, lastSeenMs } of page) see.run(lastSeenMs, keyId)
+    },
+    usage: page => void used.push(...page),
+    networks(page) {
+      for (const { subject, set, day: of, networks } of page) {
+        for (const name of networks) network.run(subject.kind, subject.id, set, of, name)
+      }
+    },
+    days(page) {
+      for (const { keyId, day: of, requests, records, refused, hours } of page) {
+        day.run(of, keyId, requests, records, refused, JSON.stringify(hours))
+      }
+    },
+    cities(page) {
+      for (const { id, name, nameEn } of page) city.run(id, name, nameEn)
+    },
+    proxies(page) {
+      for (const row of page) proxy.run(...row)
+    },
+    feeds(page) {
+      feeds ??= opened.use(openFeeds(dir))
+      for (const { id, ...state } of page) feeds.save(id, state)
+    },
+  })
+  writeSnapshot(access, used)
+  indexes.restore()
+  for (const db of [access, list]) db.run('commit')
+  return {
+    files: readdirSync(dir).filter(name => !WAL_ENDS.some(end => name.endsWith(end))),
+    result,
   }
-  const files = readdirSync(dir).filter(name => !WAL_ENDS.some(end => name.endsWith(end)))
-  return { files, result }
 }

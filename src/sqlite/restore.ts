@@ -3,7 +3,6 @@
  * made and verified in a folder there; one rename then decides, and what is left to move is moved by
  * this process or, if it is killed, by the next command (`completeRestore`).
  */
-import type { Database } from 'bun:sqlite'
 import {
   copyFileSync,
   existsSync,
@@ -20,9 +19,7 @@ import { join } from 'node:path'
 import { CommandError, chunksUntilAborted, codeOf, systemReasonOf } from '../lib/errors.ts'
 import { formatInstant } from '../lib/time.ts'
 import { ArchiveError, extractArchive } from '../move/archive.ts'
-import { openAccessFile } from './access/file.ts'
-import { addCounts, type Counts, countRows, syncDirectory } from './backup.ts'
-import { checkInWorker, checkRegistry } from './check.ts'
+import { type Counts, sumOf, syncDirectory } from './backup.ts'
 import {
   ACCESS_FILE,
   DATA_FILES,
@@ -32,10 +29,8 @@ import {
   WAL_ENDS,
 } from './data-directory.ts'
 import { giveToOwner, removeFolder, removeLeftovers } from './database-files.ts'
-import { explain, isStoreFailure, withoutRemedy } from './errors.ts'
-import type { ServerHolds } from './migrate.ts'
-import { requireUnused } from './move.ts'
-import { openListFile } from './proxies/store.ts'
+import { withoutRemedy } from './errors.ts'
+import { requireUnused, verify } from './move.ts'
 
 const withWal = (name: string): string[] => ['', ...WAL_ENDS].map(end => name + end)
 /** Every file of the data. */
@@ -250,44 +245,19 @@ export async function extractAndVerify(
       progress(readBytes)
     })
     if (names.length === 0) throw new ArchiveError('is empty')
-    let counts: Counts = { keys: 0, plans: 0, proxies: 0 }
+    const counts: Counts[] = []
     for (const { name, holds } of DATA_FILES.filter(part => names.includes(part.name))) {
-      counts = addCounts(counts, await verify(join(scratch, name), holds, signal))
+      counts.push(await verify(join(scratch, name), holds, signal))
     }
     for (const name of readdirSync(scratch)) {
       if (!names.includes(name)) rmSync(join(scratch, name)) // what a migration has left
     }
-    return { files: names, counts }
+    return { files: names, counts: sumOf(counts) }
   } catch (error) {
     if (error instanceof ArchiveError) throw new CommandError(`${file} ${error.message}`)
     if (!(error instanceof CommandError)) throw error
     // The path of an extracted file says nothing to the operator, nor how to mend it.
     const message = error.message.replaceAll(`${scratch}/`, `${file}: `)
     throw new CommandError(withoutRemedy(message), error.exitCode)
-  }
-}
-
-const MUST_EXIST = { mustExist: true } as const
-
-/** How each database is opened; one of an earlier schema is migrated. */
-const OPEN: { readonly [holds in ServerHolds]: (file: string) => Database } = {
-  access: file => openAccessFile(file, MUST_EXIST),
-  proxies: file => openListFile(file, MUST_EXIST),
-}
-
-/** Brings an extracted database to the newest schema and checks it; returns its rows. */
-async function verify(file: string, holds: ServerHolds, signal: AbortSignal): Promise<Counts> {
-  try {
-    const ofList = holds === 'proxies' ? await checkInWorker(file, signal) : []
-    const db = OPEN[holds](file)
-    try {
-      const problems = holds === 'access' ? checkRegistry(db) : ofList
-      if (problems.length > 0) throw new CommandError(`${file} is damaged`)
-      return countRows(db, holds)
-    } finally {
-      db.close(true)
-    }
-  } catch (error) {
-    throw isStoreFailure(error) ? new CommandError(explain(file, error)) : error
   }
 }

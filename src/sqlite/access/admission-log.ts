@@ -62,12 +62,12 @@ const INSERT_CHUNK =
  * Writes the snapshot from which a new database begins: what subjects have used, and when `demo` was
  * last seen, which has no row among the keys.
  */
-export function writeSnapshot(
-  db: Database,
-  used: readonly (Subject & Usage)[],
-  demoMs: number,
-): void {
+export function writeSnapshot(db: Database, used: readonly (Subject & Usage)[]): void {
   const { chunks } = DEFAULTS
+  const demoMs = used.reduce(
+    (ms, { kind, latestMs }) => (kind === 'demo' ? Math.max(ms, latestMs) : ms),
+    0,
+  )
   const byChunk = Map.groupBy(used, ({ id }) => chunkOf(id, chunks))
   const insert = db.prepare<never, ChunkRow>(INSERT_CHUNK)
   for (let chunk = 0; chunk < chunks; chunk += 1) {

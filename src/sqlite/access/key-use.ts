@@ -20,9 +20,10 @@ const REMOVE_SLICE = 1_000
 /** The newest days with use, which are kept however old they are; today's use is not here yet. */
 const KEPT_DAYS = HISTORY_DAYS - 1
 
-type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
+/** A row of table `days`. */
+export type DayRow = Omit<DayUse, 'hours'> & { id: string; hours: string }
 
-const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
+export const toDayUse = ({ day, requests, records, refused, hours }: DayRow): DayUse => ({
   ...{ day, requests, records, refused },
   hours: JSON.parse(hours) as number[], // written below
 })
