@@ -17,14 +17,14 @@ import {
 import {
   type Document,
   type Example,
-  type Header,
+  type Operation,
   type Parameter,
   type Response,
   refTo,
   type Say,
   type Schema,
 } from './schema.ts'
-import { type StatsPart, schemas } from './schemas.ts'
+import { kindOf, rowsOf, type StatsPart, schemas } from './schemas.ts'
 
 /** What of a server's configuration the document shows. */
 export type DocumentOptions = {
@@ -79,55 +79,22 @@ const parametersOf = (provider: string, say: Say): Parameter[] =>
 
 type Statuses = { readonly [status: string]: Response }
 
-/** The header fields of all responses. */
-const HEADERS = {
-  'X-Request-Id': {
-    schema: { type: 'string' },
-    en: 'Names the request for the operator of the service.',
-    ru: 'Называет запрос для оператора сервиса.',
-  },
-  'RateLimit-Policy': {
-    schema: { type: 'string' },
-    en: 'The limits of the key: `q` how much, `w` in how many seconds (draft-ietf-httpapi-ratelimit-headers-10).',
-    ru: 'Пределы ключа: `q` — сколько, `w` — за сколько секунд (draft-ietf-httpapi-ratelimit-headers-10).',
-  },
-  RateLimit: {
-    schema: { type: 'string' },
-    en: 'What is left of them: `r` how much, `t` seconds until there is more.',
-    ru: 'Что от них осталось: `r` — сколько, `t` — через сколько секунд станет больше.',
-  },
-  'Retry-After': {
-    schema: { type: 'integer', minimum: 1 },
-    en: 'Seconds after which to try again; in a 429 the same as `retry_after`.',
-    ru: 'Через сколько секунд повторить; в 429 то же, что `retry_after`.',
-  },
-  'Content-Disposition': {
-    schema: { type: 'string' },
-    en: 'With the `.file` forms: `attachment`, and a file name.',
-    ru: 'С видами `.file`: `attachment` и имя файла.',
-  },
-  ETag: {
-    schema: { type: 'string' },
-    en: 'Names the content, for `If-None-Match`.',
-    ru: 'Имя содержимого для `If-None-Match`.',
-  },
-  Allow: {
-    schema: { type: 'string' },
-    en: 'The methods that there are.',
-    ru: 'Какие методы есть.',
-  },
-} as const satisfies { [name: string]: Text & { schema: Schema } }
-type HeaderName = keyof typeof HEADERS
+/** The header fields of responses, as in the tables of `schemas.ts`. */
+const HEADERS = rowsOf(`
+X-Request-Id: text | Names the request for the operator of the service. | Называет запрос для оператора сервиса.
+RateLimit-Policy: text | The limits of the key: \`q\` how much, \`w\` in how many seconds (draft-ietf-httpapi-ratelimit-headers-10). | Пределы ключа: \`q\` — сколько, \`w\` — за сколько секунд (draft-ietf-httpapi-ratelimit-headers-10).
+RateLimit: text | What is left of them: \`r\` how much, \`t\` seconds until there is more. | Что от них осталось: \`r\` — сколько, \`t\` — через сколько секунд станет больше.
+Retry-After: seconds | Seconds after which to try again; in a 429 the same as \`retry_after\`. | Через сколько секунд повторить; в 429 то же, что \`retry_after\`.
+Content-Disposition: text | With the \`.file\` forms: \`attachment\`, and a file name. | С видами \`.file\`: \`attachment\` и имя файла.
+ETag: text | Names the content, for \`If-None-Match\`. | Имя содержимого для \`If-None-Match\`.
+Allow: text | The methods that there are. | Какие методы есть.`)
 
-const headers = (...names: HeaderName[]): { readonly [name: string]: Header } =>
+const headers = (...names: readonly string[]) =>
   Object.fromEntries(
-    (['X-Request-Id', ...names] as const).map(name => [
-      name,
-      { $ref: `#/components/headers/${name}` },
-    ]),
+    ['X-Request-Id', ...names].map(name => [name, { $ref: `#/components/headers/${name}` }]),
   )
-const LIMITS = ['RateLimit-Policy', 'RateLimit'] as const
-const HEADERS_OF: { readonly [status: string]: readonly HeaderName[] } = {
+const LIMITS = ['RateLimit-Policy', 'RateLimit']
+const HEADERS_OF: { readonly [status: string]: readonly string[] } = {
   400: LIMITS,
   404: LIMITS,
   405: ['Allow'],
@@ -214,147 +181,130 @@ const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 // ---------------------------------------------------------------------------------------------
 // The document
 
-/** In the header only: a generated client then keeps the key out of URLs. */
-const BEARER = { type: 'http', scheme: 'bearer' }
-const WITH_KEY = [{ bearer: [] }]
-
 function pathsOf(
   { version, provider, stats, errors }: DocumentOptions,
   say: Say,
 ): Document['paths'] {
   const errorsOf = createErrors(errors, say)
-  /** The 200 of a path that says in a word how the service is, `name` names its example. */
-  const state = (value: string, name: string, text: Text): Response => ({
+  type About = { summary: Text; text: Text; parameters?: Parameter[]; responses: Statuses }
+  const path = (
+    id: `${'list' | 'key' | 'operation'} ${string}`,
+    { summary, text, responses, parameters }: About,
+  ): { get: Operation } => {
+    const [tag = '', operationId = ''] = id.split(' ')
+    return {
+      get: {
+        operationId,
+        tags: [tag],
+        summary: say(summary),
+        description: say(text),
+        security: operationId === 'listProxies' || tag === 'key' ? [{ bearer: [] }] : [],
+        ...(parameters && { parameters }),
+        responses,
+      },
+    }
+  }
+  /** The 200 of a path with a body of one media type. */
+  const found = (
+    text: Text,
+    fields: readonly string[],
+    type: string,
+    schema: Schema,
+    examples: { [name: string]: Example },
+  ): Response => ({
     description: say(text),
-    headers: headers(),
-    content: {
-      'text/plain': {
-        schema: { const: `${value}\n` },
-        examples: { [name]: { summary: name, value: `${value}\n` } },
-      },
-    },
+    headers: headers(...fields),
+    content: { [type]: { schema, examples } },
   })
-  const list = {
-    get: {
-      operationId: 'listProxies',
-      tags: ['list'],
-      summary: say({ en: 'Proxies that match', ru: 'Прокси, которые подходят' }),
-      description: say({
-        en:
-          'A proxy must pass all filters; an unknown value passes none, except `cm=except`. ' +
-          'The freshest check comes first, then the lowest ping, then the address. ' +
-          'Lists are comma-separated; case does not matter. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
-          'Parameters of another form are ignored. With `demo`, `works` is 90 where it is not given, at most 50 records come at first, and the last two octets of addresses are 0.',
-        ru:
-          'Прокси должен пройти все фильтры; неизвестное значение не проходит ни один, кроме `cm=except`. ' +
-          'Первыми идут самые свежие проверки, затем меньший ping, затем адрес. ' +
-          'Списки пишутся через запятую; регистр не важен. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
-          'Параметры другого вида ответа не учитываются. С `demo` `works` равен 90, если не задан, записей сначала не больше 50, а два последних октета адресов — 0.',
-      }),
-      security: WITH_KEY,
-      parameters: parametersOf(provider, say),
-      responses: {
-        200: answersOf(provider, say),
-        ...errorsOf([...OF_KEY, 'PROXIES_NOT_FOUND', ...OF_LIMITS, ...OF_SERVICE]),
-      },
-    },
+  /** The 200 of a path that says in a word how the service is, `name` names its example. */
+  const state = (value: string, name: string, text: Text): Response => {
+    const content = `${value}\n`
+    const examples = { [name]: { summary: name, value: content } }
+    return found(text, [], 'text/plain', { const: content }, examples)
   }
-  const key = {
-    get: {
-      operationId: 'showKey',
-      tags: ['key'],
-      summary: say({ en: 'What is left of your key', ru: 'Что осталось у вашего ключа' }),
-      description: say({
-        en: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters.',
-        ru: 'Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
-      }),
-      security: WITH_KEY,
-      responses: {
-        200: {
-          description: say({ en: 'The key.', ru: 'Ключ.' }),
-          headers: headers(...LIMITS),
-          content: {
-            'application/json': {
-              schema: refTo('Key'),
-              examples: {
-                regular: { summary: 'plan standard', value: KEY_EXAMPLE },
-                demo: { summary: 'demo', value: DEMO_EXAMPLE },
-              },
-            },
-          },
-        },
-        ...errorsOf([...OF_KEY, ...OF_SERVICE], {
-          KEY_MISSING: `key is required: ${IN_HEADER}`,
-          INVALID_PARAMETER: `a key in the URL ends up in logs: ${IN_HEADER}`,
-        }),
-      },
-    },
-  }
-  const counts = (part: 'full' | 'totals') => ({
-    get: {
-      operationId: 'countProxies',
-      tags: ['list'],
-      summary: say({ en: 'What the list holds', ru: 'Что есть в списке' }),
-      description: say({
+  const counts = (part: 'full' | 'totals') =>
+    path('list countProxies', {
+      summary: { en: 'What the list holds', ru: 'Что есть в списке' },
+      text: {
         en: 'Counts of the whole list, without a key: no address, port or network. At most one new state every 15 seconds.',
         ru: 'Подсчёты по всему списку, без ключа: без адресов, портов и сетей. Новое состояние не чаще раза в 15 секунд.',
-      }),
-      security: [],
+      },
       responses: {
-        200: {
-          description: say({ en: 'The counts.', ru: 'Подсчёты.' }),
-          headers: headers('ETag'),
-          content: {
-            'application/json': {
-              schema: refTo('Stats'),
-              examples: {
-                stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) },
-              },
-            },
-          },
-        },
+        200: found(
+          { en: 'The counts.', ru: 'Подсчёты.' },
+          ['ETag'],
+          'application/json',
+          refTo('Stats'),
+          { stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) } },
+        ),
         304: {
           description: say({ en: 'The client has them already.', ru: 'Они у клиента уже есть.' }),
           headers: headers('ETag'),
         },
         ...errorsOf(OF_SERVICE),
       },
-    },
-  })
+    })
   return {
-    '/api': list,
-    '/key': key,
-    ...(stats !== 'off' && { '/stats': counts(stats) }),
-    '/healthz': {
-      get: {
-        operationId: 'isAlive',
-        tags: ['operation'],
-        summary: say({ en: 'Whether the process runs', ru: 'Работает ли процесс' }),
-        description: say({ en: 'Needs no key.', ru: 'Ключ не нужен.' }),
-        security: [],
-        responses: {
-          200: state('ok', 'health', { en: 'It runs.', ru: 'Работает.' }),
-          ...errorsOf(['METHOD_NOT_ALLOWED']),
-        },
+    '/api': path('list listProxies', {
+      summary: { en: 'Proxies that match', ru: 'Прокси, которые подходят' },
+      text: LIST_TEXT,
+      parameters: parametersOf(provider, say),
+      responses: {
+        200: answersOf(provider, say),
+        ...errorsOf([...OF_KEY, 'PROXIES_NOT_FOUND', ...OF_LIMITS, ...OF_SERVICE]),
       },
-    },
-    '/readyz': {
-      get: {
-        operationId: 'isReady',
-        tags: ['operation'],
-        summary: say({ en: 'Whether requests can be answered', ru: 'Может ли сервис отвечать' }),
-        description: say({
-          en: 'Ready means: the list can be read and use can be written. Needs no key.',
-          ru: 'Готов — значит список читается, а использование записывается. Ключ не нужен.',
+    }),
+    '/key': path('key showKey', {
+      summary: { en: 'What is left of your key', ru: 'Что осталось у вашего ключа' },
+      text: {
+        en: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters.',
+        ru: 'Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
+      },
+      responses: {
+        200: found({ en: 'The key.', ru: 'Ключ.' }, LIMITS, 'application/json', refTo('Key'), {
+          regular: { summary: 'plan standard', value: KEY_EXAMPLE },
+          demo: { summary: 'demo', value: DEMO_EXAMPLE },
         }),
-        security: [],
-        responses: {
-          200: state('ready', 'ready', { en: 'It is ready.', ru: 'Готов.' }),
-          ...errorsOf(OF_SERVICE),
-        },
+        ...errorsOf([...OF_KEY, ...OF_SERVICE], {
+          KEY_MISSING: `key is required: ${IN_HEADER}`,
+          INVALID_PARAMETER: `a key in the URL ends up in logs: ${IN_HEADER}`,
+        }),
       },
-    },
+    }),
+    ...(stats !== 'off' && { '/stats': counts(stats) }),
+    '/healthz': path('operation isAlive', {
+      summary: { en: 'Whether the process runs', ru: 'Работает ли процесс' },
+      text: { en: 'Needs no key.', ru: 'Ключ не нужен.' },
+      responses: {
+        200: state('ok', 'health', { en: 'It runs.', ru: 'Работает.' }),
+        ...errorsOf(['METHOD_NOT_ALLOWED']),
+      },
+    }),
+    '/readyz': path('operation isReady', {
+      summary: { en: 'Whether requests can be answered', ru: 'Может ли сервис отвечать' },
+      text: {
+        en: 'Ready means: the list can be read and use can be written. Needs no key.',
+        ru: 'Готов — значит список читается, а использование записывается. Ключ не нужен.',
+      },
+      responses: {
+        200: state('ready', 'ready', { en: 'It is ready.', ru: 'Готов.' }),
+        ...errorsOf(OF_SERVICE),
+      },
+    }),
   }
+}
+
+const LIST_TEXT: Text = {
+  en:
+    'A proxy must pass all filters; an unknown value passes none, except `cm=except`. ' +
+    'The freshest check comes first, then the lowest ping, then the address. ' +
+    'Lists are comma-separated; case does not matter. An empty value is the same as leaving the parameter out; unknown names and bad values are refused. ' +
+    'Parameters of another form are ignored. With `demo`, `works` is 90 where it is not given, at most 50 records come at first, and the last two octets of addresses are 0.',
+  ru:
+    'Прокси должен пройти все фильтры; неизвестное значение не проходит ни один, кроме `cm=except`. ' +
+    'Первыми идут самые свежие проверки, затем меньший ping, затем адрес. ' +
+    'Списки пишутся через запятую; регистр не важен. Пустое значение — то же, что без параметра; неизвестные имена и неверные значения отклоняются. ' +
+    'Параметры другого вида ответа не учитываются. С `demo` `works` равен 90, если не задан, записей сначала не больше 50, а два последних октета адресов — 0.',
 }
 
 export function createDocument(options: DocumentOptions): Document {
@@ -409,11 +359,12 @@ export function createDocument(options: DocumentOptions): Document {
     ],
     paths: pathsOf(options, say),
     components: {
-      securitySchemes: { bearer: BEARER },
+      // In the header only: a generated client then keeps the key out of URLs.
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
       headers: Object.fromEntries(
-        Object.entries(HEADERS).map(([name, { schema, ...text }]) => [
+        HEADERS.map(({ name, kind, text }) => [
           name,
-          { description: say(text), schema },
+          { description: text === null ? '' : say(text), schema: kindOf(kind) },
         ]),
       ),
       schemas: schemas(provider, errors, stats, say),

@@ -133,7 +133,7 @@ const textOf = (en: string | undefined, ru: string | undefined): Text | null =>
   en === undefined || ru === undefined ? null : { en, ru }
 
 /** The members of a table without a line for an object. */
-const rowsOf = (table: string): Member[] =>
+export const rowsOf = (table: string): Member[] =>
   table
     .trim()
     .split('\n')
@@ -149,7 +149,7 @@ const rowsOf = (table: string): Member[] =>
     })
 
 /** The schema of a kind; `kinds` are those of one table. */
-const kindOf = (kind: string, kinds: typeof KINDS = {}): Schema =>
+export const kindOf = (kind: string, kinds: typeof KINDS = {}): Schema =>
   kinds[kind] ?? KINDS[kind] ?? refTo(kind)
 
 /** All schemas of the document. */
