@@ -14,7 +14,7 @@ import { stopwatch } from '../lib/clock.ts'
 import { ageClock } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { countFirst, countSince, draw, type Matches, matchAt } from '../proxies/draw.ts'
-import { AT, type Found } from '../proxies/row.ts'
+import { AT, type Found, type Row } from '../proxies/row.ts'
 import type { ProxyReader } from '../proxies/store.ts'
 import {
   type Answer,
@@ -34,13 +34,10 @@ type MatchSet = { kind: 'few'; found: Found } | { kind: 'many'; matches: Matches
 /** `null`: no proxy matches. `too-large`: to be found by the streamer. */
 type Content = Answer | MatchSet | 'too-large' | null
 
-type Entry = {
-  content: Content
-  listVersion: string
-  /** Seconds of `ageClock` between which the entry is right, both included. */
-  fromSeconds: number
-  toSeconds: number
-}
+/** It is right between two seconds of `ageClock`, both included. */
+type Entry = { content: Content; listVersion: string; fromSeconds: number; toSeconds: number }
+/** An entry, and the memory that other modules hold for it, such as compressed bodies. */
+type Held = Entry & { reservedBytes: number }
 
 /** Memory of an entry besides its content, and of a row with its text. */
 const OVERHEAD_BYTES = 1024
@@ -53,26 +50,11 @@ function bytesOf(content: Content): number {
     const { ids, types, agesSeconds } = content.matches
     return ids.byteLength + types.byteLength + agesSeconds.byteLength
   }
-  const subnetBytes = content.subnets.length * 8
-  return content.chunks.reduce((sum, { length }) => sum + length, subnetBytes)
+  return content.chunks.reduce((sum, { length }) => sum + length, content.subnets.length * 8)
 }
 
-/** An entry, and the memory that other modules hold for it, such as compressed bodies. */
-type Held = { entry: Entry; reservedBytes: number }
-const sizeOf = ({ entry, reservedBytes }: Held): number =>
-  OVERHEAD_BYTES + bytesOf(entry.content) + reservedBytes
-
-/** What the cache did so far, and its size. */
-export type CacheCounts = {
-  /** Lookups that found what is right, and those that did not. */
-  hits: number
-  misses: number
-  /** Entries that made room for others. */
-  evictions: number
-  entries: number
-  bytes: number
-  bytesMax: number
-}
+const sizeOf = ({ content, reservedBytes }: Held): number =>
+  OVERHEAD_BYTES + bytesOf(content) + reservedBytes
 
 /** Creates entries of at most `bytesMax` bytes together, looked up by id. */
 export function createCacheEntries(bytesMax: number) {
@@ -84,41 +66,26 @@ export function createCacheEntries(bytesMax: number) {
       if (reason === 'evict') counts.evictions += 1
     },
   })
-  const isRight = (entry: Entry, listVersion: string, nowSeconds: number): boolean =>
-    entry.listVersion === listVersion &&
-    entry.fromSeconds <= nowSeconds &&
-    nowSeconds <= entry.toSeconds
 
   return {
     has: (id: string): boolean => held.has(id),
 
-    /** The entry that is right at `nowSeconds` for this version of the list. */
-    lookUp(id: string, listVersion: string, nowSeconds: number): Entry | null {
-      const entry = held.get(id)?.entry
-      if (entry === undefined || !isRight(entry, listVersion, nowSeconds)) {
-        counts.misses += 1
-        return null
-      }
-      if (entry.content === 'too-large') counts.misses += 1
-      else counts.hits += 1
-      return entry
+    /** The content that is right at `nowSeconds` for this version of the list, else `undefined`. */
+    lookUp(id: string, listVersion: string, nowSeconds: number): Content | undefined {
+      const entry = held.get(id)
+      const isRight =
+        entry !== undefined &&
+        entry.listVersion === listVersion &&
+        entry.fromSeconds <= nowSeconds &&
+        nowSeconds <= entry.toSeconds
+      if (isRight && entry.content !== 'too-large') counts.hits += 1
+      else counts.misses += 1
+      return isRight ? entry.content : undefined
     },
 
-    counts: (): CacheCounts => ({
-      ...counts,
-      entries: held.size,
-      bytes: held.calculatedSize,
-      bytesMax,
-    }),
+    counts: () => ({ ...counts, entries: held.size, bytes: held.calculatedSize, bytesMax }),
 
-    set: (id: string, entry: Entry): void => void held.set(id, { entry, reservedBytes: 0 }),
-
-    /** Records what has to be found by the streamer while the list stays unchanged. */
-    markTooLarge(id: string, listVersion: string): void {
-      const always = { fromSeconds: -Infinity, toSeconds: Infinity }
-      const entry: Entry = { content: 'too-large', listVersion, ...always }
-      held.set(id, { entry, reservedBytes: 0 })
-    },
+    set: (id: string, entry: Entry): void => void held.set(id, { ...entry, reservedBytes: 0 }),
 
     /**
      * Reserves memory that another module holds as long as `content` is in the cache. Returns false
@@ -126,7 +93,7 @@ export function createCacheEntries(bytesMax: number) {
      */
     reserve(id: string, content: Answer, bytes: number): boolean {
       const known = held.peek(id)
-      if (known?.entry.content !== content) return false
+      if (known?.content !== content) return false
       const larger = { ...known, reservedBytes: known.reservedBytes + bytes }
       if (sizeOf(larger) > bytesMax) return false
       held.set(id, larger)
@@ -134,6 +101,9 @@ export function createCacheEntries(bytesMax: number) {
     },
   }
 }
+
+/** Its lookups, the entries that made room for others, and its size. */
+export type CacheCounts = ReturnType<ReturnType<typeof createCacheEntries>['counts']>
 
 /** Milliseconds that may be spent at once, and the part of the time that may be spent for long. */
 type Bounds = { msMax: number; part: number }
@@ -195,6 +165,7 @@ type CacheParts = {
 
 type Streamed = Promise<Answer | AnswerStream | null>
 type Finding = Awaitable<Answer | AnswerStream | null>
+type Find = (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share) => Finding
 /** When, for whom and how an answer is asked for. */
 type Asked = { nowMs: number; needsSubnets: boolean; share: Share }
 
@@ -217,6 +188,11 @@ export function createResponseCache(
   const { hasTime: hasBudget, spend } = createSelectBudgets()
   /** Whether a select for `share` may take time of the main thread; else the streamer does it. */
   const hasTime = (share: Share): boolean => streamer === null || hasBudget(share)
+  const isStored = (id: string): boolean => entries.has(id) || isRepeated(id)
+
+  /** Records what has to be found by the streamer while the list stays unchanged. */
+  const markTooLarge = (id: string, listVersion: string): void =>
+    entries.set(id, { content: 'too-large', listVersion, ...ALWAYS })
 
   /** Stores an answer of the list's `version` for as long as it is right. */
   function store(
@@ -226,7 +202,7 @@ export function createResponseCache(
     { answer, oldestSeconds }: Rendered,
   ): Answer | null {
     const content = nullIfEmpty(answer)
-    if (!entries.has(id) && !isRepeated(id)) return content
+    if (!isStored(id)) return content
     const toSeconds = oldestSeconds + filter.ageMaxSeconds
     entries.set(id, { content, listVersion, fromSeconds: ageClock(nowMs), toSeconds })
     return content
@@ -243,14 +219,9 @@ export function createResponseCache(
   }
 
   /** Finds an answer in an order that is the same each time. */
-  function findSame(
-    query: Query,
-    nowMs: number,
-    needsSubnets: boolean,
-    shareOf: () => Share,
-  ): Finding {
+  const findSame: Find = (query, nowMs, needsSubnets, shareOf) => {
     const version = reader.version()
-    const content = entries.lookUp(query.id, version, ageClock(nowMs))?.content
+    const content = entries.lookUp(query.id, version, ageClock(nowMs))
     if (content === null || (typeof content === 'object' && content.kind === 'answer')) {
       return content
     }
@@ -259,7 +230,7 @@ export function createResponseCache(
     if (content === 'too-large' || !hasTime(share)) return stream(query, asked)
     const found = spend(share, () => findNow(query, nowMs))
     if (found !== 'too-large') return store(query, nowMs, version, found)
-    entries.markTooLarge(query.id, version)
+    markTooLarge(query.id, version)
     return stream(query, asked)
   }
 
@@ -280,9 +251,8 @@ export function createResponseCache(
   function drawFew(query: Query, { rows, ...foundIn }: Found, nowMs: number): Answer {
     const since = sinceOf(query, nowMs)
     const size = countFirst(rows.length, at => (rows[at]?.[AT.checkedAt] ?? -Infinity) >= since)
-    const drawn = Array.from(draw(size, query.filter.count ?? size), at => rows[at]).filter(
-      row => row !== undefined,
-    )
+    const count = query.filter.count ?? size
+    const drawn = Array.from(draw(size, count), at => rows[at] as Row) // below `size`
     return query.output.kind === 'txt'
       ? render.endpoints(query, drawn).answer
       : render.records(query, { ...foundIn, rows: drawn }).answer
@@ -316,37 +286,29 @@ export function createResponseCache(
   }
 
   /** The matches of a query while they are few, stored if they are drawn from repeatedly. */
-  function findFew(
-    query: Query,
-    id: string,
-    version: string,
-    { nowMs, share }: Asked,
-  ): MatchSet | null {
-    const options = { nowMs, addressBits: query.addressBits }
-    const found = spend(share, () => reader.find(undrawn(query), options))
+  function findFew(query: Query, id: string, version: string, asked: Asked): MatchSet | null {
+    const options = { nowMs: asked.nowMs, addressBits: query.addressBits }
+    const found = spend(asked.share, () => reader.find(undrawn(query), options))
     if (found === 'too-large') {
-      entries.markTooLarge(id, version)
+      markTooLarge(id, version)
       return null
     }
-    const isStored = entries.has(id) || isRepeated(id)
-    const set: MatchSet = { kind: 'few', found: { ...found, areKept: found.areKept || isStored } }
-    if (isStored) storeMatches(id, set, version, nowMs)
+    const isKept = isStored(id)
+    const set: MatchSet = { kind: 'few', found: { ...found, areKept: found.areKept || isKept } }
+    if (isKept) storeMatches(id, set, version, asked.nowMs)
     return set
   }
 
   const readings = new Map<string, { fromSeconds: number; reading: Promise<Matches> }>()
   /** Reads all matches of a query; requests at the same time wait for one reading of a `version`. */
-  function readMany(
-    query: Query,
-    id: string,
-    version: string,
-    { nowMs, share }: Asked,
-  ): Promise<Matches> {
+  function readMany(query: Query, id: string, version: string, asked: Asked): Promise<Matches> {
     if (streamer === null) throw new Error('matches are too many, and nothing reads them')
+    const { nowMs, share } = asked
     const name = `${version} ${id}`
+    const fromSeconds = ageClock(nowMs)
     const known = readings.get(name)
-    if (known !== undefined && known.fromSeconds <= ageClock(nowMs)) return known.reading
-    const fresh = { fromSeconds: ageClock(nowMs), reading: streamer.matches(query, nowMs, share) }
+    if (known !== undefined && known.fromSeconds <= fromSeconds) return known.reading
+    const fresh = { fromSeconds, reading: streamer.matches(query, nowMs, share) }
     readings.set(name, fresh)
     const forget = (): void => {
       if (readings.get(name) === fresh) readings.delete(name)
@@ -368,16 +330,11 @@ export function createResponseCache(
   }
 
   /** Finds an answer in random order: another one each time. */
-  function findDrawn(
-    query: Query,
-    nowMs: number,
-    needsSubnets: boolean,
-    shareOf: () => Share,
-  ): Finding {
+  const findDrawn: Find = (query, nowMs, needsSubnets, shareOf) => {
     const asked = { nowMs, needsSubnets, share: shareOf() }
     const id = drawIdOf(query)
     const version = reader.version()
-    const content = entries.lookUp(id, version, ageClock(nowMs))?.content
+    const content = entries.lookUp(id, version, ageClock(nowMs))
     if (typeof content === 'object' && content !== null && content.kind !== 'answer') {
       return drawNow(query, content, asked)
     }
@@ -386,6 +343,8 @@ export function createResponseCache(
     return set === null ? drawLong(query, id, asked) : drawNow(query, set, asked)
   }
 
+  const find: Find = (query, nowMs, needsSubnets, shareOf) =>
+    (query.filter.sort === 'random' ? findDrawn : findSame)(query, nowMs, needsSubnets, shareOf)
   return {
     /**
      * The answer to a query at `nowMs`; `null` when no proxy matches. A promise only when it
@@ -393,19 +352,17 @@ export function createResponseCache(
      * `shareOf` says for whom it is found.
      * @throws StoreError when the list cannot be read.
      */
-    find: (query: Query, nowMs: number, needsSubnets: boolean, shareOf: () => Share): Finding =>
-      (query.filter.sort === 'random' ? findDrawn : findSame)(query, nowMs, needsSubnets, shareOf),
-
+    find,
     /** The error for a query of which `find` has found nothing. */
     notFound: createNotFound(reader, streamer),
-
     counts: entries.counts,
-
     /** See `createCacheEntries`. */
     reserve: ({ id }: Query, answer: Answer, bytes: number): boolean =>
       entries.reserve(id, answer, bytes),
   }
 }
+
+const ALWAYS = { fromSeconds: -Infinity, toSeconds: Infinity }
 
 const undrawn = ({ filter }: Query) => ({ ...filter, sort: null, count: null })
 

@@ -31,14 +31,14 @@ describe('a lookup', () => {
     ['of an answer that has grown old', 'a', 'v', 11],
   ])('%s is a miss', (_, id, version, seconds) => {
     const entries = holding(2 ** 20, ['a'])
-    expect(entries.lookUp(id, version, seconds)).toBeNull()
+    expect(entries.lookUp(id, version, seconds)).toBeUndefined()
     expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
   })
 
   test('of what is only known to be too large is a miss: the streamer finds it', () => {
     const entries = holding(2 ** 20, [])
-    entries.markTooLarge('a', 'v')
-    expect(entries.lookUp('a', 'v', 5)?.content).toBe('too-large')
+    entries.set('a', { content: 'too-large', listVersion: 'v', fromSeconds: 0, toSeconds: 10 })
+    expect(entries.lookUp('a', 'v', 5)).toBe('too-large')
     expect(entries.counts()).toMatchObject({ hits: 0, misses: 1 })
   })
 })
