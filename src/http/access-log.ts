@@ -7,33 +7,10 @@ import type { Log } from '../lib/log.ts'
 import { formatInstant } from '../lib/time.ts'
 import { lengthOf, type Reply, type StreamBody } from './reply.ts'
 
-/** One request that is over. */
-type AccessEntry = Sent & {
-  /** When the request arrived: ISO 8601, UTC, with milliseconds. */
-  time: string
-  id: string
-  method: string
-  /** A path that has a route; any other may hold a mistyped key and is not logged. */
-  path: string
-  /** `null` when the connection was closed before there was a reply. */
-  status: number | null
-  /** The key's public id, `null` when no known key was given. */
-  keyId: string | null
-  /** Milliseconds from arrival until the reply is ready, or until its stream ends. */
-  ms: number
-  client: string
-}
-
-/** The line of a request. No field needs escaping: all are made here, addresses, or methods. */
-const accessLine = (entry: AccessEntry): string =>
-  `{"time":"${entry.time}","id":"${entry.id}","method":"${entry.method}","path":"${entry.path}",` +
-  `"status":${entry.status},"key":${entry.keyId === null ? 'null' : `"${entry.keyId}"`},` +
-  `"records":${entry.records},"bytes":${entry.bytes},"ms":${entry.ms},"client":"${entry.client}"` +
-  (entry.isTruncated ? ',"truncated":true}' : '}')
-
 /** A request that has begun. */
 export type Begun = {
   id: string
+  /** A path that has a route; any other may hold a mistyped key and is not logged. */
   path: string
   request: Request
   isHead: boolean
@@ -54,29 +31,20 @@ const NOTHING: Sent = { records: 0, bytes: 0, isTruncated: true }
 export function createAccessLog(log: Log, elapsedMs: () => number) {
   const unfinished = new Set<Begun>()
 
-  /** Writes the line of a request and forgets it; does nothing if that was done. */
+  /**
+   * Writes the line of a request and forgets it; does nothing if that was done. `ms` is the time until
+   * the reply was ready, or its stream ended; `status` is `null` when the connection was closed before
+   * there was a reply. No field needs escaping: all are made here, addresses, or methods.
+   */
   function write(begun: Begun, status: number | null, keyId: string | null, sent: Sent): void {
     if (!unfinished.delete(begun)) return
     const { id, path, request, nowMs, ip, beganMs } = begun
-    const { records, bytes, isTruncated } = sent
     const ms = Math.round((elapsedMs() - beganMs) * 1000) / 1000
-    const time = formatInstant(nowMs)
-    const { method } = request
-    const client = ip()
     log.line(
-      accessLine({
-        time,
-        id,
-        method,
-        path,
-        status,
-        keyId,
-        records,
-        bytes,
-        ms,
-        client,
-        isTruncated,
-      }),
+      `{"time":"${formatInstant(nowMs)}","id":"${id}","method":"${request.method}","path":"${path}",` +
+        `"status":${status},"key":${keyId === null ? 'null' : `"${keyId}"`},` +
+        `"records":${sent.records},"bytes":${sent.bytes},"ms":${ms},"client":"${ip()}"` +
+        (sent.isTruncated ? ',"truncated":true}' : '}'),
     )
   }
 

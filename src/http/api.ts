@@ -16,7 +16,6 @@ import {
 import { createCredentialReader } from './credentials.ts'
 import { type Body, bodyHeaders, type HeaderFields, type Route } from './reply.ts'
 
-/** What the route needs to answer. */
 export type ApiRouteParts = { handle: Handler; cache: ResponseCache; clock: Clock }
 
 export function apiRoute({ handle, cache, clock }: ApiRouteParts): Route {

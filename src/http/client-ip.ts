@@ -8,9 +8,6 @@ import { canonicalIp } from '../lib/ip.ts'
 /** Stands for the address of a client on a unix socket, which has none. */
 export const LOCAL_CLIENT = 'unix'
 
-/** Stands for the address of a peer that cannot be read; its X-Forwarded-For is ignored. */
-const UNKNOWN_CLIENT = 'unknown'
-
 /** Most entries of X-Forwarded-For that are read, from the right. */
 const HOPS_MAX = 32
 
@@ -36,7 +33,7 @@ export function createClientIp(trusted: BlockList | undefined) {
 
   return (peer: string | null, forwardedFor: string | null): string => {
     let client = peer === null ? LOCAL_CLIENT : canonicalIp(peer)
-    if (client === null) return UNKNOWN_CLIENT
+    if (client === null) return 'unknown' // its X-Forwarded-For is ignored
     if (forwardedFor === null) return client
     const hops = forwardedFor.split(',').slice(-HOPS_MAX).reverse()
     for (const hop of hops) {

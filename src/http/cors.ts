@@ -5,23 +5,13 @@
 import type { Origins } from '../config/parsers.ts'
 import { COMMON_HEADERS, type HeaderFields, METHODS, type Reply } from './reply.ts'
 
-/** The header fields that scripts may read, besides those that browsers always show. */
-const EXPOSED = [
-  'Retry-After',
-  'RateLimit',
-  'RateLimit-Policy',
-  'X-Request-Id',
-  'Content-Disposition',
-].join(', ')
-
-/** How long a browser may remember a preflight, in seconds; Chromium accepts no more. */
-const PREFLIGHT_SECONDS = 7_200
-
-export type Cors = ReturnType<typeof createCors>
-
 /** The rules for the origins of `--cors`. */
 export function createCors(origins: Origins) {
-  const exposed = { 'access-control-expose-headers': EXPOSED }
+  // What scripts may read, besides the fields that browsers always show.
+  const exposed = {
+    'access-control-expose-headers':
+      'Retry-After, RateLimit, RateLimit-Policy, X-Request-Id, Content-Disposition',
+  }
   const forAll: HeaderFields = { ...exposed, 'access-control-allow-origin': '*' }
   const forOthers: HeaderFields = { vary: 'Origin' }
   const byOrigin = new Map<string, HeaderFields>()
@@ -58,7 +48,7 @@ const PREFLIGHT: Reply = {
     ...COMMON_HEADERS,
     'access-control-allow-methods': METHODS.join(', '),
     'access-control-allow-headers': 'Authorization, *',
-    'access-control-max-age': String(PREFLIGHT_SECONDS),
+    'access-control-max-age': '7200', // Chromium accepts no more
   },
   body: { kind: 'whole', content: '' },
   keyId: null,

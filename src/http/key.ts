@@ -21,13 +21,9 @@ export type KeyRouteParts = { access: Access; usage: Pick<UsageStore, 'history'>
 const HEADERS = { ...COMMON_HEADERS, 'content-type': FORMS.json.contentType }
 const IN_HEADER = 'send the key in the header Authorization: Bearer KEY'
 
-/** Whether a query string has a parameter `key`, which is refused before the header is looked at. */
-const hasKey = (queryString: string): boolean =>
-  splitQueryString(queryString).some(({ name }) => name === 'key')
-
-/** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key. */
+/** @throws ApiError KEY_MISSING; INVALID_PARAMETER when the URL holds a key, even besides the header. */
 function keyOf(queryString: string, authorization: string | null): string {
-  if (queryString !== '' && hasKey(queryString)) {
+  if (splitQueryString(queryString).some(({ name }) => name === 'key')) {
     throw invalid(`a key in the URL ends up in logs: ${IN_HEADER}`)
   }
   const key = bearerOf(authorization ?? '')

@@ -4,7 +4,7 @@ import { chmodSync, linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { type Listen, showListen } from '../config/parsers.ts'
 import type { Settings } from '../config/settings.ts'
-import { CommandError, messageOf } from '../lib/errors.ts'
+import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './requests.ts'
 
 /**
@@ -72,9 +72,6 @@ async function reasonOf(error: unknown, where: Listen): Promise<string> {
   if (code === 'EACCES') return `this user has no permission to use port ${port}`
   return messageOf(error)
 }
-
-const codeOf = (error: unknown): string =>
-  error instanceof Error && 'code' in error ? String(error.code) : ''
 
 const IN_USE = 'another server is using it'
 const SOCKET_REASONS: { readonly [code: string]: string } = {

@@ -3,7 +3,7 @@
  */
 import type { LimitStatus } from '../access/rate-limit.ts'
 import type { Sent } from '../api/answer.ts'
-import { ApiError, errorBody } from '../api/errors.ts'
+import { ApiError, ERRORS, errorBody } from '../api/errors.ts'
 import type { Refused } from '../api/handler.ts'
 import { FORMS, OUTPUT_KINDS, type Output } from '../api/render.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -31,48 +31,23 @@ const CODINGS: { [C in Coding]: HeaderFields } = {
   gzip: { ...VARY, 'content-encoding': 'gzip' },
 }
 
-type ByCoding = { [C in Coding]: HeaderFields }
-
-/** The fields of a body in each coding: content type, and the file name of a download. */
-function fieldsOf({ kind, isDownload }: Pick<Output, 'kind' | 'isDownload'>): ByCoding {
-  const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': FORMS[kind].contentType }
-  if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
-  const coded = (coding: Coding): HeaderFields => ({ ...own, ...CODINGS[coding] })
-  return {
-    fixed: coded('fixed'),
-    identity: coded('identity'),
-    zstd: coded('zstd'),
-    gzip: coded('gzip'),
-  }
+/** The fields of a body by its kind and coding: content type, and the file name of a download. */
+type Fields = { [K in Output['kind']]: { [C in Coding]: HeaderFields } }
+function allFields(isDownload: boolean): Fields {
+  const kinds = OUTPUT_KINDS.map(kind => {
+    const own: HeaderFields = { ...COMMON_HEADERS, 'content-type': FORMS[kind].contentType }
+    if (isDownload) own['content-disposition'] = `attachment; filename="proxies.${kind}"`
+    const coded = Object.entries(CODINGS).map(([coding, fields]) => [coding, { ...own, ...fields }])
+    return [kind, Object.fromEntries(coded)]
+  })
+  return Object.fromEntries(kinds) // of all kinds and codings
 }
-
-type ByKind = { [K in Output['kind']]: ByCoding }
-const allKinds = (isDownload: boolean): ByKind =>
-  Object.fromEntries(OUTPUT_KINDS.map(kind => [kind, fieldsOf({ kind, isDownload })])) as ByKind
-const INLINE = allKinds(false)
-const DOWNLOAD = allKinds(true)
+const INLINE = allFields(false)
+const DOWNLOAD = allFields(true)
 
 /** The fields of a body in one coding. The object is shared: do not change it. */
 export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): HeaderFields =>
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
-
-/** All header fields of a response: those of its reply, and those of `limits`, if any. */
-export function completeHeaders(
-  requestId: string,
-  limits: readonly LimitStatus[],
-  reply: HeaderFields,
-): HeaderFields {
-  const headers: HeaderFields = { ...reply, 'x-request-id': requestId }
-  if (limits.length > 0) addRateLimit(headers, limits)
-  return headers
-}
-
-/** Adds the fields for the origin of a request; `Vary` may be in both. */
-function addCors(headers: HeaderFields, cors: HeaderFields): void {
-  const { vary } = headers
-  Object.assign(headers, cors)
-  if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
-}
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
 function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
@@ -161,8 +136,13 @@ export function responseOf(
   { requestId, isHead, clock, cors }: ResponseParts,
 ): Response {
   const { status, limits, body } = reply
-  const headers = completeHeaders(requestId, limits, reply.headers)
-  if (cors !== null) addCors(headers, cors)
+  const headers: HeaderFields = { ...reply.headers, 'x-request-id': requestId }
+  if (limits.length > 0) addRateLimit(headers, limits)
+  if (cors !== null) {
+    const { vary } = headers
+    Object.assign(headers, cors)
+    if (vary !== undefined && cors.vary !== undefined) headers.vary = `${vary}, ${cors.vary}`
+  }
   if (!isHead) return new Response(contentOf(body), { status, headers })
   headers.date = formatHttpDate(clock()) // Bun 1.4.4 adds it to all others
   if (body.kind === 'unsent-stream') headers['transfer-encoding'] = 'chunked'
@@ -223,11 +203,7 @@ export const methodNotAllowed: Route = () => {
 }
 
 /** The error of a path that is not served. */
-export const noSuchPath = (): ApiError =>
-  new ApiError(
-    'NOT_FOUND',
-    'nothing is served here; the list is at /api, and /openapi.json describes it',
-  )
+export const noSuchPath = (): ApiError => new ApiError('NOT_FOUND', ERRORS.NOT_FOUND.message)
 
 /** The route of every other path. */
 export const notFound: Route = () => {

@@ -18,7 +18,7 @@ import type { Awaitable } from '../lib/turn-batch.ts'
 import type { Counters, Outcome, RouteTraffic } from '../metrics/traffic.ts'
 import { type Begun, createAccessLog } from './access-log.ts'
 import type { ClientIp } from './client-ip.ts'
-import { type Cors, createCors } from './cors.ts'
+import { createCors } from './cors.ts'
 import {
   type End,
   errorReply,
@@ -58,13 +58,14 @@ const UNKNOWN_PATH = '(unknown)'
 
 type Current = Incoming & Begun & { counted: RouteTraffic }
 
-/** Returns the function that ends requests; it never throws. */
-function createEnd(
-  { clock, log, errors, throttle, note, counters }: HttpParts,
-  accessLog: ReturnType<typeof createAccessLog>,
-  elapsedMs: () => number,
-  cors: Cors | null,
-) {
+/** The service as an Elysia application, not listening yet. */
+export function createHttpApp(parts: HttpParts) {
+  const { clock, log, errors, throttle, note, clientIp, counters } = parts
+  const cors = parts.cors === undefined ? null : createCors(parts.cors)
+  const elapsedMs = stopwatch()
+  const accessLog = createAccessLog(log, elapsedMs)
+  const nextId = hyperid({ fixedLength: true, urlSafe: true })
+
   /** Reports an internal failure. The supervisor of a database reports its own, once. */
   function report(id: string, cause: unknown): void {
     if (cause instanceof StoreError) return
@@ -74,8 +75,7 @@ function createEnd(
 
   /** Counts what a request that is over has used of its key. */
   function noteUse({ status, keyId }: Reply, records: number, nowMs: number): void {
-    const refused = status === 429 ? 1 : 0
-    if (keyId !== null) note({ keyId, records, refused, nowMs })
+    if (keyId !== null) note({ keyId, records, refused: status === 429 ? 1 : 0, nowMs })
   }
 
   function respondWith({ request, isHead, id }: Current, reply: Reply): Response {
@@ -112,7 +112,8 @@ function createEnd(
     return respondWith(current, INTERNAL)
   }
 
-  return (current: Current, routed: Reply | Refused): Awaitable<Response> => {
+  /** Ends a request; it never throws. */
+  function endWith(current: Current, routed: Reply | Refused): Awaitable<Response> {
     // Without the delay of wrong keys below: it says nothing of how fast the service is.
     const seconds = (elapsedMs() - current.beganMs) / SECOND_MS
     try {
@@ -130,17 +131,6 @@ function createEnd(
       return giveUp(current, thrown, seconds)
     }
   }
-}
-
-/** The service as an Elysia application, not listening yet. */
-export function createHttpApp(parts: HttpParts) {
-  const { clock, clientIp, counters } = parts
-  const cors = parts.cors === undefined ? null : createCors(parts.cors)
-  const elapsedMs = stopwatch()
-  const accessLog = createAccessLog(parts.log, elapsedMs)
-  const endWith = createEnd(parts, accessLog, elapsedMs, cors)
-  const nextId = hyperid({ fixedLength: true, urlSafe: true })
-
   /** Runs a route and turns what it ends with into a logged `Response`. */
   function respond(
     counted: RouteTraffic,
@@ -188,24 +178,17 @@ export function createHttpApp(parts: HttpParts) {
   }
   const unknown = counters.route(UNKNOWN_PATH)
   app.onError(({ code, error, request }) => {
-    const route = code === 'UNKNOWN' ? failWith(error) : notFound
+    const failed: Route = () => {
+      throw error // outside of all routes
+    }
+    const route = code === 'UNKNOWN' ? failed : notFound
     return respond(unknown, route, request.method === 'HEAD', { request })
   })
   return { service: app, logUnfinished: accessLog.logUnfinished }
 }
 
-/** The route of a request that failed outside of all routes. */
-const failWith =
-  (error: unknown): Route =>
-  () => {
-    throw error
-  }
-
 /** The reply where not even an error body could be made: it depends on nothing. */
-const INTERNAL: Reply = {
-  ...plainText('internal error\n'),
-  status: STATUS.INTERNAL_ERROR,
-}
+const INTERNAL: Reply = { ...plainText('internal error\n'), status: STATUS.INTERNAL_ERROR }
 
 /** An internal failure, for the operator: its message when it was expected, else its stack. */
 const explain = (thrown: unknown): string => {
