@@ -50,7 +50,7 @@ export const bodyHeaders = ({ kind, isDownload }: Output, coding: Coding): Heade
   (isDownload ? DOWNLOAD : INLINE)[kind][coding]
 
 /** `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10). */
-function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
+export function addRateLimit(headers: HeaderFields, limits: readonly LimitStatus[]): void {
   let policy = ''
   let limit = ''
   for (const { name, quota, windowSeconds, remaining, resetSeconds } of limits) {
