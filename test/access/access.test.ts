@@ -341,21 +341,4 @@ describe('two servers on one data directory', () => {
     expect(admitted).toEqual([0, 100, 5000, 5100, 10_000, 10_100, 15_000, 15_100])
     for (const server of servers) server.close()
   })
-
-  test('share the networks of the day, and what was used outlives them', async () => {
-    const dir = temporaryDirectory()
-    const caller = regular({ subnets: 2 })
-    const serve = async (subnet: number): Promise<string> => {
-      const { access, close } = openServer(dir)
-      try {
-        const atMs = atOf(await access.admit(caller, IP, T0))
-        const served = { ip: IP, subnets: [subnet], atMs, nowMs: T0 }
-        return (await access.consume(caller, served)).kind
-      } finally {
-        close()
-      }
-    }
-    const kinds = [await serve(1), await serve(2), await serve(3), await serve(1)]
-    expect(kinds).toEqual(['consumed', 'consumed', 'refused', 'consumed'])
-  })
 })

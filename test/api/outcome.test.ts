@@ -405,25 +405,6 @@ describe('the manual’s sentence on refused requests', () => {
 })
 
 describe('what an admitted request uses', () => {
-  test('is given back when we fail to answer, however often that happens', async () => {
-    let isFailing = true
-    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
-      reader: {
-        ...reader,
-        findEndpoints(...of) {
-          if (isFailing) throw FAILURE
-          return reader.findEndpoints(...of)
-        },
-      },
-    }))
-    for (let n = 0; n < 9; n += 1) {
-      expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...GIVEN_BACK])
-    }
-    isFailing = false
-    expect(shown(await ask(), id)).toEqual(['answered', ...COUNTED])
-    close()
-  })
-
   test('is given back when a long answer did not get its turn (429)', async () => {
     const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
       reader: { ...reader, findEndpoints: () => 'too-large' },
@@ -479,30 +460,6 @@ describe('what is given back', () => {
     expect(await day(ask)).toBe(2)
     close()
   })
-
-  test('stays as it is when giving back fails, and is given back before the next request', async () => {
-    let isFailing = true
-    const { id, ask, close } = createWorld(BURST, ({ reader, usage }) => ({
-      reader: {
-        ...reader,
-        findEndpoints(...of) {
-          if (isFailing) throw FAILURE
-          return reader.findEndpoints(...of)
-        },
-      },
-      usage: {
-        ...usage,
-        giveBack(batch) {
-          if (isFailing) throw FAILURE
-          return usage.giveBack(batch)
-        },
-      },
-    }))
-    expect(shown(await ask(), id)).toEqual(['DB_EXECUTE_FAILED', ...COUNTED])
-    isFailing = false
-    expect(shown(await ask(), id)).toEqual(['answered', ...COUNTED])
-    close()
-  })
 })
 
 test('a reply that fails is made again, of our own failure, with what is known', async () => {
@@ -516,19 +473,6 @@ test('a reply that fails is made again, of our own failure, with what is known',
   })
   expect(replied.map(outcome => shown(outcome, id)[0])).toEqual(['answered', 'INTERNAL_ERROR'])
   expect(last).toMatchObject({ keyId: id, cause: MISTAKE })
-  close()
-})
-
-test('a reply that fails after a wait is made again, too', async () => {
-  const { id, handle, close } = createWorld({ subnets: 5 })
-  const replied: Outcome[] = []
-  const request = { key: KEY, queryString: '', ip: () => '192.0.2.200', nowMs: T0 }
-  await handle(request, async outcome => {
-    replied.push(outcome)
-    if (outcome.kind === 'answered') throw MISTAKE
-    return outcome
-  })
-  expect(replied.map(outcome => shown(outcome, id)[0])).toEqual(['answered', 'INTERNAL_ERROR'])
   close()
 })
 
@@ -547,21 +491,5 @@ test.each([
   expect(lookedUp).toBe(times) // before anything is waited for: later the client may be gone
   expect(await pending).toBe('answered')
   expect(lookedUp).toBe(times)
-  close()
-})
-
-test('what a client reads of a failure names no file', async () => {
-  const { ask, close } = createWorld({}, () => ({
-    keys: {
-      find() {
-        throw FAILURE
-      },
-    },
-  }))
-  const outcome = await ask()
-  if (outcome.kind === 'answered') throw new Error('it was answered')
-  expect(outcome.error).toBeInstanceOf(ApiError)
-  expect(outcome.error.message).not.toContain('access.db')
-  expect(outcome.error.context.retryAfterSeconds).toBe(1)
   close()
 })

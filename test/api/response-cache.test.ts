@@ -182,37 +182,6 @@ describe('an answer is used again', () => {
   test.each(REUSES)('to %p: asked %p s and then %p s after T0: %p', async (text, a, b, is) => {
     expect(await isReused(text, a, b)).toBe(is)
   })
-
-  test('for a query that is spelled in another way', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const one = await cache.find(queryOf('type=http,socks5&count=2'), T0)
-    const other = await cache.find(queryOf('count=02&type=SOCKS5&type=http'), T0)
-    expect([other, cache.finds()]).toEqual([one, 1])
-  })
-
-  test('by demo only for demo, whose addresses are masked', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const bodies = []
-    for (const entitlements of [
-      REGULAR,
-      { ...DEMO, worksDefault: null, countMax: null },
-      REGULAR,
-    ]) {
-      bodies.push(textOf(await cache.find(queryOf('', entitlements), T0), T0))
-    }
-    const plain = '10.1.0.1:80\n10.2.0.2:80\n'
-    expect(bodies).toEqual([plain, '10.1.0.0:80\n10.2.0.0:80\n', plain])
-    expect(cache.finds()).toBe(2)
-  })
-
-  test('with the time of this response in the envelope', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 2 ** 20)
-    const query = queryOf('get=json&wrap=1&pretty=0')
-    const at = async (nowMs: number) => textOf(await cache.find(query, nowMs), nowMs)
-    expect(await at(T0)).toContain('"timestamp":"2026-11-20T12:00:00.000Z"')
-    expect(await at(T0 + 1500)).toContain('"timestamp":"2026-11-20T12:00:01.500Z"')
-    expect(cache.finds()).toBe(1)
-  })
 })
 
 describe('a draw', () => {

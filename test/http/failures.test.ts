@@ -240,18 +240,6 @@ describe.each(TROUBLES)('beside /api, while access.db is %s', (_, begin, end) =>
     expect(JSON.parse(entry ?? '{}')).toMatchObject({ status: 503, key, records: 0 })
     expect(output).not.toMatch(/k-5f4d|temp_5f/)
   })
-
-  test('the older variant sends the message alone', async () => {
-    const older = (dir: string) => startService(dir, { errors: 'text' })
-    await inTrouble(begin, end, {
-      start: older,
-      async during(service) {
-        const { status, headers, text } = await service.request(ASK)
-        expect([status, headers.get('retry-after')]).toEqual([503, '1'])
-        expect(text).toMatch(/^Error: [a-z ;]{20,100}$/)
-      },
-    })
-  })
 })
 
 describe('while proxies.db', () => {
@@ -455,14 +443,6 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
       said: [`request ${id} failed: TypeError: ${SECRET}`],
     })
     expect(service.output()).toMatch(/\n\s+at failing/)
-    await service.stop()
-  })
-
-  test('in the older variant too', async () => {
-    const service = await serviceWith(() => ({ keys: { find: failing } }), {}, { errors: 'text' })
-    const { status, text } = await service.request(ASK)
-    expect(status).toBe(500)
-    expect(text).toBe('Error: an internal error occurred; the request id identifies it')
     await service.stop()
   })
 

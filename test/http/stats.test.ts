@@ -203,11 +203,6 @@ describe('the list behind /stats', () => {
     expect(cube.яндекс).toEqual([0, 0, 0])
     expect(cube['the service']).toBeUndefined()
   })
-
-  test('of an empty list is a document, too', async () => {
-    const document = await documentOf(await startService(dataDirectory([])))
-    expect(document).toMatchObject({ total: 0, hidden: 0, cities: [], cube: { count: [] } })
-  })
 })
 
 describe('a request for /stats', () => {
@@ -274,18 +269,6 @@ describe('asked 10,000 times', () => {
         expect(text).toBe(['{}', 'gz', 'zs'][i % 3] ?? '')
     }
     expect(made).toBe(1)
-  })
-
-  test('nobody asks: it is never made', async () => {
-    let made = 0
-    const service = await startWith(async () => {
-      made += 1
-      return CODED
-    })
-    await ask(service)
-    service.setClock(3600)
-    await ask(service, '/healthz')
-    expect(made).toBe(0)
   })
 })
 

@@ -186,15 +186,6 @@ describe('repeated sentences', () => {
     expect(said.slice(3)).toEqual(['request 1001: too many'])
   })
 
-  test('one that does not repeat is said at once, and nothing after it', () => {
-    const { said, pass, finish, sayRepeated } = createTopics()
-    sayRepeated('a', 'a happened')
-    sayRepeated('b', 'b happened')
-    pass()
-    finish()
-    expect(said).toEqual(['a happened', 'b happened'])
-  })
-
   test('are counted at the end', () => {
     const { said, running, finish, sayRepeated } = createTopics()
     for (const _ of [1, 2, 3]) sayRepeated('a', 'a happened')

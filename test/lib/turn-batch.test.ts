@@ -33,17 +33,6 @@ describe('createTurnBatch', () => {
     expect(batches).toEqual([[2, 1, 3]])
   })
 
-  test('works on nothing before the turn ends, and not at all when nothing came', async () => {
-    const { batches, square } = squares()
-    await nextTurn()
-    expect(batches).toEqual([])
-    const pending = square(5)
-    expect(batches).toEqual([])
-    expect(await pending).toBe(25)
-    await nextTurn()
-    expect(batches).toEqual([[5]])
-  })
-
   test('an item queued by the work itself belongs to the next batch', async () => {
     const batches: string[][] = []
     const again: Promise<string>[] = []
@@ -55,18 +44,6 @@ describe('createTurnBatch', () => {
     expect(await queue('first')).toBe('FIRST')
     expect(await Promise.all(again)).toEqual(['SECOND'])
     expect(batches).toEqual([['first'], ['second']])
-  })
-
-  test('settles in order of arrival', async () => {
-    const { square } = squares()
-    const settled: number[] = []
-    await Promise.all(
-      [7, 5, 6].map(async item => {
-        await square(item)
-        settled.push(item)
-      }),
-    )
-    expect(settled).toEqual([7, 5, 6])
   })
 })
 
@@ -131,26 +108,6 @@ describe('a result that is a promise', () => {
   })
 })
 
-describe('work that throws', () => {
-  test('rejects every item of its batch with that very error, and no other batch', async () => {
-    const failure = new Error('the disk is full')
-    let broken = false
-    const queue = createTurnBatch((items: readonly number[]) => {
-      if (broken) throw failure
-      return items
-    })
-    expect(await Promise.all([queue(1), queue(2)])).toEqual([1, 2])
-    broken = true
-    const outcomes = await Promise.allSettled([queue(3), queue(4), queue(5)])
-    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
-    for (const outcome of outcomes) {
-      expect(outcome.status === 'rejected' && outcome.reason === failure).toBe(true)
-    }
-    broken = false
-    expect(await queue(6)).toBe(6)
-  })
-})
-
 const failure = new Error('the disk is full')
 /** Queues an item; its result becomes `done: …`, a failure `failed: …`. */
 function shown(work: (items: readonly number[]) => Awaitable<readonly number[]>) {
@@ -184,15 +141,6 @@ describe('with `then` and `failed`', () => {
       'done: 4',
     ])
     expect(calls).toEqual(['then 9', 'then 1', 'then 4'])
-  })
-
-  test('a promise that `then` returns is waited for, and holds up no other item', async () => {
-    const { show } = shown(square)
-    const { promise, resolve } = Promise.withResolvers<string>()
-    const slow = show(1, () => promise)
-    expect(await show(2)).toBe('done: 4')
-    resolve('at last')
-    expect(await slow).toBe('at last')
   })
 })
 
@@ -240,28 +188,6 @@ describe('with `then` and `failed`, on failures', () => {
       { status: 'rejected', reason: worse },
       { status: 'fulfilled', value: 'told' },
     ])
-  })
-})
-
-describe('any sequence of turns', () => {
-  test('every item gets its own result, once, and batches are the turns', async () => {
-    const turns = fc.array(fc.array(fc.integer(), { maxLength: 8 }), { maxLength: 6 })
-    await fc.assert(
-      fc.asyncProperty(turns, async given => {
-        const batches: number[][] = []
-        const label = createTurnBatch((items: readonly number[]) => {
-          batches.push([...items])
-          return items.map((item, place) => `${batches.length}/${place}:${item}`)
-        })
-        const full = given.filter(items => items.length > 0)
-        for (const [turn, items] of full.entries()) {
-          const expected = items.map((item, place) => `${turn + 1}/${place}:${item}`)
-          expect(await Promise.all(items.map(item => label(item)))).toEqual(expected)
-        }
-        expect(batches).toEqual(full)
-      }),
-      { numRuns: 50 },
-    )
   })
 })
 
@@ -342,19 +268,6 @@ describe('work that answers later', () => {
     ])
     batches[1]?.resolve()
     expect(await Promise.all(second)).toEqual([9, 16, 25, 36])
-  })
-
-  test('gives its results only when it has answered', async () => {
-    const { queue, batches } = later()
-    let isSettled = false
-    const pending = queue(1).finally(() => {
-      isSettled = true
-    })
-    await nextTurn()
-    await nextTurn()
-    expect(isSettled).toBe(false)
-    batches[0]?.resolve()
-    expect(await pending).toBe(1)
   })
 })
 

@@ -154,19 +154,6 @@ describe('requests that take their time', () => {
     expect(valueOf(await metrics(), 'proxylist_http_requests_in_flight')).toBe(0)
   })
 
-  test('that fail with a defect of ours are counted as 500', async () => {
-    const { request, metrics } = await start(() => ({
-      keys: {
-        find() {
-          throw new TypeError('a defect')
-        },
-      },
-    }))
-    expect((await request(ASK)).status).toBe(500)
-    const labels = { route: '/api', status: '500', code: 'INTERNAL_ERROR' }
-    expect(valueOf(await metrics(), 'proxylist_http_requests_total', labels)).toBe(1)
-  })
-
   test('whose answers are streams show those under way, and what they sent when they are over', async () => {
     const { promise, resolve: opened } = Promise.withResolvers<(sent: Sent) => void>()
     const stream: AnswerStream = {

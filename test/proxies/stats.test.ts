@@ -172,29 +172,6 @@ describe('the cube', () => {
 })
 
 describe('a cell', () => {
-  test('merges what is below 5 into country --, and hides what is still below 5', () => {
-    const small = [
-      ...many(4),
-      ...many(1, { country: 'US' }),
-      ...many(4, { country: 'FR', type: 1 }),
-    ]
-    const document = documentOf(countsOf([...small, ...many(5, { country: 'FR', type: 2 })]))
-    expect(cellsOf(document)).toEqual(
-      new Map([
-        ['http|elite|--|60', [5, 0, 5, 5, 0, 0]],
-        ['socks4|elite|FR|60', [5, 0, 5, 5, 0, 0]],
-      ]),
-    )
-    expect(document).toMatchObject({ total: 14, hidden: 4 })
-    expect(document.dimensions.country).toEqual(['--', '', 'FR'])
-  })
-
-  test('tells an unknown country from a merged one', () => {
-    const document = documentOf(countsOf([...many(6, { country: '' }), ...many(4)]))
-    expect([...cellsOf(document).keys()]).toEqual(['http|elite||60'])
-    expect(document).toMatchObject({ hidden: 4, cube: { country: [1] } })
-  })
-
   test('keeps the largest cells where not all fit', () => {
     const list = ['DE', 'FR', 'NL', 'US'].flatMap((country, i) => many(10 + i, { country }))
     const { cube, dimensions } = documentOf(countsOf(list), {}, { cells: 2, cities: 50 })
@@ -220,36 +197,6 @@ describe('a cell', () => {
       expect(cube[provider]).toEqual([5])
     },
   )
-})
-
-describe('an age', () => {
-  test.each([
-    [-3600, 60],
-    [0, 60],
-    [60, 60],
-    [61, 300],
-    [300, 300],
-    [301, 600],
-    [600, 600],
-    [601, 3600],
-    [3601, 86_400],
-    [86_401, 604_800],
-    [604_800, 604_800],
-  ])('of %d s is counted at the smallest bound that holds: %d s', (age, bound) => {
-    const { cube, dimensions } = documentOf(countsOf(many(5, { age })))
-    expect(dimensions.age).toEqual([60, 300, 600, 3600, 86_400, 604_800])
-    expect(cube.age.map(at => dimensions.age[at])).toEqual([bound])
-  })
-
-  test.each([
-    [604_801, 8 * DAY],
-    [8 * DAY, 8 * DAY],
-    [29.5 * DAY, 30 * DAY],
-  ])('of %d s, older than all bounds, gets one of its own in whole days: %d s', (age, bound) => {
-    const { cube, dimensions } = documentOf(countsOf([...many(5), ...many(5, { age })]))
-    expect(dimensions.age).toEqual([60, 300, 600, 3600, 86_400, 604_800, bound])
-    expect(cube.age.map(at => dimensions.age[at])).toEqual([60, bound])
-  })
 })
 
 describe('histograms', () => {
