@@ -3,7 +3,7 @@
  * commands go on with what was moved.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ask } from '../support/answer.ts'
 import { dataDirectory, T0 } from '../support/fixtures.ts'
@@ -92,6 +92,7 @@ describe.skipIf(!HAS_POSTGRES)('on the command line', () => {
     expect(await keys('--database', url)).toBe(held)
     const COPY =
       /^proxylist: \S+access\.db is a copy of a shared database: name that with --database/
+    writeFileSync(join(cwd, 'a.tar'), '') // that there is one is looked at first
     for (const args of [
       ['keys', 'list'],
       ['backup', 'a.tar'],
