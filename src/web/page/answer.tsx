@@ -5,7 +5,7 @@ import { Pressed } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller, Table } from '../parts/table.tsx'
 import type { Answer, LimitLeft, Row } from './model/answer.ts'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 /** Below this share, little is left. */
 const LOW = 0.2

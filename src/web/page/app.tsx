@@ -11,7 +11,7 @@ import { askServices, askStats, type Known, LOADING, POLL_MS } from './model/ser
 import { MERGED } from './model/stats.ts'
 import { countText, goToRequest, Panel } from './request.tsx'
 import { DEMO } from './try.tsx'
-import { createSay, type Say } from './words/say.ts'
+import { createSay, type Say } from './words.ts'
 
 /** The statistics as they are now. */
 function useStats(): Known {

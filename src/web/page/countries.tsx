@@ -11,7 +11,7 @@ import { type Choice, itemsOf, toggled } from './model/query.ts'
 import { MERGED, UNKNOWN_PLACE } from './model/stats.ts'
 import { CENTERS, landPath, VIEW } from './model/world.ts'
 import { Card, type Option, Options } from './options.tsx'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 const LAND = landPath()
 const HIT_RADIUS = 13

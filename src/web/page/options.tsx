@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { Level } from '../parts/amounts.tsx'
 import type { Count, Facet } from './model/facets.ts'
 import { itemsOf, type Name, toggled } from './model/query.ts'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 type CardProps = {
   title: string

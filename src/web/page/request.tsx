@@ -20,7 +20,7 @@ import {
 } from './model/query.ts'
 import { CODES, type Code, type RequestParts, snippet, tokensOf } from './model/snippets.ts'
 import { Try, type TryProps } from './try.tsx'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 /** How many match, as far as the statistics tell. */
 export const countText = ({ matches }: Facets, { words, range, plural }: Say) => ({

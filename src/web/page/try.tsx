@@ -6,7 +6,7 @@ import { fill } from '../parts/speech.ts'
 import { AnswerView } from './answer.tsx'
 import { type Answer, ask, isSendable } from './model/answer.ts'
 import type { Choice } from './model/query.ts'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 /** The key that everybody may use. */
 export const DEMO = 'demo'

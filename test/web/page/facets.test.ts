@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { type Count, countFacets, type Facets } from '../../../src/web/page/model/facets.ts'
 import { ANONS, type Choice, SERVICES, START, TYPES } from '../../../src/web/page/model/query.ts'
 import { MERGED, readStats, type Stats } from '../../../src/web/page/model/stats.ts'
-import { createSay } from '../../../src/web/page/words/say.ts'
+import { createSay } from '../../../src/web/page/words.ts'
 import {
   type Counted,
   countedList,
