@@ -95,26 +95,22 @@ async function store(request: Request, dir: string, bytesMax: number): Promise<n
   if (Number(announced ?? 0) > bytesMax) throw tooLarge(bytesMax)
   uploads += 1
   const file = join(dir, `console-upload-${process.pid}-${uploads}`)
-  let written: number | null = null
-  let read: number | null = null
+  const fd = storing(() => openSync(file, 'wx+', 0o600))
   try {
-    written = storing(() => openSync(file, 'wx', 0o600))
-    read = storing(() => openSync(file, 'r'))
     unlinkSync(file)
-    const bytes = await copy(body, written, bytesMax)
+    const bytes = await copy(body, fd, bytesMax)
     if (announced !== null && Number(announced) !== bytes) throw cutOff()
-    const kept = read
-    read = null
-    return kept
-  } finally {
-    for (const fd of [written, read]) if (fd !== null) closeSync(fd)
+    return fd
+  } catch (error) {
+    closeSync(fd)
+    throw error
   }
 }
 
 const cutOff = (): AdminError =>
   new AdminError('INVALID_PARAMETER', 'the upload was cut off; the list is as it was')
 
-/** Copies a body into an open file; returns its length. */
+/** Copies a body into an open file, whose position stays at its begin; returns its length. */
 async function copy(body: Request['body'], fd: number, bytesMax: number): Promise<number> {
   const reader = body?.getReader()
   let bytes = 0
@@ -123,16 +119,14 @@ async function copy(body: Request['body'], fd: number, bytesMax: number): Promis
       throw cutOff()
     })) ?? { done: true }
     if (done || value === undefined) return bytes
+    if (bytes + value.length > bytesMax) throw tooLarge(bytesMax)
+    storing(() => {
+      for (let at = 0; at < value.length; ) {
+        at += writeSync(fd, value, at, value.length - at, bytes + at)
+      }
+    })
     bytes += value.length
-    if (bytes > bytesMax) throw tooLarge(bytesMax)
-    writeAll(fd, value)
   }
-}
-
-function writeAll(fd: number, chunk: Uint8Array): void {
-  storing(() => {
-    for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
-  })
 }
 
 /** What `work` on the disk returns. @throws AdminError when the disk refuses it. */

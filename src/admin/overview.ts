@@ -10,15 +10,17 @@ import { quantileOf } from '../metrics/histogram.ts'
 import type { Observed } from '../metrics/observed.ts'
 import type { Traffic } from '../metrics/traffic.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from '../proxies/filter.ts'
-import type { Breakdown } from '../proxies/stats.ts'
 import { wireName } from './route.ts'
 
 /** Minutes that are kept: 24 hours. */
 export const MINUTES = 1440
 
+const OUTCOMES = ['ok', 'notFound', 'rejected', 'refused', 'failed'] as const
+type Counts = { [outcome in (typeof OUTCOMES)[number]]: number }
+
 /** What is measured in a minute; `null` is not known. */
 const MEASURES = [
-  ...(['ok', 'notFound', 'rejected', 'refused', 'failed'] as const),
+  ...OUTCOMES,
   ...(['p50Ms', 'p99Ms', 'rows', 'fresh', 'keys', 'rssBytes'] as const),
 ]
 type Measure = (typeof MEASURES)[number]
@@ -80,23 +82,13 @@ function quantileMs(counts: readonly number[], quantile: number): number | null 
 export function ratesBetween(from: Mark, to: Mark) {
   const seconds = Math.max(to.atMs - from.atMs, 1) / SECOND_MS
   const [a, b] = [from.traffic, to.traffic]
-  const count = (outcome: 'ok' | 'notFound' | 'rejected' | 'refused' | 'failed'): number =>
-    Math.max(0, b[outcome] - a[outcome])
-  const counts = {
-    ok: count('ok'),
-    notFound: count('notFound'),
-    rejected: count('rejected'),
-    refused: count('refused'),
-    failed: count('failed'),
-  }
+  const each = (of: (outcome: keyof Counts) => number): Counts =>
+    Object.fromEntries(OUTCOMES.map(outcome => [outcome, of(outcome)])) as Counts // of all outcomes
+  const counts = each(outcome => Math.max(0, b[outcome] - a[outcome]))
   const all = Object.values(counts).reduce((sum, n) => sum + n, 0)
   const durations = b.durations.map((n, i) => n - (a.durations[i] ?? 0))
   return {
-    ok: round(counts.ok / seconds),
-    notFound: round(counts.notFound / seconds),
-    rejected: round(counts.rejected / seconds),
-    refused: round(counts.refused / seconds),
-    failed: round(counts.failed / seconds),
+    ...each(outcome => round(counts[outcome] / seconds)),
     perSecond: round(all / seconds),
     refusedShare: all === 0 ? 0 : round(counts.refused / all),
     p50Ms: quantileMs(durations, 0.5),
@@ -155,16 +147,11 @@ type OverviewParts = Pick<SamplerParts, 'traffic' | 'clock' | 'elapsedMs'> & {
   rssBytes: () => number
 }
 
-/** What is shown of the list; `fresh` rows are those that a query without `time` finds. */
-type Figures = {
-  rows: number
-  fresh: number
-  newestMs: number | null
-  types: Breakdown['types']
-}
-
-/** The figures of the list. The breakdown may be some seconds old, the rest is not. */
-async function figuresOf({ observed }: OverviewParts, nowMs: number): Promise<Figures> {
+/**
+ * The figures of the list; `fresh` rows are those that a query without `time` finds. The breakdown may be
+ * some seconds old, the rest is not.
+ */
+async function figuresOf({ observed }: OverviewParts, nowMs: number) {
   const { ages, types } = await observed.breakdown(nowMs)
   const fresh = ages
     .filter(({ seconds }) => seconds !== null && seconds <= DEFAULT_AGE_MAX_SECONDS)
@@ -188,22 +175,17 @@ function describeHistory(samples: readonly Sample[]) {
   }
 }
 
-const NO_FIGURES: Figures = { rows: 0, fresh: 0, newestMs: null, types: [] }
-
 /** `tick` is to be called every second; `read` is the document of the overview. */
 export function createOverview(parts: OverviewParts) {
   const { history, observed, problem, clock, elapsedMs } = parts
   const startedMs = elapsedMs()
   /** `null` while the database fails. */
-  const countKeys = async () => parts.keys(clock())
-  const keys = () => countKeys().catch(() => null)
+  const keys = () => Promise.try(parts.keys, clock()).catch(() => null)
   const figures = (nowMs: number) => figuresOf(parts, nowMs).catch(() => null)
 
   async function levels(): Promise<Levels> {
-    const list = await figures(clock())
-    const { rows = null, fresh = null } = list ?? {}
-    const count = await keys()
-    return { rows, fresh, keys: count?.usedToday ?? null, rssBytes: parts.rssBytes() }
+    const { rows = null, fresh = null } = (await figures(clock())) ?? {}
+    return { rows, fresh, keys: (await keys())?.usedToday ?? null, rssBytes: parts.rssBytes() }
   }
   const sampler = createSampler({ ...parts, levels })
 
@@ -211,7 +193,7 @@ export function createOverview(parts: OverviewParts) {
     tick: sampler.tick,
     async read() {
       const nowMs = clock()
-      const { rows, fresh, newestMs, types } = (await figures(nowMs)) ?? NO_FIGURES
+      const { rows = 0, fresh = 0, newestMs = null, types = [] } = (await figures(nowMs)) ?? {}
       const { perSecond, refusedShare, p50Ms, p99Ms } = sampler.recent()
       const { total = 0, usedToday = 0 } = (await keys()) ?? {}
       const found = await problem()

@@ -105,23 +105,15 @@ export function createAdmin(parts: AdminParts) {
 
   const routesWithMetrics: AdminRoutes = {
     ...routes,
-    [METRICS_PATH]: {
-      async GET() {
-        return { kind: 'text', ...(await metrics()) }
-      },
-    },
+    [METRICS_PATH]: { GET: async () => ({ kind: 'text', ...(await metrics()) }) },
   }
 
   function refuse(thrown: unknown): Response {
     const error = toAdminError(thrown)
-    if (error.code === 'INTERNAL_ERROR') {
-      const cause = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown)
-      log.sayRepeated(`the console failed: ${messageOf(thrown)}`, `the console failed: ${cause}`)
-    } else if (thrown instanceof StoreError) {
-      log.sayRepeated(
-        `the console failed: ${thrown.message}`,
-        `the console failed: ${thrown.message}`,
-      )
+    if (error.status === 500 || thrown instanceof StoreError) {
+      const stack = error.status === 500 && thrown instanceof Error ? thrown.stack : undefined
+      const sentence = `the console failed: ${messageOf(thrown)}`
+      log.sayRepeated(sentence, stack === undefined ? sentence : `the console failed: ${stack}`)
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
     if (error.status === 401) headers['www-authenticate'] = 'Bearer'
