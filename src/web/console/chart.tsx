@@ -63,7 +63,7 @@ export function TimeChart(props: ChartProps) {
         {lines.map(({ name, tone }, index) => {
           const values = data.series[index] ?? []
           return (
-            <li key={name} data-tone={tone}>
+            <li key={name} style={{ '--tone': `var(--tone-${tone})` }}>
               {name} <b>{shown(cursor === null ? latest(values) : values[cursor], show)}</b>
             </li>
           )
@@ -168,25 +168,27 @@ function useLook(): number {
   return look
 }
 
-/** Colours of custom properties as a canvas takes them: without `var` and `light-dark`. */
-function colourReader(place: HTMLElement): (property: string) => string {
+/** Colours of the style as a canvas takes them: without `var` and `light-dark`. */
+function colourReader(place: HTMLElement): (colour: string) => string {
   const probe = document.createElement('span')
   place.append(probe)
-  return property => {
-    probe.style.color = `var(--${property})`
+  return colour => {
+    probe.style.color = colour
     return getComputedStyle(probe).color
   }
 }
 
-function seriesOf({ tones, isFilled }: PlotOptions, colour: (property: string) => string) {
+function seriesOf({ tones, isFilled }: PlotOptions, colour: (colour: string) => string) {
   const series = tones.map(tone => ({
-    stroke: colour(`tone-${tone}`),
+    stroke: colour(`var(--tone-${tone})`),
     width: 1.5,
     points: {
-      ...{ show: true, size: 4, width: 0, fill: colour(`tone-${tone}`) },
+      ...{ show: true, size: 4, width: 0, fill: colour(`var(--tone-${tone})`) },
       filter: (plot: uPlot, index: number) => lonely(plot.data[index] as Values),
     },
-    ...(isFilled ? { fill: colour(`area-${tone}`) } : {}),
+    ...(isFilled && {
+      fill: colour(`color-mix(in oklab, var(--tone-${tone}) 24%, var(--card))`),
+    }),
   }))
   // The highest sum is drawn first, and the others over it.
   return [{}, ...(isFilled ? series.toReversed() : series)]
@@ -196,9 +198,9 @@ function seriesOf({ tones, isFilled }: PlotOptions, colour: (property: string) =
 const withoutRepetition = (texts: readonly string[]): string[] =>
   texts.map((text, index) => (text === texts[index - 1] ? '' : text))
 
-function axesOf({ show }: PlotOptions, colour: (property: string) => string): uPlot.Axis[] {
+function axesOf({ show }: PlotOptions, colour: (colour: string) => string): uPlot.Axis[] {
   const font = `12px ${getComputedStyle(document.body).fontFamily}`
-  const common = { stroke: colour('soft'), font, ticks: { show: false } }
+  const common = { stroke: colour('var(--soft)'), font, ticks: { show: false } }
   return [
     {
       ...common,
@@ -207,7 +209,7 @@ function axesOf({ show }: PlotOptions, colour: (property: string) => string): uP
     },
     {
       ...common,
-      ...{ grid: { stroke: colour('line'), width: 1 }, gap: 8 },
+      ...{ grid: { stroke: colour('var(--line)'), width: 1 }, gap: 8 },
       splits: (_, __, ___, top) => ticksUpTo(top),
       size: (_, values) => Math.max(34, ...(values ?? []).map(text => text.length * 7 + 14)),
       values: (_, splits) => withoutRepetition(splits.map(show)),

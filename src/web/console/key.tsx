@@ -15,7 +15,6 @@ import { usePlans } from './plans.tsx'
 import { countdown, dayOf, distance, moment, number, relative, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
-const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
 const DAY_SECONDS = 86_400
 
 const factsOf = ({ plan, created, expires, last_seen, old_secret_until }: KeyReport) => [
@@ -50,10 +49,12 @@ function Limits({ limits }: { limits: readonly Limit[] }) {
   )
 }
 
-const DAY_COLUMNS = [
-  { name: 'Day' },
-  ...['Requests', 'Records', 'Refused'].map(name => ({ name, look: 'number' })),
-]
+const COUNTED = [
+  ['Requests', 'requests'],
+  ['Records', 'records'],
+  ['Refused', 'refused'],
+] as const
+const DAY_COLUMNS = [{ name: 'Day' }, ...COUNTED.map(([name]) => ({ name, look: 'number' }))]
 
 function Days({ report }: { report: KeyReport }) {
   const days = daysUntil(unixMs(), report.days)
@@ -68,12 +69,14 @@ function Days({ report }: { report: KeyReport }) {
       <details>
         <summary>As a table</summary>
         <Table columns={DAY_COLUMNS}>
-          {days.toReversed().map(({ day, requests, records, refused }) => (
-            <tr key={day}>
-              <th scope="row">{day}</th>
-              <td class="number">{number(requests)}</td>
-              <td class="number">{number(records)}</td>
-              <td class="number">{number(refused)}</td>
+          {days.toReversed().map(day => (
+            <tr key={day.day}>
+              <th scope="row">{day.day}</th>
+              {COUNTED.map(([name, count]) => (
+                <td key={name} class="number">
+                  {number(day[count])}
+                </td>
+              ))}
             </tr>
           ))}
         </Table>
@@ -83,7 +86,6 @@ function Days({ report }: { report: KeyReport }) {
 }
 
 function Report({ report }: { report: KeyReport }) {
-  const { requests, records, refused, hours } = report.today
   return (
     <div class="charts">
       <section class="card" aria-label="Limits">
@@ -95,17 +97,13 @@ function Report({ report }: { report: KeyReport }) {
           Use by hour <small>today, UTC</small>
         </h2>
         <p class="counts">
-          <span>
-            Requests <b>{number(requests)}</b>
-          </span>
-          <span>
-            Records <b>{number(records)}</b>
-          </span>
-          <span>
-            Refused <b>{number(refused)}</b>
-          </span>
+          {COUNTED.map(([name, count]) => (
+            <span key={count}>
+              {name} <b>{number(report.today[count])}</b>
+            </span>
+          ))}
         </p>
-        <Bars label="Use by hour" values={hours} names={HOURS} show={number} />
+        <Bars label="Use by hour" values={report.today.hours} show={number} />
       </section>
       <section class="card wide" aria-label="Use by day">
         <h2>
@@ -179,33 +177,26 @@ function RotateDialog(props: DialogProps & { onMade(made: RotatedKey): void }) {
   )
 }
 
-/** The actions that are confirmed and need nothing else. */
-const CONFIRMED = {
+/** What can be done with a key; an action with a title is confirmed and needs nothing else. */
+const ACTIONS = {
+  change: { name: 'Change' },
+  rotate: { name: 'Rotate' },
   reset: {
-    action: 'Reset',
+    name: 'Reset',
     title: 'Reset the limits?',
-    method: 'POST',
-    path: '/reset',
     hint: 'Its windows and its day are unused again. Its history stays.',
   },
   revoke: {
-    action: 'Revoke',
+    name: 'Revoke',
     title: 'Revoke this key?',
-    method: 'POST',
-    path: '/revoke',
     hint: 'It is refused from now on. This cannot be undone.',
   },
   remove: {
-    action: 'Remove',
+    name: 'Remove',
     title: 'Remove this key?',
-    method: 'DELETE',
-    path: '',
     hint: 'The key and its history are deleted. This cannot be undone.',
   },
 } as const
-const ACTIONS = {
-  ...{ change: 'Change', rotate: 'Rotate', reset: 'Reset', revoke: 'Revoke', remove: 'Remove' },
-}
 type Action = keyof typeof ACTIONS
 
 /** A key that has ended cannot be used again; only one that was revoked can be removed. */
@@ -222,11 +213,11 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
     live.change(() => changed)
     setOpen(now => (now === open ? null : now)) // another dialog may have been opened meanwhile
   }
-  const confirm = async (action: keyof typeof CONFIRMED): Promise<void> => {
-    const { method, path } = CONFIRMED[action]
-    const changed = await client.send<KeyReport>(method, `/console/keys/${report.id}${path}`)
-    if (action === 'remove') location.hash = '#keys'
-    else onChanged(changed)
+  const confirm = async (action: Action): Promise<void> => {
+    const path = `/console/keys/${report.id}`
+    if (action !== 'remove') return onChanged(await client.send('POST', `${path}/${action}`))
+    await client.send('DELETE', path)
+    location.hash = '#keys'
   }
   const until = made?.overlap_until ?? null
   return (
@@ -238,7 +229,7 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
           class={action === 'revoke' || action === 'remove' ? 'danger' : 'plain'}
           onClick={() => setOpen(action)}
         >
-          {ACTIONS[action]}
+          {ACTIONS[action].name}
         </button>
       ))}
       {open === 'change' && <ChangeDialog {...{ report, onClose, onChanged }} />}
@@ -253,9 +244,8 @@ function Actions({ live, report }: { live: Live<KeyReport>; report: KeyReport })
       )}
       {(open === 'reset' || open === 'revoke' || open === 'remove') && (
         <FormDialog
-          title={CONFIRMED[open].title}
-          hint={CONFIRMED[open].hint}
-          action={CONFIRMED[open].action}
+          {...ACTIONS[open]}
+          action={ACTIONS[open].name}
           isDangerous={open !== 'reset'}
           onSubmit={() => confirm(open)}
           onClose={onClose}

@@ -6,7 +6,7 @@ import type { Facets } from './model/facets.ts'
 import { ANONS, type Choice, isInvalid, SORTS, TYPES } from './model/query.ts'
 import type { Stats } from './model/stats.ts'
 import { Card, Options } from './options.tsx'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 export type FiltersProps = {
   choice: Choice
@@ -78,93 +78,50 @@ function Sorts({ choice, set, say }: FiltersProps) {
 function Lists({ choice, set, facets, services, say }: FiltersProps) {
   const { words } = say
   const hints: { [service: string]: string } = { smtp: words.smtpHint, google: words.googleHint }
-  return (
-    <>
-      <Card title={words.type}>
-        <Options
-          name="type"
-          options={TYPES.map(value => ({ value, label: value }))}
-          counts={facets?.type ?? null}
-          value={choice.type}
-          choose={type => set({ type })}
-          say={say}
-        />
-      </Card>
-      <Card title={words.anon}>
-        <Options
-          name="anon"
-          options={ANONS.map(value => ({
-            value,
-            label: words[value],
-            hint: words[`${value}Hint`],
-          }))}
-          counts={facets?.anon ?? null}
-          value={choice.anon}
-          choose={anon => set({ anon })}
-          say={say}
-        />
-      </Card>
-      <Card title={words.service} hint={words.serviceHint}>
-        <Options
-          name="service"
-          options={services.map(value => ({ value, label: value, hint: hints[value] }))}
-          counts={facets?.service ?? null}
-          value={choice.service}
-          choose={service => set({ service })}
-          say={say}
-          scale={facets?.matches.size ?? 1}
-        />
-      </Card>
-    </>
-  )
+  const lists = {
+    type: TYPES.map(value => ({ value, label: value })),
+    anon: ANONS.map(value => ({ value, label: words[value], hint: words[`${value}Hint`] })),
+    service: services.map(value => ({ value, label: value, hint: hints[value] })),
+  }
+  return (['type', 'anon', 'service'] as const).map(name => (
+    <Card key={name} title={words[name]} hint={name === 'service' && words.serviceHint}>
+      <Options
+        name={name}
+        options={lists[name]}
+        counts={facets?.[name] ?? null}
+        value={choice[name]}
+        choose={value => set({ [name]: value })}
+        say={say}
+        scale={name === 'service' ? (facets?.matches.size ?? 1) : 0}
+      />
+    </Card>
+  ))
 }
 
 /** The cards of measured values. */
 function Limits({ choice, set, stats, say }: FiltersProps) {
   const { words } = say
-  const hint = stats !== null && words.whole
-  const common = (name: 'ping' | 'speed' | 'works') => ({
-    ...{ name, value: choice[name], histogram: stats?.histograms[name] ?? null, say },
-    set: (value: string) => set({ [name]: value }),
-  })
   const most = 999_999_999_999_999
-  return (
-    <>
-      <Card title={words.ping} hint={hint}>
-        <Limit
-          {...common('ping')}
-          label={words.ping}
-          fieldLabel={words.pingLimit}
-          placeholder={words.pingUnit}
-          direction="most"
-          max={most}
-          show={n => say.unit(n, 'millisecond')}
-        />
-      </Card>
-      <Card title={words.works} hint={hint}>
-        <Limit
-          {...common('works')}
-          label={words.works}
-          fieldLabel={words.worksLimit}
-          placeholder="%"
-          direction="least"
-          max={100}
-          show={say.percent}
-        />
-      </Card>
-      <Card title={words.speed} hint={hint}>
-        <Limit
-          {...common('speed')}
-          label={words.speed}
-          fieldLabel={words.speedLimit}
-          placeholder={words.speedUnit}
-          direction="least"
-          max={most}
-          show={say.rate}
-        />
-      </Card>
-    </>
-  )
+  const limits = {
+    ping: { unit: words.pingUnit, max: most, show: (n: number) => say.unit(n, 'millisecond') },
+    works: { unit: '%', max: 100, show: say.percent },
+    speed: { unit: words.speedUnit, max: most, show: say.rate },
+  }
+  return (['ping', 'works', 'speed'] as const).map(name => (
+    <Card key={name} title={words[name]} hint={stats !== null && words.whole}>
+      <Limit
+        {...limits[name]}
+        name={name}
+        value={choice[name]}
+        set={value => set({ [name]: value })}
+        histogram={stats?.histograms[name] ?? null}
+        label={words[name]}
+        fieldLabel={words[`${name}Limit`]}
+        direction={name === 'ping' ? 'most' : 'least'}
+        say={say}
+      />
+    </Card>
+  ))
 }
 
 export function Filters(props: FiltersProps) {

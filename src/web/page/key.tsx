@@ -6,7 +6,7 @@ import { Facts } from '../parts/table.tsx'
 import { Levels, Problem } from './answer.tsx'
 import { askKey, isSendable, type KeyReply, type KeyUsage, type Today } from './model/answer.ts'
 import { DEMO, KeyField, useSecondsUntil } from './try.tsx'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 type Asked =
   | { kind: 'none' | 'asking' | 'failed' }
@@ -57,8 +57,6 @@ function Limits({ usage, atMs, say }: { usage: KeyUsage; atMs: number; say: Say 
   )
 }
 
-const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
-
 function Use({ today, say }: { today: Today; say: Say }) {
   const { words, number } = say
   return (
@@ -72,7 +70,7 @@ function Use({ today, say }: { today: Today; say: Say }) {
         ]}
       />
       <p class="soft">{words.byHour}</p>
-      <Bars label={words.byHour} values={today.hours} names={HOURS} show={number} />
+      <Bars label={words.byHour} values={today.hours} show={number} />
     </section>
   )
 }

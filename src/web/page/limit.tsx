@@ -7,7 +7,7 @@ import { fill } from '../parts/speech.ts'
 import type { Facet } from './model/facets.ts'
 import { AGES, DEFAULT_AGE_SECONDS, isInvalid } from './model/query.ts'
 import { columnPasses, type Limited } from './model/stats.ts'
-import type { Say } from './words/say.ts'
+import type { Say } from './words.ts'
 
 type LimitProps = {
   name: Limited
@@ -17,7 +17,7 @@ type LimitProps = {
   histogram: Histogram | null
   value: string
   set: (value: string) => void
-  placeholder: string
+  unit: string
   /** Whether the value is the most or the least that passes. */
   direction: 'most' | 'least'
   max: number
@@ -71,7 +71,7 @@ function Columns({ name, histogram, value, say }: LimitProps) {
 }
 
 export function Limit(props: LimitProps) {
-  const { name, label, fieldLabel, placeholder, value, set, direction, max, show, say } = props
+  const { name, label, fieldLabel, unit, value, set, direction, max, show, say } = props
   const { words } = say
   const steps = stepsOf(props)
   const isWrong = isInvalid(name, value)
@@ -101,7 +101,7 @@ export function Limit(props: LimitProps) {
           inputMode="numeric"
           maxLength={15}
           autocomplete="off"
-          placeholder={placeholder}
+          placeholder={unit}
           aria-label={`${label}, ${fieldLabel}`}
           title={isWrong ? fill(words.numberInvalid, { min: 0, max: say.number(max) }) : fieldLabel}
           aria-invalid={isWrong || undefined}

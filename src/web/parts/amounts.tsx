@@ -7,15 +7,18 @@ export const Level = ({ share, isLow = false }: { share: number; isLow?: boolean
   </span>
 )
 
+/** The names of the columns of a day. */
+const HOURS = Array.from({ length: 24 }, (_, hour) => String(hour).padStart(2, '0'))
+
 type BarsProps = {
   label: string
   values: readonly number[]
-  names: readonly string[]
+  names?: readonly string[]
   show(n: number): string
 }
 
 /** One column per value; pointing at one says its name and its number, a screen reader says all. */
-export function Bars({ label, values, names, show }: BarsProps) {
+export function Bars({ label, values, names = HOURS, show }: BarsProps) {
   const most = Math.max(...values, 1)
   const every = Math.ceil(names.length / 6)
   const tips = values.map((value, index) => `${names[index]}: ${show(value)}`)
