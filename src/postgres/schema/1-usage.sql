@@ -153,9 +153,9 @@ begin
       where u.kind = s.kind collate "C" and u.id = s.id collate "C" for update skip locked
     ) u;
   end if;
-  with locked as (
-    select s.*, u.at, u.latest, u.day, u.requests, u.hour, u.hour_requests, u.hours,
-      greatest(_now, u.latest) as now -- a clock that steps back admits no more
+  with counted as (
+    select s.*, u.at, u.latest, u.hour, u.hour_requests, u.hours, t.now, c.counted, c.today,
+      coalesce(greatest(0, least(window_limit - c.counted, daily - c.today)), 0) as room
     from unnest(_kinds, _ids, _requests, _limits, _windows, _dailies) with ordinality
       s (kind, id, asked, window_limit, window_ms, daily, place)
     left join lateral (
@@ -163,35 +163,34 @@ begin
       where u.kind = s.kind collate "C" and u.id = s.id collate "C"
         and (_waits or s.place = any (_free)) for update
     ) u on true
-  ), counted as (
-    select *,
-      least(window_limit, cardinality(at) - width_bucket(now - window_ms, at)) as counted,
-      case when day = now / 86400000 then requests else 0 end as today
-    from locked
-  ), taken as (
-    select case when _ends is null then array_agg(least(asked, room) order by place)
-      else proxylist.take(array_agg(room order by place), _positions, _ends) end as took
-    from (
-      select *, coalesce(greatest(0, least(window_limit - counted, daily - today)), 0) as room
-      from counted
+    cross join lateral ( -- a clock that steps back admits no more
+      select greatest(_now, u.latest) as now
+    ) t cross join lateral (
+      select least(window_limit, cardinality(at) - width_bucket(now - window_ms, at)) as counted,
+        case when day = now / 86400000 then requests else 0 end as today
     ) c
+  ), decided as (
+    select *, case when _ends is null then least(asked, room) else (
+      select proxylist.take(array_agg(room order by place), _positions, _ends) from counted
+    )[place] end as took
+    from counted
   ), admitted as (
     update proxylist.usage u set
       at = c.at[cardinality(c.at) - c.counted + 1:]
-        || array_fill(c.now, array[case when c.window_ms = 0 then 1 else took[c.place] end]),
+        || array_fill(c.now, array[case when c.window_ms = 0 then 1 else c.took end]),
       latest = c.now,
       day = c.now / 86400000,
-      requests = c.today + took[c.place],
+      requests = c.today + c.took,
       hour = c.now / 3600000,
       hour_requests =
-        took[c.place] + case when c.hour = c.now / 3600000 then c.hour_requests else 0 end,
+        c.took + case when c.hour = c.now / 3600000 then c.hour_requests else 0 end,
       hours = case
         when c.hour = c.now / 3600000 then c.hours
         when c.hour / 24 = c.now / 86400000
           then proxylist.add_hours(c.hours, proxylist.one_hour(c.hour, c.hour_requests))
         else '{}' end
-    from counted c, taken
-    where u.kind = c.kind collate "C" and u.id = c.id collate "C" and took[c.place] > 0
+    from decided c
+    where u.kind = c.kind collate "C" and u.id = c.id collate "C" and c.took > 0
   )
   select
     string_agg(concat_ws(',', place, latest, counted,
@@ -199,9 +198,9 @@ begin
     array_agg(
       (hour / 24, case when kind = 'demo' then kind else id end, 0, 0, 0,
         proxylist.add_hours(hours, proxylist.one_hour(hour, hour_requests)))::proxylist.days
-    ) filter (where hour / 24 <> now / 86400000 and took[place] > 0 and kind <> 'temp'
+    ) filter (where hour / 24 <> now / 86400000 and took > 0 and kind <> 'temp'
       and (hour_requests <> 0 or cardinality(hours) > 0))
-  into _used, _over from counted, taken;
+  into _used, _over from decided;
   if _over is not null then
     perform proxylist.add_days(array_agg(day), array_agg(key_id), array_agg(records),
       array_agg(refused), array_agg(hours::text)) from unnest(_over);
