@@ -8,6 +8,7 @@ import {
   type LimitStatus,
   type Subject,
   UNUSED,
+  type Usage,
   type UsageTable,
   wholeSeconds,
   windowWaitMs,
@@ -57,7 +58,7 @@ export interface NetworkTable {
   addNetworks(subject: Subject, set: NetworkSet, day: number, networks: Iterable<string>): void
 }
 
-const SETS: readonly NetworkSet[] = ['served', 'callers']
+export const SETS: readonly NetworkSet[] = ['served', 'callers']
 /** The names of their quotas, those of a plan's limits. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
 
@@ -86,12 +87,26 @@ export const quotaStatuses = (
     return quota === null ? [] : [statusOf(set, { quota, used: counts[set], day }, nowMs)]
   })
 
-/** A quota of the day, the networks that were used before, and those that an answer adds. */
-type Addition = {
-  set: NetworkSet
-  quota: number
-  used: Networks
-  added: ReadonlySet<string>
+/** A quota of the day: how many networks were used before, and how many an answer adds. */
+export type Addition = { set: NetworkSet; quota: number; used: number; added: number }
+
+/** Decides by what was used before; `usageOf` reads the usage that a retry of a refused answer meets. */
+export function decide(
+  { networks, rule, atMs, nowMs }: Consumption,
+  additions: readonly Addition[],
+  usageOf: () => Usage | null,
+): NetworkDecision {
+  const day = utcDay(atMs)
+  const over = additions.find(({ quota, used, added }) => used + added > quota)
+  const limits = additions.map(({ set, quota, used, added }) =>
+    statusOf(set, { quota, used: used + (over ? 0 : added), day }, nowMs),
+  )
+  if (!over) return { kind: 'consumed', limits }
+  const { set, quota, used, added } = over
+  const windowMs = windowWaitMs(rule, usageOf() ?? UNUSED, nowMs)
+  const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
+  const all = new Set(networks[set]).size
+  return { kind: 'refused', limits, set, quota, used, added, all, retryAfterSeconds }
 }
 
 /**
@@ -102,29 +117,19 @@ export function consume(
   usage: NetworkTable & UsageTable,
   consumption: Consumption,
 ): NetworkDecision {
-  const { subject, quotas, networks, rule, atMs, nowMs } = consumption
+  const { subject, quotas, networks, rule, atMs } = consumption
   const day = utcDay(atMs)
-  const midnightMs = (day + 1) * DAY_MS - nowMs
-  const additions: Addition[] = []
+  const additions: (Addition & { lacking: ReadonlySet<string> })[] = []
   for (const set of SETS) {
     const quota = quotas[set]
     if (quota === null) continue
-    const used = usage.networks(subject, set, day)
-    const added = new Set(networks[set].filter(network => !used.has(network)))
-    additions.push({ set, quota, used, added })
+    const known = usage.networks(subject, set, day)
+    const lacking = new Set(networks[set].filter(network => !known.has(network)))
+    additions.push({ set, quota, used: known.size, added: lacking.size, lacking })
   }
-  const over = additions.find(({ quota, used, added }) => used.size + added.size > quota)
-  const limits = additions.map(({ set, quota, used, added }) =>
-    statusOf(set, { quota, used: used.size + (over ? 0 : added.size), day }, nowMs),
-  )
-  if (over) {
-    const { set, quota, used, added } = over
-    const windowMs = windowWaitMs(rule, usage.read(rule.subject) ?? UNUSED, nowMs)
-    const retryAfterSeconds = wholeSeconds(Math.max(midnightMs, windowMs))
-    const all = new Set(networks[set]).size
-    const sizes = { used: used.size, added: added.size, all }
-    return { kind: 'refused', limits, set, quota, ...sizes, retryAfterSeconds }
+  const decision = decide(consumption, additions, () => usage.read(rule.subject))
+  if (decision.kind === 'consumed') {
+    for (const { set, lacking } of additions) usage.addNetworks(subject, set, day, lacking)
   }
-  for (const { set, added } of additions) usage.addNetworks(subject, set, day, added)
-  return { kind: 'consumed', limits }
+  return decision
 }

@@ -14,6 +14,12 @@ export const arrayLiteral = (items: readonly (string | number | boolean | null)[
 const quoted = (text: string): string =>
   text.includes('"') || text.includes('\\') ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`
 
+/** The literals of the columns of rows, for `unnest`. */
+export const columnsOf = <T>(
+  rows: readonly T[],
+  ...columns: readonly ((row: T) => string | number | null)[]
+): string[] => columns.map(column => arrayLiteral(rows.map(column)))
+
 /** The literal of an array of bytes. */
 export const bytesLiteral = (items: readonly Uint8Array[]): string =>
   `{${items.map(bytes => `"\\\\x${bytes.toHex()}"`).join()}}`

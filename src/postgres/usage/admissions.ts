@@ -22,7 +22,7 @@ import {
 import { stopwatch, timerLater } from '../../lib/clock.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
 import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral, limitOf } from '../arrays.ts'
+import { arrayLiteral, columnsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { isLockNotFree, UnknownOutcome } from '../errors.ts'
 import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
@@ -183,12 +183,15 @@ export function createAdmissions(
     const waits = clock.elapsedMs() >= skipUntilMs
     const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
     const parameters = [
-      arrayLiteral(groups.map(({ rule }) => rule.subject.kind)),
-      arrayLiteral(groups.map(({ rule }) => rule.subject.id)),
-      arrayLiteral(groups.map(({ requests }) => requests)),
-      arrayLiteral(groups.map(({ rule }) => limitOf(rule.window?.limit))),
-      arrayLiteral(groups.map(({ rule }) => rule.window?.ms ?? 0)),
-      arrayLiteral(groups.map(({ rule }) => limitOf(rule.daily))),
+      ...columnsOf(
+        groups,
+        ({ rule }) => rule.subject.kind,
+        ({ rule }) => rule.subject.id,
+        ({ requests }) => requests,
+        ({ rule }) => limitOf(rule.window?.limit),
+        ({ rule }) => rule.window?.ms ?? 0,
+        ({ rule }) => limitOf(rule.daily),
+      ),
       ...placesOf(batch, grouped),
       ...[adds, waits],
     ]
@@ -224,8 +227,7 @@ export function createAdmissions(
     const left = some.filter((_, i) => decisions[i] === null)
     if (left.length > 0 && !adds) {
       const more = await decideGrouped(left, group(left), true, waited)
-      let next = 0
-      decisions = decisions.map(decision => decision ?? more[next++] ?? null)
+      decisions = decisions.map(decision => decision ?? more.shift() ?? null)
     }
     const rest = batch.slice(grouped.count)
     return rest.length === 0 ? decisions : [...decisions, ...(await decide(rest, waited))]
@@ -300,11 +302,13 @@ export const createGiveBack =
     }
     given.sort((a, b) => byKey(a.subject, b.subject))
     try {
-      await query('select proxylist.give_back($1::text[], $2::text[], $3::bigint[])', [
-        arrayLiteral(given.map(({ subject }) => subject.kind)),
-        arrayLiteral(given.map(({ subject }) => subject.id)),
-        arrayLiteral(given.map(({ atMs }) => atMs)),
-      ])
+      const parameters = columnsOf(
+        given,
+        ({ subject }) => subject.kind,
+        ({ subject }) => subject.id,
+        ({ atMs }) => atMs,
+      )
+      await query('select proxylist.give_back($1::text[], $2::text[], $3::bigint[])', parameters)
     } catch (failure) {
       if (!(failure instanceof UnknownOutcome)) throw failure
     } finally {

@@ -12,7 +12,7 @@ import {
 } from '../../access/history.ts'
 import { DEMO_KEY } from '../../access/key.ts'
 import { createListBatch } from '../../lib/turn-batch.ts'
-import { arrayLiteral } from '../arrays.ts'
+import { columnsOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { UnknownOutcome } from '../errors.ts'
 
@@ -53,16 +53,12 @@ const HISTORY = `
   from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, place)
   order by i.place`
 
-const daysOf = (json: string | null): DayUse[] => (json === null ? [] : JSON.parse(json))
-
 /** Requests by hour as days. */
-const daysOfHours = (json: string | null): DayUse[] => {
-  const byHour: [hour: number, requests: number][] = json === null ? [] : JSON.parse(json)
-  return byHour.map(([hour, requests]) => ({
+const daysOfHours = (byHour: readonly (readonly [hour: number, requests: number])[]): DayUse[] =>
+  byHour.map(([hour, requests]) => ({
     ...{ ...unusedDay(Math.floor(hour / 24)), requests },
     hours: [...new Array<number>(hour % 24).fill(0), requests],
   }))
-}
 
 /** The use of keys over a connection. */
 export function createKeyUse(query: Query) {
@@ -73,11 +69,12 @@ export function createKeyUse(query: Query) {
   /** What is stored of keys, each between two days. */
   const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
     (asked, waited) => {
-      const parameters = [
-        arrayLiteral(asked.map(({ id }) => id)),
-        arrayLiteral(asked.map(({ fromDay }) => fromDay)),
-        arrayLiteral(asked.map(({ toDay }) => toDay)),
-      ]
+      const parameters = columnsOf(
+        asked,
+        ({ id }) => id,
+        ({ fromDay }) => fromDay,
+        ({ toDay }) => toDay,
+      )
       return query<UseRow>(HISTORY, parameters, waited())
     },
   )
@@ -94,12 +91,13 @@ export function createKeyUse(query: Query) {
         await query(
           `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
              array_fill('{}'::text, array[cardinality($1::int[])]))`,
-          [
-            arrayLiteral(taken.map(({ day }) => day)),
-            arrayLiteral(taken.map(({ id }) => id)),
-            arrayLiteral(taken.map(({ records }) => records)),
-            arrayLiteral(taken.map(({ refused }) => refused)),
-          ],
+          columnsOf(
+            taken,
+            ({ day }) => day,
+            ({ id }) => id,
+            ({ records }) => records,
+            ({ refused }) => refused,
+          ),
         )
       } catch (failure) {
         if (!(failure instanceof UnknownOutcome)) notes.putBack(taken)
@@ -114,10 +112,9 @@ export function createKeyUse(query: Query) {
       const rows = await rowsOfKeys(ids.map(id => ({ id, fromDay, toDay })))
       return rows.map(({ seen, days, hours }, i): KeyUse => {
         const recent = (pending[i] ?? []).filter(({ day }) => day >= fromDay && day <= toDay)
-        return {
-          lastSeenMs: seen,
-          days: mergeDays(daysOf(days), [...daysOfHours(hours), ...recent]),
-        }
+        const older: DayUse[] = JSON.parse(days ?? '[]')
+        const newer = [...daysOfHours(JSON.parse(hours ?? '[]')), ...recent]
+        return { lastSeenMs: seen, days: mergeDays(older, newer) }
       })
     },
   }

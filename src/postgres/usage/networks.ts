@@ -7,10 +7,12 @@
  */
 import {
   type Consumption,
-  consume,
+  type Addition as Counted,
+  decide,
   type NetworkCounts,
   type NetworkDecision,
   type NetworkSet,
+  SETS,
 } from '../../access/network-quota.ts'
 import { type Subject, type SubjectsOfKind, UNUSED, type Usage } from '../../access/rate-limit.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
@@ -18,11 +20,9 @@ import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { type Awaitable, createListBatch, type Waited } from '../../lib/turn-batch.ts'
-import { arrayLiteral, limitOf } from '../arrays.ts'
+import { arrayLiteral, columnsOf, limitOf } from '../arrays.ts'
 import type { Query } from '../connection.ts'
 import { type DatabaseClock, nameOf } from './refusals.ts'
-
-const SETS: readonly NetworkSet[] = ['served', 'callers']
 
 /** Networks of type /16, one for each bit of a set. */
 const BITS = 65_536
@@ -37,13 +37,13 @@ function bitOf(set: NetworkSet, network: string): number | null {
 /** Networks as the columns `networks` and `others` have them. */
 export function encodeNetworks(set: NetworkSet, networks: readonly string[]) {
   const bytes = new Uint8Array(BITS / 8)
-  const others: string[] = []
+  const others = new Set<string>()
   for (const network of networks) {
     const bit = bitOf(set, network)
-    if (bit === null) others.push(network)
+    if (bit === null) others.add(network)
     else bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) | (0x80 >> (bit & 7))
   }
-  return { networks: `x${bytes.toHex()}`, others }
+  return { networks: `x${bytes.toHex()}`, others: [...others] }
 }
 
 /** The column `networks` as hexadecimal digits, for `decodeNetworks`. */
@@ -64,16 +64,8 @@ export function decodeNetworks(set: NetworkSet, hex: string, others: readonly st
 /** How many networks a row of table `networks` has. */
 export const NETWORKS_SIZE = 'bit_count(n.networks)::int + cardinality(n.others)'
 
-/** Networks of an answer for one set; `used` and `added`: how many that has, and lacks of them. */
-export type Addition = {
-  subject: Subject
-  set: NetworkSet
-  day: number
-  quota: number
-  networks: readonly string[]
-  used: number
-  added: number
-}
+/** Networks of an answer for one set. */
+export type Addition = Counted & { subject: Subject; day: number; networks: readonly string[] }
 
 const setName = ({ subject, set, day }: Addition): string => `${nameOf(subject)} ${set} ${day}`
 
@@ -157,27 +149,6 @@ export function createSetCache() {
   }
 }
 
-/** Decides an answer by how many networks its sets have, and how many it would add. */
-const decide = (
-  consumption: Consumption,
-  additions: readonly Addition[],
-  usage: Usage,
-  nowMs: number,
-): NetworkDecision =>
-  consume(
-    {
-      networks(_, set) {
-        const addition = additions.find(each => each.set === set)
-        const lacking = new Set([...new Set(addition?.networks)].slice(0, addition?.added))
-        return { size: addition?.used ?? 0, has: network => !lacking.has(network) }
-      },
-      addNetworks() {},
-      read: () => usage,
-      record() {},
-    },
-    { ...consumption, nowMs },
-  )
-
 const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
   $6::bigint[], $7::text[], $8::text[], $9::int[]) as numbers`
 
@@ -191,21 +162,26 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
     return (one[at] ?? 0) < (two[at] ?? 0) ? -1 : 1
   })
   const places = new Map(sets.map((each, i) => [setName(each), i + 1]))
-  const encoded = additions.map(({ set, networks }) => encodeNetworks(set, networks))
   let end = 0
   const ends = answers.map(({ length }) => {
     end += length
     return end
   })
   return [
-    arrayLiteral(sets.map(({ subject }) => subject.kind)),
-    arrayLiteral(sets.map(({ subject }) => subject.id)),
-    arrayLiteral(sets.map(({ set }) => set)),
-    arrayLiteral(sets.map(({ day }) => day)),
-    arrayLiteral(additions.map(each => places.get(setName(each)) ?? null)),
-    arrayLiteral(additions.map(({ quota }) => limitOf(quota))),
-    arrayLiteral(encoded.map(({ networks }) => networks)),
-    arrayLiteral(encoded.map(({ others }) => arrayLiteral([...new Set(others)]))),
+    ...columnsOf(
+      sets,
+      ({ subject }) => subject.kind,
+      ({ subject }) => subject.id,
+      ({ set }) => set,
+      ({ day }) => day,
+    ),
+    ...columnsOf(
+      additions.map(each => ({ each, ...encodeNetworks(each.set, each.networks) })),
+      ({ each }) => places.get(setName(each)) ?? null,
+      ({ each }) => limitOf(each.quota),
+      ({ networks }) => networks,
+      ({ others }) => arrayLiteral(others),
+    ),
     arrayLiteral(ends),
   ]
 }
@@ -261,7 +237,7 @@ export function createNetworks(
       const needsUsage = isOver && mayOutlastDay(consumption, nowMs)
       const usage = needsUsage ? await usageOf(consumption.rule.subject) : UNUSED
       cache.learn(additions, !isOver, generation)
-      decisions.push(decide(consumption, additions, usage, nowMs))
+      decisions.push(decide({ ...consumption, nowMs }, additions, () => usage))
     }
     return decisions
   }
@@ -278,7 +254,7 @@ export function createNetworks(
     if (over.some(({ quota, used }) => used < quota)) return null
     const atMs = clock.elapsedMs()
     if (over.length > 0 && mayOutlastDay(consumption, clock.latest(atMs))) return null
-    return decide(consumption, found, UNUSED, clock.earliest(atMs))
+    return decide({ ...consumption, nowMs: clock.earliest(atMs) }, found, () => null)
   }
 
   return {
@@ -308,11 +284,12 @@ export function createNetworks(
     },
 
     count: createListBatch<{ subject: Subject; day: number }, NetworkCounts>((batch, waited) => {
-      const parameters = [
-        arrayLiteral(batch.map(({ subject }) => subject.kind)),
-        arrayLiteral(batch.map(({ subject }) => subject.id)),
-        arrayLiteral(batch.map(({ day }) => day)),
-      ]
+      const parameters = columnsOf(
+        batch,
+        ({ subject }) => subject.kind,
+        ({ subject }) => subject.id,
+        ({ day }) => day,
+      )
       return query<NetworkCounts>(COUNT, parameters, waited())
     }),
   }

@@ -18,11 +18,12 @@ import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'
 import { createListBatch, createTurnBatch } from '../../lib/turn-batch.ts'
-import { arrayLiteral } from '../arrays.ts'
+import { columnsOf } from '../arrays.ts'
 import {
   availabilityOf,
   type Connection,
   type ConnectionOptions,
+  onlyRow,
   openConnection,
   type Query,
   shownDatabase,
@@ -51,10 +52,11 @@ async function readUsage(
   subjects: readonly Subject[],
   waitedMs: number,
 ): Promise<Read[]> {
-  const parameters = [
-    arrayLiteral(subjects.map(({ kind }) => kind)),
-    arrayLiteral(subjects.map(({ id }) => id)),
-  ]
+  const parameters = columnsOf(
+    subjects,
+    ({ kind }) => kind,
+    ({ id }) => id,
+  )
   const rows = await query<ReadRow>(READ, parameters, waitedMs)
   return rows.map(({ nowMs, used }) => {
     if (used === null) return { usage: UNUSED, nowMs }
@@ -99,32 +101,28 @@ const REMOVE_NETWORKS = `
   returning day`
 
 /** A prune in progress: ages are measured from `timeMs`, the subjects up to `after` were examined. */
+const NO_SUBJECT = { kind: '', id: '' }
 type Round = { timeMs: number; after: { kind: string; id: string } | null }
 
 /** Returns a function that removes a slice of what nothing counts any more, and returns whether more may remain. */
 function createPrune(query: Query): () => Promise<boolean> {
   let round: Round | null = null
 
-  /** Examines the next subjects; returns the last one, `null` at the end. */
-  async function examine({ timeMs, after }: Round): Promise<Round['after']> {
-    const [last] = await query<{ kind: string | null; id: string | null }>(
-      'select kind, id from proxylist.prune_usage($1::bigint, $2, $3, $4)',
-      [String(timeMs), after?.kind ?? '', after?.id ?? '', EXAMINE_SLICE],
-    )
-    return last?.kind != null && last.id != null ? { kind: last.kind, id: last.id } : null
-  }
-
   const removes = async (text: string, day: number): Promise<boolean> =>
     (await query(text, [day])).length === REMOVE_SLICE
 
   return async () => {
-    if (round === null) {
-      const [row] = await query<{ time: number | null }>(PRUNE_TIME)
-      round = { timeMs: row?.time ?? 0, after: { kind: '', id: '' } }
+    round ??= {
+      timeMs: (await onlyRow<{ time: number }>(query, PRUNE_TIME)).time,
+      after: NO_SUBJECT,
     }
     const { timeMs, after } = round
     if (after !== null) {
-      round.after = await examine(round)
+      const [last] = await query<{ kind: string | null; id: string }>(
+        'select kind, id from proxylist.prune_usage($1::bigint, $2, $3, $4)',
+        [String(timeMs), after.kind, after.id, EXAMINE_SLICE],
+      )
+      round.after = last?.kind == null ? null : { kind: last.kind, id: last.id }
       return true
     }
     const mayRemain =
@@ -203,15 +201,9 @@ export function createUsageStore(
     onFailure(failure, whose)
     return failure
   }
-  const bound: { bound?: WaitBound } =
-    timeoutMs === null
-      ? {}
-      : {
-          bound: {
-            ...{ msMax: timeoutMs, elapsedMs },
-            failure: failed(`the database ${shown} took too long for a request`, 'of all'),
-          },
-        }
+  const failure = failed(`the database ${shown} took too long for a request`, 'of all')
+  const bound: WaitBound | null =
+    timeoutMs === null ? null : { msMax: timeoutMs, elapsedMs, failure }
 
   const clock = createDatabaseClock(elapsedMs)
   const refusals = createRefusalCache(clock)
@@ -236,7 +228,7 @@ export function createUsageStore(
   }
 
   return {
-    ...bound,
+    ...(bound && { bound }),
     admit: createAdmissions(decide, refusals, clock, {
       ...{ msMax: timeoutMs, tryMs: lockMs },
       late: failed(
