@@ -3,7 +3,7 @@
  * database does not answer: it is tried again in the background, and everything fails at once meanwhile, on
  * all connections that share an `Availability`. Every failure of the database becomes a `StoreError`.
  */
-import { SQL } from 'bun'
+import { SQL, type TransactionSQL } from 'bun'
 import { eachHost } from '../config/parsers.ts'
 import { StoreError } from '../lib/errors.ts'
 import {
@@ -37,11 +37,9 @@ export type ConnectionOptions = {
   session?: { readonly [setting: string]: string | number }
 }
 
-/** The host of a URL, with its port where it has one. */
 function shownHost(url: string): string {
   const { hostname, port, searchParams } = new URL(url)
-  const host = hostname === '' ? (searchParams.get('path') ?? '') : hostname
-  return port === '' ? host : `${host}:${port}`
+  return (hostname || (searchParams.get('path') ?? '')) + (port && `:${port}`)
 }
 
 /** Hosts, ports and name of the database of a URL: what may be shown of it. */
@@ -121,19 +119,20 @@ const openSql = (url: string, options: ConnectionOptions): SQL =>
 /** Closes a client, which rejects what it has under way. */
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
-/**
- * Rejects with what `reason` returns when the time is over, and then calls `onPassed`; `null`: never.
- * Call `stop` at the end.
- */
-function deadline(ms: number | null, reason: () => Error, onPassed = (): void => {}) {
+/** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
+function inTime<T>(
+  work: Promise<T>,
+  ms: number | null,
+  late: () => Error,
+  onLate = (): void => {},
+) {
+  if (ms === null) return work
   const { promise, reject } = Promise.withResolvers<never>()
-  const pass = (): void => {
-    reject(reason()) // first: what `onPassed` closes fails, and says less
-    onPassed()
-  }
-  const timer = ms === null ? undefined : setTimeout(pass, ms)
-  promise.catch(() => {}) // it may pass when nobody waits for it any more
-  return { passed: promise, stop: () => clearTimeout(timer) }
+  const timer = setTimeout(() => {
+    reject(late()) // first: what `onLate` closes fails, and says less
+    onLate()
+  }, ms)
+  return Promise.race([work, promise]).finally(() => clearTimeout(timer))
 }
 
 /** The pause between two attempts to reach a database that is away, and how long each may take. */
@@ -161,7 +160,7 @@ export function availabilityOf(options: ConnectionOptions) {
     return tried.map(each => `${shownHost(each)}: ${reasons.get(each)}`).join('; ')
   }
 
-  /** Turns to the next host, if `url` is still that of the one in use. */
+  /** Turns to the next host, if this one is still in use. */
   function turnFrom(url: string): void {
     if (urls[at] === url) at = (at + 1) % urls.length
   }
@@ -174,9 +173,8 @@ export function availabilityOf(options: ConnectionOptions) {
   async function probe(): Promise<void> {
     const probed = host()
     const sql = openSql(probed, options)
-    const { passed, stop } = deadline(PROBE_MS_MAX, () => new StoreError('it does not answer'))
     try {
-      await Promise.race([sql.unsafe('select 1'), passed])
+      await inTime(sql.unsafe('select 1'), PROBE_MS_MAX, () => new StoreError('it does not answer'))
       timer = undefined
       away = null
       reasons.clear()
@@ -185,7 +183,6 @@ export function availabilityOf(options: ConnectionOptions) {
       turnFrom(probed)
       if (timer !== undefined) probeLater(PROBE_PAUSE_MS)
     } finally {
-      stop()
       discard(sql)
     }
   }
@@ -274,13 +271,11 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
         }
       }
     }
-    const { passed, stop } = deadline(
-      timeLeft(waitedMs),
-      () => new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`),
-      () => leave(asked, 'it does not answer'),
-    )
+    const ms = timeLeft(waitedMs)
+    const late = () =>
+      new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`)
     try {
-      return await Promise.race([attempt(), passed])
+      return await inTime(attempt(), ms, late, () => leave(asked, 'it does not answer'))
     } catch (failure) {
       const isRefused = isNotOpened(failure)
       const found = reasonOf(failure)
@@ -288,8 +283,6 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
       if (timeoutMs !== null && isRefused) leave(asked, reason)
       else if (isConnectionFailure(failure)) renew(asked)
       throw toStoreError(failure, shown, reason)
-    } finally {
-      stop()
     }
   }
 
@@ -302,14 +295,7 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     ): Promise<R[]> => within<R[]>(asked => asked.unsafe(text, [...values]), waitedMs),
     /** Runs `work` in one transaction: all of it, or nothing when it throws. */
     transaction: <T>(work: (query: Query) => Promise<T>, mode = 'read write'): Promise<T> =>
-      within(asked =>
-        asked.begin(mode, tx =>
-          work(async <R extends object>(text: string, values: readonly Value[] = []) => {
-            const rows: R[] = await tx.unsafe(text, [...values])
-            return rows
-          }),
-        ),
-      ),
+      within(asked => asked.begin(mode, tx => work(queryOf(tx)))),
     /** Works with the client itself, for what a statement cannot do: COPY and LISTEN. */
     using: within,
     async close(): Promise<void> {
@@ -319,6 +305,12 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     },
   }
 }
+
+/** Sends statements in a transaction of the client. */
+export const queryOf =
+  (tx: TransactionSQL): Query =>
+  async (text, values = []) =>
+    tx.unsafe(text, [...values])
 
 const EMPTIED =
   'a table of the schema proxylist was emptied; restore a backup of the database, or use an empty one'
@@ -342,13 +334,14 @@ export async function insertRows(
   query: Query,
   table: string,
   rows: readonly { readonly [column: string]: unknown }[],
+  onConflict = '',
 ): Promise<void> {
   const [first] = rows
   if (first === undefined) return
   const columns = Object.keys(first).join(', ')
   await query(
     `insert into proxylist.${table} (${columns}) select ${columns}
-     from json_populate_recordset(null::proxylist.${table}, $1::text::json)`,
+     from json_populate_recordset(null::proxylist.${table}, $1::text::json) ${onConflict}`,
     [JSON.stringify(rows)],
   )
 }

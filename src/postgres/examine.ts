@@ -17,43 +17,32 @@ import {
   wrong,
 } from '../lib/examination.ts'
 import { MINUTE_MS, SECOND_MS, toSeconds } from '../lib/time.ts'
-import { freshness, rowsAhead, type Tally } from '../proxies/freshness.ts'
+import { freshness, rowsAhead, type Tally, type TallyReader } from '../proxies/freshness.ts'
 import { versions } from './changes.ts'
 import { type Connection, onlyRow, openConnection, type Query } from './connection.ts'
 import { lacksRight } from './errors.ts'
-import { createNodes } from './nodes.ts'
-import { SCHEMA_VERSION, SERVER_VERSION_MIN, schemaState, versionOf } from './schema.ts'
+import { createNodes, type NodeState } from './nodes.ts'
+import { SCHEMA_VERSION, SERVER_VERSION_MIN, versionOf } from './schema.ts'
 
-function hiddenOrThrow(failure: unknown): 'hidden' {
-  if (lacksRight(failure)) return 'hidden'
-  throw failure
-}
+/** What is read, unless this role may not read it. */
+const unlessHidden = <T>(found: Promise<T>): Promise<T | 'hidden'> =>
+  found.catch((failure: unknown) => {
+    if (lacksRight(failure)) return 'hidden'
+    throw failure
+  })
 
-/** The version of the schema. @throws StoreError when it lacks tables, or rows that it always has. */
-async function readSchema({ query, shown }: Connection): Promise<number | null> {
-  const version = await versionOf(query)
-  if (version === SCHEMA_VERSION) {
-    // Of a right that is missing, `rights` says which.
-    await versions({ query, shown }).catch(failure => {
-      if (!lacksRight(failure)) throw failure
-    })
-  }
-  return version
-}
-
-/** Which versions there are, and which are needed; the schema may be hidden from this role. */
-async function readVersions(connection: Connection) {
-  const { query } = connection
-  const server = await onlyRow<{ number: number; text: string }>(
+/** Which versions there are, and which are needed. */
+async function readVersions({ query, shown }: Connection) {
+  const { number, text } = await onlyRow<{ number: number; text: string }>(
     query,
     `select current_setting('server_version_num')::int as number,
        split_part(current_setting('server_version'), ' ', 1) as text`,
   )
-  return {
-    server: { text: server.text, isUsable: server.number >= SERVER_VERSION_MIN },
-    schema: await readSchema(connection).catch(hiddenOrThrow),
-    newestSchema: SCHEMA_VERSION,
-  }
+  const schema = await unlessHidden(versionOf(query))
+  // It may lack tables, or rows that it always has; of a right that is missing, `rights` says which.
+  if (schema === SCHEMA_VERSION) await unlessHidden(versions({ query, shown }))
+  const server = { text, isUsable: number >= SERVER_VERSION_MIN }
+  return { server, schema, newestSchema: SCHEMA_VERSION }
 }
 
 /** Whether what is committed survives: the settings of this session, of the role, of the server. */
@@ -90,7 +79,7 @@ const readStandbys = (query: Query) =>
   )
 
 /** Whether this connection is encrypted; of one over a unix socket or loopback, `null`. */
-async function readEncryption(query: Query): Promise<boolean | null> {
+export async function readEncryption(query: Query): Promise<boolean | null> {
   const { is_near, is_encrypted } = await onlyRow<{ is_near: boolean; is_encrypted: boolean }>(
     query,
     `select coalesce(inet_client_addr() <<= '127.0.0.0/8' or inet_client_addr() <<= '::1', true) as is_near,
@@ -180,54 +169,29 @@ const readRights = (query: Query) =>
   )
 
 /** How many proxies there are, and by when they were checked, as of a data directory. */
-const readTally = (query: Query, sinceMs: number, untilMs: number) =>
-  onlyRow<Tally>(
-    query,
-    `select count(*)::float8 as rows,
-       (max(checked_at) filter (where checked_at <= $2::bigint))::float8 as newest,
-       (count(*) filter (where checked_at between $1::bigint and $2::bigint))::float8 as recent,
-       (count(*) filter (where checked_at > $2::bigint))::float8 as ahead
-     from proxylist.proxies`,
-    [toSeconds(sinceMs), toSeconds(untilMs)],
-  )
+const tallyOf =
+  (query: Query): TallyReader =>
+  (sinceMs, untilMs) =>
+    onlyRow<Tally>(
+      query,
+      `select count(*)::float8 as rows,
+         (max(checked_at) filter (where checked_at <= $2::bigint))::float8 as newest,
+         (count(*) filter (where checked_at between $1::bigint and $2::bigint))::float8 as recent,
+         (count(*) filter (where checked_at > $2::bigint))::float8 as ahead
+       from proxylist.proxies`,
+      [toSeconds(sinceMs), toSeconds(untilMs)],
+    )
 
-/** Subjects whose last admission lies more than `aheadMs` after the database's clock (contract B10). */
-const readSubjectsAhead = (query: Query, aheadMs: number) =>
+/** Subjects whose last admission lies too far after the database's clock (contract B10). */
+const readSubjectsAhead = (query: Query) =>
   query<Subject>(
     `select kind, id from proxylist.usage where latest > proxylist.now_ms() + $1::bigint
      order by kind, id`,
-    [aheadMs],
+    [AHEAD_MS],
   )
 
-type Examination = ReturnType<typeof openExamination>
-
-/** Opens a connection as a node's, through which each fact is read when it is asked for. */
-export function openExamination(url: string, timeoutMs: number, clock: () => number) {
-  const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
-  const connection = open()
-  const { query, shown, close } = connection
-  return {
-    shown,
-    schemaState: () => schemaState(connection),
-    versions: () => readVersions(connection),
-    durability: () => readDurability(query),
-    standbys: () => readStandbys(query),
-    encryption: () => readEncryption(query),
-    keepsSession: () => keepsSession(connection, open),
-    distanceMs: () => readDistance(query, clock),
-    connections: () => readConnections(query),
-    rights: () => readRights(query),
-    tally: (sinceMs: number, untilMs: number) => readTally(query, sinceMs, untilMs),
-    subjectsAhead: (aheadMs: number) => readSubjectsAhead(query, aheadMs),
-    nodes: () => createNodes(connection).list(),
-    close,
-  }
-}
-
-/** What a call of the examination resolves to. */
-type Facts<K extends keyof Examination> = Examination[K] extends (...args: never[]) => infer R
-  ? Awaited<R>
-  : never
+/** What one of these functions reads. */
+type Read<F extends (...given: never[]) => unknown> = Awaited<ReturnType<F>>
 
 /**
  * Connections that one node has at most: ten that it keeps, and four while it fetches a feed and copies
@@ -239,7 +203,7 @@ const DISTANCE_NOTED_MS = SECOND_MS
 /** From here on, `time` of a query is wrong by a tenth of its default. */
 const DISTANCE_WRONG_MS = MINUTE_MS
 
-export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'>): Result {
+export function judgeVersions({ server, schema, newestSchema }: Read<typeof readVersions>): Result {
   if (!server.isUsable) return wrong(`PostgreSQL ${server.text} is too old; 14 or newer is needed`)
   if (schema === null) {
     return wrong(
@@ -255,7 +219,7 @@ export function judgeVersions({ server, schema, newestSchema }: Facts<'versions'
   )
 }
 
-export function judgeEncryption(isEncrypted: Facts<'encryption'>, url: string): Result {
+export function judgeEncryption(isEncrypted: boolean | null, url: string): Result {
   if (isEncrypted === null) return right('the connection does not leave this machine')
   const how = 'use sslmode=verify-full with sslrootcert in the URL'
   if (!isEncrypted) return note(`the connection is not encrypted; ${how}`)
@@ -267,7 +231,7 @@ export function judgeEncryption(isEncrypted: Facts<'encryption'>, url: string): 
 
 const DURABLE: readonly string[] = ['on', 'remote_apply']
 
-export function judgeDurability(facts: Facts<'durability'>): Result {
+export function judgeDurability(facts: Read<typeof readDurability>): Result {
   const { session, defaults, fsync, pages, is_read_only } = facts
   const weak = defaults !== '' && !DURABLE.some(value => defaults.endsWith(`=${value}`))
   return finding(
@@ -284,7 +248,11 @@ export function judgeDurability(facts: Facts<'durability'>): Result {
   )
 }
 
-export function judgeStandbys({ names, connected, synchronous }: Facts<'standbys'>): Result {
+export function judgeStandbys({
+  names,
+  connected,
+  synchronous,
+}: Read<typeof readStandbys>): Result {
   const standbys = several(connected, 'standby')
   if (names === '' && connected === 0) {
     return note('there is no standby: the service ends with this server')
@@ -305,14 +273,14 @@ export function judgeStandbys({ names, connected, synchronous }: Facts<'standbys
   return right(`a commit waits for '${names}': ${standbys} connected, ${seen}`)
 }
 
-export const judgeSession = (keepsSession: boolean): Result =>
-  keepsSession
+export const judgeSession = (isKept: boolean): Result =>
+  isKept
     ? right('each connection keeps its session')
     : wrong(
         'a pooler in transaction mode is in between: LISTEN and settings are lost; connect to the server itself, or pool sessions',
       )
 
-export function judgeRights({ role, missing, more }: Facts<'rights'>): Result {
+export function judgeRights({ role, missing, more }: Read<typeof readRights>): Result {
   const named = missing.slice(0, 3).join(', ')
   const rest = missing.length > 3 ? ` and ${missing.length - 3} more` : ''
   return finding(
@@ -322,7 +290,7 @@ export function judgeRights({ role, missing, more }: Facts<'rights'>): Result {
   )
 }
 
-export function judgeConnections({ most, used }: Facts<'connections'>): Result {
+export function judgeConnections({ most, used }: Read<typeof readConnections>): Result {
   const found = `${counted(used)} of ${counted(most)} connections are used; a node takes up to ${CONNECTIONS_OF_A_NODE}`
   if (most - used < CONNECTIONS_OF_A_NODE) return wrong(`${found}: there is no room for one more`)
   return most - used < 2 * CONNECTIONS_OF_A_NODE
@@ -351,7 +319,7 @@ const SILENT_SECONDS_MAX = 5
 const LAG_SECONDS_NOTED = 5
 const LAG_SECONDS_WRONG = 60
 
-export function judgeNodes(nodes: Facts<'nodes'>): Result {
+export function judgeNodes(nodes: readonly NodeState[]): Result {
   if (nodes.length === 0) return note('no node has served from this database in the last day')
   const newest = Math.max(...nodes.map(({ version }) => version))
   const problems: string[] = []
@@ -375,57 +343,57 @@ export function judgeNodes(nodes: Facts<'nodes'>): Result {
 }
 
 /** A database that is examined; `origin` says how to fill an empty list. */
-type Database = { facts: Examination; url: string; origin: string; clock: Clock }
+type Database = Connection & { open: () => Connection; url: string; origin: string; clock: Clock }
 
 /** What is examined of any database, in the order in which it is shown. */
 const SERVER_CHECKS: Checks<Database> = {
-  encryption: async ({ facts, url }) => judgeEncryption(await facts.encryption(), url),
-  durability: async ({ facts }) => judgeDurability(await facts.durability()),
-  standbys: async ({ facts }) => judgeStandbys(await facts.standbys()),
-  sessions: async ({ facts }) => judgeSession(await facts.keepsSession()),
-  connections: async ({ facts }) => judgeConnections(await facts.connections()),
+  encryption: async ({ query, url }) => judgeEncryption(await readEncryption(query), url),
+  durability: async ({ query }) => judgeDurability(await readDurability(query)),
+  standbys: async ({ query }) => judgeStandbys(await readStandbys(query)),
+  sessions: async database => judgeSession(await keepsSession(database, database.open)),
+  connections: async ({ query }) => judgeConnections(await readConnections(query)),
 }
 
 const RIGHTS: Checks<Database> = {
-  rights: async ({ facts }) => judgeRights(await facts.rights()),
+  rights: async ({ query }) => judgeRights(await readRights(query)),
 }
 
 /** What is examined besides of one that has a schema. */
 const SCHEMA_CHECKS: Checks<Database> = {
   ...RIGHTS,
-  freshness: ({ facts, origin, clock }) => freshness(facts.tally, clock(), origin),
-  async clock({ facts, clock }) {
-    const subjects = describeAhead(await facts.subjectsAhead(AHEAD_MS))
-    const rows = await rowsAhead(facts.tally, clock())
-    return judgeClock(await facts.distanceMs(), [...subjects, ...rows])
+  freshness: ({ query, origin, clock }) => freshness(tallyOf(query), clock(), origin),
+  async clock({ query, clock }) {
+    const subjects = describeAhead(await readSubjectsAhead(query))
+    const rows = await rowsAhead(tallyOf(query), clock())
+    return judgeClock(await readDistance(query, clock), [...subjects, ...rows])
   },
-  nodes: async ({ facts }) => judgeNodes(await facts.nodes()),
+  nodes: async database => judgeNodes(await createNodes(database).list()),
 }
 
-/** Examines a shared database; one that cannot be used at all is one finding. */
+/** Examines a shared database, as a node connects; one that cannot be used at all is one finding. */
 export async function examineDatabase(
   { url, timeoutMs, origin }: { url: string; timeoutMs: number; origin: string },
   clock: Clock,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const facts = openExamination(url, timeoutMs, clock)
-  const database = { facts, url, origin, clock }
+  const open = (): Connection => openConnection({ url, timeoutMs, name: 'proxylist doctor' })
+  const database = { ...open(), open, url, origin, clock }
+  let others: Checks<Database> = {}
+  const first: Checks<Database> = {
+    async database() {
+      const facts = await readVersions(database)
+      const result = judgeVersions(facts)
+      if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
+      else if (facts.server.isUsable) {
+        others = { ...SERVER_CHECKS, ...(facts.schema === 'hidden' && RIGHTS) }
+      }
+      return result
+    },
+  }
   try {
-    let others: Checks<Database> = {}
-    const first = {
-      async database() {
-        const versions = await facts.versions()
-        const result = judgeVersions(versions)
-        if (result.ok) others = { ...SERVER_CHECKS, ...SCHEMA_CHECKS }
-        else if (versions.server.isUsable) {
-          others = { ...SERVER_CHECKS, ...(versions.schema === 'hidden' && RIGHTS) }
-        }
-        return result
-      },
-    }
     const findings = await examineAll(first, database, signal)
     return [...findings, ...(await examineAll(others, database, signal))]
   } finally {
-    await facts.close()
+    await database.close()
   }
 }

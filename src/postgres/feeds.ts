@@ -1,16 +1,16 @@
 /** The port of feeds in a database that machines share. Knows nothing of fetching. */
 import { type FeedKey, type FeedState, type FeedStore, newState } from '../feeds/store.ts'
-import { arrayLiteral } from './arrays.ts'
+import { arrayLiteral, columnsOf } from './arrays.ts'
 import { type Connection, onlyRow } from './connection.ts'
 import { FEED_LOCK_CLASS } from './schema.ts'
 
-const toState = ({ state }: { state: string }): FeedState => JSON.parse(state) // as it was saved
-
-/** The lists of ids and of states of new feeds, due now. */
-const added = (feeds: readonly FeedKey[], nowMs: number): [string, string] => [
-  arrayLiteral(feeds.map(({ id }) => id)),
-  arrayLiteral(feeds.map(({ shown }) => JSON.stringify(newState(shown, nowMs)))),
-]
+/** The ids and the states of new feeds, due now. */
+const added = (feeds: readonly FeedKey[], nowMs: number): string[] =>
+  columnsOf(
+    feeds,
+    ({ id }) => id,
+    ({ shown }) => JSON.stringify(newState(shown, nowMs)),
+  )
 const INSERT = `insert into proxylist.feeds (id, state)
   select id, state::json from unnest($1::text[], $2::text[]) as given (id, state)
   on conflict do nothing`
@@ -35,21 +35,18 @@ const SAVE = `insert into proxylist.feeds (id, state) values ($1, $2::text::json
  * the process that has it.
  */
 export function createFeedStore({ query, transaction, close }: Connection) {
+  /** The states of all feeds in the order of their sources, or that of one. */
+  const read = async (id: string | null): Promise<FeedState[]> => {
+    const rows = await query<{ state: string }>(
+      `select state::text as state from proxylist.feeds where $1::text is null or id = $1
+        order by state ->> 'source' collate "C", id`,
+      [id],
+    )
+    return rows.map(({ state }) => JSON.parse(state)) // as it was saved
+  }
   return {
-    async find(id): Promise<FeedState | null> {
-      const rows = await query<{ state: string }>(
-        'select state::text as state from proxylist.feeds where id = $1',
-        [id],
-      )
-      return rows.map(toState)[0] ?? null
-    },
-    async list(): Promise<FeedState[]> {
-      const rows = await query<{ state: string }>(
-        `select state::text as state from proxylist.feeds
-          order by state ->> 'source' collate "C", id`,
-      )
-      return rows.map(toState)
-    },
+    find: async id => (await read(id))[0] ?? null,
+    list: () => read(null),
     async lease(feed, nowMs): Promise<boolean> {
       const { ok } = await onlyRow<{ ok: boolean }>(query, LEASE, [feed.id])
       if (ok) await query(INSERT, added([feed], nowMs))
@@ -63,9 +60,9 @@ export function createFeedStore({ query, transaction, close }: Connection) {
     },
     keepOnly: (kept: readonly FeedKey[], nowMs): Promise<void> =>
       transaction(async tx => {
-        const given = added(kept, nowMs)
-        await tx('delete from proxylist.feeds where id <> all($1::text[])', [given[0]])
-        await tx(INSERT, given)
+        const ids = arrayLiteral(kept.map(({ id }) => id))
+        await tx('delete from proxylist.feeds where id <> all($1::text[])', [ids])
+        await tx(INSERT, added(kept, nowMs))
       }),
     close,
   } satisfies FeedStore & { [member: string]: unknown }

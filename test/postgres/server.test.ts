@@ -11,7 +11,7 @@ import { EXAMINED, examine } from '../../src/doctor.ts'
 import { systemClock } from '../../src/lib/clock.ts'
 import type { Result } from '../../src/lib/examination.ts'
 import { formatInstant } from '../../src/lib/time.ts'
-import { openExamination } from '../../src/postgres/examine.ts'
+import { readEncryption } from '../../src/postgres/examine.ts'
 import { createNodes } from '../../src/postgres/nodes.ts'
 import { migrate } from '../../src/postgres/schema.ts'
 import { T0 } from '../support/fixtures.ts'
@@ -100,9 +100,9 @@ const refusalOf = async (url: string) => (await doctor(url)).database
 
 describe.skipIf(!HAS_POSTGRES)('a server with TLS', () => {
   test('is used through TLS that verifies it, with SCRAM', async () => {
-    const examination = openExamination(verified(urlOf('proxylist', 'localhost')), 20_000, () => T0)
-    expect(await examination.encryption()).toBeTrue()
-    await examination.close()
+    const connection = connectTo(verified(urlOf('proxylist', 'localhost')))
+    expect(await readEncryption(connection.query)).toBeTrue()
+    await connection.close()
   })
 
   test('is refused when its certificate, or its lack of one, does not fit', async () => {
