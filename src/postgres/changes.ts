@@ -6,7 +6,7 @@
 import type { TransactionSQL } from 'bun'
 import type { ChangeSource, KeyChanges, ListChanges, Version, Versions } from '../node/ports.ts'
 import { AT, type City, ROW_COLUMNS, type Row } from '../proxies/row.ts'
-import { type Connection, onlyRow, type Query, SNAPSHOT } from './connection.ts'
+import { type Connection, onlyRow, type Query, queryOf, SNAPSHOT } from './connection.ts'
 import { readStoredKeys, select as selectPlans } from './registry.ts'
 import { newer, SCHEMA_VERSION } from './schema.ts'
 
@@ -97,36 +97,8 @@ export function toRow(values: CopyValue[]): Row {
   return values as Row // the columns are those of a row
 }
 
-/** What a COPY gives, in portions of a bounded size; it begins when the first is asked for. */
-async function* copyOut(
-  tx: TransactionSQL,
-  select: string,
-  kinds: readonly Kind[],
-): AsyncGenerator<CopyValue[][]> {
-  yield* rowsOf(tx.unsafe(`copy (${select}) to stdout (format binary)`).readable(), kinds)
-}
-
-async function* mapped<T, U>(source: AsyncIterable<T>, map: (item: T) => U): AsyncGenerator<U> {
-  for await (const item of source) yield map(item)
-}
-
-async function* nothing(): AsyncGenerator<never> {}
-
-const isNewer = (since: Version | null): string =>
-  since === null ? 'true' : `version > ${since.version}`
-
-/** The number of rows that were changed or removed since a version. */
-async function countChanges(query: Query, since: Version): Promise<number> {
-  const { changed } = await onlyRow<{ changed: number }>(
-    query,
-    `select ((select count(*) from proxylist.proxies where ${isNewer(since)}) +
-       (select count(*) from proxylist.removed where ${isNewer(since)}))::float8 as changed`,
-  )
-  return changed
-}
-
 async function readChanges(tx: TransactionSQL, since: Version | null): Promise<ListChanges> {
-  const query: Query = async (text, values = []) => tx.unsafe(text, [...values])
+  const query = queryOf(tx)
   const position = await onlyRow<Position>(query, POSITION, [since?.version ?? null])
   const { database, version, mark, rows, sinceMark, removedBefore } = position
   const isWhole =
@@ -134,32 +106,37 @@ async function readChanges(tx: TransactionSQL, since: Version | null): Promise<L
     since.database !== database ||
     since.mark !== sinceMark ||
     since.version < removedBefore
-  const from = isWhole ? null : since
-  const gone = `select id from proxylist.removed r where ${isNewer(from)}
+  const isChanged = isWhole ? 'true' : `version > ${since.version}`
+  let size = rows
+  if (!isWhole) {
+    const text = `select ((select count(*) from proxylist.proxies where ${isChanged}) +
+       (select count(*) from proxylist.removed where ${isChanged}))::float8 as changed`
+    size = (await onlyRow<{ changed: number }>(query, text)).changed
+  }
+  /** What a COPY gives, in portions of a bounded size; it begins when the first is asked for. */
+  async function* copyOut<T>(
+    select: string,
+    kinds: readonly Kind[],
+    toItem: (values: CopyValue[]) => T,
+  ): AsyncGenerator<T[]> {
+    const stream = tx.unsafe(`copy (${select}) to stdout (format binary)`).readable()
+    for await (const page of rowsOf(stream, kinds)) yield page.map(toItem)
+  }
+  const gone = `select id from proxylist.removed r where ${isWhole ? 'false' : isChanged}
     and not exists (select from proxylist.proxies p where p.id = r.id)`
+  // A whole list in the order of the table: so it is written fastest.
+  const changed = `select ${COLUMNS} from proxylist.proxies where ${isChanged}
+    ${isWhole ? 'order by id' : ''}`
   return {
     isWhole,
     since,
     to: { database, version, mark },
-    size: from === null ? rows : await countChanges(query, from),
+    size,
     cities: await query<City>(
-      `select id, name, name_en as "nameEn" from proxylist.cities
-       where ${isNewer(from)} order by id`,
+      `select id, name, name_en as "nameEn" from proxylist.cities where ${isChanged} order by id`,
     ),
-    removed:
-      from === null
-        ? nothing()
-        : mapped(copyOut(tx, gone, ['integer']), ids => ids.map(([id]) => Number(id))),
-    // A whole list in the order of the table: so it is written fastest.
-    rows: mapped(
-      copyOut(
-        tx,
-        `select ${COLUMNS} from proxylist.proxies where ${isNewer(from)}
-         ${from === null ? 'order by id' : ''}`,
-        KINDS,
-      ),
-      page => page.map(toRow),
-    ),
+    removed: copyOut(gone, ['integer'], ([id]) => Number(id)),
+    rows: copyOut(changed, KINDS, toRow),
   }
 }
 
@@ -174,15 +151,6 @@ export const readListChanges = <T>(
   apply: (changes: ListChanges) => Promise<T>,
 ): Promise<T> => using(sql => sql.begin(SNAPSHOT, async tx => apply(await readChanges(tx, since))))
 
-type Standing = {
-  database: string
-  schema: number
-  keysVersion: number
-  keysMark: string
-  listVersion: number
-  listMark: string
-}
-
 /**
  * Where list and keys stand.
  * @throws CommandError when a newer program has migrated the schema, which it may do while this one runs.
@@ -191,73 +159,61 @@ export async function versions({
   query,
   shown,
 }: Pick<Connection, 'query' | 'shown'>): Promise<Versions> {
-  const row = await onlyRow<Standing>(
+  const row = await onlyRow<{ schema: number; list: string; keys: string }>(
     query,
-    `select i.id::text as database, i.schema,
-       i.keys_version::float8 as "keysVersion", coalesce(k.mark::text, '') as "keysMark",
-       l.version::float8 as "listVersion", coalesce(v.mark::text, '') as "listMark"
+    `select i.schema,
+       json_build_object('database', i.id, 'version', l.version, 'mark', coalesce(v.mark::text, ''))::text as list,
+       json_build_object('database', i.id, 'version', i.keys_version, 'mark', coalesce(k.mark::text, ''))::text as keys
      from proxylist.installation i cross join proxylist.list l
        left join proxylist.keys_versions k on k.version = i.keys_version
        left join proxylist.list_versions v on v.version = l.version`,
   )
-  const { database, schema, keysVersion, keysMark, listVersion, listMark } = row
-  if (schema > SCHEMA_VERSION) throw newer(schema, shown)
-  return {
-    list: { database, version: listVersion, mark: listMark },
-    keys: { database, version: keysVersion, mark: keysMark },
-  }
+  if (row.schema > SCHEMA_VERSION) throw newer(row.schema, shown)
+  return { list: JSON.parse(row.list), keys: JSON.parse(row.keys) }
 }
 
 /** Whether the changes since a version are all known: it is one of this history, and not too old. */
 async function isKnown(query: Query, { database, version, mark }: Version): Promise<boolean> {
-  const { known } = await onlyRow<{ known: boolean }>(
-    query,
-    `select exists (select from proxylist.keys_versions, proxylist.installation
-       where keys_versions.version = $1::float8 and mark::text = $2 and id::text = $3) as known`,
+  const found = await query(
+    `select from proxylist.keys_versions, proxylist.installation
+     where keys_versions.version = $1::float8 and mark::text = $2 and id::text = $3`,
     [version, mark, database],
   )
-  return known
-}
-
-/** What is read in one transaction: between two, another server may have taken over. */
-async function readKeys(
-  { query, shown }: Pick<Connection, 'query' | 'shown'>,
-  since: Version | null,
-  isWhole: boolean,
-): Promise<KeyChanges> {
-  const { keys: to } = await versions({ query, shown })
-  const version = isWhole || since === null ? -1 : since.version
-  const removed = await query<{ id: string }>(
-    'select id from proxylist.removed_keys where version > $1::float8',
-    [version],
-  )
-  return {
-    isWhole,
-    since,
-    to,
-    plans: await selectPlans(query, null),
-    removed: removed.map(({ id }) => id),
-    keys: await readStoredKeys(query, version),
-  }
+  return found.length > 0
 }
 
 /**
  * What a node makes its copies from. `quick` asks where they stand and reads what has changed of keys,
  * which is little; `slow` reads all keys, and the list.
  */
-export const createChangeSource = (quick: Connection, slow: Connection): ChangeSource => {
+export function createChangeSource(quick: Connection, slow: Connection): ChangeSource {
   const { shown } = quick
-  const readSince = (since: Version): Promise<KeyChanges | null> =>
-    quick.transaction(
-      async query =>
-        (await isKnown(query, since)) ? readKeys({ query, shown }, since, false) : null,
-      SNAPSHOT,
+  /** To be called in one transaction: between two, another server may have taken over. */
+  async function readKeys(
+    query: Query,
+    since: Version | null,
+    isWhole: boolean,
+  ): Promise<KeyChanges> {
+    const { keys: to } = await versions({ query, shown })
+    const version = isWhole || since === null ? -1 : since.version
+    const removed = await query<{ id: string }>(
+      'select id from proxylist.removed_keys where version > $1::float8',
+      [version],
     )
+    const plans = await selectPlans(query, null)
+    const keys = await readStoredKeys(query, version)
+    return { isWhole, since, to, plans, removed: removed.map(({ id }) => id), keys }
+  }
   return {
     versions: () => versions(quick),
     async readKeys(since) {
-      const some = since && (await readSince(since))
-      return some ?? slow.transaction(query => readKeys({ query, shown }, since, true), SNAPSHOT)
+      const some =
+        since &&
+        (await quick.transaction(
+          async query => ((await isKnown(query, since)) ? readKeys(query, since, false) : null),
+          SNAPSHOT,
+        ))
+      return some ?? slow.transaction(query => readKeys(query, since, true), SNAPSHOT)
     },
     readList: (since, apply) => readListChanges(slow, since, apply),
   }

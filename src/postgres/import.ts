@@ -18,7 +18,7 @@ import { LOCK_CLASS, LOCKS } from './schema.ts'
 import { type ListState, lockList, storeVersion } from './versions.ts'
 
 /** A column and its merged value; an unknown one keeps what is stored. */
-const known = (column: string, unknown: string): [string, string] => [
+const known = (column: string, unknown: number | string): [string, string] => [
   column,
   `case when i.${column} = ${unknown} then coalesce(s.${column}, ${unknown}) else i.${column} end`,
 ]
@@ -37,13 +37,13 @@ const city = (version: number): string => `case
 
 /** Each column besides id and checked_at, with its value after an update. */
 const mergeOf = (version: number): readonly (readonly [column: string, merged: string])[] => [
-  known('ping_ms', String(UNKNOWN_PING)),
+  known('ping_ms', UNKNOWN_PING),
   ['type', 'i.type'],
-  known('anon', '0'),
-  known('works', String(UNKNOWN)),
-  known('speed', String(UNKNOWN)),
+  known('anon', 0),
+  known('works', UNKNOWN),
+  known('speed', UNKNOWN),
   ['services', '(coalesce(s.services, 0) & ~i.stated) | i.services'],
-  known('country', '0'),
+  known('country', 0),
   ['city', city(version)],
   known('ip_out', "''"),
 ]
@@ -62,8 +62,6 @@ const STAGE = `
     works smallint not null, speed bigint not null, services integer not null,
     country integer not null, city integer not null, ip_out text not null, stated integer not null)`
 const FILL = `copy pg_temp.incoming from stdin`
-/** The newest check of the list, which reads all rows. */
-export const NEWEST = 'select max(checked_at)::float8 as newest from proxylist.proxies'
 const UNSTAGE = 'drop table if exists pg_temp.incoming'
 
 type MergeOrder = {
@@ -155,48 +153,6 @@ const mergeRepeated = (order: MergeOrder): string => {
   end $$`
 }
 
-const REPEATED = `
-  create temporary table repeated on commit drop as
-  select id from pg_temp.incoming group by id having count(*) > 1`
-
-/**
- * The statements of a merge, in their order. Its result is in a temporary table before anything is
- * written, because a replacement has to be approved.
- */
-function mergeSql(order: MergeOrder) {
-  const { mode, version } = order
-  const isMerge = mode === 'merge'
-  return {
-    analyze: 'analyze pg_temp.incoming (id)',
-    cities: citiesOf(order),
-    repeated: REPEATED,
-    single: mergeSingle(order),
-    each: mergeRepeated(order),
-    analyzeMerged: 'analyze pg_temp.merged (id)',
-    /** What the merge has made. */
-    summary: `
-    select count(*)::float8 as rows, coalesce(sum(writes), 0)::float8 as written,
-      max(checked_at)::float8 as newest, min(checked_at)::float8 as oldest from pg_temp.merged`,
-    /** Removes what is not among the rows of a replacement. */
-    remove: `
-    with gone as (
-      delete from proxylist.proxies p
-        where not exists (select from pg_temp.merged m where m.id = p.id) returning p.id
-    )
-    insert into proxylist.removed select id, ${version} from gone
-      on conflict (id) do update set version = excluded.version`,
-    update: `
-    update proxylist.proxies p
-      set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${version}
-      from pg_temp.merged m where p.id = m.id and
-        ${isMerge ? 'not m.is_new' : `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`}`,
-    insert: `
-    insert into proxylist.proxies (${COLUMNS}, version)
-    select ${COLUMNS}, ${version} from pg_temp.merged m
-      where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`,
-  }
-}
-
 /** How long an import waits for another one before it says so, and until it gives up. */
 const SHORT_WAIT_MS = 500
 const WAIT_MS = 3_600_000
@@ -212,21 +168,21 @@ const CHUNK_LENGTH = 1024 * 1024
  */
 const MERGE_SETTINGS = 'set local work_mem = 65536; set local random_page_cost = 1.1'
 
-/** The names of cities in the order in which rows first have them; the first one is unknown. */
+/** The names of cities in the order in which rows first have them, from position 1 on. */
 function createNames() {
-  const positions = new Map<string, Map<string, number>>([['', new Map([['', 1]])]])
+  const positions = new Map([['\0', 1]]) // unknown
   const names = ['']
   const namesEn = ['']
   return {
     names,
     namesEn,
     positionOf(name: string, nameEn: string): number {
-      const withName = positions.get(name) ?? new Map<string, number>()
-      const known = withName.get(nameEn)
+      const pair = `${name}\0${nameEn}`
+      const known = positions.get(pair)
       if (known !== undefined) return known
       names.push(name)
       namesEn.push(nameEn)
-      positions.set(name, withName.set(nameEn, names.length))
+      positions.set(pair, names.length)
       return names.length
     },
   }
@@ -236,10 +192,6 @@ function createNames() {
 function createSession(connection: Connection, reserved: ReservedSQL) {
   const run = <R extends object>(text: string, values: readonly Value[] = []) =>
     connection.using<R[] & { count: number }>(() => reserved.unsafe(text, [...values]))
-  const tryLock = async (): Promise<boolean> => {
-    const text = 'select pg_try_advisory_lock($1, $2) as ok'
-    return (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
-  }
   let isLocked = false
   return {
     run,
@@ -247,7 +199,8 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
     async lock(onWait: () => void, signal?: AbortSignal): Promise<void> {
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
         signal?.throwIfAborted()
-        isLocked = await tryLock()
+        const text = 'select pg_try_advisory_lock($1, $2) as ok'
+        isLocked = (await onlyRow<{ ok: boolean }>(run, text, [LOCK_CLASS, LOCKS.list])).ok
         if (isLocked) return
         if (waitedMs === SHORT_WAIT_MS) onWait()
         await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
@@ -273,10 +226,7 @@ function createSession(connection: Connection, reserved: ReservedSQL) {
 
 type Session = ReturnType<typeof createSession>
 
-/** What became of the rows that were copied. */
-type Merged = { added: number; written: number; removed: number; isChanged: boolean }
-
-/** What a merge has made of them, before it is written; the checks are as in `ListState`. */
+/** What a merge has made of the rows, before it is written; the checks are as in `ListState`. */
 type Summary = { rows: number; written: number; newest: number | null; oldest: number | null }
 
 /** The checks of a list into which rows were merged; only one ahead of the clock can get earlier. */
@@ -285,7 +235,8 @@ async function boundsAfter(
   { before, found, latest }: { before: ListState; found: Summary; latest: number },
 ) {
   const isAhead = before.newest !== null && before.newest > latest
-  const { newest } = isAhead ? await onlyRow<Pick<Summary, 'newest'>>(run, NEWEST) : before
+  const text = 'select max(checked_at)::float8 as newest from proxylist.proxies'
+  const { newest } = isAhead ? await onlyRow<Pick<Summary, 'newest'>>(run, text) : before
   return {
     newest: Math.max(newest ?? 0, found.newest ?? 0),
     oldest: Math.min(before.oldest ?? Number.POSITIVE_INFINITY, found.oldest ?? 0),
@@ -299,41 +250,57 @@ type MergeParts = {
   approve: (sizes: ListSizes) => void
 }
 
-/** Merges the rows that were copied, in one transaction. */
-async function merge({ run }: Session, parts: MergeParts): Promise<Merged> {
-  try {
-    await run(`begin; ${MERGE_SETTINGS}`)
-    const merged = await mergeIn(run, parts)
-    await run(merged.isChanged ? 'commit' : 'rollback') // new names of cities are no change
-    return merged
-  } catch (error) {
-    await run('rollback').catch(() => {}) // its connection may be lost
-    throw error
-  }
-}
-
-/** Merges them in the transaction that is under way; nothing is final before its commit. */
-async function mergeIn(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
+/**
+ * Merges the rows that were copied, in the transaction that is under way. Its result is in a temporary
+ * table before anything is written, because a replacement has to be approved.
+ */
+async function merge(run: Session['run'], { mode, latest, names, approve }: MergeParts) {
   const isReplace = mode === 'replace'
+  const isMerge = mode === 'merge'
   const before = await lockList(run)
   const version = before.version + 1
-  const sql = mergeSql({ mode, latest, version })
-  await run(sql.analyze)
-  await run(sql.cities, [arrayLiteral(names.names), arrayLiteral(names.namesEn)])
-  const { count: repeated } = await run(sql.repeated)
-  await run(sql.single)
-  if (repeated > 0) await run(sql.each)
-  await run(sql.analyzeMerged)
-  const found = await onlyRow<Summary>(run, sql.summary)
-  if (isReplace) approve({ before: before.rows, after: found.rows })
-  const { count: removed } = isReplace ? await run(sql.remove) : { count: 0 }
-  const { count: updated } = await run(sql.update)
-  const { count: added } = await run(sql.insert)
-  if (added + updated + removed === 0) return { added, written: 0, removed, isChanged: false }
-  const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
-  await storeVersion(run, { ...bounds, version, rows: before.rows + added - removed })
-  const written = isReplace ? added + updated : found.written
-  return { added, written, removed, isChanged: true }
+  const order = { mode, latest, version }
+  await run('analyze pg_temp.incoming (id)')
+  await run(citiesOf(order), [arrayLiteral(names.names), arrayLiteral(names.namesEn)])
+  const { count: repeated } = await run(`
+    create temporary table repeated on commit drop as
+    select id from pg_temp.incoming group by id having count(*) > 1`)
+  await run(mergeSingle(order))
+  if (repeated > 0) await run(mergeRepeated(order))
+  await run('analyze pg_temp.merged (id)')
+  const found = await onlyRow<Summary>(
+    run,
+    `select count(*)::float8 as rows, coalesce(sum(writes), 0)::float8 as written,
+      max(checked_at)::float8 as newest, min(checked_at)::float8 as oldest from pg_temp.merged`,
+  )
+  let removed = 0
+  if (isReplace) {
+    approve({ before: before.rows, after: found.rows })
+    const gone = await run(`
+      with gone as (
+        delete from proxylist.proxies p
+          where not exists (select from pg_temp.merged m where m.id = p.id) returning p.id
+      )
+      insert into proxylist.removed select id, ${version} from gone
+        on conflict (id) do update set version = excluded.version`)
+    removed = gone.count
+  }
+  const { count: updated } = await run(`
+    update proxylist.proxies p
+      set ${VALUES.map(column => `${column} = m.${column}`).join(', ')}, version = ${version}
+      from pg_temp.merged m where p.id = m.id and
+        ${isMerge ? 'not m.is_new' : `(${list('p', VALUES)}) is distinct from (${list('m', VALUES)})`}`)
+  const { count: added } = await run(`
+    insert into proxylist.proxies (${COLUMNS}, version)
+    select ${COLUMNS}, ${version} from pg_temp.merged m
+      where ${isMerge ? 'm.is_new' : 'not exists (select from proxylist.proxies p where p.id = m.id)'}`)
+  const isChanged = added + updated + removed > 0
+  if (isChanged) {
+    const bounds = isReplace ? found : await boundsAfter(run, { before, found, latest })
+    const { newest, oldest } = bounds
+    await storeVersion(run, { newest, oldest, version, rows: before.rows + added - removed })
+  }
+  return { added, removed, written: isReplace ? added + updated : found.written, isChanged }
 }
 
 /**
@@ -356,19 +323,18 @@ export function beginImport(
   let sent: Promise<unknown> = Promise.resolve()
   let sentBefore = sent
 
-  async function startWith(signal?: AbortSignal): Promise<Session> {
-    const session = createSession(connection, await connection.using(sql => sql.reserve()))
-    try {
-      await session.lock(onWait, signal)
-      await session.run(STAGE)
-      return session
-    } catch (error) {
-      await session.end()
-      throw error
-    }
-  }
   const start = (signal?: AbortSignal): Promise<Session> => {
-    started ??= startWith(signal)
+    started ??= (async () => {
+      const session = createSession(connection, await connection.using(sql => sql.reserve()))
+      try {
+        await session.lock(onWait, signal)
+        await session.run(STAGE)
+        return session
+      } catch (error) {
+        await session.end()
+        throw error
+      }
+    })()
     return started
   }
 
@@ -405,7 +371,14 @@ export function beginImport(
       if (text !== '') send()
       await sent
       const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
-      const { added, written, removed } = await merge(session, { mode, latest, names, approve })
+      const { run } = session
+      await run(`begin; ${MERGE_SETTINGS}`)
+      const merged = await merge(run, { mode, latest, names, approve }).catch(async error => {
+        await run('rollback').catch(() => {}) // its connection may be lost
+        throw error
+      })
+      const { added, written, removed, isChanged } = merged
+      await run(isChanged ? 'commit' : 'rollback') // new names of cities are no change
       await end()
       return { added, updated: written - added, unchanged: accepted - written, removed }
     },

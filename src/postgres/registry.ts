@@ -41,19 +41,11 @@ export const select = async (query: Query, name: string | null): Promise<Plan[]>
   return rows.map(toPlan)
 }
 
-async function upsert(query: Query, plan: Plan): Promise<void> {
-  const { name, burst, daily, subnets, clients, count, downloads, enabled } = plan
+async function upsert(query: Query, { burst, ...plan }: Plan): Promise<void> {
   const { requests = null, seconds = null } = burst ?? {}
-  await query(
-    `insert into proxylist.plans (name, burst_requests, burst_seconds, daily, subnets, clients, count,
-       downloads, enabled)
-     values ($1, $2::int, $3::int, $4::float8, $5::float8, $6::float8, $7::float8, $8::float8, $9)
-     on conflict (name) do update set burst_requests = excluded.burst_requests,
-       burst_seconds = excluded.burst_seconds, daily = excluded.daily, subnets = excluded.subnets,
-       clients = excluded.clients, count = excluded.count, downloads = excluded.downloads,
-       enabled = excluded.enabled`,
-    [name, requests, seconds, daily, subnets, clients, count, downloads, enabled],
-  )
+  const row = { ...plan, burst_requests: requests, burst_seconds: seconds }
+  const set = Object.keys(row).map(column => `${column} = excluded.${column}`)
+  await insertRows(query, 'plans', [row], `on conflict (name) do update set ${set.join(', ')}`)
 }
 
 /** Stores the built-in plans: once, when the schema is made. None of them is ever removed. */
@@ -102,16 +94,6 @@ const LISTED = `
       where o.key_id = k.id and o.expires_at > $1::float8) as "oldSecretUntil"
   from clock, proxylist.keys k join proxylist.plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
-/** The id of the key that has or had a secret with this hash; `null` when there is none. */
-async function idOf(query: Query, hash: Uint8Array): Promise<string | null> {
-  const [row] = await query<{ id: string }>(
-    `select id from proxylist.keys where hash = $1
-     union all select key_id from proxylist.old_secrets where hash = $1`,
-    [hash],
-  )
-  return row?.id ?? null
-}
-
 /** A client returns bytes as `Buffer`, which is more than they are. */
 const bytesOf = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes)
 
@@ -149,9 +131,7 @@ export async function insertKeys(
   }))
   await insertRows(query, 'keys', rows)
   const secrets = keys.flatMap(({ id, oldSecrets }) =>
-    oldSecrets.map(({ hash, expiresAt }) => ({
-      ...{ hash: bytea(hash), key_id: id, expires_at: expiresAt },
-    })),
+    oldSecrets.map(old => ({ hash: bytea(old.hash), key_id: id, expires_at: old.expiresAt })),
   )
   await insertRows(query, 'old_secrets', secrets)
 }
@@ -165,17 +145,20 @@ const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
   ...oldSecrets.map(old => old.hash),
 ]
 
+/** The keys that have or had these secrets. */
+const HAVING_SECRETS = `
+  select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
+  union all select id, hash from proxylist.keys where hash = any($1::bytea[])`
+
 async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known> {
   const plans = await query<{ name: string }>('select name from proxylist.plans')
   const ids = await query<{ id: string }>(
     'select id from proxylist.keys where id = any($1::text[])',
     [arrayLiteral(keys.map(({ id }) => id))],
   )
-  const secrets = await query<{ id: string; hash: Uint8Array }>(
-    `select key_id as id, hash from proxylist.old_secrets where hash = any($1::bytea[])
-     union all select id, hash from proxylist.keys where hash = any($1::bytea[])`,
-    [bytesLiteral(keys.flatMap(hashesOf))],
-  )
+  const secrets = await query<{ id: string; hash: Uint8Array }>(HAVING_SECRETS, [
+    bytesLiteral(keys.flatMap(hashesOf)),
+  ])
   return {
     ids: new Set(ids.map(({ id }) => id)),
     idOf: new Map(secrets.map(({ id, hash }) => [bytesOf(hash).toHex(), id])),
@@ -183,28 +166,21 @@ async function knownTo(query: Query, keys: readonly StoredKey[]): Promise<Known>
   }
 }
 
-/** Why a key cannot be stored beside what is known; `null` when it can. */
-function problemOf(key: StoredKey, index: number, { ids, idOf, plans }: Known): LoadProblem | null {
-  for (const hash of hashesOf(key)) {
-    const id = idOf.get(hash.toHex())
-    if (id !== undefined) return { kind: 'known-secret', index, id }
-  }
-  if (ids.has(key.id)) return { kind: 'known-id', index }
-  return key.plan === null || plans.has(key.plan) ? null : { kind: 'unknown-plan', index }
-}
-
-/** Keys of one call that are the same are found too: each is known before the next is seen. */
-function problemsOf(keys: readonly StoredKey[], known: Known): LoadProblem[] {
-  const problems: LoadProblem[] = []
-  for (const [index, key] of keys.entries()) {
-    const problem = problemOf(key, index, known)
-    if (problem) problems.push(problem)
-    else {
-      known.ids.add(key.id)
-      for (const hash of hashesOf(key)) known.idOf.set(hash.toHex(), key.id)
-    }
-  }
-  return problems
+/**
+ * Why keys cannot be stored beside what is known. Keys of one call that are the same are found too: each
+ * is known before the next is seen.
+ */
+function problemsOf(keys: readonly StoredKey[], { ids, idOf, plans }: Known): LoadProblem[] {
+  return keys.flatMap((key, index): LoadProblem[] => {
+    const hashes = hashesOf(key).map(hash => hash.toHex())
+    const id = hashes.map(hash => idOf.get(hash)).find(found => found !== undefined)
+    if (id !== undefined) return [{ kind: 'known-secret', index, id }]
+    if (ids.has(key.id)) return [{ kind: 'known-id', index }]
+    if (key.plan !== null && !plans.has(key.plan)) return [{ kind: 'unknown-plan', index }]
+    ids.add(key.id)
+    for (const hash of hashes) idOf.set(hash, key.id)
+    return []
+  })
 }
 
 /** What is `null` stays; `$5` is whether the end is changed, which may be to none. */
@@ -232,12 +208,12 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
     add: ({ key, label, plan, expiresAt }: NewKey, nowMs: number) =>
       change<{ id: string; isNew: boolean }>(async (tx, version) => {
         const hash = hashKey(key)
-        const existing = await idOf(tx, hash)
-        if (existing !== null) return { result: { id: existing, isNew: false }, isChanged: false }
+        const [existing] = await tx<{ id: string }>(HAVING_SECRETS, [bytesLiteral([hash])])
+        if (existing) return { result: { id: existing.id, isNew: false }, isChanged: false }
         const id = newKeyId()
-        const prefix = shownPrefix(key)
-        const stored = { id, hash, prefix, label, plan, createdAt: nowMs, expiresAt }
-        await insertKeys(tx, [{ ...stored, revokedAt: null, oldSecrets: [] }], version)
+        const names = { id, hash, prefix: shownPrefix(key), label, plan }
+        const times = { createdAt: nowMs, expiresAt, revokedAt: null }
+        await insertKeys(tx, [{ ...names, ...times, oldSecrets: [] }], version)
         return { result: { id, isNew: true }, isChanged: true }
       }),
 
@@ -298,9 +274,7 @@ export const createKeyStore = (query: Query, change: Change, patient: Connection
         return { result: 'removed', isChanged: true }
       }),
 
-    list: async (nowMs: number): Promise<ListedKey[]> => [
-      ...(await query<ListedKey>(`${LISTED} order by k.created_at, k.id`, [nowMs])),
-    ],
+    list: (nowMs: number) => query<ListedKey>(`${LISTED} order by k.created_at, k.id`, [nowMs]),
 
     read: async (id: string, nowMs: number): Promise<ListedKey | null> =>
       (await query<ListedKey>(`${LISTED} where k.id = $2`, [nowMs, id]))[0] ?? null,
