@@ -139,14 +139,10 @@ function directoryStores(dir: string, clock: Clock): Stores {
 /** The nodes that have served from a database in the last day. @throws CommandError where it has no schema. */
 export async function nodesOf(url: string, timeoutMs: number) {
   const connection = openConnection({ url, timeoutMs, name: NAME })
-  const { shown } = connection
   try {
-    if ((await schemaState(connection)) === 'none') {
-      throw new CommandError(
-        `the database ${shown} holds nothing of proxylist yet; serve, move, import or keys add makes its schema`,
-      )
-    }
-    return { shown, nodes: await createNodes(connection).list() }
+    const origin = 'serve, move, import or keys add makes its schema'
+    await requireSchema(connection, 'read', origin)
+    return { shown: connection.shown, nodes: await createNodes(connection).list() }
   } finally {
     await connection.close()
   }
@@ -176,8 +172,8 @@ async function requireSchema(connection: Connection, need: Need, origin: string)
 
 /** What an import writes; `patient` waits as long as that takes. */
 function writableList(patient: Connection, clock: Clock): WritableList {
-  const { begin, extent } = createListStore(patient, clock)
-  return { begin, isEmpty: async () => (await extent()).rows === 0 }
+  const { begin, count } = createListStore(patient, clock)
+  return { begin, isEmpty: async () => (await count()) === 0 }
 }
 
 /** Works with the whole list, in memory: it is read by the code that reads one of a data directory. */

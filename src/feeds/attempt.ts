@@ -8,7 +8,7 @@ import { type ImportObserver, importSources, type Source, shrinkProblem } from '
 import type { Clock, Later } from '../lib/clock.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { MINUTE_MS, SECOND_MS } from '../lib/time.ts'
-import type { ListSizes, ProxyWriter } from '../proxies/store.ts'
+import type { ProxyWriter } from '../proxies/store.ts'
 import { type Feed, importOptionsOf, inFeedLine } from './feed.ts'
 import { FetchFailure, type OpenContext, openFeed } from './fetch.ts'
 import type { FeedState, Validators } from './store.ts'
@@ -59,12 +59,6 @@ async function within<T>(
   return work(AbortSignal.any([signal, deadline.signal])).finally(cancel)
 }
 
-/** Refuses to replace the list by one that is much smaller. */
-function approveSizes(sizes: ListSizes): void {
-  const problem = shrinkProblem(sizes)
-  if (problem !== null) throw new CommandError(problem)
-}
-
 /** Imports the sources in one step. @throws CommandError when the list stays as it was, and why. */
 function importFeed(
   feed: Feed,
@@ -90,7 +84,10 @@ function importFeed(
       const add: typeof importTx.add = proxy => importTx.add(place(proxy))
       const { read, rejected } = await importSources(sources, options, add, observer)
       if (read === rejected) throw new CommandError('holds no proxy')
-      await importTx.commit(approveSizes)
+      await importTx.commit(sizes => {
+        const problem = shrinkProblem(sizes)
+        if (problem !== null) throw new CommandError(problem)
+      })
       return { rows: read - rejected, rejected }
     } catch (error) {
       await importTx.rollback()
@@ -122,16 +119,6 @@ async function fetchAndImport(
   }
 }
 
-/** A failure as a sentence without the name of the feed, which is shown beside it. */
-function toFailed(feed: Feed, thrown: unknown): Outcome {
-  if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
-  const error = inFeedLine(messageOf(thrown))
-    .replaceAll(`${feed.shown}: `, '')
-    .replaceAll(feed.source, feed.shown)
-  const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
-  return { kind: 'failed', error, retryAfterMs }
-}
-
 /**
  * Fetches a feed now, and imports it if it has changed since the state `before`.
  * @throws the reason of `signal` once that is aborted.
@@ -151,6 +138,12 @@ export async function attemptFeed(
     return imported === null ? { kind: 'unchanged' } : { kind: 'imported', ...imported, options }
   } catch (thrown) {
     signal.throwIfAborted() // this says nothing of the feed
-    return toFailed(feed, thrown)
+    if (!(thrown instanceof FetchFailure || thrown instanceof CommandError)) throw thrown
+    // A sentence without the name of the feed, which is shown beside it.
+    const error = inFeedLine(messageOf(thrown))
+      .replaceAll(`${feed.shown}: `, '')
+      .replaceAll(feed.source, feed.shown)
+    const retryAfterMs = thrown instanceof FetchFailure ? thrown.retryAfterMs : null
+    return { kind: 'failed', error, retryAfterMs }
   }
 }

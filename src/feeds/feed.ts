@@ -135,32 +135,28 @@ export function parseFeeds(text: string, everyMs: number, where: string): Feed[]
   return groups.map(words => toFeed(words, everyMs, where))
 }
 
-/** A line without its comment; `#` in double quotes starts none. */
-const withoutComment = (line: string): string =>
-  line.replace(/("[^"]*")|(?:^|\s)#.*$/g, (_, quoted = '') => quoted)
-
 /** The feeds of a feeds file: one a line, `#` starts a comment after white space or at the start. */
 export function parseFeedsFile(text: string, everyMs: number, file: string): Feed[] {
   return text.split(/\r?\n/).flatMap((line, i) => {
     const where = `${file}:${i + 1}`
-    const feeds = parseFeeds(withoutComment(line), everyMs, where)
+    // `#` in double quotes starts no comment.
+    const text = line.replace(/("[^"]*")|(?:^|\s)#.*$/g, (_, quoted = '') => quoted)
+    const feeds = parseFeeds(text, everyMs, where)
     return feeds.length <= 1 ? feeds : wrong(where, 'has more than one feed; each has its own line')
   })
 }
 
-const quoted = (text: string): string => (/\s/.test(text) ? `"${text}"` : text)
-const joined = (words: readonly string[]): string => words.filter(word => word !== '').join(' ')
-
 /** The options that decide what the rows of a feed become, as its line has them. */
 export function importOptionsOf({ format, type, pingUnit, mapping, replaces }: Feed): string {
   const map = mapping.map(pair => pair.join('=')).join(',')
-  return joined([
-    format === 'auto' ? '' : `format=${format}`,
-    type === undefined ? '' : `type=${type}`,
-    pingUnit === undefined ? '' : `ping-unit=${pingUnit}`,
-    map === '' ? '' : `map=${quoted(map)}`,
-    replaces ? 'replace' : '',
-  ])
+  const words = [
+    format !== 'auto' && `format=${format}`,
+    type && `type=${type}`,
+    pingUnit && `ping-unit=${pingUnit}`,
+    map && `map=${/\s/.test(map) ? `"${map}"` : map}`,
+    replaces && 'replace',
+  ]
+  return words.filter(Boolean).join(' ')
 }
 
 /** What an import says, with its flags as options of a feed's line, which is where they are set. */

@@ -83,6 +83,7 @@ const FAILURES: { [code: string]: string } = {
 /** A failure of `fetch` as a sentence without the URL. */
 function toFailure(error: unknown, signal: AbortSignal): FetchFailure {
   if (error instanceof FetchFailure) return error
+  if (error instanceof CommandError) return new FetchFailure(error.message) // of a header file
   if (signal.aborted) return new FetchFailure(messageOf(signal.reason))
   const code = codeOf(error)
   const reason = systemReasonOf(error) ?? (code || 'the answer is broken')
@@ -136,7 +137,8 @@ async function follow(
 ): Promise<Response> {
   const first = splitCredentials(feed.source)
   let { url } = first
-  let headers = headersOf(userAgent, known, [...first.headers, ...headersOfFile(feed)])
+  const own = feed.headersFile === null ? [] : readHeaders(feed.headersFile)
+  let headers = headersOf(userAgent, known, [...first.headers, ...own])
   for (let redirects = 0; ; redirects += 1) {
     const response = await fetch(url.href, {
       headers,
@@ -165,18 +167,15 @@ export function retryAfterMs(value: string | null, nowMs: number): number | null
   return Number.isNaN(atMs) ? null : Math.max(0, atMs - nowMs)
 }
 
-/** @throws FetchFailure unless the answer has content to import. */
+/** @throws FetchFailure unless the answer has content to import, and in a compression that was offered. */
 function refuseUnusable({ status, headers }: Response, nowMs: number): void {
-  if (status === 200) return
-  const wait = retryAfterMs(headers.get('retry-after'), nowMs)
-  const until = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
-  throw new FetchFailure(`answers with status ${status}${until}`, wait)
-}
-
-/** @throws FetchFailure when the content is compressed in a way that we did not offer. */
-function refuseEncoding(headers: Headers): void {
-  const name = (headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
-  if (['', 'identity', ...ENCODINGS].includes(name.replace(/^x-/, ''))) return
+  if (status !== 200) {
+    const wait = retryAfterMs(headers.get('retry-after'), nowMs)
+    const until = wait === null ? '' : `, and asks to wait ${Math.ceil(wait / SECOND_MS)} s`
+    throw new FetchFailure(`answers with status ${status}${until}`, wait)
+  }
+  const encoding = (headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
+  if (['', 'identity', ...ENCODINGS].includes(encoding.replace(/^x-/, ''))) return
   throw new FetchFailure('answers in a compression that was not asked for (gzip and zstd are read)')
 }
 
@@ -243,15 +242,6 @@ export function readHeaders(file: string): [name: string, value: string][] {
   }
 }
 
-/** The headers of a feed. @throws FetchFailure when its header file is not right. */
-function headersOfFile({ headersFile }: Feed): [name: string, value: string][] {
-  try {
-    return headersFile === null ? [] : readHeaders(headersFile)
-  } catch (error) {
-    throw new FetchFailure(reasonOf(error))
-  }
-}
-
 const CHUNK_BYTES = 64 * 1024
 
 /**
@@ -282,7 +272,6 @@ async function openUrl(
     const isConditional = known?.etag || known?.lastModified
     if (response.status === 304 && isConditional) return { kind: 'unchanged' }
     refuseUnusable(response, nowMs)
-    refuseEncoding(response.headers)
     // The file is removed at once and lives as long as its descriptor.
     const file = join(dir, `feed-${process.pid}-${feed.id}.tmp`)
     fd = openSync(file, 'wx+', 0o600)

@@ -21,10 +21,6 @@ export type FeedProcessSettings = Settings<
 >
 type Task = { feed: Feed; before: FeedState; settings: FeedProcessSettings }
 
-/** The last line that a process wrote to stderr. */
-const lastLine = (text: string): string =>
-  (text.trim().split('\n').at(-1) ?? '').replace(/^proxylist: /, '')
-
 /**
  * Attempts a feed in a process, which is killed when `signal` is aborted.
  * @throws the reason of `signal` then.
@@ -50,9 +46,8 @@ export async function attemptInProcess(task: Task, signal: AbortSignal): Promise
     ])
     signal.throwIfAborted()
     if (code === 0) return JSON.parse(stdout) as Outcome // of this program
-    return failed(
-      lastLine(stderr) || `its process ended with ${child.signalCode ?? `status ${code}`}`,
-    )
+    const lastLine = (stderr.trim().split('\n').at(-1) ?? '').replace(/^proxylist: /, '')
+    return failed(lastLine || `its process ended with ${child.signalCode ?? `status ${code}`}`)
   } finally {
     signal.removeEventListener('abort', kill)
   }

@@ -19,12 +19,6 @@ const BACKOFF_MS_MAX = 10 * MINUTE_MS
 /** A delay after a failure grows by up to this share of itself, so that servers do not meet. */
 const JITTER = 0.1
 
-/** The delay after this many failures in a row, without jitter: never under the interval. */
-function backoffMs(everyMs: number, failures: number): number {
-  const longest = Math.max(everyMs, Math.min(INTERVALS_MAX * everyMs, BACKOFF_MS_MAX))
-  return Math.min(everyMs * 2 ** Math.min(failures - 1, 30), longest)
-}
-
 /**
  * The delay until the next try, in milliseconds, after so many failures in a row, the last attempt
  * included. `retryAfterMs` is what a `Retry-After` asked for; `random` is from 0 up to 1.
@@ -36,7 +30,9 @@ export function delayMs(
   random: number,
 ): number {
   if (failures === 0) return everyMs
-  const delay = Math.round(backoffMs(everyMs, failures) * (1 + JITTER * random))
+  const longest = Math.max(everyMs, Math.min(INTERVALS_MAX * everyMs, BACKOFF_MS_MAX))
+  const backoff = Math.min(everyMs * 2 ** Math.min(failures - 1, 30), longest)
+  const delay = Math.round(backoff * (1 + JITTER * random))
   return Math.max(delay, Math.min(retryAfterMs ?? 0, RETRY_AFTER_MS_MAX))
 }
 
@@ -133,9 +129,6 @@ function createSemaphore(max: number) {
   }
 }
 
-const rowsOf = ({ rows, rejected }: FeedState): string =>
-  `${counted(rows ?? 0)} rows${rejected > 0 ? `, ${counted(rejected)} rejected` : ''}`
-
 /** What is worth a sentence: the first result, a new failure, the end of failures, rejections. */
 function reportOf(
   { shown }: Feed,
@@ -148,9 +141,11 @@ function reportOf(
     const seconds = Math.max(0, Math.round((after.nextTryAt - nowMs) / SECOND_MS))
     return `feed ${shown}: ${after.error}; the list stays as it was, next try in ${seconds} s`
   }
-  if (before === null) return `feed ${shown}: ${rowsOf(after)}`
-  if (before.error !== '') return `feed ${shown} works again: ${rowsOf(after)}`
-  return before.rejected === 0 && after.rejected > 0 ? `feed ${shown}: ${rowsOf(after)}` : null
+  const rejected = after.rejected > 0 ? `, ${counted(after.rejected)} rejected` : ''
+  const rows = `${counted(after.rows ?? 0)} rows${rejected}`
+  if (before !== null && before.error !== '') return `feed ${shown} works again: ${rows}`
+  const isNew = before === null || (before.rejected === 0 && after.rejected > 0)
+  return isNew ? `feed ${shown}: ${rows}` : null
 }
 
 type ScheduleOptions = FetchContext & {
@@ -196,7 +191,7 @@ function keepFeed(
     }
   }
 
-  async function keep(): Promise<void> {
+  const ended = (async () => {
     await previous
     while (!signal.aborted) {
       const waitMs = await attempt()
@@ -207,9 +202,7 @@ function keepFeed(
       await Promise.race([passed, stopped])
       cancel()
     }
-  }
-
-  const ended = keep()
+  })()
   return {
     feed,
     /** Resolves once no attempt is running. */

@@ -4,7 +4,7 @@
  * data directory, read by the code of one machine: selects, caches, streams and checks have no second form.
  */
 import { mkdirSync } from 'node:fs'
-import type { KeyReader, Registry } from '../access/ports.ts'
+import type { KeyReader } from '../access/ports.ts'
 import { type Clock, stopwatch } from '../lib/clock.ts'
 import { CommandError, messageOf, reasonOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
@@ -57,14 +57,12 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
     if (copier !== null || isClosing) return
     onCopy()
     copier = startTask<CopyTask, void>(WORKER, { kind: 'copy', ...data })
-    const end = (message: string | null): void => {
-      copier = null
-      send({ kind: 'copied', message })
-    }
-    copier.result.then(
-      () => end(null),
-      error => end(messageOf(error)),
-    )
+    void copier.result
+      .then(() => null, messageOf)
+      .then(message => {
+        copier = null
+        send({ kind: 'copied', message })
+      })
   }
 
   function start(): void {
@@ -227,7 +225,7 @@ export async function openNode(given: NodeOptions) {
   }
 
   const freshness = createFreshness(stopwatch())
-  const keys = openCopiedKeys(dir, { say: log.say, onDamage: () => follower.doubtKeys() })
+  const keys = openCopiedKeys(dir, log.say, () => follower.doubtKeys())
   const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
 
   /** Verifies the copies; there is nothing to verify before they are made. */
@@ -260,15 +258,12 @@ export async function openNode(given: NodeOptions) {
       onCopy: report.copying,
     },
   )
-  const copiedKeys: KeyReader & Registry['keys'] = {
-    ...registry.keys,
-    find(key) {
-      requireFresh()
-      return keys.find(key)
-    },
+  const find: KeyReader['find'] = key => {
+    requireFresh()
+    return keys.find(key)
   }
   return {
-    registry: { ...registry, keys: copiedKeys, health: keys.health },
+    registry: { ...registry, keys: { ...registry.keys, find }, health: keys.health },
     list: {
       ...list,
       version() {

@@ -31,7 +31,7 @@ import {
 import { isDamage, isStoreFailure, toStoreError } from './errors.ts'
 import { createIndexUpkeep, openListFile } from './proxies/store.ts'
 import { type List, openList } from './stores.ts'
-import { type Health, supervise } from './supervise.ts'
+import { supervise } from './supervise.ts'
 import { createRoomCheck, requireLength, trimWal } from './wal.ts'
 
 const TABLE = `create table if not exists copy_of (
@@ -84,14 +84,12 @@ export function listCopyOf(dir: string): Version | null {
   return found === 'own' ? null : found
 }
 
-const NAME_IT = 'name that with --database, or give another --data'
-
 /** @throws CommandError when keys or the list of a directory are copies of a database. */
-export function requireOwnData(dir: string, remedy = NAME_IT): void {
-  const copy = DATA_FILES.find(name => {
-    const found = copyIn(dir, name)
-    return found !== null && found !== 'own'
-  })
+export function requireOwnData(
+  dir: string,
+  remedy = 'name that with --database, or give another --data',
+): void {
+  const copy = DATA_FILES.find(name => (copyIn(dir, name) ?? 'own') !== 'own')
   if (copy === undefined) return
   throw new CommandError(`${join(dir, copy)} is a copy of a shared database: ${remedy}`)
 }
@@ -255,15 +253,11 @@ function writeKeys(
 export const openKeyCopy = (dir: string) =>
   openCopy(join(dir, ACCESS_FILE), 'access', openAccessFile, writeKeys)
 
-type Parts = { say: (sentence: string) => void; onDamage: () => void }
-
-type CopiedKeys = KeyReader & { tick(): void; health(): Health; close(): void }
-
 /**
  * Finds keys in the copy in `dir`, which a follower writes; `tick` is to be called every second once
  * there is one. `onDamage` is called when the copy has to be made again.
  */
-export function openCopiedKeys(dir: string, { say, onDamage }: Parts): CopiedKeys {
+export function openCopiedKeys(dir: string, say: (sentence: string) => void, onDamage: () => void) {
   const file = join(dir, ACCESS_FILE)
   const open = () => {
     const db = openAccessFile(file, { isServer: true, mustExist: true })
@@ -280,7 +274,8 @@ export function openCopiedKeys(dir: string, { say, onDamage }: Parts): CopiedKey
       if (isDamage(failure)) onDamage()
     },
   })
-  return { find: key => use(({ find }) => find(key)), tick, health, close }
+  const find: KeyReader['find'] = key => use(store => store.find(key))
+  return { find, tick, health, close }
 }
 
 const UPSERT = `insert into proxies (${ROW_COLUMNS.join(', ')})
