@@ -53,16 +53,16 @@ export type Scene = {
 /** Causes a fault; gives what ends it. */
 type Begin = (scene: Scene) => (() => void | Promise<void>) | Promise<() => void | Promise<void>>
 
-export type Fault = {
-  name: string
-  begin: Begin
+type Fault = readonly [
+  name: string,
+  begin: Begin,
   /** What clients must get meanwhile: 503 and no answers, only right answers, or either. */
-  shows: 'refusals' | 'answers' | 'either'
-  /** How long it lasts at full scale, in seconds. */
-  seconds: number
+  shows: 'refusals' | 'answers' | 'either',
+  /** How long it lasts at full scale. */
+  seconds: number,
   /** With the data on a small file system, or with a server of another user. */
-  on?: 'small disk' | 'another user'
-}
+  on?: 'small disk' | 'another user',
+]
 
 /** The fault cannot be caused on this machine, for this reason. */
 export class Unavailable extends Error {}
@@ -174,102 +174,41 @@ async function replaceList(scene: Scene) {
   return () => {}
 }
 
-export const FAULTS: readonly Fault[] = [
-  { name: 'full disk', begin: fillDisk, shows: 'refusals', seconds: 3, on: 'small disk' },
-  {
-    name: 'import that fills the disk',
-    begin: overfillDisk,
-    shows: 'either',
-    seconds: 3,
-    on: 'small disk',
-  },
-  { name: 'file-size limit', begin: limitFileSize, shows: 'refusals', seconds: 3 },
-  {
-    name: 'files and directory made immutable',
-    begin: makeImmutable,
-    shows: 'refusals',
-    seconds: 3,
-  },
-  {
-    name: 'directory without write permission, server of another user',
-    begin: changeMode('0500'),
-    shows: 'answers',
-    seconds: 2,
-    on: 'another user',
-  },
-  {
-    name: 'directory closed to the server, which is of another user',
-    begin: changeMode('0000'),
-    shows: 'refusals',
-    seconds: 2,
-    on: 'another user',
-  },
-  { name: 'access.db locked', begin: lock('access'), shows: 'refusals', seconds: 30 },
-  { name: 'proxies.db locked', begin: lock('list'), shows: 'answers', seconds: 3 },
-  {
-    name: 'access.db truncated to nothing',
-    begin: truncate('access', 0),
-    shows: 'either',
-    seconds: 2,
-  },
-  {
-    name: 'access.db truncated to half',
-    begin: truncate('access', 0.5),
-    shows: 'either',
-    seconds: 2,
-  },
-  {
-    name: 'WAL of access.db truncated',
-    begin: truncate('access', 0.4, '-wal'),
-    shows: 'either',
-    seconds: 2,
-  },
-  {
-    name: 'proxies.db truncated to nothing',
-    begin: truncate('list', 0),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  {
-    name: 'proxies.db truncated to a tenth',
-    begin: truncate('list', 0.1),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  {
-    name: 'proxies.db truncated to half',
-    begin: truncate('list', 0.5),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  {
-    name: 'proxies.db truncated at its end',
-    begin: truncate('list', 0.99),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  { name: 'proxies.db overwritten in part', begin: overwrite, shows: 'refusals', seconds: 2 },
-  { name: 'access.db deleted', begin: remove('access', ['']), shows: 'refusals', seconds: 2 },
-  {
-    name: 'access.db deleted with its WAL',
-    begin: remove('access', ['', '-wal', '-shm']),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  {
-    name: 'WAL of access.db deleted',
-    begin: remove('access', ['-wal']),
-    shows: 'either',
-    seconds: 2,
-  },
-  { name: 'proxies.db deleted', begin: remove('list', ['']), shows: 'refusals', seconds: 2 },
-  {
-    name: 'proxies.db deleted with its WAL',
-    begin: remove('list', ['', '-wal', '-shm']),
-    shows: 'refusals',
-    seconds: 2,
-  },
-  { name: 'proxies.db replaced by a copy', begin: replaceList, shows: 'either', seconds: 1 },
+const FAULTS: readonly Fault[] = [
+  ['full disk', fillDisk, 'refusals', 3, 'small disk'],
+  ['import that fills the disk', overfillDisk, 'either', 3, 'small disk'],
+  ['file-size limit', limitFileSize, 'refusals', 3],
+  ['files and directory made immutable', makeImmutable, 'refusals', 3],
+  [
+    'directory without write permission, server of another user',
+    changeMode('0500'),
+    'answers',
+    2,
+    'another user',
+  ],
+  [
+    'directory closed to the server, which is of another user',
+    changeMode('0000'),
+    'refusals',
+    2,
+    'another user',
+  ],
+  ['access.db locked', lock('access'), 'refusals', 30],
+  ['proxies.db locked', lock('list'), 'answers', 3],
+  ['access.db truncated to nothing', truncate('access', 0), 'either', 2],
+  ['access.db truncated to half', truncate('access', 0.5), 'either', 2],
+  ['WAL of access.db truncated', truncate('access', 0.4, '-wal'), 'either', 2],
+  ['proxies.db truncated to nothing', truncate('list', 0), 'refusals', 2],
+  ['proxies.db truncated to a tenth', truncate('list', 0.1), 'refusals', 2],
+  ['proxies.db truncated to half', truncate('list', 0.5), 'refusals', 2],
+  ['proxies.db truncated at its end', truncate('list', 0.99), 'refusals', 2],
+  ['proxies.db overwritten in part', overwrite, 'refusals', 2],
+  ['access.db deleted', remove('access', ['']), 'refusals', 2],
+  ['access.db deleted with its WAL', remove('access', ['', '-wal', '-shm']), 'refusals', 2],
+  ['WAL of access.db deleted', remove('access', ['-wal']), 'either', 2],
+  ['proxies.db deleted', remove('list', ['']), 'refusals', 2],
+  ['proxies.db deleted with its WAL', remove('list', ['', '-wal', '-shm']), 'refusals', 2],
+  ['proxies.db replaced by a copy', replaceList, 'either', 1],
 ]
 
 const ROWS = 3_000
@@ -293,7 +232,7 @@ type Outcome = {
 }
 
 /** Copies `pristine` to where the fault can be caused; gives the command that runs the server. */
-function stage({ on }: Fault, pristine: string, dir: string) {
+function stage(on: Fault[4], pristine: string, dir: string) {
   if (on === 'small disk') {
     mkdirSync(dir, { recursive: true })
     run('mount', '-t', 'tmpfs', '-o', 'size=12m,mode=0700', 'tmpfs', dir)
@@ -313,21 +252,26 @@ function stage({ on }: Fault, pristine: string, dir: string) {
 }
 
 /** What is wrong with the answers and health checks while a fault lasts. */
-async function complaintsOf(fault: Fault, server: Watched, refused: number): Promise<string[]> {
+async function complaintsOf(shows: Fault[2], server: Watched, refused: number): Promise<string[]> {
   const ready = await server.get('/readyz')
   const health = await server.get('/healthz')
   const complaints: string[] = []
   if (health.status !== 200) complaints.push(`/healthz said ${health.status}`)
-  if (fault.shows === 'refusals' && refused === 0) complaints.push('nothing was refused')
-  if (fault.shows === 'refusals' && ready.status !== 503) complaints.push(`/readyz ${ready.status}`)
-  if (fault.shows === 'answers' && refused > 0) complaints.push(`${refused} were refused`)
-  if (fault.shows === 'answers' && ready.status !== 200) complaints.push(`/readyz ${ready.status}`)
+  if (shows === 'refusals' && refused === 0) complaints.push('nothing was refused')
+  if (shows === 'refusals' && ready.status !== 503) complaints.push(`/readyz ${ready.status}`)
+  if (shows === 'answers' && refused > 0) complaints.push(`${refused} were refused`)
+  if (shows === 'answers' && ready.status !== 200) complaints.push(`/readyz ${ready.status}`)
   return complaints
 }
 
-async function cause(fault: Fault, run: Run, pristine: string, source: string): Promise<Outcome> {
+async function cause(
+  [name, begin, shows, seconds, on]: Fault,
+  run: Run,
+  pristine: string,
+  source: string,
+): Promise<Outcome> {
   const dir = `${run.directory('fault')}/data`
-  const { wrapper, leave } = stage(fault, pristine, dir)
+  const { wrapper, leave } = stage(on, pristine, dir)
   if (wrapper.length > 0)
     for (const above of [dir, `${dir}/..`, `${dir}/../..`]) chmodSync(above, 0o711)
   const accessCopy = `${source}.access`
@@ -342,17 +286,17 @@ async function cause(fault: Fault, run: Run, pristine: string, source: string): 
     await Bun.sleep(300)
     await server.get('/readyz') // the server has been verified before the fault
     const before = server.written.stderr.length
-    const end = await fault.begin({ binary: run.binary, dir, source, accessCopy, server })
+    const end = await begin({ binary: run.binary, dir, source, accessCopy, server })
     const refusedBefore = load.seen.refused
-    await Bun.sleep(Math.max(1500, fault.seconds * 1000 * Math.min(1, run.scale)))
-    const complaints = await complaintsOf(fault, server, load.seen.refused - refusedBefore)
+    await Bun.sleep(Math.max(1500, seconds * 1000 * Math.min(1, run.scale)))
+    const complaints = await complaintsOf(shows, server, load.seen.refused - refusedBefore)
     await end()
     const recoveryMs = await untilRight(server, right)
     const seen = await load.end()
     await Bun.sleep(1100) // the next tick, a second later, logs the recovery
     const sentences = server.written.stderr.slice(before).split('\n').filter(Boolean).length
     const crashed = !server.isRunning()
-    return { name: fault.name, ...seen, recoveryMs, crashed, sentences, complaints }
+    return { name, ...seen, recoveryMs, crashed, sentences, complaints }
   } finally {
     await server.stop()
     leave()
@@ -395,13 +339,13 @@ export const faults: Part = async run => {
   checkpoint(pristine)
   const findings: Finding[] = []
   for (const fault of FAULTS) {
-    run.say(fault.name)
+    run.say(fault[0])
     try {
       findings.push(findingOf(await cause(fault, run, pristine, source)))
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
       const figure = `not caused on this machine (${error.message})`
-      findings.push({ promise: fault.name, figure, bound: '', holds: true })
+      findings.push({ promise: fault[0], figure, bound: '', holds: true })
     }
   }
   return [...findings, ...(await exhaust(run, pristine)), ...(await flips(run, pristine))]

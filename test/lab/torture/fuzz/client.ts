@@ -3,10 +3,9 @@
  * and counts what is wrong. Well-formed requests share keep-alive connections; malformed ones have
  * a connection each. A script, see `runAsScript`.
  */
-import type { Socket } from 'bun'
 import { pick, randomOf } from '../../../support/random.ts'
 import { runAsScript } from '../../support/script.ts'
-import { type HttpAnswer, readAnswer } from '../support/answers.ts'
+import { connectTo, type HttpAnswer, readAnswer } from '../support/client.ts'
 import { bytesOf, type Case, makeCase, mutatedCase } from './grammar.ts'
 import { FAULTS, type Fault, isOurs, judge } from './judge.ts'
 import { type Keys, keysOf } from './keys.ts'
@@ -88,18 +87,11 @@ type Tally = ReturnType<typeof createTally>
 type Listeners = { data: (text: string) => void; close: () => void }
 
 /** Opens a connection; what arrives, as Latin-1, goes to `listeners`. */
-const open = (port: number, listeners: Listeners): Promise<Socket> =>
-  Bun.connect({
-    hostname: '127.0.0.1',
-    port,
-    socket: {
-      open: socket => void socket.setNoDelay(true),
-      data: (_, chunk) => listeners.data(chunk.toString('latin1')),
-      close: listeners.close,
-      error: listeners.close,
-      drain() {},
-    },
-  })
+const open = (port: number, { data, close }: Listeners) =>
+  connectTo(
+    { kind: 'tcp', hostname: '127.0.0.1', port },
+    { data: (_, chunk) => data(chunk.toString('latin1')), close, error: close },
+  )
 
 type Outcome = { text: string; answer: HttpAnswer | null; error: string | null; open: boolean }
 

@@ -216,32 +216,9 @@ function spoiled(random: Random, keys: Keys): Case {
   return assemble(random, all, headers, STATUSES[kind].bad)
 }
 
-const PATHS = [
-  ...[
-    '/api',
-    '/api',
-    '/api',
-    '/api',
-    '/api/',
-    '//api',
-    '/API',
-    '/%61pi',
-    '/api%00',
-    '/api;x',
-    '/api//',
-  ],
-  ...[
-    '/healthz',
-    '/readyz',
-    '/',
-    '/favicon.ico',
-    '/../api',
-    '/api/..',
-    '/api/../api',
-    '/*',
-    '/api/x/y',
-  ],
-]
+const PATHS = values.words(`
+    /api /api /api /api /api/ //api /API /%61pi /api%00 /api;x /api// /healthz /readyz /
+    /favicon.ico /../api /api/.. /api/../api /* /api/x/y`)
 const ODD_HOSTS = ['a', '', 'a b/c?d#e', 'x?key=other', '[::1]:80', '\xff', 'a'.repeat(300), 'api']
 
 /** Parts in any combination. */

@@ -5,24 +5,15 @@
 import { between, pick } from '../../../support/random.ts'
 import { bytesOf, type Case, makeCase, mutate } from './grammar.ts'
 import type { Keys } from './keys.ts'
+import { words } from './values.ts'
 
 type Random = () => number
 
 const METHODS = [
-  ...[
-    'GET',
-    'GET',
-    'GET',
-    'HEAD',
-    'POST',
-    'OPTIONS',
-    'TRACE',
-    'CONNECT',
-    'PROPFIND',
-    'FETCH',
-    'get',
-  ],
-  ...['G', '', 'GET ', '\0GET', 'G\x00ET', 'GE\r\nT', 'M-SEARCH', 'A'.repeat(5000), '\x16\x03\x01'],
+  ...words('GET GET GET HEAD POST OPTIONS TRACE CONNECT PROPFIND FETCH get G M-SEARCH'),
+  ...['', 'GET ', '\0GET', 'G\x00ET', 'GE\r\nT'],
+  'A'.repeat(5000),
+  '\x16\x03\x01',
 ]
 const VERSIONS = [
   ...['HTTP/1.1', 'HTTP/1.1', 'HTTP/1.0', 'HTTP/1.2', 'HTTP/0.9', 'HTTP/2.0', 'HTTP/3', 'http/1.1'],

@@ -4,6 +4,8 @@
  */
 
 const bytes = (text: string): string => Buffer.from(text).toString('latin1')
+/** Values without blanks, as a text. */
+export const words = (text: string): string[] => text.trim().split(/\s+/)
 type Values = { readonly [name: string]: readonly string[] }
 
 const INTEGERS = ['0', '1', '30', '999', '000123', '999999999999999', '%30', '']
@@ -22,14 +24,7 @@ export const GOOD_FILTERS: Values = {
   city: ['Berlin', bytes('Берлин'), encodeURIComponent('Берлин'), 'New+York', '%F0%9F%98%80', "O'"],
   port: ['1', '65535', '08080', '1080', ''],
   ip: ['203.0.113.1:1080', '0.0.0.0:1', '255.255.255.255:65535', '203.0.113.1%3A1080', ''],
-  service: [
-    'smtp',
-    'the_service',
-    'the+service',
-    'google,TELEGRAM',
-    'avito,avito',
-    'The%20Service',
-  ],
+  service: words('smtp the_service the+service google,TELEGRAM avito,avito The%20Service'),
   sort: ['checked', 'ping', 'speed', 'works', 'random', '%72andom', ''],
   count: ['', '0', '1', '3', '30', '999999999999999'],
   lang: ['ru', 'en', ''],
@@ -48,30 +43,15 @@ export const GOOD_JSON: Values = {
 }
 
 /** Percent sequences that are not UTF-8. */
-export const BROKEN = [
-  '%',
-  '%z',
-  '%zz',
-  '%E0%A4%A',
-  '%C0%80',
-  '%ED%A0%80',
-  '%FF%FE',
-  '%F4%90%80%80',
-]
+export const BROKEN = words('% %z %zz %E0%A4%A %C0%80 %ED%A0%80 %FF%FE %F4%90%80%80')
 
 const NO_INTEGERS = [
-  ...['-1', '-0', '%2B5', '%205', '5%20', '5.0', '1e3', '0x10', '0b1', '5_0', '1,000', '%D9%A5'],
-  ...[
-    '9999999999999999',
-    '99999999999999999999999',
-    'NaN',
-    'Infinity',
-    '5%0a',
-    '5%00',
-    '5;',
-    '1/1',
-  ],
-  ...["1'%20or%201=1", 'null', 'true', '[]', '5%EF%BB%BF', bytes('５'), ...BROKEN],
+  ...words(`
+    -1 -0 %2B5 %205 5%20 5.0 1e3 0x10 0b1 5_0 1,000 %D9%A5 9999999999999999
+    99999999999999999999999 NaN Infinity 5%0a 5%00 5; 1/1 null true [] 5%EF%BB%BF`),
+  "1'%20or%201=1",
+  bytes('５'),
+  ...BROKEN,
 ]
 const NO_LIST = ['htp', 'http;socks5', 'http|socks5', '[http]', 'http%00', 'all', '*', 'http%252C']
 const NO_WORD = ['RU', 'de', 'ru,en', 'ru%00', '2', 'yes', 'null', '%01', ...BROKEN]
@@ -90,14 +70,8 @@ export const BAD: Values = {
   city: ['%00', 'a%0Ab', '%7F', '%1b[31m', 'x'.repeat(201), 'Berlin,a%0d%0ab', ...BROKEN],
   port: [...NO_INTEGERS, '0', '65536'],
   ip: [
-    '1.2.3.4',
-    '1.2.3.4:0',
-    '256.1.1.1:80',
-    '1.2.3:80',
-    '%5B::1%5D:80',
-    '1.2.3.4:65536',
-    '1.2.3.4:080',
-    '01.2.3.4:80',
+    ...words(`
+    1.2.3.4 1.2.3.4:0 256.1.1.1:80 1.2.3:80 %5B::1%5D:80 1.2.3.4:65536 1.2.3.4:080 01.2.3.4:80`),
     ...BROKEN,
   ],
   service: [...NO_LIST, 'the', 'the__service', ...BROKEN],
@@ -115,69 +89,35 @@ export const BAD: Values = {
 
 /** Names the service does not know. */
 export const STRANGE_NAMES = [
-  ...[
-    'contry',
-    'Type',
-    'typ',
-    'kee',
-    'limit',
-    'offset',
-    'token',
-    'api_key',
-    'utm_source',
-    'callback',
-  ],
-  ...[
-    '__proto__',
-    'constructor',
-    'toString',
-    'hasOwnProperty',
-    '__proto__[x]',
-    'prototype',
-    'type[]',
-  ],
-  ...[
-    'type.x',
-    'type%00',
-    '%00',
-    '%20',
-    '%20type',
-    'type%20',
-    '%3Cscript%3E',
-    '%ff',
-    '%',
-    '%D0%B4',
-  ],
-  ...['city%0d%0aSet-Cookie:x', '%22', "'", '\\', '{', '$where', '..%2f..', 'x'.repeat(300)],
+  ...words(`
+    contry Type typ kee limit offset token api_key utm_source callback __proto__ constructor
+    toString hasOwnProperty __proto__[x] prototype type[] type.x type%00 %00 %20 %20type type%20
+    %3Cscript%3E %ff % %D0%B4 city%0d%0aSet-Cookie:x %22 { $where ..%2f..`),
+  ...["'", '\\'],
+  'x'.repeat(300),
 ]
 
 /** Hostile values, for any place. */
 export const HOSTILE = [
+  ...words(`
+    %00 %0d%0aX:1 %1b %7f %u0041 %25%25 %2500 %EF%BF%BF %E2%80%AE ?a=b #frag a;b ; = ==
+    %26key%3Dx %23 " | ^ {} <script> %3Csvg/onload=1%3E $%7B7*7%7D {{7*7}} %s%n%d
+    ../../etc/passwd a%27%20union%20select * ? %3F %2F __proto__ constructor null undefined NaN
+    [object%20Object] -1 1e999`),
   ...BROKEN,
-  ...['%00', '%0d%0aX:1', '%1b', '%7f', '%u0041', '%25%25', '%2500', '%EF%BF%BF', '%E2%80%AE'],
-  ...['\xd0', '\xff\xfe', '\xc0\x80', '\xed\xa0\x80', '\xf0\x9f', bytes('Ж'), bytes('😀'), '\x80'],
-  ...['?a=b', '#frag', 'a;b', ';', '=', '==', '%26key%3Dx', '%23', '\\', '"', '`', '|', '^', '{}'],
-  ...[
-    '<script>',
-    '%3Csvg/onload=1%3E',
-    '$%7B7*7%7D',
-    '{{7*7}}',
-    '%s%n%d',
-    '../../etc/passwd',
-    '\\\\a',
-  ],
-  ...[
-    "'%20or%201=1--",
-    "');drop%20table%20keys;--",
-    'a%27%20union%20select',
-    '*',
-    '?',
-    '%3F',
-    '%2F',
-  ],
-  ...['__proto__', 'constructor', 'null', 'undefined', 'NaN', '[object%20Object]', '-1', '1e999'],
-  ...['a'.repeat(300), '%41'.repeat(200), ','.repeat(500), 'a,'.repeat(300), '1'.repeat(400)],
-  ...['('.repeat(300), '%F0%9F%98%80'.repeat(60), `${'ab,'.repeat(200)}!`, '9'.repeat(2000)],
+  ...['\xd0', '\xff\xfe', '\xc0\x80', '\xed\xa0\x80', '\xf0\x9f'],
+  bytes('Ж'),
+  bytes('😀'),
+  ...['\x80', '\\', '`', '\\\\a', "'%20or%201=1--", "');drop%20table%20keys;--"],
+  'a'.repeat(300),
+  '%41'.repeat(200),
+  ','.repeat(500),
+  'a,'.repeat(300),
+  '1'.repeat(400),
+  '('.repeat(300),
+  '%F0%9F%98%80'.repeat(60),
+  `${'ab,'.repeat(200)}!`,
+  '9'.repeat(2000),
   'k'.repeat(7000),
   'b'.repeat(9000),
 ]

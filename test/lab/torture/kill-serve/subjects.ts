@@ -9,7 +9,7 @@ import { createUsageStore } from '../../../../src/sqlite/access/usage.ts'
 import { addKeys } from '../../../support/fixtures.ts'
 import { between, pick } from '../../../support/random.ts'
 import { files } from '../../support/serve.ts'
-import { type Client, openClient } from '../support/client.ts'
+import { type Client, openClient, type Reply } from '../support/client.ts'
 import { integrityFaults } from '../support/list-state.ts'
 import type { Restartable } from './restart.ts'
 
@@ -173,10 +173,10 @@ export function balanceOf(subject: Subject, counted: Counted): Balance {
   return { admitted: admitted + subject.networks.size, lost, wrong }
 }
 
-const remainingIn = (head: string): number =>
-  Number(/\r\nratelimit: .*?;r=(\d+)/i.exec(head)?.[1] ?? Number.NaN)
+const remainingIn = ({ headers }: Reply): number =>
+  Number(/;r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1] ?? Number.NaN)
 
-type Ask = (client: Client, subject: Subject) => Promise<{ status: number; head: string }>
+type Ask = (client: Client, subject: Subject) => Promise<Reply>
 
 /** Asks and notes the answer; here every server must answer. */
 function askNoting(random: () => number, wrong: string[]): Ask {
@@ -212,12 +212,12 @@ async function takeRemaining(
   if (!first) throw new Error('no connection')
   const remaining = subject.limit - counted.requests
   const admittedBefore = subject.admitted
-  const { status, head } = await ask(first, subject)
+  const reply = await ask(first, subject)
   const wrong: string[] = []
   const isAdmitted = subject.admitted > admittedBefore
   if (isAdmitted !== remaining > 0)
-    wrong.push(`${subject.kind}: ${status} with ${remaining} remaining`)
-  const shown = remainingIn(head)
+    wrong.push(`${subject.kind}: ${reply.status} with ${remaining} remaining`)
+  const shown = remainingIn(reply)
   const expected = Math.max(0, remaining - 1)
   if (shown !== expected) wrong.push(`${subject.kind}: r=${shown}, ${expected} remain`)
   const more = await drain(clients, subject, ask)

@@ -6,6 +6,7 @@
 import type { Socket } from 'bun'
 import { randomOf } from '../../../support/random.ts'
 import { runAsScript } from '../../support/script.ts'
+import { readAnswer } from '../support/client.ts'
 import { createTraffic, headOf, type Kind, type Request } from './traffic.ts'
 
 export type ClientInput = {
@@ -45,25 +46,6 @@ const NO_ANSWER = { status: 0, id: '', rateLimit: '', retryAfter: '', body: '' }
 
 /** Every NEW_CONNECTIONS-th client opens a new connection for each request. */
 const NEW_CONNECTIONS = 4
-
-const fieldOf = (head: string, name: string): string =>
-  new RegExp(`\\r\\n${name}: *([^\\r]*)`, 'i').exec(head)?.[1] ?? ''
-
-/** A complete answer, or `null` while some of it is missing. */
-function readAnswer(text: string) {
-  const end = text.indexOf('\r\n\r\n')
-  if (end < 0) return null
-  const head = text.slice(0, end)
-  const body = text.slice(end + 4)
-  if (body.length < Number(fieldOf(head, 'content-length'))) return null
-  return {
-    status: Number(head.slice(9, 12)),
-    id: fieldOf(head, 'x-request-id'),
-    rateLimit: fieldOf(head, 'ratelimit'),
-    retryAfter: fieldOf(head, 'retry-after'),
-    body,
-  }
-}
 
 /** What the clients of a process share. */
 type Shared = {
@@ -105,10 +87,16 @@ function startClient(n: number, shared: Shared): void {
 
   function take(chunk: Buffer): void {
     text += chunk.toString('latin1')
-    const answer = readAnswer(text)
-    if (answer === null || request === null || socket === null) return
+    const found = readAnswer(text, false)
+    if (found === null || request === null || socket === null) return
+    const { status, headers, body } = found.answer
     const { from: _, ...asked } = request
-    note({ ...asked, sentMs, receivedMs: Date.now(), ...answer })
+    note({
+      ...{ ...asked, sentMs, receivedMs: Date.now(), status, body },
+      id: headers.get('x-request-id') ?? '',
+      rateLimit: headers.get('ratelimit') ?? '',
+      retryAfter: headers.get('retry-after') ?? '',
+    })
     result.answered += 1
     request = null
     if (isKept) return send(socket)

@@ -14,7 +14,7 @@ import { startScript } from '../../support/script.ts'
 import { startServe } from '../../support/serve.ts'
 import { count, median, megabytes, shown } from '../../support/table.ts'
 import { type Finding, type Part, type Run, scaled } from '../part.ts'
-import { readAnswer } from '../support/answers.ts'
+import { readAnswer } from '../support/client.ts'
 import type { Manner, SlowInput, SlowResult } from './client.ts'
 import type { ControlInput, ControlResult } from './control.ts'
 

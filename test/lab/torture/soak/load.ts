@@ -42,82 +42,57 @@ const NAMED = 5
 
 const localhost = (port: number): Where => ({ kind: 'tcp', hostname: '127.0.0.1', port })
 
-type Kind = {
-  name: string
+type Kind = readonly [
+  name: string,
   /** How many of a hundred requests. */
-  percent: number
+  percent: number,
   /** The statuses it may get. */
-  statuses: readonly number[]
+  statuses: readonly number[],
   /** The target and the header lines of the n-th request. */
-  ask: (n: number, random: () => number) => { target: string; fields?: string }
-  /** Whether each request has a connection of its own. */
-  isAlone?: boolean
-}
+  ask: (n: number, random: () => number) => readonly [target: string, fields?: string],
+]
 
 const FOUND = [200, 404]
+/** The kind whose requests have a connection each. */
+const NEW_CONNECTION = 'new connection'
 const encodings = ['gzip', 'zstd', 'gzip, deflate, br, zstd'] as const
 
 const kindsFor = (keys: number): readonly Kind[] => {
   const key = (random: () => number): string => keyOf(between(random, 0, keys - 1))
   const typical = (random: () => number): string =>
     `/api?key=${key(random)}&${pick(random, TYPICAL)}`
-  const target = (text: string) => () => ({ target: text })
   return [
-    { name: 'repeated', percent: 42, statuses: FOUND, ask: (_, r) => ({ target: typical(r) }) },
-    {
-      name: 'distinct',
-      percent: 20,
-      statuses: FOUND,
-      ask: (n, random) => ({
-        target: `/api?key=${key(random)}&${pick(random, UNBOUNDED)}${distinctBounds(n)}&get=json`,
-      }),
-    },
-    {
-      name: 'compressed',
-      percent: 10,
-      statuses: FOUND,
-      ask: (_, random) => ({
-        target: `${typical(random)}&get=json&wrap=${between(random, 0, 1)}`,
-        fields: `Accept-Encoding: ${pick(random, encodings)}\r\n`,
-      }),
-    },
-    {
-      name: 'key in a header',
-      percent: 5,
-      statuses: FOUND,
-      ask: (_, random) => ({
-        target: `/api?${pick(random, TYPICAL)}`,
-        fields: `Authorization: Bearer ${key(random)}\r\n`,
-      }),
-    },
-    {
-      name: 'new connection',
-      percent: 5,
-      statuses: FOUND,
-      isAlone: true,
-      ask: (_, random) => ({ target: typical(random) }),
-    },
-    {
-      name: 'spent',
-      percent: 8,
-      statuses: [200, 429],
-      ask: target(`/api?key=${SPENT_KEY}&count=50`),
-    },
-    { name: 'demo', percent: 2, statuses: [200, 404, 429], ask: target('/api?key=demo') },
-    {
-      name: 'unknown key',
-      percent: 3,
-      statuses: [403],
-      ask: n => ({ target: `/api?key=pl_unknown_${n}` }),
-    },
-    {
-      name: 'bad value',
-      percent: 3,
-      statuses: [400],
-      ask: (n, random) => ({ target: `/api?key=${key(random)}&works=${101 + n}` }),
-    },
-    { name: 'unknown path', percent: 1, statuses: [404], ask: n => ({ target: `/nothing/${n}` }) },
-    { name: 'health', percent: 1, statuses: [200], ask: target('/healthz') },
+    ['repeated', 42, FOUND, (_, random) => [typical(random)]],
+    [
+      'distinct',
+      20,
+      FOUND,
+      (n, random) => [
+        `/api?key=${key(random)}&${pick(random, UNBOUNDED)}${distinctBounds(n)}&get=json`,
+      ],
+    ],
+    [
+      'compressed',
+      10,
+      FOUND,
+      (_, random) => [
+        `${typical(random)}&get=json&wrap=${between(random, 0, 1)}`,
+        `Accept-Encoding: ${pick(random, encodings)}\r\n`,
+      ],
+    ],
+    [
+      'key in a header',
+      5,
+      FOUND,
+      (_, random) => [`/api?${pick(random, TYPICAL)}`, `Authorization: Bearer ${key(random)}\r\n`],
+    ],
+    [NEW_CONNECTION, 5, FOUND, (_, random) => [typical(random)]],
+    ['spent', 8, [200, 429], () => [`/api?key=${SPENT_KEY}&count=50`]],
+    ['demo', 2, [200, 404, 429], () => ['/api?key=demo']],
+    ['unknown key', 3, [403], n => [`/api?key=pl_unknown_${n}`]],
+    ['bad value', 3, [400], (n, random) => [`/api?key=${key(random)}&works=${101 + n}`]],
+    ['unknown path', 1, [404], n => [`/nothing/${n}`]],
+    ['health', 1, [200], () => ['/healthz']],
   ]
 }
 
@@ -184,7 +159,7 @@ function createPool(port: number) {
 function createSender({ port, keys, seed }: SoakLoad, tally: Tally) {
   const random = randomOf(seed, 'soak requests')
   const pool = createPool(port)
-  const kinds = kindsFor(keys).flatMap(kind => new Array<Kind>(kind.percent).fill(kind))
+  const kinds = kindsFor(keys).flatMap(kind => new Array<Kind>(kind[1]).fill(kind))
 
   const alone = async (target: string, fields?: string): Promise<Reply> => {
     const client = await openClient(localhost(port))
@@ -199,16 +174,19 @@ function createSender({ port, keys, seed }: SoakLoad, tally: Tally) {
   }
 
   return async (n: number, dueMs: number): Promise<void> => {
-    const kind = pick(random, kinds)
-    const { target, fields } = kind.ask(n, random)
+    const [name, , statuses, ask] = pick(random, kinds)
+    const [target, fields] = ask(n, random)
     tally.sent()
     try {
-      const { status, isComplete } = await (kind.isAlone ? alone : pooled)(target, fields)
-      if (!kind.statuses.includes(status)) tally.unexpected(`${kind.name}: status ${status}`)
-      if (!isComplete) tally.unexpected(`${kind.name}: an answer was truncated`)
+      const { status, isComplete } = await (name === NEW_CONNECTION ? alone : pooled)(
+        target,
+        fields,
+      )
+      if (!statuses.includes(status)) tally.unexpected(`${name}: status ${status}`)
+      if (!isComplete) tally.unexpected(`${name}: an answer was truncated`)
       tally.answered(performance.now() - dueMs)
     } catch (error) {
-      tally.unexpected(`${kind.name}: ${messageOf(error)}`)
+      tally.unexpected(`${name}: ${messageOf(error)}`)
     }
   }
 }

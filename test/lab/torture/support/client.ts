@@ -5,8 +5,77 @@
 import type { Socket, SocketHandler } from 'bun'
 import type { Where } from '../../../support/launch.ts'
 
+export type HttpAnswer = {
+  status: number
+  /** Names in lower case; of several fields with one name, the last. */
+  headers: Map<string, string>
+  /** As it was sent, chunks joined. */
+  body: string
+}
+
+const HEAD_END = '\r\n\r\n'
+
+/** The head that `text` begins with, and where its body begins; `null` while it is incomplete. */
+export function readHead(text: string) {
+  const end = text.indexOf(HEAD_END)
+  if (end < 0) return null
+  const [first = '', ...fields] = text.slice(0, end).split('\r\n')
+  const status = /^HTTP\/1\.1 ([1-5]\d\d) /.exec(first)?.[1]
+  if (status === undefined) throw new Error(`no status line: ${JSON.stringify(first)}`)
+  const headers = new Map<string, string>()
+  for (const field of fields) {
+    const [, name, value] = /^([\w-]+): *([^\r\n\0]*)$/.exec(field) ?? []
+    if (name === undefined) throw new Error(`no header field: ${JSON.stringify(field)}`)
+    headers.set(name.toLowerCase(), value ?? '')
+  }
+  return { status: Number(status), headers, from: end + HEAD_END.length }
+}
+
+/** The joined chunks of a body that begins at `from`, or `null` while its end is missing. */
+function readChunks(text: string, from: number): { body: string; end: number } | null {
+  let at = from
+  let body = ''
+  for (;;) {
+    const lineEnd = text.indexOf('\r\n', at)
+    if (lineEnd < 0) return null
+    const size = text.slice(at, lineEnd)
+    if (!/^[0-9a-f]{1,8}$/i.test(size)) throw new Error(`no chunk size: ${JSON.stringify(size)}`)
+    const length = Number.parseInt(size, 16)
+    const end = lineEnd + 2 + length
+    if (text.length < end + 2) return null
+    if (text.slice(end, end + 2) !== '\r\n') throw new Error('a chunk has no end')
+    body += text.slice(lineEnd + 2, end)
+    at = end + 2
+    if (length === 0) return { body, end: at }
+  }
+}
+
+/**
+ * The first answer in `text` and the index behind it; `null` while it is incomplete.
+ * @param isHead the answer is to HEAD and has no body
+ */
+export function readAnswer(
+  text: string,
+  isHead: boolean,
+): { answer: HttpAnswer; end: number } | null {
+  const head = readHead(text)
+  if (head === null) return null
+  const { from, status, headers } = head
+  if (isHead || status < 200 || status === 204 || status === 304) {
+    return { answer: { status, headers, body: '' }, end: from }
+  }
+  if (headers.get('transfer-encoding') === 'chunked') {
+    const chunks = readChunks(text, from)
+    return chunks && { answer: { status, headers, body: chunks.body }, end: chunks.end }
+  }
+  const length = Number(headers.get('content-length') ?? 0)
+  if (!Number.isSafeInteger(length)) throw new Error('no length')
+  if (text.length < from + length) return null
+  return { answer: { status, headers, body: text.slice(from, from + length) }, end: from + length }
+}
+
 /** An answer whose head arrived; `isComplete`: its body arrived too. */
-export type Reply = { status: number; head: string; isComplete: boolean }
+export type Reply = Pick<HttpAnswer, 'status' | 'headers'> & { isComplete: boolean }
 
 export type Client = {
   /**
@@ -27,21 +96,6 @@ export function nullIfDisconnected(error: unknown): null {
   throw error
 }
 
-const HEAD_END = '\r\n\r\n'
-
-/**
- * The answer at the start of `text`, which is Latin-1; `null` without a complete head. An answer
- * without a length counts as complete, because its end is not recognised here.
- */
-function replyIn(text: string): Reply | null {
-  const end = text.indexOf(HEAD_END)
-  if (end < 0) return null
-  const head = text.slice(0, end)
-  const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0)
-  const isComplete = text.length >= end + HEAD_END.length + length
-  return { status: Number(head.slice(9, 12)), head, isComplete }
-}
-
 /** Connects. @throws Disconnected when nothing listens there. */
 export async function openClient(where: Where): Promise<Client> {
   let text = ''
@@ -51,16 +105,16 @@ export async function openClient(where: Where): Promise<Client> {
 
   function take(chunk: Buffer): void {
     text += chunk.toString('latin1')
-    const reply = replyIn(text)
-    if (!reply?.isComplete) return
-    waiting?.resolve(reply)
+    const found = readAnswer(text, false)
+    if (found === null) return
+    waiting?.resolve({ ...found.answer, isComplete: true })
     waiting = null
   }
 
   function leave(): void {
     isOpen = false
-    const reply = replyIn(text)
-    if (reply && waiting) waiting.resolve(reply)
+    const head = readHead(text)
+    if (head) waiting?.resolve({ ...head, isComplete: false })
     else waiting?.reject(new Disconnected('the connection ended'))
     waiting = null
   }
