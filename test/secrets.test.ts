@@ -295,6 +295,7 @@ const TYPED: { [usage: string]: readonly (readonly string[])[] } = {
   '<id>': [[KEY], [KEY.slice(3)]],
   '<name>': [['small'], [KEY]],
   '<file>': [['copy.tar'], ['copy.tar']],
+  '[topic]': [['feeds']],
 }
 
 describe('the command line shows no key that it is given or keeps', () => {
