@@ -12,7 +12,6 @@ import { hashKey } from '../src/access/key.ts'
 import { STATUS } from '../src/api/errors.ts'
 import { startImport } from '../src/cli/commands/import.ts'
 import { COMMANDS } from '../src/cli/program.ts'
-import { storeTexts } from '../src/config/subprocess.ts'
 import { ACCESS_FILE } from '../src/sqlite/stores.ts'
 import type { Answer } from './support/answer.ts'
 import { CANARIES, CANARY, canaryDirectory, tracesIn } from './support/canary.ts'
@@ -399,7 +398,7 @@ describe('the password of a database is shown nowhere', () => {
   })
 
   test('in the list of processes: those that a server starts get it by their environment', async () => {
-    const texts = storeTexts({ data: 'data', database: DATABASE, databaseTimeout: 2000 })
+    const texts = { data: 'data', database: DATABASE, databaseTimeout: '2000ms' }
     const shell = ['sh', '-c', 'echo "$0 $*"; env', 'import-of-the-server']
     const { stdout } = await startImport(texts, openSync('/dev/null', 'r'), shell).ended
     const [line = '', ...variables] = stdout.split('\n')

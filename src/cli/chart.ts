@@ -21,16 +21,14 @@ export function columns(values: readonly number[]): string {
     .join('')
 }
 
-/** Names with numbers and bars, aligned; `indent` comes before each line. */
+/** Names with numbers and bars, aligned. */
 export function bars(rows: readonly (readonly [name: string, value: number])[]): string {
   const most = Math.max(0, ...rows.map(([, value]) => value))
   const nameWidth = Math.max(0, ...rows.map(([name]) => Bun.stringWidth(name)))
   const width = counted(most).length
-  return rows
-    .map(([name, value]) => {
-      const padded = name + ' '.repeat(nameWidth - Bun.stringWidth(name))
-      return `  ${padded}  ${counted(value).padStart(width)}  ${bar(value, most)}`.trimEnd()
-    })
-    .map(line => `${line}\n`)
-    .join('')
+  const lines = rows.map(([name, value]) => {
+    const padded = name + ' '.repeat(nameWidth - Bun.stringWidth(name))
+    return `  ${padded}  ${counted(value).padStart(width)}  ${bar(value, most)}`.trimEnd()
+  })
+  return lines.map(line => `${line}\n`).join('')
 }

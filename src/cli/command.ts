@@ -45,8 +45,11 @@ export const DATA_SETTINGS = ['data', 'database', 'databaseTimeout'] as const
 export const command = <N extends SettingName>(definition: Command<N>): Command =>
   definition as unknown as Command // `run` is only ever called with the settings it names
 
-const stdoutFailure = (error: unknown): CommandError =>
-  new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
+/** A closed stdout is no failure. @throws CommandError for any other. */
+function expectClosed(error: unknown): void {
+  if (codeOf(error) === 'EPIPE') return
+  throw new CommandError(`cannot write to stdout: ${reasonOf(error)}`)
+}
 
 /**
  * Writes data to stdout and waits until it is written; a closed stdout is no failure.
@@ -54,9 +57,7 @@ const stdoutFailure = (error: unknown): CommandError =>
  */
 export const print = async (data: string | Uint8Array): Promise<void> => {
   if (data.length === 0) return // Bun would truncate a file that stdout is
-  await Bun.write(Bun.stdout, data).catch((error: unknown) => {
-    if (codeOf(error) !== 'EPIPE') throw stdoutFailure(error)
-  })
+  await Bun.write(Bun.stdout, data).catch(expectClosed)
 }
 
 /**
@@ -72,8 +73,8 @@ export function createStdoutWriter(signal: AbortSignal): (chunk: Uint8Array) => 
       return true
     } catch (error) {
       signal.throwIfAborted()
-      if (codeOf(error) === 'EPIPE') return false
-      throw stdoutFailure(error)
+      expectClosed(error)
+      return false
     }
   }
 }

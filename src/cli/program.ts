@@ -16,8 +16,7 @@ import { nearest } from '../lib/did-you-mean.ts'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { withoutPassword } from '../lib/redact.ts'
 import { prepareDirectory } from '../stores.ts'
-import type { Command } from './command.ts'
-import { say } from './command.ts'
+import { type Command, say } from './command.ts'
 import { backupCommand } from './commands/backup.ts'
 import { consoleCommand } from './commands/console.ts'
 import { doctorCommand } from './commands/doctor.ts'
@@ -108,10 +107,7 @@ function addCommand(
     .addHelpText('after', `\nExample:\n  ${command.example}`)
   if (command.arguments) commander.arguments(command.arguments)
   for (const setting of command.settings) commander.addOption(optionOf(setting))
-  commander.action(async () => {
-    const args = commander.args
-    await start(command, args, commander.opts())
-  })
+  commander.action(() => start(command, commander.args, commander.opts()))
 }
 
 function optionOf(name: SettingName): Option {
@@ -135,10 +131,6 @@ const oneLine = (message: string): string =>
     .replace(/\. Expected (\d+) arguments? but got (\d+).*$/s, ': it takes $1, not $2')
     .replace(/\s*\n\(Did you mean (.*)\?\)$/s, "; did you mean '$1'?")
 
-/** The words that commands and their groups begin with. */
-const isName = (words: string): boolean =>
-  words in GROUPS || COMMANDS.some(({ name }) => name === words)
-
 /**
  * `help feeds` shows a topic of the manual, `help keys add` means `keys add --help`.
  * @throws CommandError for what is neither.
@@ -149,9 +141,9 @@ function toOptions([first, ...words]: readonly string[]): string[] {
   const known = topics()
   if (known.includes(name)) return ['help', ...words]
   if (name === '') return words.length === 0 ? ['--help'] : ['help', ...words]
-  if (isName(name)) return [...words, '--help']
-  const commands = COMMANDS.map(command => command.name)
-  const near = nearest(name, [...known, ...Object.keys(GROUPS), ...commands])
+  const names = [...Object.keys(GROUPS), ...COMMANDS.map(command => command.name)]
+  if (names.includes(name)) return [...words, '--help']
+  const near = nearest(name, [...known, ...names])
   const hint = near === null ? 'proxylist help lists them' : `did you mean '${near}'?`
   throw new CommandError(`unknown topic '${withoutPassword(name)}'; ${hint}`, 2)
 }
@@ -161,9 +153,6 @@ function exitCodeOf(error: unknown): number {
   if (error instanceof RuleError) return error.code === 'invalid' ? 2 : 1
   return error instanceof CommandError ? error.exitCode : 1
 }
-
-/** What a command says that a signal has ended while a database may be committing its change. */
-const KEPT_THERE = 'the database has made its change or not, but no part of it'
 
 /** Runs the program; returns the exit status. Every failure is one line on stderr. */
 export async function run(argv: readonly string[], env: Environment, clock: Clock) {
@@ -175,7 +164,10 @@ export async function run(argv: readonly string[], env: Environment, clock: Cloc
     }
     const work = (signal: AbortSignal) => command.run({ settings, args, clock, signal })
     const run = command.endsAtSignal === 'by itself' ? interruptible : abandonable
-    await run(command.kept ?? (isShared ? KEPT_THERE : 'nothing was changed'), work)
+    const kept = isShared
+      ? 'the database has made its change or not, but no part of it'
+      : 'nothing was changed'
+    await run(command.kept ?? kept, work)
   }
   try {
     await createProgram(start).parseAsync(toOptions(argv), { from: 'user' })

@@ -7,7 +7,7 @@ const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
 type Signal = keyof typeof EXIT_CODES
 
 /** Calls `stop` at the first signal. Returns a function that stops waiting for one. */
-export function onSignal(stop: (signal: Signal) => void): () => void {
+function onSignal(stop: (signal: Signal) => void): () => void {
   const signals = Object.keys(EXIT_CODES) as Signal[] // of the table itself
   const off = (): void => {
     for (const signal of signals) process.off(signal, once)

@@ -7,31 +7,7 @@ import { CommandError, messageOf } from '../lib/errors.ts'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../lib/time.ts'
 import { TYPES } from '../proxies/proxy.ts'
 import { type Environment, TEST_CLOCK } from './environment.ts'
-import {
-  durationFrom,
-  EXPIRY,
-  Expected,
-  nonEmpty,
-  readAddress,
-  readBurst,
-  readBytes,
-  readDatabase,
-  readExpiry,
-  readFiles,
-  readKey,
-  readLabel,
-  readLimit,
-  readListen,
-  readMapping,
-  readOneOf,
-  readOrigins,
-  readPlanName,
-  readRanges,
-  readServiceName,
-  readSocketMode,
-  readSources,
-  readSwitch,
-} from './parsers.ts'
+import * as parsers from './parsers.ts'
 
 /** One option. `value` names its argument; an option without one is a switch. */
 type Setting = {
@@ -45,7 +21,10 @@ type Setting = {
   read: (text: string) => unknown
 }
 
-const flag = (help: string) => ({ help, fallback: '0', read: readSwitch })
+const flag = (help: string) => ({ help, fallback: '0', read: parsers.readSwitch })
+const limit = (help: string) => ({
+  ...{ value: 'N', help: `${help}, or unlimited`, read: parsers.readLimit },
+})
 
 /** The state directory that systemd sets (the first, if there are several), else `./data`. */
 const stateDirectory = ({ STATE_DIRECTORY: directories }: Environment): string =>
@@ -56,117 +35,117 @@ export const SETTINGS = {
     value: 'DIR',
     fallback: stateDirectory,
     help: 'directory of the two databases (default: $STATE_DIRECTORY, else ./data)',
-    read: nonEmpty('the path of a directory'),
+    read: parsers.nonEmpty('the path of a directory'),
   },
   listen: {
     value: 'ADDRESS',
     fallback: '127.0.0.1:8080',
     help: 'where to listen: HOST:PORT, :PORT (all interfaces) or unix:/PATH; port 0 takes a free one',
-    read: readListen,
+    read: parsers.readListen,
   },
   socketMode: {
     value: 'MODE',
     fallback: '660',
     help: 'who may connect to a unix socket: 600 (owner), 660 (group too) or 666 (all)',
-    read: readSocketMode,
+    read: parsers.readSocketMode,
   },
   sample: flag('serve the built-in sample list instead of an imported one'),
   retain: {
     value: 'DURATION',
     fallback: '7d',
     help: 'delete proxies last checked longer ago than this, at least 1m',
-    read: durationFrom(MINUTE_MS, Infinity, 'a duration of at least 1m, such as 24h or 7d'),
+    read: parsers.durationFrom(MINUTE_MS, Infinity, 'a duration of at least 1m, such as 24h or 7d'),
   },
   trustProxy: {
     value: 'CIDR,…',
     help: 'trust X-Forwarded-For from these addresses',
-    read: readRanges,
+    read: parsers.readRanges,
   },
   cors: {
     value: 'ORIGIN,…',
     help: 'pages that may read answers in a browser: * or origins such as https://app.example.com',
-    read: readOrigins,
+    read: parsers.readOrigins,
   },
   errors: {
     value: 'FORM',
     fallback: 'json',
     help: 'form of error bodies: json or text (the older variant)',
-    read: readOneOf(['json', 'text']),
+    read: parsers.readOneOf(['json', 'text']),
   },
   log: {
     value: 'FORM',
     fallback: 'json',
     help: 'access log on stdout: json or off',
-    read: readOneOf(['json', 'off']),
+    read: parsers.readOneOf(['json', 'off']),
   },
   grace: {
     value: 'DURATION',
     fallback: '10s',
     help: 'how long requests in flight may take after SIGTERM',
-    read: durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
+    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
   },
   cacheBytes: {
     value: 'SIZE',
     fallback: '64MiB',
     help: 'memory for the response cache, such as 64MiB; 0 turns it off',
-    read: readBytes,
+    read: parsers.readBytes,
   },
   providerService: {
     value: 'NAME',
     fallback: 'the service',
     help: "name of the provider's own service, the fifth service flag",
-    read: readServiceName,
+    read: parsers.readServiceName,
   },
   database: {
     value: 'URL',
     help: 'PostgreSQL that several machines share; better as PROXYLIST_DATABASE, because the process list shows URL',
-    read: readDatabase,
+    read: parsers.readDatabase,
   },
   fromDatabase: {
     value: 'URL',
     help: 'move from this PostgreSQL into the data directory',
-    read: readDatabase,
+    read: parsers.readDatabase,
   },
   databaseTimeout: {
     value: 'DURATION',
     fallback: '2s',
     help: 'the longest that a request waits for the database, its place behind others included, and a command for each answer of it',
-    read: durationFrom(100, 10 * MINUTE_MS, 'a duration from 100ms to 10m, such as 2s'),
+    read: parsers.durationFrom(100, 10 * MINUTE_MS, 'a duration from 100ms to 10m, such as 2s'),
   },
   page: {
     value: 'STATE',
     fallback: 'on',
     help: 'on or off; off serves neither the page at / nor /docs',
-    read: readOneOf(['on', 'off']),
+    read: parsers.readOneOf(['on', 'off']),
   },
   publicStats: {
     value: 'PART',
     fallback: 'full',
     help: 'what /stats says of the list without a key: full, totals (no cube and no cities) or off',
-    read: readOneOf(['full', 'totals', 'off']),
+    read: parsers.readOneOf(['full', 'totals', 'off']),
   },
   adminListen: {
     value: 'ADDRESS',
     help: 'where the console and /metrics listen, in the forms of --listen; without it they are off',
-    read: readListen,
+    read: parsers.readListen,
   },
   metricsOpen: flag('answer /metrics of the admin listener without a token'),
   feed: {
     value: 'SOURCE',
     help: 'import this file, directory or URL again and again; repeatable',
     isRepeatable: true,
-    read: readSources,
+    read: parsers.readSources,
   },
   feeds: {
     value: 'FILE',
     help: 'file of feeds, one a line: SOURCE [type=T] [format=F] [ping-unit=ms] [map=COLUMN=FIELD] [every=60s] [replace] [headers=FILE]',
-    read: nonEmpty('the path of a file'),
+    read: parsers.nonEmpty('the path of a file'),
   },
   feedEvery: {
     value: 'DURATION',
     fallback: '60s',
     help: 'interval of feeds that name none, from 1s to 7d',
-    read: durationFrom(SECOND_MS, 7 * DAY_MS, 'a duration from 1s to 7d, such as 60s'),
+    read: parsers.durationFrom(SECOND_MS, 7 * DAY_MS, 'a duration from 1s to 7d, such as 60s'),
   },
   due: flag('skip feeds that are not due yet'),
   geoip: {
@@ -174,29 +153,29 @@ export const SETTINGS = {
     fallback: '',
     help: 'City or Country database that fills in missing places; repeatable, or with commas',
     isRepeatable: true,
-    read: readFiles,
+    read: parsers.readFiles,
   },
   format: {
     value: 'FORMAT',
     fallback: 'auto',
     help: 'format of the files: auto, txt, csv, json or ndjson',
-    read: given => readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson'])(given.toLowerCase()),
+    read: given => parsers.readOneOf(['auto', 'txt', 'csv', 'json', 'ndjson'])(given.toLowerCase()),
   },
   type: {
     value: 'TYPE',
     help: `type of rows without one: ${TYPES.join(', ')}`,
-    read: given => readOneOf(TYPES)(given.toLowerCase()),
+    read: given => parsers.readOneOf(TYPES)(given.toLowerCase()),
   },
   map: {
     value: 'COLUMN=FIELD',
     help: 'what a column holds, by its name or number; FIELD - ignores it; repeatable',
     isRepeatable: true,
-    read: readMapping,
+    read: parsers.readMapping,
   },
   pingUnit: {
     value: 'UNIT',
     help: 'unit of ping in files that do not say: s or ms (default: s, and not over 60)',
-    read: readOneOf(['s', 'ms']),
+    read: parsers.readOneOf(['s', 'ms']),
   },
   allowEmpty: flag('with --replace, accept a file without rows'),
   allowShrink: flag('with --replace, accept under half of 100 or more rows'),
@@ -208,68 +187,52 @@ export const SETTINGS = {
   plan: {
     value: 'NAME',
     help: 'plan of the key; a new one is on standard unless this says otherwise',
-    read: readPlanName,
+    read: parsers.readPlanName,
   },
-  label: { value: 'TEXT', help: 'a note, shown in keys list', read: readLabel },
+  label: { value: 'TEXT', help: 'a note, shown in keys list', read: parsers.readLabel },
   expires: {
     value: 'WHEN',
-    help: `end of the key: ${EXPIRY}; a new one never ends unless this says otherwise`,
-    read: readExpiry,
+    help: `end of the key: ${parsers.EXPIRY}; a new one never ends unless this says otherwise`,
+    read: parsers.readExpiry,
   },
   key: {
     value: 'VALUE',
     help: 'use this key instead of a new random one; - reads it from stdin, because the process list shows VALUE',
-    read: readKey,
+    read: parsers.readKey,
   },
   overlap: {
     value: 'DURATION',
     fallback: '24h',
     help: 'how long the old secret stays valid; 0s ends every old one at once',
-    read: durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
+    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
   },
   window: flag('only the windows: burst, demo and temp'),
   day: flag('only what is used of the day: requests and networks'),
   address: {
     value: 'IP',
     help: 'only this client address of demo or temp (IPv6: its /64)',
-    read: readAddress,
+    read: parsers.readAddress,
   },
   ttl: {
     value: 'DURATION',
     fallback: '24h',
     help: 'how long the temporary key is valid',
-    read: durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
+    read: parsers.durationFrom(0, Infinity, 'a duration such as 90s, 15m, 24h or 30d'),
   },
   burst: {
     value: 'N/DURATION',
     help: 'most requests in every interval of this length, or unlimited',
-    read: readBurst,
+    read: parsers.readBurst,
   },
-  daily: { value: 'N', help: 'most requests a UTC day, or unlimited', read: readLimit },
-  subnets: {
-    value: 'N',
-    help: 'most unique /16 networks served a UTC day, or unlimited',
-    read: readLimit,
-  },
-  clients: {
-    value: 'N',
-    help: 'most unique caller networks (/16) a UTC day, or unlimited',
-    read: readLimit,
-  },
-  count: {
-    value: 'N',
-    help: 'most records in one answer, or unlimited',
-    read: readLimit,
-  },
-  downloads: {
-    value: 'N',
-    help: 'most long answers at once, of a key (demo, temp: of a client address), or unlimited',
-    read: readLimit,
-  },
+  daily: limit('most requests a UTC day'),
+  subnets: limit('most unique /16 networks served a UTC day'),
+  clients: limit('most unique caller networks (/16) a UTC day'),
+  count: limit('most records in one answer'),
+  downloads: limit('most long answers at once, of a key (demo, temp: of a client address)'),
   enabled: {
     value: 'STATE',
     help: 'on or off; off refuses all keys of the plan',
-    read: readOneOf(['on', 'off']),
+    read: parsers.readOneOf(['on', 'off']),
   },
 } as const satisfies { [name: string]: Setting }
 
@@ -323,7 +286,7 @@ export function readSettings<N extends SettingName>(
     try {
       return [name, given === undefined ? undefined : SETTINGS[name].read(given)]
     } catch (error) {
-      if (!(error instanceof Expected)) throw error
+      if (!(error instanceof parsers.Expected)) throw error
       throw new CommandError(`${from} must be ${error.message}`, 2)
     }
   })

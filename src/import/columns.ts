@@ -26,15 +26,8 @@ const knownColumns = (provider: string): ReadonlySet<string> =>
 export type Mapping = ReadonlyMap<string, string>
 const IGNORED = '-'
 
-/**
- * @throws CommandError (usage) when a column is given a field that no record has; `where` is what
- *   gives it.
- */
-export function checkMapping(
-  mapping: Mapping | undefined,
-  provider: string,
-  where = '--map',
-): void {
+/** @throws CommandError (usage), beginning with `where`, when a column is given a field that no record has. */
+export function checkMapping(mapping: Mapping | undefined, provider: string, where = '--map') {
   const known = knownColumns(provider)
   for (const field of mapping?.values() ?? []) {
     if (known.has(field) || field === IGNORED) continue
@@ -233,27 +226,17 @@ export type Translator = {
 }
 
 /** Tools whose rows are recognised by members that only they have together. */
-const TOOLS: readonly {
-  members: readonly string[]
-  ping: 'ms' | 's'
-  ignored: readonly string[]
-}[] = [
+type Tool = { members: readonly string[]; ping: 'ms' | 's'; ignored?: string }
+const TOOLS: readonly Tool[] = [
   // GeoNode: its `speed` is a class from 1 up.
-  { members: ['anonymitylevel', 'responsetime', 'uptime'], ping: 'ms', ignored: ['speed'] },
-  // ProxyScrape v4
-  { members: ['averagetimeout', 'timesalive'], ping: 'ms', ignored: [] },
-  // proxybroker
-  { members: ['avgresptime', 'errorrate', 'geo'], ping: 's', ignored: [] },
-  // scylla
-  { members: ['isanonymous', 'stability', 'latency'], ping: 'ms', ignored: [] },
-  // monosans
-  { members: ['exitip', 'geolocation', 'timeout'], ping: 's', ignored: [] },
-  // proxifly
-  { members: ['geolocation', 'proxy', 'score'], ping: 's', ignored: [] },
+  { members: ['anonymitylevel', 'responsetime', 'uptime'], ping: 'ms', ignored: 'speed' },
+  { members: ['averagetimeout', 'timesalive'], ping: 'ms' }, // ProxyScrape v4
+  { members: ['avgresptime', 'errorrate', 'geo'], ping: 's' }, // proxybroker
+  { members: ['isanonymous', 'stability', 'latency'], ping: 'ms' }, // scylla
+  { members: ['exitip', 'geolocation', 'timeout'], ping: 's' }, // monosans
+  { members: ['geolocation', 'proxy', 'score'], ping: 's' }, // proxifly
 ]
 
-/** Values that other tools write for what they do not know. */
-const UNKNOWN = new Set(['unknown', 'n/a', 'none', 'null', '-', '--', '—', '?', 'not available'])
 /** Shares of 1 that become percents. */
 const AS_PERCENT: { readonly [name: string]: (share: number) => number } = {
   errorrate: share => 100 - 100 * share,
@@ -304,7 +287,7 @@ export function createTranslator(
   }
   const normalised = new Set(members.map(normalise))
   const tool = TOOLS.find(({ members: marks }) => marks.every(mark => normalised.has(mark)))
-  const used = members.filter(member => !tool?.ignored.includes(normalise(member)))
+  const used = members.filter(member => tool?.ignored !== normalise(member))
   const { fields, facts, unknown } = columnsOf(used, names)
   const isOurs = others.every(member => unknown.includes(member)) && !names.hasMapping
   if (isOurs) return { translate: null, unknown, isRecord: false }
@@ -321,7 +304,14 @@ type Plan = {
 }
 
 function translate(row: RawRow, { fields, facts, pingUnit, standardType }: Plan): RawRow {
-  const isTrue = (fact: Fact): boolean | null => firstFlag(row, facts.get(fact) ?? [])
+  /** The first member for a fact that is true or false, `null` if none is. */
+  const isTrue = (fact: Fact): boolean | null => {
+    for (const name of facts.get(fact) ?? []) {
+      const flag = flagOf(row[name], name)
+      if (flag !== null) return flag
+    }
+    return null
+  }
   if (isTrue('alive') === false) bad('row', 'is marked as not working')
   if ((facts.get('secret') ?? []).some(name => isGiven(row[name]))) bad('ip', CREDENTIALS)
   const translated: { [field: string]: unknown } = Object.create(null)
@@ -341,15 +331,6 @@ function translate(row: RawRow, { fields, facts, pingUnit, standardType }: Plan)
   return translated
 }
 
-/** The first of these members that is true or false, `null` if none is. */
-function firstFlag(row: RawRow, names: readonly string[]): boolean | null {
-  for (const name of names) {
-    const flag = flagOf(row[name], name)
-    if (flag !== null) return flag
-  }
-  return null
-}
-
 /** The value of a field in the first column that holds one, in our unit. */
 function firstValue(
   row: RawRow,
@@ -366,7 +347,10 @@ function firstValue(
   if (field === 'country') return firstCountry(given.map(({ value }) => value))
   const [first] = given
   if (first === undefined) return undefined
-  if (field === 'ping') return inUnit(first.value, first.unit)
+  if (field === 'ping') {
+    const lacksUnit = first.unit !== undefined && /^[\d.\s]+$/.test(String(first.value))
+    return lacksUnit ? `${first.value}${first.unit}` : first.value
+  }
   const convert = AS_PERCENT[normalise(first.name)]
   return convert === undefined ? first.value : convert(Number(first.value))
 }
@@ -380,10 +364,6 @@ function firstCountry(values: readonly unknown[]): unknown {
   return values.at(-1)
 }
 
-/** A number with its unit, if that is known. */
-const inUnit = (value: unknown, unit: 'ms' | 's' | undefined): unknown =>
-  unit === undefined || !/^[\d.\s]+$/.test(String(value)) ? value : `${value}${unit}`
-
 /** The value at a path in a value from JSON; in an array, that of the first item that has one. */
 function valueAt(value: unknown, path: readonly string[]): unknown {
   const [first, ...rest] = path
@@ -394,10 +374,23 @@ function valueAt(value: unknown, path: readonly string[]): unknown {
   return name === undefined ? undefined : valueAt(value[name], rest)
 }
 
+/** Values that other tools write for what they do not know. */
+const UNKNOWN = new Set([
+  '',
+  'unknown',
+  'n/a',
+  'none',
+  'null',
+  '-',
+  '--',
+  '—',
+  '?',
+  'not available',
+])
+
 /** Whether a value says something. */
 function isGiven(value: unknown): boolean {
-  if (typeof value === 'string')
-    return value.trim() !== '' && !UNKNOWN.has(value.trim().toLowerCase())
+  if (typeof value === 'string') return !UNKNOWN.has(value.trim().toLowerCase())
   return typeof value === 'number' || typeof value === 'boolean' || Array.isArray(value)
 }
 

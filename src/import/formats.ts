@@ -6,16 +6,14 @@ import type { Names } from './columns.ts'
 import { findTable, readCsv } from './csv.ts'
 import { isJson, readJson } from './json.ts'
 import { isNdjson, isTxt, readNdjson, readTxt } from './lines.ts'
-import { type Chunks, type Reader, type RowSink, UnusableFile } from './reader.ts'
+import { type Reader, UnusableFile } from './reader.ts'
 
 export const FORMATS = ['txt', 'csv', 'json', 'ndjson'] as const
 export type Format = (typeof FORMATS)[number]
 
-const READERS: { [F in Format]: Reader } = {
-  txt: readTxt,
-  csv: readCsv,
-  json: readJson,
-  ndjson: readNdjson,
+/** Finds the rows of a file, in order. Each @throws UnusableFile when the text is not of its format. */
+export const READERS: { [F in Format]: Reader } = {
+  ...{ txt: readTxt, csv: readCsv, json: readJson, ndjson: readNdjson },
 }
 
 /** Whether a file is of a format, by its beginning without leading white space. */
@@ -28,17 +26,6 @@ const MATCHERS: readonly (readonly [Format, Matcher])[] = [
   ['csv', (head, _, names) => findTable(head, names) !== null],
   ['txt', isTxt],
 ]
-
-/**
- * Passes the rows of a file to `sink`, in order.
- * @throws UnusableFile when the text is not of this format.
- */
-export const readRows = (
-  format: Format,
-  chunks: Chunks,
-  sink: RowSink,
-  names: Names,
-): Promise<void> => READERS[format](chunks, sink, names)
 
 /** What a file that is of no known format looks like, and the nearest thing to do; the first wins. */
 const LOOKS: readonly (readonly [form: RegExp, looks: string, advice: string])[] = [

@@ -40,23 +40,20 @@ function toPlace({ country, city }: CityResponse): Place {
   }
 }
 
-function openReader(content: Buffer, file: string): Reader<CityResponse> {
-  try {
-    const cache = new LRUCache<string | number, object>({ max: RECORDS_MAX })
-    return new Reader<CityResponse>(content, { cache })
-  } catch {
-    throw new CommandError(
-      `${file} is not a database in the format of MaxMind (.mmdb), or is cut off`,
-    )
-  }
-}
-
 /**
  * The reader of a file's content. It and what it returns
  * @throws CommandError naming the file when it is not a City or Country database, or is damaged.
  */
 export function openPlaces(content: Buffer, file: string): PlaceReader {
-  const reader = openReader(content, file)
+  let reader: Reader<CityResponse>
+  try {
+    const cache = new LRUCache<string | number, object>({ max: RECORDS_MAX })
+    reader = new Reader<CityResponse>(content, { cache })
+  } catch {
+    throw new CommandError(
+      `${file} is not a database in the format of MaxMind (.mmdb), or is cut off`,
+    )
+  }
   const { databaseType, ipVersion } = reader.metadata
   if (!KINDS.test(databaseType)) {
     throw new CommandError(
@@ -83,13 +80,12 @@ export function openPlaces(content: Buffer, file: string): PlaceReader {
 /** What a place says of a proxy that it does not say itself. */
 function fill(proxy: IncomingProxy, place: Place): IncomingProxy {
   const country = proxy.country || place.country
-  const isSame = country === place.country
-  if (!isSame || (proxy.city !== '' && proxy.cityEn !== '')) return { ...proxy, country }
-  if (proxy.city === '' && proxy.cityEn === '') return { ...proxy, ...place, country }
-  // One of the names is given: the other one belongs to it if the city is the same.
-  const isTheCity = proxy.city === '' ? proxy.cityEn === place.cityEn : proxy.city === place.city
-  if (!isTheCity) return { ...proxy, country }
-  return { ...proxy, country, city: proxy.city || place.city, cityEn: proxy.cityEn || place.cityEn }
+  // Where one of the names of the city is given, the other one belongs to it if the city is the same.
+  const isTheCity =
+    country === place.country &&
+    (proxy.city || place.city) === place.city &&
+    (proxy.cityEn || place.cityEn) === place.cityEn
+  return isTheCity ? { ...proxy, ...place } : { ...proxy, country }
 }
 
 /** Fills in the place of a proxy. */

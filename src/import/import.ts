@@ -16,7 +16,7 @@ import {
   type Names,
   type Translator,
 } from './columns.ts'
-import { detectFormat, type Format, readRows } from './formats.ts'
+import { detectFormat, type Format, READERS } from './formats.ts'
 import { type Chunks, type RowSink, textOf, UnusableFile, withLineFeeds } from './reader.ts'
 import { type RawRow, type RowDefaults, readRow } from './row.ts'
 
@@ -114,7 +114,8 @@ async function* until(
 }
 
 /** Passes chunks on, each when the rows of those before it are stored. */
-async function* paced(chunks: Chunks, drained: () => Promise<void>): Chunks {
+async function* paced(chunks: Chunks, drained: ImportOptions['drained']): Chunks {
+  if (drained === undefined) return yield* chunks
   for await (const chunk of chunks) {
     yield chunk
     await drained()
@@ -240,9 +241,7 @@ export async function importSources(
       const format = asked === 'auto' ? detectFormat(head, isComplete, names) : asked
       await beforeRows?.()
       beforeRows = undefined
-      const { drained } = options
-      const chunks = drained === undefined ? all : paced(all, drained)
-      await readRows(format, chunks, rows.sinkOf(name, format), names)
+      await READERS[format](paced(all, options.drained), rows.sinkOf(name, format), names)
     } catch (error) {
       if (!(error instanceof UnusableFile)) throw error
       throw new CommandError(`${name}: ${error.message}; nothing was imported`)

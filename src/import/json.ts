@@ -20,8 +20,6 @@ const ARRAY = /^(?:\[\s*)+(?:[\]{"']|$|(?:-?\d+(?:\.\d+)?|true|false|null)\s*(?:
 /** Whether the text starts with an object or an array: `[::1]:80` and `[ProxyList]` are neither. */
 export const isJson = (head: string): boolean => head.startsWith('{') || ARRAY.test(head)
 
-type Container = 'array' | 'object'
-
 /** What may come next in the outer structure, and where each structural character then leads. */
 const GRAMMAR = {
   '[ or {': { '[': 'open', '{': 'open' },
@@ -40,19 +38,8 @@ type Step = Expect | 'open' | 'close' | undefined
 /** The members of an envelope that can hold the records, and those that are ignored. */
 const LISTS = new Set(['data', 'proxies', 'results', 'result', 'items', 'list', 'records', 'rows'])
 const ENVELOPE = new Set([
-  ...['status', 'count', 'timestamp', 'filters'],
-  ...[
-    'total',
-    'page',
-    'pages',
-    'limit',
-    'skip',
-    'offset',
-    'next',
-    'previous',
-    'success',
-    'message',
-  ],
+  ...['status', 'count', 'timestamp', 'filters', 'total', 'page', 'pages', 'limit', 'skip'],
+  ...['offset', 'next', 'previous', 'success', 'message'],
   ...['per_page', 'total_page', 'total_pages', 'total_count', 'shown_records', 'total_records'],
   ...['nextpage', 'updated', 'updated_at', 'last_updated', 'generated', 'generated_at', 'date'],
 ])
@@ -129,25 +116,11 @@ function checkMember(key: string, value: unknown, line: number): void {
   throw new UnusableFile(`line ${line}: not a list of proxies, has ${quotedName(key)}`)
 }
 
-/** Passes on a record, or an address in an array; `type` is that of all records of the array. */
-function takeRecord(
-  sink: RowSink,
-  line: number,
-  parsed: unknown,
-  listedAs: string | undefined,
-  type: string | undefined,
-): void {
-  const isEntry = typeof parsed === 'string' && listedAs === undefined && hasAddress(parsed)
-  const row = isEntry ? entryToRow(parsed.trim()) : parsed
-  if (!isRecord(row)) sink.bad(line, 'row', 'is not a JSON object, nor an address')
-  else sink.row(line, type === undefined ? row : { type, ...row }, listedAs)
-}
-
 const QUOTES = '; names and texts need double quotes, other values are numbers, true, false or null'
 
 /** Follows the outer structure, one structural character or complete value at a time. */
 function createOutline(sink: RowSink) {
-  const containers: Container[] = []
+  const containers: ('array' | 'object')[] = []
   let expect: Expect = '[ or {'
   let key = ''
   let members = 0
@@ -187,10 +160,13 @@ function createOutline(sink: RowSink) {
     }
   }
 
-  function takeKey(parsed: unknown): void {
-    key = String(parsed)
-    members += 1
-    expect = ':'
+  /** Passes on a record, or an address in an array. */
+  function takeRecord(line: number, parsed: unknown): void {
+    const listedAs = containers.at(-1) === 'object' ? key : undefined
+    const isEntry = typeof parsed === 'string' && listedAs === undefined && hasAddress(parsed)
+    const row = isEntry ? entryToRow(parsed.trim()) : parsed
+    if (!isRecord(row)) sink.bad(line, 'row', 'is not a JSON object, nor an address')
+    else sink.row(line, listedType === undefined ? row : { type: listedType, ...row }, listedAs)
   }
 
   return {
@@ -204,10 +180,14 @@ function createOutline(sink: RowSink) {
       if (isStructural) return takeStructural(source, line)
       const parsed = parseJson(source)
       if (parsed === undefined) throw new UnusableFile(`line ${line}: not valid JSON${QUOTES}`)
-      if (expect.startsWith('key')) return takeKey(parsed)
+      if (expect.startsWith('key')) {
+        key = String(parsed)
+        members += 1
+        expect = ':'
+        return
+      }
       if (inEnvelope()) checkMember(key, parsed, line)
-      else
-        takeRecord(sink, line, parsed, containers.at(-1) === 'object' ? key : undefined, listedType)
+      else takeRecord(line, parsed)
       afterValue()
     },
 

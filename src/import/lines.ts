@@ -1,21 +1,15 @@
 /** The formats of one proxy a line: TXT, where `#` starts a comment, and NDJSON. */
 import type { Names } from './columns.ts'
 import { eachLine, parseJson, type Reader } from './reader.ts'
-import { entryToRow, hasAddress, isRecord, type RawRow } from './row.ts'
-
-export const readTxt: Reader = (chunks, sink) =>
-  eachLine(chunks, (line, number) => {
-    const row = lineToRow(line)
-    if (row) sink.row(number, row)
-  })
+import { entryToRow, hasAddress, isRecord } from './row.ts'
 
 const entryOf = (line: string): string => line.replace(/#.*/s, '').trim()
 
-/** The row of a line; `null` for a blank line or a comment. */
-function lineToRow(line: string): RawRow | null {
-  const entry = entryOf(line)
-  return entry === '' ? null : entryToRow(entry)
-}
+export const readTxt: Reader = (chunks, sink) =>
+  eachLine(chunks, (line, number) => {
+    const entry = entryOf(line)
+    if (entry !== '') sink.row(number, entryToRow(entry))
+  })
 
 /** Whether some line holds an address, or all lines are blank or comments. */
 export function isTxt(head: string, isComplete: boolean): boolean {

@@ -90,9 +90,6 @@ type Bytes = AsyncIterable<Uint8Array>
  */
 const CHUNK_BYTES = 16 * 1024
 
-/** How many bytes the tables below need. */
-const MAGIC_BYTES = 6
-
 const COMPRESSED = [
   { name: 'gzip', magic: [0x1f, 0x8b] },
   { name: 'zstd', magic: [0x28, 0xb5, 0x2f, 0xfd] },
@@ -115,6 +112,9 @@ const UTF_8 = { label: 'utf-8', name: 'UTF-8' } as const
 
 const begins = (bytes: Uint8Array, magic: readonly number[]): boolean =>
   magic.every((byte, at) => bytes[at] === byte)
+
+/** How many bytes the tables above need. */
+const MAGIC_BYTES = 6
 
 /** The first bytes, and all bytes, these included. */
 async function peekBytes(bytes: Bytes) {
@@ -144,9 +144,7 @@ async function* readable(bytes: Bytes): Bytes {
   }
 }
 
-type Compression = (typeof COMPRESSED)[number]
-
-async function* decompressed(bytes: Bytes, { name }: Compression, bytesMax: number): Bytes {
+async function* decompressed(bytes: Bytes, name: 'gzip' | 'zstd', bytesMax: number): Bytes {
   let left = bytesMax
   // Unlike those of node:zlib, this one notices zstd data that is truncated.
   const decompression = new DecompressionStream(name)
@@ -171,7 +169,7 @@ export async function* textOf(source: Bytes, bytesMax = Infinity): Chunks {
   const { start, all } = await peekBytes(readable(source))
   const compression = COMPRESSED.find(({ magic }) => begins(start, magic))
   if (compression === undefined) return yield* decoded(start, all)
-  const inner = await peekBytes(decompressed(all, compression, bytesMax))
+  const inner = await peekBytes(decompressed(all, compression.name, bytesMax))
   yield* decoded(inner.start, inner.all)
 }
 
@@ -195,13 +193,12 @@ async function* decoded(start: Uint8Array, bytes: Bytes): Chunks {
   yield decode()
 }
 
-/** Replaces carriage returns by line feeds in a text whose lines end in these only. */
+/** The beginning of a text; where its lines end in carriage returns only, these become line feeds. */
 export async function withLineFeeds(chunks: Chunks) {
   const { head, isComplete, all } = await peek(chunks)
   if (head.includes('\n') || !head.includes('\r')) return { head, isComplete, all }
-  return { head: converted(head), isComplete, all: convert(all) }
-}
-const converted = (text: string): string => text.replaceAll('\r', '\n')
-async function* convert(chunks: Chunks): Chunks {
-  for await (const chunk of chunks) yield converted(chunk)
+  async function* converted(): Chunks {
+    for await (const chunk of all) yield chunk.replaceAll('\r', '\n')
+  }
+  return { head: head.replaceAll('\r', '\n'), isComplete, all: converted() }
 }

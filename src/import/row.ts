@@ -153,18 +153,13 @@ function anonOf(value: unknown): Anon | '' {
 }
 const ANON = `must be one of ${ANONS.join(', ')}`
 
-/** The type of a word of a line, if it is one. */
+/** The type, and the level of anonymity, of a word of a line, if it is one. */
 export const typeWord = (word: string): ProxyType | undefined => TYPE_WORDS.get(word.toLowerCase())
-/** The level of anonymity of a word of a line, if it is one. */
 export const anonWord = (word: string): Anon | undefined => ANON_WORDS.get(word.toLowerCase())
 
 const FLAGS = new Map([
-  ['true', true],
-  ['1', true],
-  ['yes', true],
-  ['false', false],
-  ['0', false],
-  ['no', false],
+  ...['true', '1', 'yes'].map(word => [word, true] as const),
+  ...['false', '0', 'no'].map(word => [word, false] as const),
 ])
 
 /** A value as true or false; `null` when unknown. */
@@ -301,28 +296,22 @@ const NONE: ReadonlySet<Service> = new Set()
 
 /** The services that a row sets to true, and all those that it states. */
 function servicesOf(row: RawRow, provider: string) {
+  const providerColumn = row[provider] === undefined ? underscored(provider) : provider
   let granted = 0
   let stated = 0
   let bit = 1
   for (const service of SERVICES) {
-    const field = service === 'provider' ? providerColumn(row, provider) : service
+    const field = service === 'provider' ? providerColumn : service
     const flag = flagOf(row[field], field)
     if (flag === true) granted |= bit
     if (flag !== null) stated |= bit
     bit <<= 1
   }
-  return {
-    services: SERVICE_SETS[granted] ?? NONE,
-    servicesStated: SERVICE_SETS[stated] ?? NONE,
-  }
+  return { services: SERVICE_SETS[granted] ?? NONE, servicesStated: SERVICE_SETS[stated] ?? NONE }
 }
 
 /** The provider's service may be written with underscores instead of spaces. */
 export const underscored = (provider: string): string => provider.replaceAll(' ', '_')
-
-/** The name under which a row has the provider's service. */
-const providerColumn = (row: RawRow, provider: string): string =>
-  row[provider] === undefined ? underscored(provider) : provider
 
 const INTEGER_MAX = 999_999_999_999_999
 
@@ -373,9 +362,7 @@ const ADDRESS = /^(\d[\d.]*)(?::|\s+)(\d{1,5})(?:[:\s]+(.*))?$/s
 /** The notes of spys.me: country, level, whether the outgoing address differs (!), TLS, Google. */
 const SPYS = /^([A-Z]{2})-([NAH])!?(-S)?!?(?:\s+([+-]))?$/
 const SPYS_ANON: { readonly [level: string]: string } = {
-  N: 'transparent',
-  A: 'anonymous',
-  H: 'elite',
+  ...{ N: 'transparent', A: 'anonymous', H: 'elite' },
 }
 
 /** Whether a text may be a proxy: it holds an address with a port, perhaps with credentials. */
@@ -397,11 +384,8 @@ function noted(rest: string): RawRow {
   const address = { ip: `${ip}:${port}` }
   const [, country, level, ssl, google] = SPYS.exec(notes) ?? []
   if (level !== undefined) {
-    return {
-      ...address,
-      ...{ country, anon: SPYS_ANON[level], ssl: ssl !== undefined },
-      ...(google !== undefined && { google: google === '+' }),
-    }
+    const row = { ...address, country, anon: SPYS_ANON[level], ssl: ssl !== undefined }
+    return google === undefined ? row : { ...row, google: google === '+' }
   }
   const row: { [member: string]: string } = address
   for (const note of notes.split(/[:\s]+/).filter(word => word !== '')) {

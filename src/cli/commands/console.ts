@@ -25,11 +25,9 @@ async function problemAt(where: Listen, token: string): Promise<string | null> {
   if (status === 401) {
     return 'the server there has another data directory, and refuses this token: check --data'
   }
-  return `no console answers there yet; start it with: proxylist serve --admin-listen ${typed(where)}`
+  const address = showListen(where).replace(/^http:\/\//, '') // as the flag takes it
+  return `no console answers there yet; start it with: proxylist serve --admin-listen ${address}`
 }
-
-/** The address as `--admin-listen` takes it. */
-const typed = (where: Listen): string => showListen(where).replace(/^http:\/\//, '')
 
 export const consoleCommand = command({
   name: 'console',

@@ -71,27 +71,12 @@ function contextOf(
   }
 }
 
-/** Returns what names the first rejected rows of a feed on stderr. */
-function nameRejections(): NonNullable<AttemptContext['onRejected']> {
-  let left = NAMED_REJECTIONS
-  return (file, line, field, reason) => {
-    if (left > 0) say(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
-    left -= 1
-  }
-}
-
 const fetchCommand = command({
   name: 'fetch',
   summary: 'fetch feeds once, now, as a server does at its intervals; 1 when one fails',
   settings: [
     ...DATA_SETTINGS,
-    'feed',
-    'feeds',
-    'feedEvery',
-    'due',
-    'geoip',
-    'providerService',
-    'json',
+    ...(['feed', 'feeds', 'feedEvery', 'due', 'geoip', 'providerService', 'json'] as const),
   ],
   example: 'proxylist fetch --feed https://example.com/list.csv',
   endsAtSignal: 'by itself',
@@ -101,8 +86,13 @@ const fetchCommand = command({
     if (feeds.length === 0) throw new CommandError('name a feed with --feed or --feeds', 2)
     yieldToServer()
     const context = contextOf(settings, clock, signal)
-    const attempt = (feed: Feed, before: FeedState) =>
-      attemptFeed(feed, before, { ...context, onRejected: nameRejections() })
+    const attempt = (feed: Feed, before: FeedState) => {
+      let left = NAMED_REJECTIONS
+      const onRejected: AttemptContext['onRejected'] = (file, line, field, reason) => {
+        if (left-- > 0) say(`${file}:${line}: ${field} ${inFeedLine(reason)}`)
+      }
+      return attemptFeed(feed, before, { ...context, onRejected })
+    }
     const states = await storesOf(settings, clock).withFeeds(async store => {
       const fetched: FeedState[] = []
       for (const feed of feeds) {

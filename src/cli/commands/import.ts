@@ -1,8 +1,8 @@
 /** `import`: reads files into the list, and reports bad rows on stderr; a server starts it, too. */
-import { accessSync, constants, type Stats, statSync } from 'node:fs'
+import { accessSync, constants, statSync } from 'node:fs'
 import { processEnvironment } from '../../config/environment.ts'
-import type { Settings } from '../../config/settings.ts'
-import { environmentOf, spawnProgram, type Texts } from '../../config/subprocess.ts'
+import { environmentNameOf, type SettingName, type Settings } from '../../config/settings.ts'
+import { spawnProgram } from '../../config/subprocess.ts'
 import { checkMapping, isShowable } from '../../import/columns.ts'
 import { openGeoip } from '../../import/geoip.ts'
 import {
@@ -28,43 +28,24 @@ const PROGRESS_STEP = 4096
 /** Stands for stdin. */
 export const STDIN = '-'
 
-/** @throws CommandError naming the file when it cannot be read. */
-function statOf(file: string): Stats {
+/** A file of the command line, or stdin, and its size in bytes as far as it is known. @throws CommandError */
+export function toSource(file: string): Source & { size: number } {
+  if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
   try {
     const found = statSync(file)
     if (found.isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
     accessSync(file, constants.R_OK)
-    return found
+    return { ...sourceOfFile(file, found), size: found.size }
   } catch (error) {
     throw unreadable(file, error)
-  }
-}
-
-/** A source, and its size in bytes as far as it is known. */
-type SizedSource = Source & { size: number }
-
-/** A file of the command line, or stdin. @throws CommandError when it cannot be read. */
-export function toSource(file: string): SizedSource {
-  if (file === STDIN) return { name: '(stdin)', bytes: Bun.stdin.stream(), size: 0 }
-  const found = statOf(file)
-  return { ...sourceOfFile(file, found), size: found.size }
-}
-
-/** Returns a function that says once a second how many bytes were read. */
-function createByteLines(): (bytes: number) => void {
-  const elapsedMs = stopwatch()
-  let saidMs = 0
-  return bytes => {
-    if (elapsedMs() - saidMs < SECOND_MS) return
-    saidMs = elapsedMs()
-    say(`read ${bytes} bytes`)
   }
 }
 
 /** Reports to the operator; `close` reports how many rejections were not named. */
 function createObserver(totalBytes: number, hasLines: boolean) {
   const count = totalBytes > 0 ? '[{bar}] {percentage}% | {rows} rows' : '{rows} rows'
-  const sayBytes = hasLines ? createByteLines() : () => {}
+  const elapsedMs = stopwatch()
+  let saidMs = 0
   const progress = createProgress(`importing ${count}`, totalBytes)
   const tell = (sentence: string): void => {
     progress.clear()
@@ -77,7 +58,9 @@ function createObserver(totalBytes: number, hasLines: boolean) {
     progress(rows, bytes) {
       if (rows % PROGRESS_STEP !== 0) return
       progress.update(bytes, { rows })
-      sayBytes(bytes)
+      if (!hasLines || elapsedMs() - saidMs < SECOND_MS) return
+      saidMs = elapsedMs()
+      say(`read ${bytes} bytes`)
     },
     rejected(file, line, field, reason) {
       rejected += 1
@@ -100,13 +83,14 @@ function createObserver(totalBytes: number, hasLines: boolean) {
 }
 
 /** Refuses to replace the list by one that is much smaller, or empty, unless that is meant. */
-function approveSizes(sizes: ListSizes, { allowEmpty, allowShrink }: Allowed): void {
-  const isMeant = allowShrink || (allowEmpty && sizes.after === 0)
-  const problem = isMeant ? null : shrinkProblem(sizes)
-  if (problem === null) return
+function approveSizes(
+  sizes: ListSizes,
+  { allowEmpty, allowShrink }: Settings<'allowEmpty' | 'allowShrink'>,
+): void {
+  const problem = shrinkProblem(sizes)
+  if (problem === null || allowShrink || (allowEmpty && sizes.after === 0)) return
   throw new CommandError(`this ${problem}; nothing was imported (--allow-shrink if that is meant)`)
 }
-type Allowed = Settings<'allowEmpty' | 'allowShrink'>
 
 export const importCommand = command({
   name: 'import',
@@ -166,7 +150,7 @@ export const importCommand = command({
   },
 })
 
-/** What `createByteLines` says. */
+/** What `--progress` says. */
 const PROGRESS = /^read (\d+) bytes\n/gm
 
 /** Collects what a process says, and takes its progress out of it. */
@@ -186,13 +170,20 @@ async function collect(stream: ReadableStream<Uint8Array>, onProgress: (bytes: n
 /**
  * Starts the process in which a server imports what its console was sent: this very program. It reads the
  * file of a descriptor itself: from a pipe that a killed server leaves, it would take a part of the list
- * for the whole. The settings travel in the environment.
+ * for the whole. The settings travel as variables of the environment, which other users cannot read: the
+ * URL of a database holds a password.
  */
-export function startImport(settings: Texts, fd: number, program?: readonly string[]) {
+export function startImport(
+  settings: { readonly [name in SettingName]?: string | undefined },
+  fd: number,
+  program?: readonly string[],
+) {
   let read = 0
   const bytesRead = (): number => read
   try {
-    const env = { ...processEnvironment(), ...environmentOf(settings) }
+    const names = Object.keys(settings) as SettingName[] // of the object's own type
+    const variables = names.map(name => [environmentNameOf(name), settings[name]])
+    const env = { ...processEnvironment(), ...Object.fromEntries(variables) }
     const child = spawnProgram(['import', STDIN, '--json', '--progress'], fd, env, program)
     const said = collect(child.stderr, bytes => {
       read = bytes

@@ -5,14 +5,6 @@ import { formatInstant } from '../../lib/time.ts'
 import { nodesOf } from '../../stores.ts'
 import { command, print, printJson, say, table } from '../command.ts'
 
-type NodeState = Awaited<ReturnType<typeof nodesOf>>['nodes'][number]
-
-const shownOf = ({ node, address, version, lagSeconds, seenMs }: NodeState) => ({
-  ...{ node, address, version },
-  lag_seconds: Math.round(lagSeconds * 10) / 10,
-  seen: formatInstant(seenMs),
-})
-
 export const nodesCommand = command({
   name: 'nodes',
   summary:
@@ -22,7 +14,10 @@ export const nodesCommand = command({
   async run({ settings: { database, databaseTimeout, json } }) {
     if (database === undefined) throw new CommandError('name the database with --database', 2)
     const { shown, nodes } = await nodesOf(database, databaseTimeout)
-    const rows = nodes.map(shownOf)
+    const rows = nodes.map(({ node, address, version, lagSeconds, seenMs }) => ({
+      ...{ node, address, version, lag_seconds: Math.round(lagSeconds * 10) / 10 },
+      seen: formatInstant(seenMs),
+    }))
     if (json) return printJson(rows)
     if (rows.length === 0) return say(`no node has served from ${shown} in the last day`)
     await print(

@@ -42,12 +42,8 @@ const listPlans = command({
     const plans = (await stores.registry('read', registry => registry.plans.list())).map(describe)
     if (settings.json) return printJson(plans)
     const header = ['NAME', 'BURST', 'DAILY', 'SUBNETS', 'CLIENTS', 'COUNT', 'DOWNLOADS', 'ENABLED']
-    await print(
-      table(
-        header,
-        plans.map(plan => Object.values(plan).map(inWords)),
-      ),
-    )
+    const rows = plans.map(plan => Object.values(plan).map(inWords))
+    await print(table(header, rows))
   },
 })
 

@@ -5,7 +5,6 @@ import { type App, createApp } from '../../app.ts'
 import { serviceManager } from '../../config/environment.ts'
 import type { Listen } from '../../config/parsers.ts'
 import type { Settings } from '../../config/settings.ts'
-import { linesOf, storeTexts } from '../../config/subprocess.ts'
 import { createConsole, createLogTap } from '../../console.ts'
 import { type CurrentFeeds, openFeeds } from '../../feeds/feeds-file.ts'
 import { attemptInProcess } from '../../feeds/process.ts'
@@ -23,7 +22,6 @@ import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
-import { shutDown } from '../shutdown.ts'
 import { untilAborted } from '../signals.ts'
 import { startImport } from './import.ts'
 
@@ -127,6 +125,34 @@ async function serve(serving: Serving): Promise<void> {
   }
 }
 
+type Server = { stop(closeActive?: boolean): Promise<void> }
+
+/** The longest a timer can run; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+/**
+ * Stops the servers of the service and of the console: refusals that are delayed go out, requests that wait
+ * for their turn are refused, and those in flight have `graceMs` to finish. Then their connections are
+ * closed and logged.
+ */
+async function shutDown(
+  app: App,
+  servers: readonly (Server | undefined)[],
+  graceMs: number,
+): Promise<void> {
+  app.releaseDelayed()
+  app.refuseWaiting()
+  const drain = async (server: Server): Promise<void> => {
+    const { promise: deadline, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
+    await Promise.race([server.stop(), deadline])
+    clearTimeout(timer)
+    await server.stop(true)
+  }
+  await Promise.all(servers.map(server => server && drain(server)))
+  await app.logUnfinished()
+}
+
 /** Says what is missing on a machine that has its own data. */
 async function sayWhatIsMissing({ settings, feeds, log, node, registry, list }: Serving) {
   if (node !== null) return
@@ -218,9 +244,12 @@ async function startConsole(
   app: App,
   tap: ReturnType<typeof createLogTap>,
 ) {
-  const { geoip, providerService, adminListen } = settings
+  const { data, database = '', databaseTimeout, geoip, providerService, adminListen } = settings
   if (adminListen === undefined) return null
-  const texts = { ...storeTexts(settings), providerService, geoip: linesOf(geoip) }
+  const texts = {
+    ...{ data, database, databaseTimeout: `${databaseTimeout}ms`, providerService },
+    geoip: geoip.map(file => `${file}\n`).join(''),
+  }
   const admin = createConsole({
     ...{ app, registry, observed, tap, settings, clock, log },
     runImport:

@@ -9,15 +9,8 @@ export const versionCommand = command({
   settings: ['json'],
   example: 'proxylist version --json',
   run({ settings: { json } }) {
-    if (json)
-      return printJson({
-        version: VERSION,
-        commit: COMMIT,
-        bun: BUN_VERSION,
-        sqlite: SQLITE_VERSION,
-      })
-    return print(
-      `proxylist ${VERSION} (commit ${COMMIT}, Bun ${BUN_VERSION}, SQLite ${SQLITE_VERSION})\n`,
-    )
+    const [version, commit, bun, sqlite] = [VERSION, COMMIT, BUN_VERSION, SQLITE_VERSION]
+    if (json) return printJson({ version, commit, bun, sqlite })
+    return print(`proxylist ${version} (commit ${commit}, Bun ${bun}, SQLite ${sqlite})\n`)
   },
 })

@@ -3,7 +3,7 @@
  * cut: what each reader gives, and which texts it rejects as a whole.
  */
 import { describe, expect, test } from 'bun:test'
-import { detectFormat, type Format, readRows } from '../../../src/import/formats.ts'
+import { detectFormat, type Format, READERS } from '../../../src/import/formats.ts'
 import { UnusableFile } from '../../../src/import/reader.ts'
 import type { RawRow } from '../../../src/import/row.ts'
 import { chunksOf, type Found, found, NAMES } from './found.ts'
@@ -322,7 +322,7 @@ describe('a text is rejected as a whole', () => {
       for (; given < 64; given += 1) yield 'x'.repeat(128 * 1024)
     }
     const sink = { row: () => {}, bad: () => {} }
-    await expect(readRows('csv', endless(), sink, NAMES)).rejects.toThrow(/^line 2: too long$/)
+    await expect(READERS.csv(endless(), sink, NAMES)).rejects.toThrow(/^line 2: too long$/)
     expect(given).toBeLessThan(32)
   })
   test('json: because of a member of no list, which the message shows as far as 40 characters', async () => {
@@ -346,7 +346,7 @@ describe('a text is rejected as a whole', () => {
     for (let at = 0; at <= text.length; at += 1) {
       const rows: number[] = []
       const sink = { row: (line: number) => rows.push(line), bad: () => {} }
-      const outcome = readRows('csv', chunksOf([text.slice(0, at), text.slice(at)]), sink, NAMES)
+      const outcome = READERS.csv(chunksOf([text.slice(0, at), text.slice(at)]), sink, NAMES)
       await expect(outcome).rejects.toThrow('line 4: Trailing quote on quoted field is malformed')
       expect(rows).toEqual([2])
     }
@@ -363,7 +363,7 @@ describe('a text is rejected as a whole', () => {
           throw full
         },
       }
-      await expect(readRows(format, chunksOf([text]), sink, NAMES)).rejects.toBe(full)
+      await expect(READERS[format](chunksOf([text]), sink, NAMES)).rejects.toBe(full)
     })
   }
 })

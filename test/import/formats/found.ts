@@ -1,6 +1,6 @@
 /** What a reader finds in a text, for the tests. */
 import { createNames } from '../../../src/import/columns.ts'
-import { type Format, readRows } from '../../../src/import/formats.ts'
+import { type Format, READERS } from '../../../src/import/formats.ts'
 import type { RawRow } from '../../../src/import/row.ts'
 
 /** The names of columns without any of the operator's. */
@@ -18,8 +18,7 @@ export async function* chunksOf(chunks: readonly string[]): AsyncIterable<string
 /** All that the reader of a format finds in these chunks. */
 export async function found(format: Format, ...chunks: string[]): Promise<Found[]> {
   const all: Found[] = []
-  await readRows(
-    format,
+  await READERS[format](
     chunksOf(chunks),
     {
       row: (line, row, listedAs) =>
