@@ -4,10 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 
-/**
- * A map of at most `entriesMax` entries, or of entries whose sizes add up to that; `dispose` is called
- * with each value that leaves it.
- */
+/** A map of `entriesMax` entries, or of sizes that add up to it; `dispose` gets values that leave it. */
 export const createBoundedMap = <Key extends {}, Value extends {}>(
   entriesMax: number,
   dispose?: (value: Value) => void,

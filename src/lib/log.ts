@@ -3,7 +3,7 @@
  * loop and written at once, and sentences for the operator on stderr. Both are bounded: lines that
  * nobody reads are dropped and counted, and sentences that repeat are said once, then counted.
  */
-import { reasonOf } from './errors.ts'
+import { codeOf, reasonOf } from './errors.ts'
 
 export type Log = {
   /** Whether lines are written at all; if not, callers need not build them. */
@@ -12,19 +12,13 @@ export type Log = {
   line(text: string): void
   /** Writes a sentence for the operator to stderr. */
   say(sentence: string): void
-  /**
-   * Says a sentence that may come at every request: the first of a topic, then once a minute how
-   * many more there were.
-   */
+  /** Says the first sentence of a topic, then once a minute how many more there were. */
   sayRepeated(topic: string, sentence: string): void
   /** Waits, for two seconds at most, until everything is written. */
   close(): Promise<void>
 }
 
-/**
- * Where lines go: `write` returns or resolves once the text was taken, and throws or rejects when it
- * never will be.
- */
+/** `write` returns or resolves once the text was taken; it throws or rejects when it never will be. */
 export type Output = { write(text: string): void | Promise<void> }
 
 /** The longest that a stalled reader of stdout may delay the end of the process. */
@@ -45,8 +39,7 @@ type Say = (sentence: string) => void
 export type Every = (run: () => void, ms: number) => () => void
 
 const timerEvery: Every = (run, ms) => {
-  const timer = setInterval(run, ms)
-  timer.unref()
+  const timer = setInterval(run, ms).unref()
   return () => clearInterval(timer)
 }
 
@@ -96,12 +89,10 @@ export function createRepeats(say: Say, every: Every) {
       const isOther = topics.size >= TOPICS_MAX && !topics.has(topic)
       const counted = isOther ? OTHERS : topic
       const repeated = topics.get(counted)
-      if (repeated !== undefined) {
-        repeated.more += 1
-        return
-      }
-      topics.set(counted, { more: 0, stop: every(() => count(counted), REPEAT_MS) })
-      say(sentence)
+      if (repeated === undefined) {
+        topics.set(counted, { more: 0, stop: every(() => count(counted), REPEAT_MS) })
+        say(sentence)
+      } else repeated.more += 1
     },
     finish(): void {
       for (const [topic, { more, stop }] of topics) {
@@ -147,8 +138,8 @@ export function createLines(
   }
 
   function failed(error: unknown): void {
-    if (isClosed(error)) {
-      isOpen = false
+    if (codeOf(error) === 'EPIPE') {
+      isOpen = false // nobody can ever read what is written
       waiting = ''
       dropped = 0
       say(CLOSED)
@@ -189,10 +180,7 @@ export function createLines(
       flush()
       while (writing !== null) await writing
     },
-    /**
-     * Says how many lines were dropped, those of an unfinished write among them. Nothing is
-     * written afterwards.
-     */
+    /** Says how many lines were dropped, those of an unfinished write among them; the end. */
     close(): void {
       if (isOpen) dropped += countLines(batch) + countLines(waiting)
       isOpen = false
@@ -203,12 +191,7 @@ export function createLines(
 }
 
 const linesOf = (count: number): string => `${count} access log ${count === 1 ? 'line' : 'lines'}`
-
 const countLines = (text: string): number => text.split('\n').length - 1
-
-/** Whether nobody can ever read what was written. */
-const isClosed = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && error.code === 'EPIPE'
 
 /** The process's stdout. */
 function stdoutOutput(): Output {

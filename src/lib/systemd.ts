@@ -61,10 +61,7 @@ async function openSocket(socket: string) {
   }
 }
 
-/**
- * A notifier for `manager`; without one, it does nothing. `say` is called once, at the first
- * failure.
- */
+/** A notifier for `manager`; without one, it does nothing. `say` is called at the first failure. */
 export async function createNotifier(
   manager: Manager | null,
   say: (sentence: string) => void,

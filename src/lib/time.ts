@@ -5,16 +5,15 @@ export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
 
-/** `timecheck` is shown at this fixed offset from UTC, in seconds (spec 2.1: GMT+2). */
+/** `timecheck` is shown at this fixed offset from UTC (spec 2.1: GMT+2). */
 const TIMECHECK_OFFSET_SECONDS = 2 * 3600
 
 /** Whole Unix seconds of an instant in milliseconds. */
 export const toSeconds = (ms: number): number => Math.floor(ms / SECOND_MS)
 
 /**
- * The instant from which the age of a check is measured, in whole Unix seconds. Checks are stored as
- * whole seconds, so that `ageClock(nowMs) - checkedAt <= time` holds exactly when the age is at most
- * `time`: rounded down, it would allow up to a second more.
+ * The instant from which the age of a check is measured, in whole Unix seconds, as checks are stored.
+ * Rounded up: rounded down, `ageClock(nowMs) - checkedAt <= time` would allow up to a second more.
  */
 export const ageClock = (ms: number): number => Math.ceil(ms / SECOND_MS)
 

@@ -13,10 +13,9 @@ export type Settle<Result, T> =
   | [then: (result: Result) => Awaitable<T>, failed: (error: unknown) => Awaitable<T>]
 
 /**
- * Queues an item and resolves to its result. With `then` and `failed` it resolves to what they
- * return: the batch itself calls them, which saves the promises that `.then` and `.catch` would
- * make, about a microsecond each. `failed` gets what the work or `then` throws, but no rejection of
- * a promise that `then` returns.
+ * Queues an item and resolves to its result, or to what `then` or `failed` return: the batch calls them,
+ * which saves the promises of `.then` and `.catch`, a microsecond each. `failed` gets what the work or
+ * `then` throws, but no rejection of a promise that `then` returns.
  */
 export type Enqueue<Item, Result> = <T = Result>(
   item: Item,
@@ -34,35 +33,8 @@ type Waiting<Result> = {
 /** How long an item has waited, in milliseconds so far. */
 export type Waited = () => number
 
-/**
- * Most items of a batch: one with many thousands, which somebody with as many connections can send,
- * might take longer than a database may, and fail for all of them again and again.
- */
+/** Most items of a batch: one with many thousands might take longer than a database may, and fail. */
 export const BATCH_MAX = 1_000
-
-/** What waits for its batch, in order of arrival. */
-function createQueue<Item, Result>() {
-  let items: Item[] = []
-  let waiting: Waiting<Result>[] = []
-  let waited: Waited | undefined
-  return {
-    isEmpty: (): boolean => items.length === 0,
-    /** `isLate`: another batch is in flight. */
-    add(item: Item, waiter: Waiting<Result>, isLate: boolean): void {
-      if (items.length === 0 && isLate) waited = stopwatch()
-      items.push(item)
-      waiting.push(waiter)
-    },
-    /** Takes a batch out. */
-    take() {
-      const taken = { batch: items, waiters: waiting, waited }
-      items = items.splice(BATCH_MAX)
-      waiting = waiting.splice(BATCH_MAX)
-      waited = items.length > 0 ? (waited ?? stopwatch()) : undefined
-      return taken
-    },
-  }
-}
 
 /**
  * Returns a function that queues an item. All items queued in one turn of the event loop, up to
@@ -75,15 +47,21 @@ function createQueue<Item, Result>() {
 export function createTurnBatch<Item, Result>(
   work: (items: readonly Item[], waited?: Waited) => Awaitable<readonly Awaitable<Result>[]>,
 ): Enqueue<Item, Result> {
-  const queue = createQueue<Item, Result>()
+  let items: Item[] = []
+  let waiting: Waiting<Result>[] = []
+  /** How long the first of `items` waits for another batch. */
+  let waited: Waited | undefined
   let isInFlight = false
 
   function run(): void {
-    const { batch, waiters, waited } = queue.take()
-    const isMore = !queue.isEmpty()
+    const [batch, waiters, waitedSoFar] = [items, waiting, waited]
+    items = items.splice(BATCH_MAX)
+    waiting = waiting.splice(BATCH_MAX)
+    const isMore = items.length > 0
+    waited = isMore ? (waited ?? stopwatch()) : undefined
     try {
-      const results = work(batch, waited)
-      if (results instanceof Promise) wait(results, waiters)
+      const results = work(batch, waitedSoFar)
+      if (results instanceof Promise) void wait(results, waiters)
       else deliver(results, waiters)
     } catch (error) {
       fail(waiters, error)
@@ -92,28 +70,28 @@ export function createTurnBatch<Item, Result>(
   }
 
   /** Holds the next batch back until this one has ended, even if it fails. */
-  function wait(
+  async function wait(
     results: Promise<readonly Awaitable<Result>[]>,
     waiters: readonly Waiting<Result>[],
-  ): void {
+  ): Promise<void> {
     isInFlight = true
-    const next = (): void => {
-      isInFlight = false
-      if (!queue.isEmpty()) setImmediate(run)
+    try {
+      deliver(await results, waiters)
+    } catch (error) {
+      fail(waiters, error)
     }
-    results
-      .then(
-        found => deliver(found, waiters),
-        error => fail(waiters, error),
-      )
-      .then(next)
+    isInFlight = false
+    if (items.length > 0) setImmediate(run)
   }
 
   return (item, then = same, failed = rethrow) =>
     new Promise((resolve, reject) => {
-      if (queue.isEmpty() && !isInFlight) setImmediate(run)
-      const settled = resolve as Waiting<Result>['resolve']
-      queue.add(item, { then, failed, resolve: settled, reject }, isInFlight)
+      if (items.length === 0) {
+        if (isInFlight) waited = stopwatch()
+        else setImmediate(run)
+      }
+      items.push(item)
+      waiting.push({ then, failed, resolve: resolve as Waiting<Result>['resolve'], reject })
     })
 }
 

@@ -1,7 +1,7 @@
 /** Worker threads: starting them by source file, their priority, and passing errors between threads. */
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
-import { StoreError } from './errors.ts'
+import { codeOf, StoreError } from './errors.ts'
 
 /** The folder `src/`, or in the binary, where this module is part of one file, its equivalent. */
 const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..') : import.meta.dir
@@ -45,17 +45,12 @@ export async function doTask<Result>(worker: Worker, work: () => Result | Promis
   worker.postMessage(outcome)
 }
 
-/** The priority of work that nobody should notice: it gets a tenth of a processor that others need. */
-const LOW_PRIORITY = 10
-
-/**
- * Lowers the priority of the thread that calls it, for good. Only Linux has priorities of threads:
- * elsewhere the whole process would get it, so nothing is done there.
- */
+/** Lowers the priority of the thread that calls it, for good. Only Linux has priorities of threads. */
 export function lowerPriority(): void {
   if (process.platform !== 'linux') return
   try {
-    setPriority(Math.max(getPriority(), LOW_PRIORITY))
+    // It gets a tenth of a processor that others need.
+    setPriority(Math.max(getPriority(), 10))
   } catch {
     // Some sandboxes forbid it: then the work has the priority of all other threads.
   }
@@ -67,8 +62,12 @@ export type ErrorMessage = { name: string; message: string; code: string; isDama
 /** The message for anything thrown; `code` is `''` when it has none. */
 export function toErrorMessage(thrown: unknown): ErrorMessage {
   const { name, message } = thrown instanceof Error ? thrown : new Error(String(thrown))
-  const code = thrown instanceof Error && 'code' in thrown ? String(thrown.code) : ''
-  return { name, message, code, isDamage: thrown instanceof StoreError && thrown.isDamage }
+  return {
+    name,
+    message,
+    code: codeOf(thrown),
+    isDamage: thrown instanceof StoreError && thrown.isDamage,
+  }
 }
 
 /** The error of a message; its class is restored only if it is `StoreError`. */
