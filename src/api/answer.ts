@@ -27,11 +27,14 @@ export type Answer = Totals & {
 /** A rendered answer. `oldestSeconds`: its oldest check, Unix seconds; without one, `Infinity`. */
 export type Rendered = { answer: Answer; oldestSeconds: number }
 
-/** Subnets already seen by `factsOf`: faster than a set of them for each answer. */
+/** Subnets already seen by `renderAnswer`: faster than a set of them for each answer. */
 const seen = new Uint8Array(65_536)
 
-/** The subnets of rows, each once, and their oldest check. */
-function factsOf(rows: readonly EndpointRow[]): { subnets: number[]; oldestSeconds: number } {
+/** Renders all rows of an answer, in order and already masked where they have to be. */
+export function renderAnswer<R extends EndpointRow>(
+  writer: Writer<R>,
+  rows: readonly R[],
+): Rendered {
   const subnets: number[] = []
   let oldestSeconds = Infinity
   for (const row of rows) {
@@ -41,15 +44,6 @@ function factsOf(rows: readonly EndpointRow[]): { subnets: number[]; oldestSecon
     if (row[AT.checkedAt] < oldestSeconds) oldestSeconds = row[AT.checkedAt]
   }
   for (const subnet of subnets) seen[subnet] = 0
-  return { subnets, oldestSeconds }
-}
-
-/** Renders all rows of an answer, in order and already masked where they have to be. */
-export function renderAnswer<R extends EndpointRow>(
-  writer: Writer<R>,
-  rows: readonly R[],
-): Rendered {
-  const { subnets, oldestSeconds } = factsOf(rows)
   const chunks = renderChunks(writer, rows).map(encodeByteText)
   return { answer: { kind: 'answer', records: rows.length, subnets, chunks }, oldestSeconds }
 }

@@ -121,11 +121,7 @@ export const STATUS = Object.fromEntries(
 ) as { readonly [code in ErrorCode]: number } // of the table itself
 
 /** What an error body may have besides code and message (spec 2.3). */
-type ErrorContext = {
-  retryAfterSeconds?: number
-  dailyLimit?: number
-  usedSubnets?: number
-}
+type ErrorContext = { retryAfterSeconds?: number; dailyLimit?: number; usedSubnets?: number }
 
 /** An error for the client. The message is sent unchanged: no key, SQL, path or stack in it. */
 export class ApiError extends Error {
@@ -148,11 +144,11 @@ export class ApiError extends Error {
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   if (thrown instanceof StoreError) {
-    return new ApiError('DB_EXECUTE_FAILED', 'the database did not answer; try again shortly', {
+    return new ApiError('DB_EXECUTE_FAILED', ERRORS.DB_EXECUTE_FAILED.message, {
       retryAfterSeconds: 1,
     })
   }
-  return new ApiError('INTERNAL_ERROR', 'an internal error occurred; the request id identifies it')
+  return new ApiError('INTERNAL_ERROR', ERRORS.INTERNAL_ERROR.message)
 }
 
 /** The JSON error body of spec 2.3. `nowMs` becomes its UTC timestamp. */
@@ -172,23 +168,20 @@ export function errorBody(error: ApiError, nowMs: number): string {
 type Refused<D extends { kind: string }> = Extract<D, { kind: 'refused' }>
 
 /** The 403 for a key that is unknown, revoked or expired, or whose plan is off. */
-export const invalidKey = (key: string): ApiError =>
-  key.startsWith(TEMP_PREFIX)
-    ? new ApiError('TEMP_KEY_INVALID', 'the temporary key is expired or not active')
-    : new ApiError('INVALID_KEY', 'the key is invalid or expired')
+export function invalidKey(key: string): ApiError {
+  const code = key.startsWith(TEMP_PREFIX) ? 'TEMP_KEY_INVALID' : 'INVALID_KEY'
+  return new ApiError(code, ERRORS[code].message)
+}
 
-const PERIODS = new Map([
-  [1, 'a second'],
-  [60, 'a minute'],
-  [3600, 'an hour'],
-  [86_400, 'a day'],
-])
+const PERIODS: { readonly [seconds: number]: string } = {
+  ...{ 1: 'a second', 60: 'a minute', 3600: 'an hour', 86400: 'a day' },
+}
 
 /** The burst limit of a plan in words, such as `2 requests a minute`. */
 function burstOf({ burst }: Plan): string {
   const { requests, seconds } = burst ?? { requests: 0, seconds: 0 }
   const counted = requests === 1 ? '1 request' : `${requests} requests`
-  return `${counted} ${PERIODS.get(seconds) ?? `in ${seconds} s`}`
+  return `${counted} ${PERIODS[seconds] ?? `in ${seconds} s`}`
 }
 
 type WindowRefusal = { code: ErrorCode; message: (plan: Plan) => string }
@@ -219,13 +212,13 @@ export function rateLimitRefusal(
 /** The 429 for an answer whose networks exceed a quota. */
 export function networkRefusal(decision: Refused<NetworkDecision>): ApiError {
   const { set, quota, used, added, all, retryAfterSeconds } = decision
+  const what =
+    all > quota
+      ? `this answer has ${all} /16 subnets, and the plan allows ${quota} a day`
+      : `this answer needs ${added} more /16 subnets; ${used} of the ${quota} a day are used`
   const message =
-    all > quota && set === 'served'
-      ? `this answer has ${all} /16 subnets, and the plan allows ${quota} a day: ` +
-        'narrow the filter or lower count'
-      : set === 'served'
-        ? `this answer needs ${added} more /16 subnets; ${used} of the ${quota} a day ` +
-          'are used: narrow the filter or lower count'
-        : `${used} of the ${quota} client networks a day are used`
+    set === 'served'
+      ? `${what}: narrow the filter or lower count`
+      : `${used} of the ${quota} client networks a day are used`
   return new ApiError('SUBNET_LIMIT_REACHED', message, { retryAfterSeconds, usedSubnets: used })
 }

@@ -33,13 +33,9 @@ export type Refused = Known & { kind: 'refused'; error: ApiError; cause: unknown
 export type Outcome = Answered | Refused
 
 /** The outcome of a request that failed with `cause`; `known`: of its key. */
-export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Refused => ({
-  kind: 'refused',
-  keyId,
-  limits,
-  error: toApiError(cause),
-  cause,
-})
+export const refused = (cause: unknown, { keyId, limits }: Known = UNKNOWN): Refused => {
+  return { kind: 'refused', keyId, limits, error: toApiError(cause), cause }
+}
 const UNKNOWN: Known = { keyId: null, limits: [] }
 
 export type Handler = ReturnType<typeof createHandler>
@@ -200,7 +196,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   }
 }
 
-/** No limits, where the store fails while a malformed request is refused: it is refused all the same. */
+/** No limits, where the store fails while a malformed request is refused. */
 function noneOf(thrown: unknown): readonly LimitStatus[] {
   if (thrown instanceof StoreError) return []
   throw thrown
@@ -208,16 +204,12 @@ function noneOf(thrown: unknown): readonly LimitStatus[] {
 
 /** The entitlements by which a query string is read whose key is not known. */
 const ANYBODY: Entitlements = {
-  countMax: null,
-  worksDefault: null,
-  addressBits: 16,
-  downloads: null,
+  ...{ countMax: null, worksDefault: null, addressBits: 16, downloads: null },
 }
 
-const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => ({
-  keyId,
-  limits: [...limits, ...more],
-})
+const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Known => {
+  return { keyId, limits: [...limits, ...more] }
+}
 
 /**
  * Whether a request that was admitted is given back for this error (contract A2, B9): for failures

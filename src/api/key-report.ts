@@ -14,17 +14,8 @@ import type { UsageStore } from '../access/ports.ts'
 import { type LimitStatus, limitStatus, type Usage } from '../access/rate-limit.ts'
 import { formatDay, formatInstant, utcDay } from '../lib/time.ts'
 
-/**
- * A key, its plan, what it has used of its limits, the time by which that is judged, and its use over
- * time.
- */
-type KeyFacts = {
-  key: ListedKey
-  plan: Plan
-  used: Usage
-  judgedMs: number
-  use: KeyUse
-}
+/** A key, its plan, what it has used of its limits by the time `judgedMs`, and its use over time. */
+type KeyFacts = { key: ListedKey; plan: Plan; used: Usage; judgedMs: number; use: KeyUse }
 
 /** The limits of a key, as far as they are counted by key; unlimited ones are left out. */
 function limitsOf({ key, plan, used, judgedMs: nowMs }: KeyFacts): LimitStatus[] {
@@ -37,17 +28,16 @@ function limitsOf({ key, plan, used, judgedMs: nowMs }: KeyFacts): LimitStatus[]
 
 const orNull = (ms: number | null): string | null => (ms === null ? null : formatInstant(ms))
 
-const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
-
 /** The use of a key on the day of an instant, by hour of UTC. */
 function todayOf(use: KeyUse, nowMs: number) {
   const day = utcDay(nowMs)
   const today = use.days.find(each => each.day === day) ?? unusedDay(day)
-  const { requests, records, refused, hours } = today
-  return { requests, records, refused, hours: HOURS.map(hour => hours[hour] ?? 0) }
+  const { requests, records, refused } = today
+  const hours = Array.from({ length: 24 }, (_, hour) => today.hours[hour] ?? 0)
+  return { requests, records, refused, hours }
 }
 
-type Named = { id: string; label: string; plan: string; state: KeyState; expiresAt: number | null }
+type Named = Pick<ListedKey, 'id' | 'label' | 'expiresAt'> & { plan: string; state: KeyState }
 
 /** The members of F3. `window` and `reset` of a limit are in seconds. */
 const reportOf = (

@@ -89,23 +89,17 @@ export type Described = Parameter &
 
 /** All parameters but `key`, those of spec 4.1 in its order; `provider` names the provider's service. */
 export function describeParameters(provider: string): Described[] {
-  const describe = (
-    name: string,
-    { schema, en, ru, example, default: byDefault }: ParameterRule,
-    forms: OutputRule['forms'],
-    names: readonly string[],
-  ): Described => {
-    const hasServices = typeof schema === 'function'
-    const own = hasServices ? schema(names) : schema
-    return { ...own, name, forms, hasServices, en, ru, example, default: byDefault }
-  }
-  const services = serviceNames(provider)
-  const members = memberNames(provider)
+  type Rules = { readonly [name: string]: ParameterRule & { forms?: OutputRule['forms'] } }
+  const describe = (rules: Rules, names: readonly string[]): Described[] =>
+    Object.entries(rules).map(([name, { forms = OUTPUT_KINDS, ...rule }]) => {
+      const { schema, en, ru, example, default: byDefault } = rule
+      const hasServices = typeof schema === 'function'
+      const own = hasServices ? schema(names) : schema
+      return { ...own, name, forms, hasServices, en, ru, example, default: byDefault }
+    })
   return [
-    ...Object.entries(FILTER_RULES).map(([name, rule]) =>
-      describe(name, rule, OUTPUT_KINDS, services),
-    ),
-    ...Object.entries(OUTPUTS).map(([name, rule]) => describe(name, rule, rule.forms, members)),
+    ...describe(FILTER_RULES, serviceNames(provider)),
+    ...describe(OUTPUTS, memberNames(provider)),
   ]
 }
 

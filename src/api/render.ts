@@ -31,10 +31,7 @@ import {
 } from '../proxies/row.ts'
 import type { Schema } from './openapi/schema.ts'
 
-/**
- * How the values of a form are written: what is around a text that needs no escaping, what stands
- * for an unknown number, and any text.
- */
+/** How a form writes values: what is around plain text, an unknown number, and any text. */
 export type Form = { quote: string; unknown: string; text: (text: string) => string }
 const JSON_FORM: Form = { quote: '"', unknown: 'null', text: text => JSON.stringify(text) }
 const CSV_FORM: Form = { quote: '', unknown: '', text: csvText }
@@ -51,8 +48,8 @@ type CityTexts = (id: number) => string
 /** Writes a part of a record. */
 export type Part = (row: Row, cityTexts: CityTexts) => string
 /**
- * One member of a record. `part` makes what writes its value behind `before`, which is what stands
- * between it and the value before: in JSON also its name. `isShown` false leaves it out.
+ * One member of a record. `part` makes what writes its value behind `before`: a separator, and in JSON
+ * the name. `isShown` false leaves it out.
  */
 export type Member = Text & {
   name: string
@@ -97,7 +94,7 @@ const service = (name: string, which: Service, text: Text): Member => {
   }
 }
 
-/** An IPv4 address, as patterns of the documentation have it. */
+/** A pattern for the documentation. */
 export const IPV4 = '(?:[0-9]{1,3}\\.){3}[0-9]{1,3}'
 
 const ipOf = (row: EndpointRow): string => ipText(ipBits(row[AT.id]))
@@ -260,20 +257,16 @@ export type Output = {
   pretty: boolean
 }
 
-/** The texts of cities by id, for each list, language and form. */
+/** The texts of cities by id, for each list, form and language. */
 const knownCityTexts = new WeakMap<CityNames, Map<Form, { [L in Lang]: string[] }>>()
 
-function textsOf(cityNames: CityNames, form: Form, lang: Lang): string[] {
+/** Converts the name of a city once, because there are few of them, and rows are many. */
+function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
   const byForm = knownCityTexts.get(cityNames) ?? new Map<Form, { [L in Lang]: string[] }>()
   knownCityTexts.set(cityNames, byForm)
   const byLang = byForm.get(form) ?? { ru: [], en: [] }
   byForm.set(form, byLang)
-  return byLang[lang]
-}
-
-/** Converts the name of a city once, because there are few of them, and rows are many. */
-function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
-  const texts = textsOf(cityNames, form, lang)
+  const texts = byLang[lang]
   return id => {
     const text = texts[id] ?? toByteText(form.text(cityIn(lang, cityNames(id))))
     texts[id] = text
@@ -282,19 +275,15 @@ function cityTextsOf(cityNames: CityNames, form: Form, lang: Lang): CityTexts {
 }
 
 /**
- * Text whose characters are the bytes of `text` in UTF-8. All text of writers is such byte text:
- * the engine keeps it in one byte a character, and `encodeByteText` only copies it, which is many
- * times faster than encoding. ASCII is the same in both.
+ * Text whose characters are the bytes of `text` in UTF-8. All text of writers is such byte text: to copy
+ * it (`encodeByteText`) is many times faster than to encode. ASCII is the same in both.
  */
 const toByteText = (text: string): string => Buffer.from(text).toString('latin1')
 
 /** The bytes of byte text, in a buffer of their own. */
 export const encodeByteText = (text: string): Uint8Array<ArrayBuffer> => Buffer.from(text, 'latin1')
 
-/**
- * Byte text in one piece, for text that is copied often: the engine keeps what was put together as a tree,
- * and goes through its fifty parts at every copy.
- */
+/** Byte text in one piece: the engine would go through the fifty parts of a record at every copy. */
 const inOnePiece = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
 /** Views whose record writers are kept, with what these know of columns with few values. */
@@ -315,10 +304,8 @@ function createRecordWriters(members: readonly Member[]) {
     const view = JSON.stringify([lang, kind, splitIp, pretty, shape, wrap, fields])
     const known = writers.get(view)
     if (known !== undefined) return known
-    const fresh = {
-      write: (CREATE_WRITER[kind] ?? createJsonWriter)(members, lang, output),
-      texts: new WeakMap<Row, string>(),
-    }
+    const create = kind === 'csv' ? createCsvWriter : createJsonWriter
+    const fresh = { write: create(members, lang, output), texts: new WeakMap<Row, string>() }
     writers.set(view, fresh)
     return fresh
   }
@@ -350,12 +337,11 @@ function createRecordWriters(members: readonly Member[]) {
 /** The list in which rows were found. */
 type FoundIn = Omit<Found, 'rows'>
 
-/** What a line begins with at a depth of the document. */
+/** What a line begins with at a depth of the document; records have `depthOf`. */
 const indentOf =
   ({ pretty }: Output) =>
   (depth: number): string =>
     pretty ? `\n${'  '.repeat(depth)}` : ''
-/** The depth of a record. */
 const depthOf = ({ wrap }: Output): number => (wrap ? 2 : 1)
 
 const formOf = ({ kind }: Output): Form => (kind === 'csv' ? CSV_FORM : JSON_FORM)
@@ -370,10 +356,10 @@ function shownOf(members: readonly Member[], lang: Lang, output: Output) {
   return { view, shown }
 }
 
-type CreateWriter = (members: readonly Member[], lang: Lang, output: Output) => Part
-
-/** Writes records as `JSON.stringify` would, at their place in the document. */
-const createJsonWriter: CreateWriter = (members, lang, output) => {
+/** Writes records as `JSON.stringify` would, at their place in the document; as compact lines of NDJSON. */
+function createJsonWriter(members: readonly Member[], lang: Lang, asked: Output): Part {
+  const isLine = asked.kind === 'ndjson'
+  const output: Output = isLine ? { ...asked, ...COMPACT } : asked
   const { pretty, shape } = output
   const indent = indentOf(output)
   const depth = depthOf(output)
@@ -383,7 +369,7 @@ const createJsonWriter: CreateWriter = (members, lang, output) => {
     const nameText = toByteText(JSON.stringify(name))
     return part(`${i === 0 ? '' : ','}${indent(depth + 1)}${nameText}${colon}`, view)
   })
-  const close = shown.length === 0 ? '}' : `${indent(depth)}}`
+  const close = (shown.length === 0 ? '}' : `${indent(depth)}}`) + (isLine ? '\n' : '')
   const open = shape === 'array' ? () => '{' : (row: Row) => `"${addressOf(row)}"${colon}{`
   return (row, cityTexts) => {
     let text = open(row)
@@ -392,15 +378,10 @@ const createJsonWriter: CreateWriter = (members, lang, output) => {
   }
 }
 
-/** Writes records as lines of compact JSON. */
-const createNdjsonWriter: CreateWriter = (members, lang, output) => {
-  const compact: Output = { ...output, shape: 'array', wrap: false, pretty: false }
-  const write = createJsonWriter(members, lang, compact)
-  return (row, cityTexts) => `${write(row, cityTexts)}\n`
-}
+const COMPACT = { shape: 'array', wrap: false, pretty: false } as const
 
 /** Writes records as lines of CSV. A line of nothing would be none: its empty field has quotes. */
-const createCsvWriter: CreateWriter = (members, lang, output) => {
+function createCsvWriter(members: readonly Member[], lang: Lang, output: Output): Part {
   const { view, shown } = shownOf(members, lang, output)
   const parts = shown.map(({ part }, i) => part(i === 0 ? '' : ',', view))
   return (row, cityTexts) => {
@@ -408,11 +389,6 @@ const createCsvWriter: CreateWriter = (members, lang, output) => {
     for (const part of parts) text += part(row, cityTexts)
     return text === '' ? '""\r\n' : `${text}\r\n`
   }
-}
-
-const CREATE_WRITER: { [K in Output['kind']]?: CreateWriter } = {
-  csv: createCsvWriter,
-  ndjson: createNdjsonWriter,
 }
 
 /** The header of CSV: the names of the members that its records show. */

@@ -43,10 +43,7 @@ export function repeatInSlices(
  * What `ask` returns; false when it fails. The supervisor of a store reports a `StoreError`; any
  * other failure goes to `onFailure`.
  */
-export async function isTrue(
-  ask: () => Awaitable<boolean>,
-  onFailure: OnFailure,
-): Promise<boolean> {
+export async function isTrue(ask: () => Awaitable<boolean>, onFailure: OnFailure) {
   try {
     return await ask()
   } catch (failure) {

@@ -12,7 +12,7 @@ import type { FeedState } from '../feeds/store.ts'
 import type { Clock, Later } from '../lib/clock.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import type { Breakdown } from '../proxies/stats.ts'
-import { FAMILIES, type Family, type Reading } from './families.ts'
+import { FAMILIES, type Reading } from './families.ts'
 import type { Observed } from './observed.ts'
 import { readProcess, type Timing, watchEventLoop } from './process.ts'
 import type { AllTraffic } from './traffic.ts'
@@ -24,12 +24,7 @@ export type Counted = {
   cacheCounts: () => CacheCounts
 }
 
-export type MetricsParts = {
-  counted: Counted
-  observed: Observed
-  clock: Clock
-  timing: Timing
-}
+export type MetricsParts = { counted: Counted; observed: Observed; clock: Clock; timing: Timing }
 
 /** How long a text is given to all who scrape, and how long one scrape waits for the list. */
 const SHARED_MS = SECOND_MS
@@ -61,15 +56,6 @@ function shownFeeds(feeds: readonly FeedState[]): Reading['feeds'] {
   return labelled.sort((a, b) => b.state.failures - a.state.failures).slice(0, FEEDS_MAX)
 }
 
-/** The feeds; none when they cannot be read. */
-async function feedsOf({ feeds }: Observed): Promise<Reading['feeds']> {
-  try {
-    return shownFeeds(await feeds())
-  } catch {
-    return []
-  }
-}
-
 /** The list by type and age; `null` when it cannot be read, or one scrape would wait for long. */
 async function breakdownOf(
   { breakdown }: Observed,
@@ -87,30 +73,21 @@ async function breakdownOf(
   }
 }
 
-/** prom-client's registry, which writes what `current` returns of each family. */
-function createRegistry(current: () => Reading): Registry {
+/** The text of a reading, by prom-client's registry. */
+function textOf(reading: Reading): Promise<string> {
   const registry = new Registry()
-  for (const family of FAMILIES) {
-    const { name, help, type } = family
-    const get = async () => ({
-      name,
-      help,
-      type,
-      aggregator: 'sum',
-      values: valuesOf(family, current()),
-    })
+  for (const { name, help, type, read } of FAMILIES) {
+    const get = async () => {
+      const values = read(reading).map(({ value, labels = {}, end = '' }) => {
+        return { value, labels, metricName: name + end }
+      })
+      return { name, help, type, aggregator: 'sum', values }
+    }
     // Its own classes count; of one that is only read, the registry needs the name and `get`.
     registry.registerMetric({ name, get } as unknown as Gauge)
   }
-  return registry
+  return registry.metrics()
 }
-
-const valuesOf = ({ name, read }: Family, reading: Reading) =>
-  read(reading).map(({ value, labels = {}, end = '' }) => ({
-    value,
-    labels,
-    metricName: name + end,
-  }))
 
 /**
  * Returns what writes the metrics. All scrapes within a second share one text. From the first one on,
@@ -120,20 +97,16 @@ export function createMetricsText(parts: MetricsParts) {
   const { counted, observed, clock, timing } = parts
   const lags = watchEventLoop(timing)
   const build = { version: VERSION, commit: COMMIT, bun: BUN_VERSION, sqlite: SQLITE_VERSION }
-  let reading: Reading | null = null
   let shared: { text: Promise<string>; atMs: number } | null = null
-  const registry = createRegistry(() => {
-    if (reading === null) throw new Error('metrics are written before they are read')
-    return reading
-  })
 
   async function write(): Promise<string> {
     const nowMs = clock()
     const [breakdown, feeds] = await Promise.all([
       breakdownOf(observed, nowMs, timing.later),
-      feedsOf(observed),
+      // None when they cannot be read.
+      (async () => shownFeeds(await observed.feeds()))().catch(() => []),
     ])
-    reading = {
+    return textOf({
       ...{ nowMs, breakdown, lags, build },
       ...{ traffic: counted.traffic, admissions: counted.admissions },
       cache: counted.cacheCounts(),
@@ -143,8 +116,7 @@ export function createMetricsText(parts: MetricsParts) {
       databases: observed.databases(),
       freeBytes: observed.freeBytes(),
       process: readProcess(),
-    }
-    return registry.metrics()
+    })
   }
 
   return (): Promise<string> => {

@@ -53,31 +53,22 @@ export const statusOf = (outcome: Outcome): number =>
 const FAILURES = (Object.keys(STATUS) as ErrorCode[]) // of the table itself
   .filter(code => STATUS[code] >= 500)
 
-const createRouteTraffic = (path: string): RouteTraffic => ({
-  path,
-  outcomes: new Map([200, ...FAILURES].map(outcome => [outcome, { count: 0 }])),
-  durations: createHistogram(),
-  records: 0,
-  bytes: 0,
-})
-
 export type Counters = ReturnType<typeof createCounters>
 
 /** Counters of a process, all 0. */
 export function createCounters() {
   const routes = new Map<string, RouteTraffic>()
-  const all: AllTraffic = {
-    routes,
-    begun: 0,
-    ended: 0,
-    streams: { begun: 0, ended: 0, truncated: 0 },
-  }
+  const streams = { begun: 0, ended: 0, truncated: 0 }
+  const all: AllTraffic = { routes, begun: 0, ended: 0, streams }
 
   /** The counters of a route; call it once for each, not for each request. */
   function route(path: string): RouteTraffic {
-    const known = routes.get(path) ?? createRouteTraffic(path)
-    routes.set(path, known)
-    return known
+    const known = routes.get(path)
+    if (known !== undefined) return known
+    const outcomes = new Map([200, ...FAILURES].map(outcome => [outcome, { count: 0 }]))
+    const fresh = { path, outcomes, durations: createHistogram(), records: 0, bytes: 0 }
+    routes.set(path, fresh)
+    return fresh
   }
 
   return {
@@ -95,7 +86,6 @@ export function createCounters() {
 
     /** Counts a stream whose body begins; call what it returns when that is over. */
     beginStream(of: RouteTraffic): (sent: Sent) => void {
-      const { streams } = all
       streams.begun += 1
       return ({ records, bytes, isTruncated }) => {
         streams.ended += 1

@@ -31,10 +31,7 @@ export function countFirst(length: number, passes: (at: number) => boolean): num
 }
 
 /** How many of the matches were checked at `sinceSeconds` or later. */
-export const countSince = (
-  { agesSeconds, newestSeconds }: Matches,
-  sinceSeconds: number,
-): number => {
+export function countSince({ agesSeconds, newestSeconds }: Matches, sinceSeconds: number): number {
   const ageMax = newestSeconds - sinceSeconds
   return countFirst(agesSeconds.length, at => (agesSeconds[at] ?? Infinity) <= ageMax)
 }

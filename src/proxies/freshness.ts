@@ -1,6 +1,6 @@
 /** How fresh a list is, and what of it lies in the future (contract B10), for `doctor`. */
 import { counted } from '../lib/counted.ts'
-import { type Result, right, wrong } from '../lib/examination.ts'
+import { right, wrong } from '../lib/examination.ts'
 import { SECOND_MS } from '../lib/time.ts'
 import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 
@@ -23,11 +23,7 @@ const tallyAt = (tally: TallyReader, nowMs: number) =>
   tally(nowMs - RECENT_MS, nowMs + FUTURE_SECONDS_MAX * SECOND_MS)
 
 /** How fresh a list is; `origin` says how to fill one that is empty. */
-export async function freshness(
-  tally: TallyReader,
-  nowMs: number,
-  origin: string,
-): Promise<Result> {
+export async function freshness(tally: TallyReader, nowMs: number, origin: string) {
   const { rows, newest, recent } = await tallyAt(tally, nowMs)
   if (rows === 0) return wrong(`the list is empty; ${origin}`)
   const age = Math.max(0, Math.round(nowMs / SECOND_MS - (newest ?? 0)))

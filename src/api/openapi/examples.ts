@@ -58,10 +58,7 @@ export function answerExamples(provider: string): {
   return {
     txt: {
       addresses: { summary: 'country=de,fr', value: '203.0.113.10:1080\n198.51.100.11:3128\n' },
-      withTypes: {
-        summary: 'type=socks5&type_prefix=1',
-        value: 'socks5://203.0.113.10:1080\n',
-      },
+      withTypes: { summary: 'type=socks5&type_prefix=1', value: 'socks5://203.0.113.10:1080\n' },
     },
     json: {
       records: { summary: 'get=json&type=socks5', value: [first] },
