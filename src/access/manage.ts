@@ -17,22 +17,11 @@ import { BUILT_IN_PLANS, DEMO_PLAN, type Plan, TEMP_PLAN } from './plan.ts'
 import type { Registry } from './ports.ts'
 import { UNUSED, type UsagePart } from './rate-limit.ts'
 
-/** Why a rule refuses: a wrong value, or a state of things that does not allow it. */
-export type RuleCode =
-  | 'invalid'
-  | 'not-found'
-  | 'exists'
-  | 'no-plan'
-  | 'in-use'
-  | 'built-in'
-  | 'temporary'
-  | 'revoked'
-  | 'not-revoked'
-  | 'expired'
+/** Why a rule refuses: a wrong value, nothing there, or a state of things that does not allow it. */
+export type RuleCode = 'invalid' | 'not-found' | 'conflict'
 
 /** What a rule refuses. Commands turn the code into an exit status, the console into one of HTTP. */
 export class RuleError extends Error {
-  override readonly name = 'RuleError'
   readonly code: RuleCode
 
   constructor(code: RuleCode, message: string) {
@@ -67,21 +56,18 @@ export function endOf(
 
 /** @throws RuleError unless regular keys can be on this plan. */
 async function requirePlan(plans: Registry['plans'], plan: string): Promise<void> {
-  const names = (await plans.list())
-    .map(({ name }) => name)
-    .filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
+  const all = (await plans.list()).map(({ name }) => name)
+  const names = all.filter(name => name !== DEMO_PLAN && name !== TEMP_PLAN)
   if (names.includes(plan)) return
-  throw new RuleError(
-    'no-plan',
-    `there is no plan '${plan}' for keys; plans are ${names.join(', ')}`,
-  )
+  const known = `plans are ${names.join(', ')}`
+  throw new RuleError('conflict', `there is no plan '${plan}' for keys; ${known}`)
 }
 
 /** Stores a new key and returns its id. @throws RuleError when it exists, or has no such plan. */
 export async function addKey({ keys, plans }: Registry, key: NewKey, nowMs: number) {
   if (key.plan !== null) await requirePlan(plans, key.plan)
   const { id, isNew } = await keys.add(key, nowMs)
-  if (!isNew) throw new RuleError('exists', `this key exists already, with id ${id}`)
+  if (!isNew) throw new RuleError('conflict', `this key exists already, with id ${id}`)
   return id
 }
 
@@ -102,7 +88,7 @@ export async function changeKey(
   const { plan } = changes
   const known = await findKey(keys, id, nowMs)
   if (known.plan === null && plan !== undefined) {
-    throw new RuleError('temporary', 'this is a temporary key: its plan is temp and stays')
+    throw new RuleError('conflict', 'this is a temporary key: its plan is temp and stays')
   }
   if (plan !== undefined) await requirePlan(plans, plan)
   await keys.set(id, changes)
@@ -124,9 +110,9 @@ export async function rotateKey(
     throw new RuleError('invalid', `${option} must be less than 100 years`)
   const known = await findKey(keys, id, nowMs)
   const state = keyState(known, nowMs)
-  if (state === 'revoked') throw new RuleError('revoked', 'this key is revoked: make a new one')
+  if (state === 'revoked') throw new RuleError('conflict', 'this key is revoked: make a new one')
   if (state === 'expired') {
-    throw new RuleError('expired', 'this key is expired: first extend it with keys set --expires')
+    throw new RuleError('conflict', 'this key is expired: first extend it with keys set --expires')
   }
   const key = newKey(known.plan === null ? 'temp' : 'regular')
   if (!(await keys.rotate(id, key, untilMs, nowMs))) throw unknownKey()
@@ -139,26 +125,17 @@ export async function revokeKey({ keys }: Registry, id: string, nowMs: number): 
 }
 
 /** Gives a key a fresh start. @throws RuleError when no key has this id. */
-export async function resetKey(
-  { keys, usage }: Registry,
-  id: string,
-  part: UsagePart,
-  nowMs: number,
-): Promise<void> {
-  await findKey(keys, id, nowMs)
-  await usage.reset(keySubject(id), part, nowMs)
+export async function resetKey(on: Registry, id: string, part: UsagePart, nowMs: number) {
+  await findKey(on.keys, id, nowMs)
+  await on.usage.reset(keySubject(id), part, nowMs)
 }
 
 /** Removes a revoked key. @throws RuleError for any other. */
 export async function removeKey({ keys }: Registry, id: string): Promise<void> {
   const removal = await keys.remove(id)
   if (removal === 'unknown') throw unknownKey()
-  if (removal === 'not-revoked') {
-    throw new RuleError(
-      'not-revoked',
-      `key ${id} is not revoked; first: proxylist keys revoke ${id}`,
-    )
-  }
+  if (removal === 'removed') return
+  throw new RuleError('conflict', `key ${id} is not revoked; first: proxylist keys revoke ${id}`)
 }
 
 /** A key with its plan, what it has used, and its use by day. @throws RuleError without one. */
@@ -176,20 +153,13 @@ export async function factsOf({ keys, plans, usage }: Registry, id: string, nowM
 /** @throws RuleError for the name of a plan that looks like a temporary key; `what` names it. */
 export function refuseTemporaryName(name: string, what: string): void {
   if (!name.startsWith(TEMP_PREFIX)) return
-  throw new RuleError(
-    'invalid',
-    `${what} must not start with ${TEMP_PREFIX}: the plan of all temporary keys is temp`,
-  )
+  const why = 'the plan of all temporary keys is temp'
+  throw new RuleError('invalid', `${what} must not start with ${TEMP_PREFIX}: ${why}`)
 }
 
 /** Creates or changes a plan; what is left out stays, or is that of the built-in standard. */
-export async function changePlan(
-  plans: Registry['plans'],
-  name: string,
-  changes: Partial<Omit<Plan, 'name'>>,
-): Promise<Plan> {
-  const base = (await plans.find(name)) ?? BUILT_IN_PLANS[0]
-  const changed: Plan = { ...base, ...changes, name }
+export async function changePlan(plans: Registry['plans'], name: string, changes: Partial<Plan>) {
+  const changed: Plan = { ...((await plans.find(name)) ?? BUILT_IN_PLANS[0]), ...changes, name }
   await plans.set(changed)
   return changed
 }
@@ -198,16 +168,14 @@ export async function changePlan(
 export function requireUseful(name: string, changed: readonly string[], option: string): void {
   if (name !== DEMO_PLAN && name !== TEMP_PLAN) return
   if (!changed.includes('subnets') && !changed.includes('clients')) return
-  throw new RuleError(
-    'invalid',
-    `plan ${name} counts no networks: it has no ${option}subnets and ${option}clients`,
-  )
+  const missing = `${option}subnets and ${option}clients`
+  throw new RuleError('invalid', `plan ${name} counts no networks: it has no ${missing}`)
 }
 
 /** @throws RuleError for a built-in plan. */
 export function refuseBuiltIn(name: string): void {
   if (!BUILT_IN_PLANS.some(plan => plan.name === name)) return
-  throw new RuleError('built-in', `plan ${name} is built in and stays; plans set can change it`)
+  throw new RuleError('conflict', `plan ${name} is built in and stays; plans set can change it`)
 }
 
 /** Removes a plan that no key uses. @throws RuleError when that is not possible, and why. */
@@ -216,7 +184,7 @@ export async function removePlan(plans: Registry['plans'], name: string): Promis
   const removal = await plans.remove(name)
   if (removal.kind === 'in-use') {
     const keys = `${removal.keys}, revoked ones included`
-    throw new RuleError('in-use', `plan ${name} is used by keys (${keys}); it stays`)
+    throw new RuleError('conflict', `plan ${name} is used by keys (${keys}); it stays`)
   }
   if (removal.kind === 'unknown') {
     throw new RuleError('not-found', 'there is no plan of this name; see proxylist plans list')

@@ -23,41 +23,19 @@ export type Plan = {
 export const DEMO_PLAN = 'demo'
 export const TEMP_PLAN = 'temp'
 
-const UNLIMITED = { daily: null, subnets: null, clients: null, count: null } as const
+const planOf = (
+  name: string,
+  [requests, seconds]: readonly [number, number],
+  limits: Pick<Plan, 'downloads'> & Partial<Plan>,
+): Plan => ({
+  ...{ name, burst: { requests, seconds }, daily: null, subnets: null, clients: null, count: null },
+  ...{ enabled: true, ...limits },
+})
 
-/** The plans that every installation starts with (contract B2, B4, B5). They are never removed. */
+/** The plans that every installation starts with. They are never removed. */
 export const BUILT_IN_PLANS: readonly [Plan, ...Plan[]] = [
-  {
-    ...UNLIMITED,
-    name: 'standard',
-    burst: { requests: 5, seconds: 5 },
-    daily: 34_560,
-    downloads: 4,
-    enabled: true,
-  },
-  {
-    ...UNLIMITED,
-    name: 'classic',
-    burst: { requests: 2, seconds: 5 },
-    daily: 34_560,
-    subnets: 10,
-    downloads: 4,
-    enabled: true,
-  },
-  {
-    ...UNLIMITED,
-    name: DEMO_PLAN,
-    burst: { requests: 2, seconds: 60 },
-    count: 50,
-    downloads: 1,
-    enabled: true,
-  },
-  {
-    ...UNLIMITED,
-    name: TEMP_PLAN,
-    burst: { requests: 2, seconds: 3600 },
-    count: 30,
-    downloads: 1,
-    enabled: true,
-  },
+  planOf('standard', [5, 5], { daily: 34_560, downloads: 4 }),
+  planOf('classic', [2, 5], { daily: 34_560, subnets: 10, downloads: 4 }),
+  planOf(DEMO_PLAN, [2, 60], { count: 50, downloads: 1 }),
+  planOf(TEMP_PLAN, [2, 3600], { count: 30, downloads: 1 }),
 ]

@@ -42,16 +42,15 @@ export class AdminError extends Error {
 }
 
 /** What rules refuse; all else is a state of things that does not allow it. */
-const RULES: { readonly [code in RuleCode]?: AdminCode } = {
-  invalid: 'INVALID_PARAMETER',
-  'not-found': 'NOT_FOUND',
+const RULES: { readonly [code in RuleCode]: AdminCode } = {
+  ...{ invalid: 'INVALID_PARAMETER', 'not-found': 'NOT_FOUND', conflict: 'CONFLICT' },
 }
 
 /** The error that a client may see, for anything thrown while it is answered. */
 export function toAdminError(thrown: unknown): AdminError {
   if (thrown instanceof AdminError) return thrown
   if (thrown instanceof RuleError) {
-    return new AdminError(RULES[thrown.code] ?? 'CONFLICT', thrown.message)
+    return new AdminError(RULES[thrown.code], thrown.message)
   }
   if (thrown instanceof StoreError) {
     const message = 'the data cannot be used now; stderr of the server says more'

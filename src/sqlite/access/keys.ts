@@ -16,6 +16,7 @@ import {
   type StoredKey,
   shownPrefix,
 } from '../../access/key.ts'
+import type { NetworkSet } from '../../access/network-quota.ts'
 import { DEMO_PLAN, type Plan, TEMP_PLAN } from '../../access/plan.ts'
 import type { KeyReader, LoadProblem, Registry } from '../../access/ports.ts'
 import { type Subject, UNUSED, type Usage } from '../../access/rate-limit.ts'
@@ -33,15 +34,14 @@ const KEYS_MAX = 50_000
 
 const PLAN_OF_KEY = `join plans p on p.name = coalesce(k.plan, '${TEMP_PLAN}')`
 
+const countToday = (set: NetworkSet): string =>
+  `(select count(*) from networks
+    where subject_kind = 'key' and subject_id = k.id and network_set = '${set}' and day = $day)`
+
 const LISTED = `
   select k.id, prefix, label, plan, created_at as createdAt, expires_at as expiresAt,
     revoked_at as revokedAt, enabled as isEnabled,
-    (select count(*) from networks
-     where subject_kind = 'key' and subject_id = k.id and network_set = 'served' and day = $day)
-      as subnetsToday,
-    (select count(*) from networks
-     where subject_kind = 'key' and subject_id = k.id and network_set = 'callers' and day = $day)
-      as clientsToday,
+    ${countToday('served')} as subnetsToday, ${countToday('callers')} as clientsToday,
     (select max(o.expires_at) from old_secrets o where o.key_id = k.id and o.expires_at > $nowMs)
       as oldSecretUntil
   from keys k ${PLAN_OF_KEY}`
@@ -167,9 +167,7 @@ export function createKeyWriter(db: Database): (key: StoredKey) => void {
     `insert into keys (id, hash, prefix, label, plan, created_at, expires_at, revoked_at)
      values (?, ?, ?, ?, ?, ?, ?, ?)`,
   )
-  const insertOld = db.prepare(
-    'insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)',
-  )
+  const insertOld = db.prepare('insert into old_secrets values (?, ?, ?)')
   return ({ id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt, oldSecrets }) => {
     insert.run(id, hash, prefix, label, plan, createdAt, expiresAt, revokedAt)
     for (const old of oldSecrets) insertOld.run(old.hash, id, old.expiresAt)
@@ -202,20 +200,17 @@ export function createKeyStore(db: Database, usage: UsageReader) {
     find,
     forget,
 
-    add({ key, label, plan, expiresAt }: NewKey, nowMs: number): { id: string; isNew: boolean } {
-      return db
+    add: ({ key, ...rest }: NewKey, nowMs: number): { id: string; isNew: boolean } =>
+      db
         .transaction(() => {
           const hash = hashKey(key)
           const existing = idOf(hash)
           if (existing !== null) return { id: existing, isNew: false }
-          const id = newKeyId()
-          const prefix = shownPrefix(key)
-          const stored = { id, hash, prefix, label, plan, createdAt: nowMs, expiresAt }
-          write({ ...stored, revokedAt: null, oldSecrets: [] })
-          return { id, isNew: true }
+          const made = { id: newKeyId(), hash, prefix: shownPrefix(key), createdAt: nowMs }
+          write({ ...rest, ...made, revokedAt: null, oldSecrets: [] })
+          return { id: made.id, isNew: true }
         })
-        .immediate()
-    },
+        .immediate(),
 
     set(id: string, { label, plan, expiresAt }: KeyChanges): boolean {
       const { changes } = db.run(
@@ -232,22 +227,11 @@ export function createKeyStore(db: Database, usage: UsageReader) {
           const old = findStored.get(id)
           if (old === null) return false
           const isKept = untilMs > nowMs
-          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [
-            id,
-            isKept ? nowMs : Number.MAX_SAFE_INTEGER,
-          ])
-          if (isKept) {
-            db.run('insert into old_secrets (hash, key_id, expires_at) values (?, ?, ?)', [
-              old.hash,
-              id,
-              untilMs,
-            ])
-          }
-          db.run('update keys set hash = ?, prefix = ? where id = ?', [
-            hashKey(key),
-            shownPrefix(key),
-            id,
-          ])
+          const endedMs = isKept ? nowMs : Number.MAX_SAFE_INTEGER
+          db.run('delete from old_secrets where key_id = ? and expires_at <= ?', [id, endedMs])
+          if (isKept) db.run('insert into old_secrets values (?, ?, ?)', [old.hash, id, untilMs])
+          const secret = [hashKey(key), shownPrefix(key), id]
+          db.run('update keys set hash = ?, prefix = ? where id = ?', secret)
           return true
         })
         .immediate(),

@@ -20,28 +20,21 @@ export const PLAN_COLUMNS = `p.name, burst_requests, burst_seconds, daily, subne
   downloads, enabled`
 
 /** The plan of a row; it has a burst limit only if both of its columns have a value. */
-export const toPlan = (row: PlanRow): Plan => ({
-  name: row.name,
-  burst:
-    row.burst_requests === null || row.burst_seconds === null
-      ? null
-      : { requests: row.burst_requests, seconds: row.burst_seconds },
-  daily: row.daily,
-  subnets: row.subnets,
-  clients: row.clients,
-  count: row.count,
-  downloads: row.downloads,
-  enabled: row.enabled === 1,
-})
+export const toPlan = (row: PlanRow): Plan => {
+  const { name, burst_requests: requests, burst_seconds: seconds, daily, subnets, clients } = row
+  const burst = requests === null || seconds === null ? null : { requests, seconds }
+  const { count, downloads, enabled } = row
+  return { name, burst, daily, subnets, clients, count, downloads, enabled: enabled === 1 }
+}
 
 /** The plans of an open database. */
 export function createPlanStore(db: Database) {
   const list = (): Plan[] =>
     db.prepare<PlanRow, []>(`select ${PLAN_COLUMNS} from plans p order by name`).all().map(toPlan)
 
-  const countKeys = (name: string): number =>
-    db.prepare<{ n: number }, [string]>('select count(*) as n from keys where plan = ?').get(name)
-      ?.n ?? 0
+  const countKeys = db.prepare<{ n: number }, [string]>(
+    'select count(*) as n from keys where plan = ?',
+  )
 
   return {
     list,
@@ -60,7 +53,7 @@ export function createPlanStore(db: Database) {
     remove: (name: string): PlanRemoval =>
       db
         .transaction((): PlanRemoval => {
-          const keys = countKeys(name)
+          const keys = countKeys.get(name)?.n ?? 0
           if (keys > 0) return { kind: 'in-use', keys }
           const { changes } = db.run('delete from plans where name = ?', [name])
           return { kind: changes > 0 ? 'removed' : 'unknown' }
