@@ -30,3 +30,17 @@ export function createProgress(format: string, total: number) {
     },
   }
 }
+
+/** Shows a progress bar while `work` goes on, which calls `update` with what is done of `total`. */
+export async function withProgress<T>(
+  format: string,
+  total: number,
+  work: (update: (done: number) => void) => Promise<T>,
+): Promise<T> {
+  const bar = createProgress(format, total)
+  try {
+    return await work(bar.update)
+  } finally {
+    bar.clear()
+  }
+}

@@ -38,21 +38,27 @@ export type Contents = {
 export type Part = keyof Contents
 
 /** All parts, in the order in which they are moved: a key needs its plan. */
-export const PARTS = [
-  ...(['plans', 'keys', 'seen', 'usage', 'networks', 'days'] as const),
-  ...(['cities', 'proxies', 'feeds'] as const),
-] satisfies readonly Part[]
+export const PARTS: readonly Part[] = [
+  ...([
+    'plans',
+    'keys',
+    'seen',
+    'usage',
+    'networks',
+    'days',
+    'cities',
+    'proxies',
+    'feeds',
+  ] as const),
+]
 
 /** Rows of each part. */
 export type Counts = { readonly [part in Part]: number }
 
-/** The rows of a part, in pages of bounded size. */
-export type Pages<P extends Part> =
-  | AsyncIterable<readonly Contents[P][]>
-  | Iterable<readonly Contents[P][]>
+type Pages<Row> = AsyncIterable<readonly Row[]> | Iterable<readonly Row[]>
 
-/** Reads a store, as of one moment. */
-export type Reader = { readonly [P in Part]: () => Pages<P> }
+/** Reads a store, as of one moment, in pages of bounded size. */
+export type Reader = { readonly [P in Part]: () => Pages<Contents[P]> }
 /** Writes into a store that holds none of these rows. */
 export type Writer = { readonly [P in Part]: (page: readonly Contents[P][]) => Awaitable<void> }
 
@@ -110,10 +116,7 @@ export const describeCounts = (
   some: (part: Part) => boolean = part => counts[part] > 0,
 ): string =>
   NOUNS.filter(([part]) => some(part))
-    .map(([part, one, many]) => {
-      const rows = counts[part]
-      return `${counted(rows)} ${rows === 1 ? one : many}`
-    })
+    .map(([part, one, many]) => `${counted(counts[part])} ${counts[part] === 1 ? one : many}`)
     .join(', ')
 
 // -----------------------------------------------------------------------------------------------
@@ -130,14 +133,6 @@ export type Work = {
 type Sum = { rows: number; hashes: bigint }
 export type Sums = { readonly [part in Part]: Sum }
 
-const NOTHING: Sum = { rows: 0, hashes: 0n }
-
-function add<P extends Part>(sum: Sum, part: P, page: readonly Contents[P][]): Sum {
-  let { hashes } = sum
-  for (const row of page) hashes += Bun.hash.xxHash64(JSON.stringify(VALUES[part](row)))
-  return { rows: sum.rows + page.length, hashes: BigInt.asUintN(64, hashes) }
-}
-
 /** Reads a part to its end; `take` is called with each page. */
 async function readPart<P extends Part>(
   part: P,
@@ -145,11 +140,12 @@ async function readPart<P extends Part>(
   { signal, onRows }: Work,
   take: Writer[P] | null,
 ): Promise<Sum> {
-  let sum = NOTHING
+  const sum: Sum = { rows: 0, hashes: 0n }
   for await (const page of from[part]()) {
     await nextTurn(signal)
     await take?.(page)
-    sum = add(sum, part, page)
+    for (const row of page) sum.hashes += Bun.hash.xxHash64(JSON.stringify(VALUES[part](row)))
+    sum.rows += page.length
     onRows(page.length)
   }
   return sum

@@ -22,9 +22,9 @@ import { requireCopiesOf, requireOwnData } from '../sqlite/copy.ts'
 import { ACCESS_FILE, PROXY_FILE } from '../sqlite/data-directory.ts'
 import { makeDirectory, type ReadDirectory, readDirectory } from '../sqlite/move.ts'
 import {
+  type ExtractOptions,
   extractAndVerify,
   type Restored,
-  type RestoreOptions,
   replaceData,
   restore,
 } from '../sqlite/restore.ts'
@@ -41,12 +41,8 @@ import {
   type Work,
 } from './contents.ts'
 
-/** What all of it reads and writes by. */
-type Order = DatabaseOrder & {
-  clock: Clock
-  /** Called with the share that is done, from 0 to 1. */
-  progress: (share: number) => void
-}
+/** `progress` is called with the share that is done, from 0 to 1. */
+type Order = DatabaseOrder & { clock: Clock; progress: (share: number) => void }
 
 /** `dir` is the data directory. */
 export type MoveOptions = Order & { dir: string }
@@ -56,13 +52,12 @@ export type Moved = { counts: Counts; shown: string }
 
 /** Work that counts each row twice: when it is copied, and when it is compared. */
 function createWork({ signal, progress }: Order, rows: number): Work {
-  const total = 2 * rows + 1
   let done = 0
   return {
     signal,
-    onRows(rows) {
-      done += rows
-      progress(Math.min(1, done / total))
+    onRows(some) {
+      done += some
+      progress(Math.min(1, done / (2 * rows + 1)))
     },
   }
 }
@@ -92,15 +87,6 @@ async function fill(
   return { counts: countsOf(sums), versions }
 }
 
-/** The failure of a commit, of which nobody knows whether it was made. */
-const uncertain = (error: unknown): unknown =>
-  error instanceof StoreError
-    ? new CommandError(
-        `${error.message}; whether the move was committed is not known: run it again, it goes on ` +
-          'from what it finds',
-      )
-    : error
-
 /**
  * Moves all of a data directory into a database without data; `onWritten` is called with the versions
  * that it has then, and returns what is to be done after the commit.
@@ -115,11 +101,15 @@ async function moveInto(
     const { moved, finish } = await writeDatabase(order, async database => {
       const work = createWork(order, directory.rows)
       const { counts, versions } = await fill(directory, database, work)
-      const finishMove = onWritten(directory, versions)
+      const finish = onWritten(directory, versions)
       isWritten = true
-      return { moved: { counts, shown: database.shown }, finish: finishMove }
+      return { moved: { counts, shown: database.shown }, finish }
     }).catch(error => {
-      throw isWritten ? uncertain(error) : error
+      if (!isWritten || !(error instanceof StoreError)) throw error
+      throw new CommandError(
+        `${error.message}; whether the move was committed is not known: run it again, it goes on ` +
+          'from what it finds',
+      )
     })
     try {
       finish()
@@ -168,19 +158,15 @@ async function makeFrom(
 export async function moveFromDatabase(options: MoveOptions): Promise<Moved> {
   const { dir } = options
   let id: string | null = null
-  const { result } = await replaceData({
-    dir,
-    what: `move into ${dir}`,
-    requireFree: () => requireCopiesOf(dir, id),
-    make: scratch =>
-      readRestingDatabase(options, database => {
-        id = database.id
-        requireCopiesOf(dir, id)
-        return makeFrom(database, scratch, options)
-      }),
-    keptAtMs: null,
-  })
-  return result
+  const requireFree = () => requireCopiesOf(dir, id)
+  const make = (scratch: string) =>
+    readRestingDatabase(options, database => {
+      id = database.id
+      requireFree()
+      return makeFrom(database, scratch, options)
+    })
+  const what = `move into ${dir}`
+  return (await replaceData({ dir, what, requireFree, make, keptAtMs: null })).result
 }
 
 /**
@@ -203,41 +189,23 @@ export async function backUpDatabase(order: Order, to: BackupTarget): Promise<Ba
   return { ...written, leavesOut: feeds > 0 ? ['what is known of feeds'] : [] }
 }
 
-/** Restores a backup into a database without data; `onRead` is called with the bytes that are read. */
-export const restoreDatabase = (
-  order: Order,
-  {
-    file,
-    bytes,
-    onRead,
-  }: { file: string; bytes: AsyncIterable<Uint8Array>; onRead: (n: number) => void },
-): Promise<Pick<Backup, 'files' | 'keys' | 'plans' | 'proxies'> & { shown: string }> =>
+/** Restores a backup into a database without data. */
+export const restoreDatabase = (order: DatabaseOrder & { clock: Clock }, archive: ExtractOptions) =>
   inScratch(join(tmpdir(), 'proxylist-restore'), async scratch => {
     const dir = join(scratch, 'data')
     mkdirSync(dir, { mode: 0o700 })
-    const { signal } = order
-    const { files } = await extractAndVerify(dir, { file, bytes, signal, progress: onRead })
+    const { files } = await extractAndVerify(dir, archive)
     // What the archive lacks is empty.
     openRegistry(dir).close()
     openList(dir).close()
-    const { counts, shown } = await moveInto(dir, order, () => () => {})
+    const unseen = { ...order, progress() {} }
+    const { counts, shown } = await moveInto(dir, unseen, () => () => {})
     const { keys, plans, proxies } = counts
     return { files, keys, plans, proxies, shown }
   })
 
-export type { BackupTarget }
-
-/** Backs up a data directory, which is no copy of a database, see `backUp`. */
-export async function backUpDirectory(options: Parameters<typeof backUp>[0]): Promise<Backup> {
-  requireOwnData(options.dir)
-  return backUp(options)
-}
-
-/** Restores a data directory, which is no copy of a database, see `restore`. */
-export async function restoreDirectory(options: RestoreOptions): Promise<Restored> {
-  requireOwnData(options.dir)
-  return restore(options)
-}
+// What commands do with a data directory, which must not be a copy of a database.
+export { type BackupTarget, backUp, requireOwnData, restore }
 
 type Contents = Pick<Backup & Restored, 'files' | 'keys' | 'plans' | 'proxies'>
 

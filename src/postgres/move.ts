@@ -54,15 +54,6 @@ async function* rowsOf<T>(query: Query, select: string): AsyncGenerator<T[]> {
 const objectsOf = <T>(query: Query, select: string): AsyncGenerator<T[]> =>
   rowsOf<T>(query, `select row_to_json(r)::text as json from (${select}) r`)
 
-async function* mapped<A, B>(pages: AsyncIterable<A[]>, map: (row: A) => B): AsyncGenerator<B[]> {
-  for await (const page of pages) yield page.map(map)
-}
-
-async function* onePage<T>(read: () => Promise<T[]>): AsyncGenerator<T[]> {
-  const page = await read()
-  if (page.length > 0) yield page
-}
-
 /** The use of keys by day: what is in `days`, and what subjects still have of a day. */
 const DAYS = `
   select key_id as "keyId", day, sum(requests) as requests, sum(records) as records,
@@ -91,46 +82,47 @@ type NetworkRow = { kind: Subject['kind']; id: string; set: NetworkSet; day: num
 }
 
 const createReader = (query: Query): Reader => ({
-  plans: () => onePage(() => selectPlans(query, null)),
-  keys: () => onePage(() => readStoredKeys(query)),
+  async *plans() {
+    yield await selectPlans(query, null)
+  },
+  async *keys() {
+    yield await readStoredKeys(query)
+  },
   seen: () => objectsOf<Contents['seen']>(query, SEEN),
   usage: () =>
     objectsOf<Contents['usage']>(
       query,
       `select kind, id, at as admissions, latest as "latestMs", day, requests from proxylist.usage`,
     ),
-  networks: () =>
-    mapped(
-      objectsOf<NetworkRow>(
-        query,
-        `select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
-         from proxylist.networks n where ${NETWORKS_SIZE} > 0`,
-      ),
-      ({ kind, id, set, day, hex, others }) => ({
+  async *networks() {
+    const pages = objectsOf<NetworkRow>(
+      query,
+      `select kind, id, network_set as "set", day, ${NETWORKS_HEX} as hex, others
+       from proxylist.networks n where ${NETWORKS_SIZE} > 0`,
+    )
+    for await (const page of pages) {
+      yield page.map(({ kind, id, set, day, hex, others }) => ({
         ...{ subject: { kind, id }, set, day },
         networks: decodeNetworks(set, hex, others),
-      }),
-    ),
+      }))
+    }
+  },
   days: () => objectsOf<Contents['days']>(query, DAYS),
   cities: () =>
     objectsOf<Contents['cities']>(
       query,
       'select id, name, name_en as "nameEn" from proxylist.cities',
     ),
-  proxies: () =>
-    mapped(
-      rowsOf<CopyValue[]>(
-        query,
-        `select json_build_array(id, checked_at, ping_ms, type, anon, works, speed, services,
-           country, city, ip_out)::text as json from proxylist.proxies`,
-      ),
-      toRow,
-    ),
-  feeds: () =>
-    mapped(
-      objectsOf<{ id: string; state: FeedState }>(query, 'select id, state from proxylist.feeds'),
-      ({ id, state }) => ({ id, ...state }),
-    ),
+  async *proxies() {
+    const select = `select json_build_array(${ROW_COLUMNS.join(', ')})::text as json
+      from proxylist.proxies`
+    for await (const page of rowsOf<CopyValue[]>(query, select)) yield page.map(toRow)
+  },
+  async *feeds() {
+    type FeedRow = { id: string; state: FeedState }
+    const pages = objectsOf<FeedRow>(query, 'select id, state from proxylist.feeds')
+    for await (const page of pages) yield page.map(({ id, state }) => ({ id, ...state }))
+  },
 })
 
 /** How many rows there are of each part; of plans, those that are not as at the start. */
@@ -273,8 +265,8 @@ async function requireRest(connection: Connection): Promise<void> {
   )
 }
 
-/** A database that is read as of one moment; `id` is that of its installation. */
-export type ReadDatabase = { reader: Reader; counts: Counts; id: string; shown: string }
+/** A database that is read as of one moment. */
+export type ReadDatabase = Awaited<ReturnType<typeof readIn>>
 
 /**
  * Reads a database, as of one moment, while machines use it.
@@ -286,7 +278,7 @@ export const readDatabase = <T>(
 ): Promise<T> =>
   connected(order, async ({ quick, patient }) => {
     await requireSchema(quick)
-    return patient.transaction(query => readIn(query, quick.shown, work), SNAPSHOT)
+    return patient.transaction(async query => work(await readIn(query, quick.shown)), SNAPSHOT)
   })
 
 /** Reads a database that is moved away from: no node may run, and nobody can write meanwhile. */
@@ -300,34 +292,14 @@ export const readRestingDatabase = <T>(
     return patient.transaction(async query => {
       await lockTables(query, 'share') // before the moment that is read
       await requireRest(quick) // a node that was started since then
-      return readIn(query, quick.shown, work)
+      return work(await readIn(query, quick.shown))
     }, 'isolation level repeatable read')
   })
 
-async function readIn<T>(
-  query: Query,
-  shown: string,
-  work: (database: ReadDatabase) => Promise<T>,
-): Promise<T> {
+/** `id` is that of its installation. */
+async function readIn(query: Query, shown: string) {
   const { list } = await versions({ query, shown })
-  return work({
-    ...{ reader: createReader(query), counts: await countRows(query) },
-    ...{ id: list.database, shown },
-  })
-}
-
-/** A database that is written; nothing is visible before the end. */
-export type WrittenDatabase = {
-  reader: Reader
-  /** What it holds now; what other machines write waits. */
-  counts: Counts
-  shown: string
-  /** Where it stands now. */
-  versions: () => Promise<Versions>
-  /** Prepares it, without data, for what `writer` writes; the versions that it has then. */
-  begin: () => Promise<Writer>
-  /** Ends the writing. */
-  finish: () => Promise<Versions>
+  return { reader: createReader(query), counts: await countRows(query), id: list.database, shown }
 }
 
 /** What is there is no data: the plans of a start, and traces of earlier data. */
@@ -338,25 +310,32 @@ const CLEAR = ['plans', 'old_secrets', 'removed_keys', 'cities', 'removed'].map(
 const EXTENT = `select count(*)::float8 as rows, max(checked_at)::float8 as newest,
   min(checked_at)::float8 as oldest from proxylist.proxies`
 
-const written = (query: Query, shown: string, counts: Counts): WrittenDatabase => {
+export type WrittenDatabase = ReturnType<typeof written>
+
+/** A database that is written; nothing is visible before the end. `counts`: what it holds at first. */
+function written(query: Query, shown: string, counts: Counts) {
   const began = { keys: 0, list: 0 }
   return {
     ...{ reader: createReader(query), counts, shown },
-    versions: () => versions({ query, shown }),
-    async begin() {
+    /** Where it stands now. */
+    versions: (): Promise<Versions> => versions({ query, shown }),
+    /** Removes what is no data, and returns what writes into it. */
+    async begin(): Promise<Writer> {
       for (const statement of CLEAR) await query(statement)
       began.keys = await nextVersion(query)
       began.list = (await lockList(query)).version + 1
       return createWriter(query, began)
     },
-    async finish() {
+    /** Ends the writing; returns the versions that it has then. */
+    async finish(): Promise<Versions> {
       await markVersion(query, began.keys)
       const extent = await onlyRow<Omit<ListState, 'version'>>(query, EXTENT)
       await storeVersion(query, { ...extent, version: began.list })
       // Copies of what was there before are made again as a whole.
       await query('update proxylist.list set removed_before = version')
-      await query('delete from proxylist.list_versions where version < $1::float8', [began.list])
-      await query('delete from proxylist.keys_versions where version < $1::float8', [began.keys])
+      for (const of of ['list', 'keys'] as const) {
+        await query(`delete from proxylist.${of}_versions where version < $1::float8`, [began[of]])
+      }
       return versions({ query, shown })
     },
   }

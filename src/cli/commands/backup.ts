@@ -5,9 +5,10 @@ import { counted } from '../../lib/counted.ts'
 import { CommandError } from '../../lib/errors.ts'
 import {
   type BackupTarget,
+  backUp,
   backUpDatabase,
-  backUpDirectory,
   describeContents,
+  requireOwnData,
 } from '../../move/move.ts'
 import {
   command,
@@ -17,7 +18,7 @@ import {
   say,
   yieldToServer,
 } from '../command.ts'
-import { createProgress } from '../progress.ts'
+import { withProgress } from '../progress.ts'
 
 /** Stands for stdout. */
 const STDOUT = '-'
@@ -50,22 +51,18 @@ export const backupCommand = command({
     const { data: dir, database: url, databaseTimeout: timeoutMs, json } = settings
     const to = targetOf(file, json, signal)
     yieldToServer()
-    const bar = createProgress('backing up [{bar}] {percentage}%', 1)
-    const progress = (share: number): void => bar.update(share)
-    try {
-      const backup = await (url === undefined
-        ? backUpDirectory({ dir, to, nowMs: clock(), signal, progress })
-        : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to))
-      bar.clear()
-      const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`
-      const { leavesOut, ...written } = backup
-      if (json) return await printJson({ file, ...written })
-      say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
-      for (const name of leavesOut) {
-        say(`${name} is not in it: after a restore, each feed is fetched in full once`)
-      }
-    } finally {
-      bar.clear()
+    if (url === undefined) requireOwnData(dir)
+    const format = 'backing up [{bar}] {percentage}%'
+    const { leavesOut, ...backup } = await withProgress(format, 1, progress =>
+      url === undefined
+        ? backUp({ dir, to, nowMs: clock(), signal, progress })
+        : backUpDatabase({ url, timeoutMs, clock, signal, progress }, to),
+    )
+    if (json) return printJson({ file, ...backup })
+    const size = `${counted(Math.ceil(backup.bytes / 1000))} kB`
+    say(`${file === STDOUT ? 'stdout' : file}: ${size} with ${describeContents(backup)}`)
+    for (const name of leavesOut) {
+      say(`${name} is not in it: after a restore, each feed is fetched in full once`)
     }
   },
 })

@@ -5,9 +5,9 @@
 
 import { CommandError } from '../../lib/errors.ts'
 import { describeCounts } from '../../move/contents.ts'
-import { type Moved, type MoveOptions, moveFromDatabase, moveToDatabase } from '../../move/move.ts'
+import { moveFromDatabase, moveToDatabase } from '../../move/move.ts'
 import { command, DATA_SETTINGS, printJson, say, yieldToServer } from '../command.ts'
-import { createProgress } from '../progress.ts'
+import { withProgress } from '../progress.ts'
 
 /** What is moved, for the operator, whether or not there is any. */
 const SAID: readonly string[] = ['keys', 'plans', 'usage', 'proxies']
@@ -36,34 +36,18 @@ export const moveCommand = command({
       )
     }
     yieldToServer()
-    const progress = createProgress('moving [{bar}] {percentage}%', 1)
-    const order: MoveOptions = {
-      ...{ dir, url, timeoutMs, clock, signal },
-      progress: share => progress.update(share),
-    }
-    try {
-      const isBack = database === undefined
-      const moved = await (isBack ? moveFromDatabase(order) : moveToDatabase(order))
-      progress.clear()
-      if (json) return await printJson(toJson(moved))
-      say(describeMoved(moved))
-      say(isBack ? leftBehind(moved, dir) : goOn(moved, dir))
-    } finally {
-      progress.clear()
-    }
+    const move = database === undefined ? moveFromDatabase : moveToDatabase
+    const { counts, shown } = await withProgress('moving [{bar}] {percentage}%', 1, progress =>
+      move({ dir, url, timeoutMs, clock, signal, progress }),
+    )
+    const { keys, plans, usage: subjects, proxies } = counts
+    if (json) return printJson({ keys, plans, subjects, proxies, database: shown })
+    say(`moved ${describeCounts(counts, part => SAID.includes(part))}`)
+    say(
+      database === undefined
+        ? `${dir} has all data now: serve without --database. ${shown} still holds what was ` +
+            'moved; have nothing of it there with: drop schema proxylist cascade'
+        : `${dir} is now a copy of ${shown}: serve with --database goes on with it`,
+    )
   },
 })
-
-const toJson = ({ counts: { keys, plans, usage: subjects, proxies }, shown }: Moved) => ({
-  ...{ keys, plans, subjects, proxies, database: shown },
-})
-
-const describeMoved = ({ counts }: Moved): string =>
-  `moved ${describeCounts(counts, part => SAID.includes(part))}`
-
-const goOn = ({ shown }: Moved, dir: string): string =>
-  `${dir} is now a copy of ${shown}: serve with --database goes on with it`
-
-const leftBehind = ({ shown }: Moved, dir: string): string =>
-  `${dir} has all data now: serve without --database. ${shown} still holds what was moved; have ` +
-  'nothing of it there with: drop schema proxylist cascade'

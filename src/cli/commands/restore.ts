@@ -1,9 +1,9 @@
 /** `restore`: a backup becomes the data of a data directory, all or nothing. */
 import { isatty } from 'node:tty'
 import { CommandError } from '../../lib/errors.ts'
-import { describeContents, restoreDatabase, restoreDirectory } from '../../move/move.ts'
+import { describeContents, requireOwnData, restore, restoreDatabase } from '../../move/move.ts'
 import { command, DATA_SETTINGS, printJson, say } from '../command.ts'
-import { createProgress } from '../progress.ts'
+import { withProgress } from '../progress.ts'
 import { STDIN, toSource } from './import.ts'
 
 /** Where the data from before is, and what brings it back. */
@@ -34,26 +34,22 @@ export const restoreCommand = command({
         2,
       )
     }
+    if (url === undefined) requireOwnData(data)
     const { name, bytes, size } = toSource(file)
-    const bar = createProgress(`restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`, size)
-    const progress = (count: number): void => bar.update(count)
-    try {
-      if (url !== undefined) {
-        const order = { url, timeoutMs, clock, signal, progress() {} }
-        const restored = await restoreDatabase(order, { file: name, bytes, onRead: progress })
-        bar.clear()
-        const { shown, ...contents } = restored
-        if (json) return await printJson({ file: name, database: shown, ...contents })
-        return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
-      }
-      const order = { dir: data, file: name, bytes, force, nowMs: clock(), signal }
-      const restored = await restoreDirectory({ ...order, progress })
-      bar.clear()
-      if (json) return await printJson({ file: name, data, ...restored })
-      say(`${data}: restored ${describeContents(restored)} from ${name}`)
-      if (restored.previous !== null) say(describePrevious(restored.previous, data))
-    } finally {
-      bar.clear()
+    const format = `restoring ${size > 0 ? '[{bar}] {percentage}%' : ''}`
+    const archive = { file: name, bytes, signal }
+    if (url !== undefined) {
+      const { shown, ...contents } = await withProgress(format, size, progress =>
+        restoreDatabase({ url, timeoutMs, clock, signal }, { ...archive, progress }),
+      )
+      if (json) return printJson({ file: name, database: shown, ...contents })
+      return say(`${shown}: restored ${describeContents(contents)} from ${name}`)
     }
+    const restored = await withProgress(format, size, progress =>
+      restore({ ...archive, dir: data, force, nowMs: clock(), progress }),
+    )
+    if (json) return printJson({ file: name, data, ...restored })
+    say(`${data}: restored ${describeContents(restored)} from ${name}`)
+    if (restored.previous !== null) say(describePrevious(restored.previous, data))
   },
 })
