@@ -360,11 +360,8 @@ const failing = (): never => {
 }
 
 /** A service in process, of which some stores are exchanged. */
-const serviceWith = (
-  exchange: Exchange,
-  limits: Parameters<typeof dataDirectory>[1] = {},
-  options: ServeOptions = {},
-): Promise<Service> => startInProcess(directoryOf(limits), options, exchange)
+const serviceWith = (exchange: Exchange, options: ServeOptions = {}): Promise<Service> =>
+  startInProcess(directoryOf(), options, exchange)
 
 /** The statuses in the access log, and the sentences beside it without their stacks. */
 function writtenBy(service: Service): { statuses: number[]; said: string[] } {
@@ -375,66 +372,23 @@ function writtenBy(service: Service): { statuses: number[]; said: string[] } {
   }
 }
 
-type Mistake = {
-  part: string
-  exchange: Exchange
-  limits?: Parameters<typeof dataDirectory>[1]
-  path?: string
-}
-/** Stores that fail, one at a time, as only our own mistakes can. */
-const MISTAKES: readonly Mistake[] = [
-  { part: 'keys.find', exchange: () => ({ keys: { find: failing } }) },
-  { part: 'usage.admit', exchange: ({ usage }) => ({ usage: { ...usage, admit: failing } }) },
-  {
-    part: 'usage.admit, later',
-    exchange: ({ usage }) => ({ usage: { ...usage, admit: async () => failing() } }),
-  },
-  {
-    part: 'usage.consume',
-    exchange: ({ usage }) => ({ usage: { ...usage, consume: failing } }),
-    limits: { subnets: 10 },
-  },
-  {
-    part: 'usage.consume, later',
-    exchange: ({ usage }) => ({ usage: { ...usage, consume: async () => failing() } }),
-    limits: { subnets: 10 },
-  },
-  {
-    part: 'usage.peek',
-    exchange: ({ usage }) => ({ usage: { ...usage, peek: failing } }),
-    path: `${ASK}&type=ftp`,
-  },
-  {
-    part: 'proxies.version',
-    exchange: ({ proxies }) => ({ proxies: { ...proxies, version: failing } }),
-  },
-  {
-    part: 'proxies.find',
-    exchange: ({ proxies }) => ({ proxies: { ...proxies, find: failing } }),
-    path: `${ASK}&get=json`,
-  },
-  {
-    part: 'proxies.findEndpoints',
-    exchange: ({ proxies }) => ({ proxies: { ...proxies, findEndpoints: failing } }),
-  },
-  {
-    part: 'proxies.lacks',
-    exchange: ({ proxies }) => ({ proxies: { ...proxies, lacks: failing } }),
-    path: `${ASK}&port=1`,
-  },
-  {
-    part: 'streamer.stream',
-    exchange: ({ proxies }) => ({
+/** Stores that fail as only our own mistakes can: at once, later, in a stream; `outcome.test.ts` has all. */
+const MISTAKES: readonly (readonly [part: string, exchange: Exchange])[] = [
+  ['keys.find', () => ({ keys: { find: failing } })],
+  ['usage.admit, later', ({ usage }) => ({ usage: { ...usage, admit: async () => failing() } })],
+  [
+    'streamer.stream',
+    ({ proxies }) => ({
       proxies: { ...proxies, findEndpoints: () => 'too-large' },
       streamer: { ...NO_STREAMER, stream: failing },
     }),
-  },
+  ],
 ]
 
 describe('a mistake of ours is a 500 that shows nothing', () => {
-  test.each(MISTAKES)('in $part', async ({ exchange, limits, path }) => {
-    const service = await serviceWith(exchange, limits)
-    const answer = await service.request(path ?? ASK)
+  test.each(MISTAKES)('in %s', async (_, exchange) => {
+    const service = await serviceWith(exchange)
+    const answer = await service.request(ASK)
     expectError(answer, 500, 'INTERNAL_ERROR')
     expect(JSON.parse(answer.text).message).toContain('the request id identifies it')
     const id = answer.headers.get('x-request-id') ?? ''
@@ -495,7 +449,6 @@ describe('a failure while an error body is made', () => {
     async errors => {
       const service = await serviceWith(
         ({ usage }) => ({ usage: { ...usage, admit: batch => batch.map(refused) } }),
-        {},
         { errors, cors: '*' },
       )
       for (const method of ['GET', 'HEAD']) {
@@ -537,7 +490,6 @@ test('“too many long answers” is said once, whatever the number of requests'
       proxies: { ...proxies, findEndpoints: () => 'too-large' },
       streamer: { ...NO_STREAMER, stream: () => Promise.reject(busy) },
     }),
-    {},
     { onRepeated: topic => void topics.push(topic) },
   )
   for (const _ of [1, 2, 3]) expect((await service.request(ASK)).status).toBe(503)
