@@ -12,7 +12,6 @@ import {
 } from '../../src/access/entitlements.ts'
 import type { Caller } from '../../src/access/key.ts'
 import { BUILT_IN_PLANS, type Plan } from '../../src/access/plan.ts'
-import { HOUR_MS } from '../../src/lib/time.ts'
 import { T0, UNLIMITED } from '../support/fixtures.ts'
 import { builtIn, burst, DEMO, IP, regular, temp } from '../support/limits.ts'
 
@@ -65,43 +64,10 @@ describe('plans and entitlements', () => {
 })
 
 describe('limit rules', () => {
-  const subjects = (caller: Caller, ip: string) =>
-    limitRulesOf(caller, ip).map(({ subject: { kind, id } }) => `${kind} ${id}`)
-
-  test('of a regular key count the key alone, from any address', () => {
-    const caller = regular({ ...burst(5, 5), daily: 100 })
-    const subject = { kind: 'key', id: 'k1' }
-    const window = { name: 'burst', limit: 5, ms: 5000 }
-    expect<unknown>(limitRulesOf(caller, IP)).toEqual([{ subject, window, daily: 100 }])
-    expect(limitRulesOf(caller, '2001:db8::1')).toEqual(limitRulesOf(caller, IP))
-    const none: unknown = limitRulesOf(regular({}), IP)
-    expect(none).toEqual([{ subject, window: null, daily: null }])
-  })
-
   test('of two plans of one key are not mixed up', () => {
     const limitOf = (requests: number) =>
       limitRulesOf(regular(burst(requests, 5)), IP)[0]?.window?.limit
     expect([limitOf(5), limitOf(2), limitOf(5)]).toEqual([5, 2, 5])
-  })
-
-  test('of demo count the address: 2 a minute', () => {
-    const window = { name: 'demo', limit: 2, ms: 60_000 }
-    const rules: unknown = limitRulesOf(DEMO, IP)
-    expect(rules).toEqual([{ subject: { kind: 'demo', id: IP }, window, daily: null }])
-    expect(subjects(DEMO, IP)).not.toEqual(subjects(DEMO, '198.51.100.8'))
-  })
-
-  test('of a temporary key count the key and the address: 2 an hour each', () => {
-    const rules: unknown = limitRulesOf(temp(), IP)
-    const window = { limit: 2, ms: HOUR_MS }
-    expect(rules).toEqual([
-      { subject: { kind: 'key', id: 't1' }, window: { name: 'key', ...window }, daily: null },
-      { subject: { kind: 'temp', id: IP }, window: { name: 'address', ...window }, daily: null },
-    ])
-    const [key, address] = subjects(temp(), IP)
-    expect(subjects(temp('t2'), IP)).toEqual(['key t2', address ?? ''])
-    expect(subjects(temp(), '198.51.100.8')[0]).toBe(key ?? '')
-    expect(subjects(temp(), '198.51.100.8')[1]).not.toBe(address ?? '')
   })
 
   test('of demo and temporary keys follow their plans; a day counts by address, or by key', () => {
@@ -116,16 +82,6 @@ describe('limit rules', () => {
     ])
     const none = { ...plan, burst: null }
     expect(rulesOf({ kind: 'demo', id: 'demo', plan: none })).toEqual([[null, 9]])
-  })
-
-  test('of demo and temporary keys are counted apart at one address', () => {
-    expect(subjects(temp(), IP)).not.toContain(subjects(DEMO, IP)[0] ?? '')
-  })
-
-  test.each([DEMO, temp()])('count IPv6 addresses per /64: $kind', caller => {
-    const at = (ip: string) => subjects(caller, ip).at(-1)
-    expect(at('2001:db8:0:1:ffff::2')).toBe(at('2001:db8:0:1::1') ?? '')
-    expect(at('2001:db8:0:2::1')).not.toBe(at('2001:db8:0:1::1') ?? '')
   })
 })
 

@@ -1,7 +1,8 @@
 /**
  * What the port `UsageStore` promises (src/access/ports.ts; contract B3, B6, B10, A2, F3, G5), on every
- * engine: servers on the same data decide together, what is given back or reset counts no more, the use of
- * keys is exact, and what nothing counts any more is removed.
+ * engine. That servers on the same data decide as one, whatever is given back, reset or pruned, and that
+ * the use of keys is exact, is held by any sequence against an oracle: `sqlite/access/servers.test.ts`,
+ * `postgres/usage/any-sequence.test.ts`, `key-use.test.ts`. Here is what those sequences do not reach.
  */
 import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import { consumptionOf, keySubject, limitRulesOf } from '../../src/access/entitlements.ts'
@@ -24,7 +25,6 @@ import {
   dayWith,
   decideAll,
   IP,
-  MIDNIGHT,
   outcomeOf,
   regular,
   TODAY,
@@ -145,24 +145,12 @@ for (const { open, name } of ENGINES.filter(({ isHere }) => isHere)) {
   describe(`${name}: the use of a key`, () => keyUse(world))
   describe(`${name}: records and refusals`, () => notes(world))
   describe(`${name}: days that are over`, () => daysOver(world))
-  describe(`${name}: days that were moved`, () => daysMoved(world))
   describe(`${name}: days long over`, () => daysLongOver(world))
 }
 
 type Open = () => Promise<World>
 
 function admissions(world: Open): void {
-  test('counts on every server once it resolves', async () => {
-    const its = await world()
-    const caller = regular(burst(2, 5))
-    expect(await its.left(caller, T0, its.two)).toEqual([2])
-    await its.admit(caller, T0, its.one)
-    expect(await its.left(caller, T0, its.two)).toEqual([1])
-    await its.admit(caller, T0, its.two)
-    expect(await its.outcome(caller, T0 + 4_999, its.one)).toBe('window')
-    expect(await its.outcome(caller, T0 + 5_000, its.one)).toBe('ok')
-  })
-
   test('of a plan with the largest limits counts as every other, alone and in a batch', async () => {
     const its = await world()
     const caller = regular({ ...burst(1_000, 86_400), daily: LIMIT_MAX })
@@ -179,42 +167,6 @@ function admissions(world: Open): void {
     expect(await its.consume(quotas, T0, [1])).toMatchObject({ kind: 'consumed' })
   })
 
-  test('is decided in order of arrival within a batch, by all rules or none', async () => {
-    const its = await world()
-    const ask = (caller: Caller, ip = IP) => ({ rules: limitRulesOf(caller, ip), nowMs: T0 })
-    const decisions = await decideAll(its.one, [
-      ...[ask(temp('t1')), ask(DEMO), ask(temp('t2')), ask(temp('t3')), ask(DEMO), ask(DEMO)],
-      ...[ask(temp('t3'), '203.0.113.9'), ask(FREE)],
-    ])
-    expect(decisions.map(outcomeOf)).toEqual(
-      ['ok', 'ok', 'ok', 'window', 'ok', 'window', 'ok', 'ok'], // t3 was not counted with its address
-    )
-    expect((await its.read(keySubject('t3'))).admissions).toEqual([T0])
-  })
-
-  test('of a batch with two plans of one key is decided by the plan of each', async () => {
-    const its = await world()
-    const plans = [burst(1, 5), burst(3, 5), burst(1, 5), burst(3, 5), burst(3, 5)]
-    const batch = plans.map(plan => ({ rules: limitRulesOf(regular(plan), IP), nowMs: T0 }))
-    const outcomes = (await decideAll(its.one, batch)).map(outcomeOf)
-    expect(outcomes).toEqual(['ok', 'ok', 'window', 'ok', 'window'])
-  })
-
-  test('is decided after those of its batch that were admitted by another plan', async () => {
-    const its = await world()
-    const [once, thrice] = [burst(1, 60), burst(3, 60)].map(plan => regular(plan))
-    if (once === undefined || thrice === undefined) throw new Error('two plans are two callers')
-    await its.admit(once, T0)
-    expect(await its.admit(once, T0 + 30_000)).toMatchObject({ retryAfterSeconds: 30 })
-    const batch = [thrice, once].map(caller => ({
-      ...{ rules: limitRulesOf(caller, IP), nowMs: T0 + 30_000 },
-    }))
-    expect(await its.one.admit(batch)).toMatchObject([
-      { kind: 'admitted' },
-      { kind: 'refused', retryAfterSeconds: 60 },
-    ])
-  })
-
   test('an empty batch decides nothing', async () => {
     const its = await world()
     expect(await its.one.admit([])).toEqual([])
@@ -224,93 +176,15 @@ function admissions(world: Open): void {
 }
 
 function clocks(world: Open): void {
-  test('counts at the latest instant when the clock steps back, and waits by the clock', async () => {
-    const its = await world()
-    const caller = regular(burst(2, 60))
-    await its.admit(caller, T0)
-    const second = await its.admit(caller, T0 - HOUR_MS)
-    expect(second).toMatchObject({ kind: 'admitted', atMs: T0, instants: [T0] })
-    expect(await its.admit(caller, T0 - HOUR_MS)).toMatchObject({ retryAfterSeconds: 3660 })
-  })
-
   test('is counted at the hour of the latest instant when the clock steps back over its start', async () => {
     const its = await world()
     await its.admit(FREE, T0)
     await its.admit(FREE, T0 - 1_000)
     expect(await its.days()).toEqual([dayWith(TODAY, NOON, 2)])
   })
-
-  test('the first request of a window that is full is refused until the very millisecond', async () => {
-    const its = await world()
-    const caller = regular({ ...burst(1, 10), daily: 3 })
-    expect(await its.outcome(caller, T0)).toBe('ok')
-    for (const ms of [1, 5_000, 9_999]) {
-      expect(await its.admit(caller, T0 + ms)).toMatchObject({
-        ...{ kind: 'refused', retryAfterSeconds: Math.ceil((10_000 - ms) / 1000) },
-      })
-    }
-    expect(await its.outcome(caller, T0 + 10_000)).toBe('ok')
-    expect(await its.outcome(caller, T0 + 20_000)).toBe('ok')
-    expect(await its.outcome(caller, T0 + HOUR_MS)).toBe('daily')
-    expect(await its.outcome(caller, MIDNIGHT - 1)).toBe('daily')
-    expect(await its.outcome(caller, MIDNIGHT)).toBe('ok')
-  })
-
-  test('peeking and probing count nothing', async () => {
-    const its = await world()
-    await its.one.probe()
-    await its.admit(FREE, T0)
-    expect((await its.read(K1)).requests).toBe(1)
-    expect((await its.read(K1)).requests).toBe(1)
-  })
 }
 
 function givenBack(world: Open): void {
-  test('leaves windows and day as they were before it, also with others in between', async () => {
-    const its = await world()
-    await its.admitted(both, T0)
-    const before = await its.left(both, T0 + 1)
-    await its.one.giveBack([await its.admitted(both, T0 + 1)])
-    expect(await its.left(both, T0 + 1)).toEqual(before)
-    const second = await its.admitted(both, T0 + 2)
-    await its.admitted(both, T0 + 2)
-    await its.two.giveBack([second])
-    expect(await its.read(K1)).toMatchObject({ admissions: [T0, T0 + 2], requests: 2 })
-  })
-
-  test('makes room where none was, on every server', async () => {
-    const its = await world()
-    const once = regular(burst(1, 60))
-    const lost = await its.admitted(once, T0)
-    for (const server of [its.one, its.two]) {
-      expect(await its.outcome(once, T0 + 1, server)).toBe('window')
-    }
-    await its.two.giveBack([lost])
-    expect(await its.outcome(once, T0 + 2, its.one)).toBe('ok')
-  })
-
-  test('after midnight, when requests of the new day were admitted, changes no count', async () => {
-    const its = await world()
-    const lost = await its.admitted(both, MIDNIGHT - 1)
-    await its.admitted(both, MIDNIGHT)
-    await its.one.giveBack([lost])
-    expect(await its.read(K1)).toMatchObject({ admissions: [MIDNIGHT], requests: 1 })
-  })
-
-  test('is given back in all of its windows: of a temporary key and of its address', async () => {
-    const its = await world()
-    await its.one.giveBack([await its.admitted(temp(), T0)])
-    expect(await its.left(temp(), T0)).toEqual([2, 2])
-  })
-
-  test('several of a subject in one batch, at one instant too, are each given back', async () => {
-    const its = await world()
-    const lost = [await its.admitted(both, T0), await its.admitted(both, T0)]
-    await its.admitted(both, T0 + 1)
-    await its.one.giveBack(lost)
-    expect(await its.read(K1)).toMatchObject({ admissions: [T0 + 1], requests: 1 })
-  })
-
   test('after it was pruned brings nothing back', async () => {
     const its = await world()
     const lost = await its.admitted(both, T0)
@@ -318,18 +192,6 @@ function givenBack(world: Open): void {
     await its.prune(T0 + 3 * DAY_MS)
     await its.one.giveBack([lost])
     expect((await its.read(K1)).admissions).toEqual([])
-  })
-
-  test('is known to other servers and later ones; time does not go back behind it', async () => {
-    const its = await world()
-    await its.one.giveBack([await its.admitted(both, T0)])
-    for (const server of [its.one, its.two, its.usage.open()]) {
-      expect(await its.read(K1, server)).toMatchObject({
-        ...{ admissions: [], day: TODAY, requests: 0, latestMs: T0 },
-      })
-    }
-    await its.admitted(both, T0 - HOUR_MS)
-    expect((await its.read(K1)).admissions).toEqual([T0])
   })
 }
 
@@ -344,17 +206,6 @@ function resets(world: Open): void {
     await its.one.reset(K1, part, T0 + 1)
     expect(await its.read(K1, its.two)).toMatchObject(expected)
     expect((await its.days())[0]?.requests).toBe(2)
-  })
-
-  test('lets a server admit again that has refused', async () => {
-    const its = await world()
-    const once = regular({ ...burst(1, 60), daily: 1 })
-    await its.admitted(once, T0)
-    for (const server of [its.one, its.two]) {
-      expect(await its.outcome(once, T0 + 1, server)).toBe('window')
-    }
-    await its.one.reset(K1, 'all', T0 + 1)
-    expect(await its.outcome(once, T0 + 1, its.two)).toBe('ok')
   })
 
   test('of all addresses leaves keys as they are', async () => {
@@ -397,24 +248,6 @@ function networks(world: Open): void {
     expect((await its.consume(plan, T0, [1, 2]))?.kind).toBe('consumed')
     expect((await its.consume(plan, T0, [2, 3]))?.kind).toBe('consumed')
     expect(await its.networks(TODAY)).toBe(3)
-  })
-
-  test('are one set of the day for all servers, and a refused answer adds none', async () => {
-    const its = await world()
-    const plan = { subnets: 3, clients: 1 }
-    expect((await its.consume(plan, T0, [1, 2], its.one))?.kind).toBe('consumed')
-    expect(await its.consume(plan, T0, [2, 3, 4], its.two)).toMatchObject({
-      ...{ kind: 'refused', set: 'served', quota: 3, used: 2, added: 2, all: 3 },
-    })
-    expect((await its.consume(plan, T0, [2, 3], its.two))?.kind).toBe('consumed')
-    for (const server of [its.one, its.two]) {
-      expect((await its.consume(plan, T0, [1, 3, 2], server))?.kind).toBe('consumed')
-      expect(await its.consume(plan, T0, [1, 9], server)).toMatchObject({
-        ...{ kind: 'refused', used: 3, added: 1 },
-      })
-    }
-    expect(await its.networks(TODAY)).toBe(3)
-    expect((await its.consume(plan, MIDNIGHT, [7, 8, 9]))?.kind).toBe('consumed')
   })
 
   test('that were known say what is left as before; a lowered quota is asked about again', async () => {
@@ -573,36 +406,6 @@ function keyUse(world: Open): void {
     expect(await its.days()).toEqual([dayWith(TODAY, NOON, 1)])
     expect((await its.use()).lastSeenMs).toBe(T0 + 1)
   })
-
-  test('belongs to the day and the hour that the request counts at, over midnight too', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1')
-    const lost: Admitted[] = []
-    for (const ms of [-HOUR_MS - 1, -1, 0, 1]) lost.push(await its.admitted(FREE, MIDNIGHT + ms))
-    await its.admit(FREE, MIDNIGHT - 5) // the clock stepped back: it counts at the latest instant
-    const hours = [...Array<number>(22).fill(0), 1, 1]
-    const yesterday = { ...unusedDay(TODAY), requests: 2, hours }
-    expect(await its.days()).toEqual([yesterday, dayWith(TODAY + 1, 0, 3)])
-    await its.one.giveBack(lost.slice(0, 1))
-    hours[22] = 0
-    expect(await its.days()).toEqual([{ ...yesterday, requests: 1 }, dayWith(TODAY + 1, 0, 3)])
-  })
-
-  test('of a day that is over is given back there, also after another day began', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1')
-    const lost = await its.admitted(FREE, T0)
-    await its.admit(FREE, T0 + HOUR_MS)
-    await its.admit(FREE, T0 + DAY_MS)
-    await its.prune(T0 + DAY_MS)
-    await its.two.giveBack([lost])
-    const today = {
-      ...unusedDay(TODAY),
-      requests: 1,
-      hours: [...Array<number>(NOON + 1).fill(0), 1],
-    }
-    expect(await its.days()).toEqual([today, dayWith(TODAY + 1, NOON, 1)])
-  })
 }
 
 function notes(world: Open): void {
@@ -628,24 +431,6 @@ function notes(world: Open): void {
     await its.one.flush('all')
     await its.prune(T0 + 400 * DAY_MS)
     expect(await its.outcome(once, T0 + MINUTE_MS)).toBe('daily')
-  })
-
-  test('of two days are counted each on its own, and added to what admissions counted', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1')
-    await its.admit(FREE, T0)
-    its.note(3, 1)
-    its.note(4, 0)
-    its.note(0, 5, T0 + DAY_MS)
-    its.note(2, 0, T0 + DAY_MS)
-    const all = [
-      dayWith(TODAY, NOON, 1, { records: 7, refused: 1 }),
-      { ...unusedDay(TODAY + 1), records: 2, refused: 5 },
-    ]
-    expect(await its.days()).toEqual(all)
-    await its.one.flush('all')
-    expect([await its.days('k1', its.one), await its.days('k1', its.two)]).toEqual([all, all])
-    expect(await its.days('k2')).toEqual([])
   })
 
   test('of a key that has the whole list all day are counted beyond 32 bits', async () => {
@@ -677,24 +462,6 @@ function notes(world: Open): void {
 }
 
 function daysOver(world: Open): void {
-  test('are moved to their table once, whichever server does it', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1')
-    for (let n = 0; n < 5; n += 1) await its.admit(FREE, T0 + n, n % 2 ? its.one : its.two)
-    its.note(9, 4)
-    await its.one.flush('all')
-    const expected = [dayWith(TODAY, NOON, 5, { records: 9, refused: 4 })]
-    await its.admit(regular({}, 'other'), T0 + DAY_MS)
-    for (const server of [its.one, its.two, its.one]) {
-      await its.prune(T0 + DAY_MS, server)
-      for (const each of [its.one, its.two]) expect(await its.days('k1', each)).toEqual(expected)
-    }
-    await its.admit(FREE, T0 + DAY_MS)
-    await its.prune(T0 + DAY_MS)
-    expect(await its.days()).toEqual([...expected, dayWith(TODAY + 1, NOON, 1)])
-    expect(await its.usage.count('days')).toBe(1)
-  })
-
   test('get what comes later too', async () => {
     const its = await world()
     await its.usage.addKeys('k1')
@@ -725,32 +492,6 @@ function daysOver(world: Open): void {
     await its.admit(regular({}, 'other'), T0 + 3 * DAY_MS)
     await its.prune(T0 + 3 * DAY_MS)
     expect([await its.usage.count('days'), await its.days('gone')]).toEqual([0, []])
-  })
-}
-
-function daysMoved(world: Open): void {
-  test('are those of a key that is used on another day, and of no other key', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1', 'k2')
-    const callers = ['k1', 'k2'].map(id => regular({}, id))
-    for (const atMs of [T0, T0 + DAY_MS]) for (const each of callers) await its.admit(each, atMs)
-    const expected = [dayWith(TODAY, NOON, 1), dayWith(TODAY + 1, NOON, 1)]
-    expect([await its.days('k1'), await its.days('k2')]).toEqual([expected, expected])
-  })
-
-  test('lose what is given back later', async () => {
-    const its = await world()
-    await its.usage.addKeys('k1')
-    const lost = await its.admitted(FREE, T0)
-    await its.admit(regular({}, 'other'), T0 + DAY_MS)
-    await its.prune(T0 + DAY_MS)
-    await its.one.giveBack([lost])
-    await its.admit(FREE, T0 + DAY_MS)
-    await its.prune(T0 + DAY_MS)
-    const [first, ...more] = await its.days()
-    expect([first?.day, first?.requests, more]).toEqual([
-      ...[TODAY, 0, [dayWith(TODAY + 1, NOON, 1)]],
-    ])
   })
 }
 

@@ -387,15 +387,8 @@ describe('an unknown parameter is refused with an empty value too', () => {
   areRefused([
     ['contry=', "unknown parameter 'contry'; did you mean 'country'?"],
     ['contry', "unknown parameter 'contry'; did you mean 'country'?"],
-    ['contry=&contry=', "unknown parameter 'contry'; did you mean 'country'?"],
-    ['toString=', "unknown parameter 'toString'"],
-    ['valueOf', "unknown parameter 'valueOf'"],
-    ['constructor=', "unknown parameter 'construct…'"],
-    ['__proto__=', "unknown parameter '__proto__'"],
     ['get=json&__proto__', "unknown parameter '__proto__'"],
-    ['hasOwnProperty=', "unknown parameter 'hasOwnPro…'"],
     ['=', 'unknown parameter'],
-    ['%20=', 'unknown parameter'],
     ['%ff=', 'parameter names must be valid UTF-8 in percent-encoding'],
   ])
 })

@@ -6,49 +6,23 @@ import { readRanges } from '../../src/config/parsers.ts'
 import { createClientIp, LOCAL_CLIENT } from '../../src/http/client-ip.ts'
 import { canonicalIp } from '../../src/lib/ip.ts'
 
-type Hop = {
-  title: string
-  trusted?: string
-  peer: string | null
-  forwardedFor: string | null
-  client: string
-}
-
 const PEER = '192.0.2.1'
+type Hop = readonly [
+  ...[title: string, peer: string, forwardedFor: string | null, client: string, trusted?: string],
+]
 const UNTRUSTED: readonly Hop[] = [
-  { title: 'without the header, is the peer', peer: PEER, forwardedFor: null, client: PEER },
-  {
-    title: 'is the peer when no proxy is trusted',
-    peer: PEER,
-    forwardedFor: '203.0.113.9',
-    client: PEER,
-  },
-  {
-    title: 'is the peer when the peer is not the trusted one',
-    trusted: '10.0.0.0/8',
-    peer: PEER,
-    forwardedFor: '203.0.113.9, 10.0.0.1',
-    client: PEER,
-  },
-  {
-    title: 'is not the peer in the header when an IPv6 peer is untrusted',
-    trusted: '2001:db8:1::/48',
-    peer: '2001:db8:2::1',
-    forwardedFor: '203.0.113.9',
-    client: '2001:db8:2::1',
-  },
-  {
-    title: 'is an IPv4-mapped peer as IPv4',
-    peer: '::ffff:192.0.2.1',
-    forwardedFor: null,
-    client: PEER,
-  },
-  {
-    title: 'is the peer without its zone',
-    peer: 'fe80::1%eth0',
-    forwardedFor: null,
-    client: 'fe80::1',
-  },
+  ['without the header, is the peer', PEER, null, PEER],
+  ['is the peer when no proxy is trusted', PEER, '203.0.113.9', PEER],
+  ['is the peer when that is not trusted', PEER, '203.0.113.9, 10.0.0.1', PEER, '10.0.0.0/8'],
+  [
+    'is an IPv6 peer that is not',
+    '2001:db8:2::1',
+    '203.0.113.9',
+    '2001:db8:2::1',
+    '2001:db8:1::/48',
+  ],
+  ['is an IPv4-mapped peer as IPv4', '::ffff:192.0.2.1', null, PEER],
+  ['is the peer without its zone', 'fe80::1%eth0', null, 'fe80::1'],
 ]
 
 /** All from the peer 10.0.0.1, which is trusted along with 10/8 and 2001:db8:1::/48. */
@@ -81,7 +55,7 @@ const TRUSTED: readonly [title: string, forwardedFor: string | null, client: str
 ]
 
 describe('the client address', () => {
-  test.each(UNTRUSTED)('$title', ({ trusted, peer, forwardedFor, client }) => {
+  test.each(UNTRUSTED)('%s', (_, peer, forwardedFor, client, trusted) => {
     const ranges = trusted === undefined ? undefined : readRanges(trusted)
     expect(createClientIp(ranges)(peer, forwardedFor)).toBe(client)
   })

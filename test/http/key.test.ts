@@ -295,17 +295,6 @@ for (const engine of ENGINES) {
   })
 }
 
-describe('--errors text', () => {
-  test('refuses in that form', async () => {
-    const older = await startService(seeded(), { errors: 'text' })
-    const { status, text } = await older.request('/key')
-    expect([status, text]).toEqual([
-      400,
-      'Error: key is required: send the key in the header Authorization: Bearer KEY',
-    ])
-  })
-})
-
 describe('in process', () => {
   test('wrong keys at /key and /api count together for the throttle', async () => {
     const delays: (() => void)[] = []

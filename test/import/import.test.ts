@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import type { Format } from '../../src/import/formats.ts'
-import { importSources } from '../../src/import/import.ts'
+import { importSources, shrinkProblem } from '../../src/import/import.ts'
 import { HEAD_LENGTH } from '../../src/import/reader.ts'
 import { CommandError } from '../../src/lib/errors.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
@@ -527,4 +527,14 @@ test.each([
   )
   expect(read).toBe(rows.length)
   expect(most).toBeWithin(1, rows.length / 5)
+})
+
+test.each([
+  ['may', '0/0 99/0 99/1 100/50 101/51 3000/6000'],
+  ['must not', '100/49 101/50 3000/1'],
+])('a list that is replaced as a whole %s shrink like this: %s', (may, sizes) => {
+  for (const [before = 0, after = 0] of sizes.split(' ').map(pair => pair.split('/').map(Number))) {
+    const isAllowed = shrinkProblem({ before, after }) === null
+    expect([before, after, isAllowed]).toEqual([before, after, may === 'may'])
+  }
 })

@@ -121,25 +121,6 @@ const nearlyIpv4 = fc.oneof(
 )
 
 describe('the number of an IPv4 address', () => {
-  for (const [text, number] of [
-    ['0.0.0.0', 0],
-    ['0.0.1.2', 258],
-    ['127.255.255.255', 2 ** 31 - 1],
-    ['128.0.0.0', 2 ** 31],
-    ['255.255.255.255', 2 ** 32 - 1],
-    ['1.2.3', -1],
-    ['1.2.3.', -1],
-    ['1.2.3.4.5', -1],
-    ['.1.2.3.4', -1],
-    ['1..2.3.4', -1],
-    ['01.2.3.4', -1],
-    ['1.2.3.256', -1],
-    [' 1.2.3.4', -1],
-    ['1.2.3.4\0', -1],
-    ['', -1],
-  ] as const) {
-    test(`${JSON.stringify(text)} is ${number}`, () => expect(ipv4ToNumber(text)).toBe(number))
-  }
   test('property: is there for exactly what Node takes for one, and is that of its octets', () => {
     fc.assert(
       fc.property(nearlyIpv4, text => {

@@ -18,42 +18,28 @@ class SqliteError extends Error {
 }
 
 describe('toErrorMessage', () => {
-  const CASES: readonly (readonly [what: string, thrown: unknown, message: ErrorMessage])[] = [
-    [
-      'an error',
-      new TypeError('no'),
-      { name: 'TypeError', message: 'no', code: '', isDamage: false },
-    ],
-    [
-      'an error with a code',
-      new SqliteError('locked'),
-      { name: 'SqliteError', message: 'locked', code: 'SQLITE_BUSY', isDamage: false },
-    ],
+  const isDamage = true
+  const CASES: readonly (readonly [
+    what: string,
+    thrown: unknown,
+    message: Partial<ErrorMessage>,
+  ])[] = [
+    ['an error', new TypeError('no'), { name: 'TypeError' }],
+    ['an error with a code', new SqliteError('no'), { name: 'SqliteError', code: 'SQLITE_BUSY' }],
     [
       'an error with a code that is a number',
       Object.assign(new Error('no'), { code: 11 }),
-      { name: 'Error', message: 'no', code: '11', isDamage: false },
+      { code: '11' },
     ],
-    [
-      'a failed store',
-      new StoreError('the list is locked'),
-      { name: 'StoreError', message: 'the list is locked', code: '', isDamage: false },
-    ],
-    [
-      'a damaged store',
-      new StoreError('the list is damaged', { isDamage: true }),
-      { name: 'StoreError', message: 'the list is damaged', code: '', isDamage: true },
-    ],
-    [
-      'an error that only claims to be damage',
-      Object.assign(new Error('no'), { isDamage: true }),
-      { name: 'Error', message: 'no', code: '', isDamage: false },
-    ],
-    ['a text', 'no', { name: 'Error', message: 'no', code: '', isDamage: false }],
-    ['nothing', undefined, { name: 'Error', message: 'undefined', code: '', isDamage: false }],
+    ['a failed store', new StoreError('no'), { name: 'StoreError' }],
+    ['a damaged store', new StoreError('no', { isDamage }), { name: 'StoreError', isDamage }],
+    ['an error that only claims to be damage', Object.assign(new Error('no'), { isDamage }), {}],
+    ['a text', 'no', {}],
+    ['nothing', undefined, { message: 'undefined' }],
   ]
   test.each(CASES)('of %s', (_, thrown, message) => {
-    expect(toErrorMessage(thrown)).toEqual(message)
+    const usual = { name: 'Error', message: 'no', code: '', isDamage: false }
+    expect(toErrorMessage(thrown)).toEqual({ ...usual, ...message })
   })
 })
 
