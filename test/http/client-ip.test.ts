@@ -7,22 +7,15 @@ import { createClientIp, LOCAL_CLIENT } from '../../src/http/client-ip.ts'
 import { canonicalIp } from '../../src/lib/ip.ts'
 
 const PEER = '192.0.2.1'
-type Hop = readonly [
-  ...[title: string, peer: string, forwardedFor: string | null, client: string, trusted?: string],
-]
+/** A title, and what is trusted: the peer and its header, and the client. */
+type Hop = readonly [string, trusted: string, peer: string, header: string | null, client: string]
 const UNTRUSTED: readonly Hop[] = [
-  ['without the header, is the peer', PEER, null, PEER],
-  ['is the peer when no proxy is trusted', PEER, '203.0.113.9', PEER],
-  ['is the peer when that is not trusted', PEER, '203.0.113.9, 10.0.0.1', PEER, '10.0.0.0/8'],
-  [
-    'is an IPv6 peer that is not',
-    '2001:db8:2::1',
-    '203.0.113.9',
-    '2001:db8:2::1',
-    '2001:db8:1::/48',
-  ],
-  ['is an IPv4-mapped peer as IPv4', '::ffff:192.0.2.1', null, PEER],
-  ['is the peer without its zone', 'fe80::1%eth0', null, 'fe80::1'],
+  ['without the header, is the peer', '', PEER, null, PEER],
+  ['is the peer when no proxy is trusted', '', PEER, '203.0.113.9', PEER],
+  ['is the peer when that is not trusted', '10.0.0.0/8', PEER, '203.0.113.9, 10.0.0.1', PEER],
+  ['is an IPv6 peer that is not', '2001:db8:1::/48', '2001:db8:2::1', PEER, '2001:db8:2::1'],
+  ['is an IPv4-mapped peer as IPv4', '', '::ffff:192.0.2.1', null, PEER],
+  ['is the peer without its zone', '', 'fe80::1%eth0', null, 'fe80::1'],
 ]
 
 /** All from the peer 10.0.0.1, which is trusted along with 10/8 and 2001:db8:1::/48. */
@@ -55,8 +48,8 @@ const TRUSTED: readonly [title: string, forwardedFor: string | null, client: str
 ]
 
 describe('the client address', () => {
-  test.each(UNTRUSTED)('%s', (_, peer, forwardedFor, client, trusted) => {
-    const ranges = trusted === undefined ? undefined : readRanges(trusted)
+  test.each(UNTRUSTED)('%s', (_, trusted, peer, forwardedFor, client) => {
+    const ranges = trusted === '' ? undefined : readRanges(trusted)
     expect(createClientIp(ranges)(peer, forwardedFor)).toBe(client)
   })
 
