@@ -1,4 +1,5 @@
 /** Worker threads: starting them by source file, their priority, and passing errors between threads. */
+import { closeSync, openSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { codeOf, StoreError } from './errors.ts'
@@ -6,8 +7,27 @@ import { codeOf, StoreError } from './errors.ts'
 /** The folder `src/`, or in the binary, where this module is part of one file, its equivalent. */
 const SOURCE_ROOT = import.meta.dir.endsWith('/lib') ? join(import.meta.dir, '..') : import.meta.dir
 
-/** Starts the worker of `path`, relative to `src/`. The build must name it as an entry point. */
-export const startWorker = (path: string): Worker => new Worker(join(SOURCE_ROOT, path))
+/** More than a thread opens as it starts and begins to work; where they are missing, Bun ends the process. */
+const DESCRIPTORS = 24
+
+/** @throws Error when the process may open no more files than that. */
+function requireDescriptors(): void {
+  const opened: number[] = []
+  try {
+    while (opened.length < DESCRIPTORS) opened.push(openSync('/dev/null', 'r'))
+  } finally {
+    for (const descriptor of opened) closeSync(descriptor)
+  }
+}
+
+/**
+ * Starts the worker of `path`, relative to `src/`. The build must name it as an entry point.
+ * @throws Error when the process is out of file descriptors.
+ */
+export function startWorker(path: string): Worker {
+  requireDescriptors()
+  return new Worker(join(SOURCE_ROOT, path))
+}
 
 /** What a worker replies to its only message. */
 type Outcome<Result> = { kind: 'done'; result: Result } | { kind: 'thrown'; error: ErrorMessage }
@@ -17,8 +37,14 @@ export type Task<Result> = { result: Promise<Result>; end: (why?: Error) => void
 
 /** Has a worker that calls `doTask` do its work once. It does not keep the process alive. */
 export function startTask<Input, Result>(path: string, input: Input): Task<Result> {
-  const worker = startWorker(path)
   const { promise, resolve, reject } = Promise.withResolvers<Result>()
+  let worker: Worker
+  try {
+    worker = startWorker(path)
+  } catch (error) {
+    reject(error)
+    return { result: promise, end() {} }
+  }
   const end = (why?: Error): void => {
     worker.terminate()
     if (why !== undefined) reject(why)

@@ -355,6 +355,8 @@ export const faults: Part = async run => {
 const DESCRIPTORS = 96
 const IDLE = 300
 const ASKED = 300
+/** By then a server checks its list, and needs a thread for that. */
+const UNTIL_CHECK_MS = 11_000
 /** Queries whose answers have a Content-Length. */
 const SHORT = QUERIES.slice(0, -1)
 
@@ -420,6 +422,7 @@ export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
     }
     await Bun.sleep(500)
     const { statuses, slowestMs } = await asking.start()
+    await Bun.sleep(UNTIL_CHECK_MS)
     for (const socket of idle) socket.end()
     const recoveryMs = await untilRight(server, right)
     const good = statuses.get(200) ?? 0
