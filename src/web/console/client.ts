@@ -16,19 +16,6 @@ export class RequestError extends Error {
   }
 }
 
-export type Client = {
-  /** The value of a JSON document. @throws RequestError, and what an aborted `signal` throws. */
-  get<T>(path: string, signal?: AbortSignal): Promise<T>
-  /** Sends a change and returns the answer. @throws RequestError */
-  send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body?: object): Promise<T>
-  /** A response whose body is read as it arrives. @throws RequestError */
-  open(path: string, signal: AbortSignal): Promise<Response>
-  /** For requests that are made in another way. */
-  authorization(): string
-  /** The error of a response that refuses; a 401 ends the session. */
-  refuse(status: number, body: string): RequestError
-}
-
 /** The message of an error body (spec 2.3), or what the status says. */
 function messageOf(status: number, body: string): string {
   try {
@@ -42,11 +29,14 @@ function messageOf(status: number, body: string): string {
   return `the server answered with status ${status}`
 }
 
+export type Client = ReturnType<typeof createClient>
+
 /** @param onUnauthorized is called with the server's sentence when it no longer takes the token */
-export function createClient(token: string, onUnauthorized: (message: string) => void): Client {
+export function createClient(token: string, onUnauthorized: (message: string) => void) {
   const authorization = (): string => `Bearer ${token}`
 
   let isOver = false
+  /** The error of a response that refuses; a 401 ends the session. */
   const refuse = (status: number, body: string): RequestError => {
     const message = messageOf(status, body)
     // Of several requests that are refused, the first one says why.
@@ -76,18 +66,19 @@ export function createClient(token: string, onUnauthorized: (message: string) =>
   }
 
   return {
+    /** For requests that are made in another way. */
     authorization,
     refuse,
-    get: async (path, signal) => valueOf(await request(path, signal ? { signal } : {})),
-    send: async (method, path, body = {}) =>
-      valueOf(
-        await request(path, {
-          method,
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify(body),
-        }),
-      ),
-    open: (path, signal) => request(path, { signal }),
+    /** The value of a JSON document. @throws RequestError, and what an aborted `signal` throws. */
+    get: async <T>(path: string, signal?: AbortSignal): Promise<T> =>
+      valueOf(await request(path, signal ? { signal } : {})),
+    /** Sends a change and returns the answer. @throws RequestError */
+    async send<T>(method: 'POST' | 'PUT' | 'DELETE', path: string, body: object = {}): Promise<T> {
+      const headers = { 'content-type': 'application/json' }
+      return valueOf(await request(path, { method, headers, body: JSON.stringify(body) }))
+    },
+    /** A response whose body is read as it arrives. @throws RequestError */
+    open: (path: string, signal: AbortSignal): Promise<Response> => request(path, { signal }),
   }
 }
 

@@ -1,8 +1,8 @@
-/** Dialogs: forms and confirmations that say what the server says about them, and a secret shown once. */
+/** What views have in common: alerts, instants, and dialogs that say what the server says about them. */
 import type { ComponentChildren } from 'preact'
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import type { Live } from './live.ts'
-import { clock } from './speech.ts'
+import { clock, moment, UNKNOWN } from './speech.ts'
 
 /** What went wrong, said at once by a screen reader. */
 export const Alert = ({ children }: { children: ComponentChildren }) => (
@@ -28,6 +28,18 @@ export function LiveNotice({ live }: { live: Live<unknown> }) {
     </div>
   )
 }
+
+type WhenProps = { time: string | null; none?: string; show(time: string): string }
+
+/** An instant in short; pointing at it says it whole. */
+export const When = ({ time, none = UNKNOWN, show }: WhenProps) =>
+  time === null ? (
+    <span class="soft">{none}</span>
+  ) : (
+    <time dateTime={time} title={moment(time)}>
+      {show(time)}
+    </time>
+  )
 
 type DialogProps = {
   title: string

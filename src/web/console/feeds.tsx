@@ -3,22 +3,14 @@ import type { Feed } from '../../admin/wire.ts'
 import { unixMs } from '../parts/browser.ts'
 import { Table } from '../parts/table.tsx'
 import { useConsole } from './context.ts'
-import { LiveNotice } from './dialog.tsx'
+import { LiveNotice, When } from './dialog.tsx'
 import { useLive } from './live.ts'
-import { moment, number, relative, UNKNOWN } from './speech.ts'
+import { ago, number, UNKNOWN } from './speech.ts'
 
 const REFRESH_SECONDS = 5
 
-/** A time that is over or to come; one to come that is over is about to be now. */
-function When({ time, isNext = false }: { time: string | null; isNext?: boolean }) {
-  if (time === null) return <span class="soft">{UNKNOWN}</span>
-  const now = unixMs()
-  return (
-    <time dateTime={time} title={moment(time)}>
-      {isNext && Date.parse(time) <= now ? 'now' : relative(time, now)}
-    </time>
-  )
-}
+/** One to come that is over is about to be now. */
+const next = (time: string): string => (Date.parse(time) <= unixMs() ? 'now' : ago(time))
 
 function Row({ feed }: { feed: Feed }) {
   const { source, last_success, rows, error, next_try } = feed
@@ -39,13 +31,13 @@ function Row({ feed }: { feed: Feed }) {
         )}
       </td>
       <td data-label="Last success">
-        <When time={last_success} />
+        <When time={last_success} show={ago} />
       </td>
       <td class="number" data-label="Rows">
         {rows === null ? UNKNOWN : number(rows)}
       </td>
       <td data-label="Next try">
-        <When time={next_try} isNext />
+        <When time={next_try} show={next} />
       </td>
     </tr>
   )

@@ -15,17 +15,6 @@ export type ImportItem = {
     | Exclude<ImportLine, { kind: 'progress' }>
 }
 
-export type ImportQueue = {
-  items(): readonly ImportItem[]
-  /** Adds files that are sent by `send`, which is called when their turn has come. */
-  add(files: readonly { name: string; size: number }[], send: SendNth): void
-  cancel(id: number): void
-  /** Forgets what is over. */
-  clear(): void
-  isBusy(): boolean
-  subscribe(observer: () => void): () => void
-}
-
 type SendNth = (
   index: number,
   on: { sent(bytes: number): void; read(bytes: number): void },
@@ -33,7 +22,9 @@ type SendNth = (
 
 type Waiting = { item: ImportItem; start: (on: Parameters<SendNth>[1]) => ReturnType<SendNth> }
 
-export function createImportQueue(): ImportQueue {
+export type ImportQueue = ReturnType<typeof createImportQueue>
+
+export function createImportQueue() {
   let items: readonly ImportItem[] = []
   let nextId = 1
   let current: { id: number; cancel(): void } | null = null
@@ -74,8 +65,9 @@ export function createImportQueue(): ImportQueue {
   }
 
   return {
-    items: () => items,
-    add(files, send) {
+    items: (): readonly ImportItem[] => items,
+    /** Adds files that are sent by `send`, which is called when their turn has come. */
+    add(files: readonly { name: string; size: number }[], send: SendNth): void {
       const added = files.map(({ name, size }, index): Waiting => {
         const item: ImportItem = { id: nextId++, name, size, state: { kind: 'waiting' } }
         return { item, start: on => send(index, on) }
@@ -85,7 +77,7 @@ export function createImportQueue(): ImportQueue {
       next()
       for (const observer of observers) observer()
     },
-    cancel(id) {
+    cancel(id: number): void {
       const place = waiting.findIndex(({ item }) => item.id === id)
       if (place >= 0) {
         waiting.splice(place, 1)
@@ -95,12 +87,13 @@ export function createImportQueue(): ImportQueue {
       current.cancel()
       end(id, { kind: 'cancelled' })
     },
-    clear() {
+    /** Forgets what is over. */
+    clear(): void {
       items = items.filter(({ state }) => state.kind === 'waiting' || state.kind === 'sending')
       for (const observer of observers) observer()
     },
-    isBusy: () => current !== null,
-    subscribe(observer) {
+    isBusy: (): boolean => current !== null,
+    subscribe(observer: () => void): () => void {
       observers.add(observer)
       return () => observers.delete(observer)
     },

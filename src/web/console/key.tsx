@@ -12,7 +12,7 @@ import { CLOSE, ExpiresField, PlanField, State } from './keys.tsx'
 import { type Live, useLive } from './live.ts'
 import { isLimit, LIMIT_WORDS } from './plan-fields.ts'
 import { usePlans } from './plans.tsx'
-import { countdown, dayOf, distance, moment, number, relative, unit } from './speech.ts'
+import { ago, countdown, dayOf, distance, moment, number, unit } from './speech.ts'
 
 const REFRESH_SECONDS = 10
 const DAY_SECONDS = 86_400
@@ -21,7 +21,7 @@ const factsOf = ({ plan, created, expires, last_seen, old_secret_until }: KeyRep
   ['Plan', plan === 'temp' ? 'temporary' : plan] as const,
   ['Created', moment(created)] as const,
   ['Ends', expires === null ? 'never' : moment(expires)] as const,
-  ['Last seen', last_seen === null ? 'not in 90 days' : relative(last_seen, unixMs())] as const,
+  ['Last seen', last_seen === null ? 'not in 90 days' : ago(last_seen)] as const,
   ...(old_secret_until === null
     ? []
     : [['Old key', `works until ${moment(old_secret_until)}`] as const]),

@@ -2,16 +2,15 @@
 import { useMemo, useState } from 'preact/hooks'
 import type { Key, KeyState, MadeKey, Plan } from '../../admin/wire.ts'
 import { Level } from '../parts/amounts.tsx'
-import { unixMs } from '../parts/browser.ts'
 import { CheckField, Radios, SelectField, TextField } from '../parts/form.tsx'
 import { Table } from '../parts/table.tsx'
 import { keyHref } from './address.ts'
 import { useConsole } from './context.ts'
-import { FormDialog, LiveNotice, SecretDialog } from './dialog.tsx'
+import { FormDialog, LiveNotice, SecretDialog, When } from './dialog.tsx'
 import { type KeyFilter, type KeySort, planOf, selectKeys, TEMPORARY } from './key-filter.ts'
 import { useLive } from './live.ts'
 import { usePlans } from './plans.tsx'
-import { dateOf, moment, number, relative, UNKNOWN } from './speech.ts'
+import { ago, dateOf, number } from './speech.ts'
 
 /** Rows that are drawn at once: thousands would make each key stroke slow. */
 const STEP = 200
@@ -48,22 +47,10 @@ function Row({ item }: { item: Key }) {
         </span>
       </td>
       <td class="col-seen">
-        {last_seen === null ? (
-          <span class="soft">{UNKNOWN}</span>
-        ) : (
-          <time dateTime={last_seen} title={moment(last_seen)}>
-            {relative(last_seen, unixMs())}
-          </time>
-        )}
+        <When time={last_seen} show={ago} />
       </td>
       <td class="col-expires">
-        {expires === null ? (
-          <span class="soft">never</span>
-        ) : (
-          <time dateTime={expires} title={moment(expires)}>
-            {dateOf(expires)}
-          </time>
-        )}
+        <When time={expires} none="never" show={dateOf} />
       </td>
       <td class="col-state">
         <State state={state} />
@@ -72,18 +59,10 @@ function Row({ item }: { item: Key }) {
   )
 }
 
-const COLUMNS = [
-  ...([
-    ['label', 'Key'],
-    ['plan', 'Plan'],
-    ['today', 'Today'],
-  ] as const),
-  ...([
-    ['seen', 'Last seen'],
-    ['expires', 'Ends'],
-    ['state', 'State'],
-  ] as const),
-] satisfies readonly (readonly [KeySort, string])[]
+const COLUMNS = Object.entries({
+  ...{ label: 'Key', plan: 'Plan', today: 'Today' },
+  ...{ seen: 'Last seen', expires: 'Ends', state: 'State' },
+}) as [KeySort, string][]
 
 /** The columns, whose names are buttons that sort. */
 function useColumns() {

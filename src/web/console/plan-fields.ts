@@ -25,12 +25,9 @@ export const limitsOf = (name: string): readonly LimitName[] =>
 
 /** The limits of a plan as `5/5s`, numbers, or `unlimited`. */
 export function fieldsOf({ burst, ...limits }: Plan): PlanFields {
-  const text = (limit: Exclude<LimitName, 'burst'>): string => String(limits[limit] ?? UNLIMITED)
-  return {
-    burst: burst === null ? UNLIMITED : `${burst.requests}/${burst.seconds}s`,
-    ...{ daily: text('daily'), subnets: text('subnets'), clients: text('clients') },
-    ...{ count: text('count'), downloads: text('downloads') },
-  }
+  const texts = { ...limits, burst: burst && `${burst.requests}/${burst.seconds}s` }
+  const fields = LIMITS.map(limit => [limit, String(texts[limit] ?? UNLIMITED)])
+  return Object.fromEntries(fields) as PlanFields // of all limits
 }
 
 /** What a new plan starts with: the built-in `standard`. */

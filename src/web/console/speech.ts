@@ -1,4 +1,5 @@
-/** How the console writes numbers, instants and spans of time, in English. Reads no clock. */
+/** How the console writes numbers, instants and spans of time, in English. */
+import { unixMs } from '../parts/browser.ts'
 import { createSpeech, SPANS } from '../parts/speech.ts'
 
 export const { number, bytes, unit, countdown } = createSpeech('en')
@@ -45,9 +46,8 @@ export function distance(seconds: number): string {
   return FORMATS.relative.format(Math.trunc(rounded / size), name)
 }
 
-/** An instant as it is seen from `nowMs`. */
-export const relative = (iso: string, nowMs: number): string =>
-  distance((Date.parse(iso) - nowMs) / 1000)
+/** An instant as it is seen from now. */
+export const ago = (iso: string): string => distance((Date.parse(iso) - unixMs()) / 1000)
 
 /** Of Unix milliseconds, in the time zone of the browser, as the others are. */
 export const clock = (unixMs: number): string => FORMATS.clock.format(unixMs)

@@ -401,7 +401,7 @@ const top = (lang: Lang, words: Words): Html => html`<header class="top">
 const contents = (
   sections: readonly Section[],
   words: Words,
-): Html => html`<nav class="contents" aria-label="${words.contents}">
+): Html => html`<nav class="contents scroller" aria-label="${words.contents}">
 <ul>${sections.map(
   ({ id, title, items }) => html`
 <li><a href="#${id}">${title}</a>${

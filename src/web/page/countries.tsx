@@ -2,7 +2,7 @@
  * The choice of countries: the map, land in dots and countries as circles, which is for pointers; and the
  * list of all of them, which has the same choices for keyboards and screen readers.
  */
-import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { Radios } from '../parts/form.tsx'
 import { fill } from '../parts/speech.ts'
 import { type Bubble, placeBubbles } from './model/bubbles.ts'
@@ -55,34 +55,17 @@ function Tip({
 const codeAt = ({ target }: Event): string | null =>
   target instanceof Element ? (target.closest('.place')?.getAttribute('data-code') ?? null) : null
 
-/** The circle that the pointer is over; a click on it calls `toggle`. */
-function usePointer(toggle: (code: string) => void) {
-  const svg = useRef<SVGSVGElement>(null)
-  const [over, setOver] = useState<string | null>(null)
-  const onToggle = useRef(toggle)
-  onToggle.current = toggle
-  useLayoutEffect(() => {
-    const map = svg.current
-    const move = (event: Event): void => setOver(codeAt(event))
-    const leave = (): void => setOver(null)
-    const click = (event: Event): void => {
-      const code = codeAt(event)
-      if (code !== null) onToggle.current(code)
-    }
-    map?.addEventListener('pointerover', move)
-    map?.addEventListener('pointerleave', leave)
-    map?.addEventListener('click', click)
-    return () => {
-      map?.removeEventListener('pointerover', move)
-      map?.removeEventListener('pointerleave', leave)
-      map?.removeEventListener('click', click)
-    }
-  }, [])
-  return { svg, over }
-}
-
 function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
-  const { svg, over } = usePointer(toggle)
+  const [over, setOver] = useState<string | null>(null)
+  // For pointers alone: keyboards have the list.
+  const pointer = {
+    onPointerOver: (event: Event) => setOver(codeAt(event)),
+    onPointerLeave: () => setOver(null),
+    onClick(event: Event) {
+      const code = codeAt(event)
+      if (code !== null) toggle(code)
+    },
+  }
   const bubbles = useMemo(
     () => (counts === null ? pointsOf(chosen) : placeBubbles(sizesOf(counts))),
     [counts, chosen],
@@ -102,17 +85,11 @@ function WorldMap({ counts, chosen, isExcept, toggle, say }: MapProps) {
         viewBox={`${VIEW.x} ${VIEW.y} ${VIEW.width} ${VIEW.height}`}
         role="img"
         aria-label={fill(say.words.mapOf, { top })}
-        ref={svg}
+        {...pointer}
       >
         <path class="land" d={LAND} />
         {bubbles.map(({ code, x, y, r, isLabelled }) => (
-          <g
-            key={code}
-            class="place"
-            data-code={code}
-            data-in={isIn(code) || undefined}
-            data-on={chosen.includes(code) || undefined}
-          >
+          <g key={code} class="place" data-code={code} data-in={isIn(code) || undefined}>
             <circle class="hit" cx={x} cy={y} r={Math.max(r, HIT_RADIUS)} />
             <circle class="dot" cx={x} cy={y} r={r} />
             {isLabelled && (
@@ -225,7 +202,7 @@ export function Countries({ choice, set, facets, whole, say }: CountriesProps) {
             aria-label={words.findCountry}
             onInput={event => setFind(event.currentTarget.value)}
           />
-          <div class="scroll">
+          <div class="scroller">
             <Options
               // A list of its own: nothing moves when the one by name gives way to the one by count.
               key={whole === null}

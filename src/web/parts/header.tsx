@@ -1,47 +1,42 @@
 /** The bar above all pages: the name, where one is, language and theme. */
 import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useState } from 'preact/hooks'
-import { remember, remembered } from './browser.ts'
+import { type Remembered, remember, remembered } from './browser.ts'
 import { Pressed } from './form.tsx'
 import { LANGS, type Lang } from './speech.ts'
 
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** The words of the bar. */
-type HeaderWords = { [T in Theme]: string } & { theme: string; pages: string }
-
-/** The theme of this browser, kept on the root element, where the style finds it. */
-function useTheme(): [Theme, (theme: Theme) => void] {
-  const [theme, setTheme] = useState(() => THEMES.find(t => t === remembered('theme')) ?? 'auto')
-  useLayoutEffect(() => {
-    document.documentElement.dataset.theme = theme
-  }, [theme])
-  return [
-    theme,
-    next => {
-      setTheme(next)
-      remember('theme', next)
-    },
-  ]
+/** A choice that this browser remembers, and that the root element shows. */
+function useRemembered<V extends string>(name: Remembered, start: () => V, show: (v: V) => void) {
+  const [value, setValue] = useState(start)
+  useLayoutEffect(() => show(value), [value])
+  const choose = (next: V): void => {
+    setValue(next)
+    remember(name, next)
+  }
+  return [value, choose] as const
 }
+
+const useTheme = () =>
+  useRemembered<Theme>(
+    'theme',
+    () => THEMES.find(theme => theme === remembered('theme')) ?? 'auto',
+    theme => {
+      document.documentElement.dataset.theme = theme
+    },
+  )
 
 /** The language of this browser: the one chosen before, else the browser's own. */
-export function useLang(): [Lang, (lang: Lang) => void] {
-  const [lang, setLang] = useState<Lang>(() =>
-    (remembered('lang') ?? navigator.language).startsWith('ru') ? 'ru' : 'en',
-  )
-  useLayoutEffect(() => {
-    document.documentElement.lang = lang
-  }, [lang])
-  return [
-    lang,
-    next => {
-      setLang(next)
-      remember('lang', next)
+export const useLang = () =>
+  useRemembered<Lang>(
+    'lang',
+    () => ((remembered('lang') ?? navigator.language).startsWith('ru') ? 'ru' : 'en'),
+    lang => {
+      document.documentElement.lang = lang
     },
-  ]
-}
+  )
 
 const Logo = () => (
   <svg viewBox="0 0 32 32" aria-hidden="true">
@@ -70,17 +65,9 @@ const ICONS: { [T in Theme]: preact.JSX.Element } = {
 }
 
 /** The languages of a page that has several. */
-export const LangSwitch = ({
-  label,
-  ...own
-}: {
-  label: string
-  value: Lang
-  onChange(lang: Lang): void
-}) => (
+export const LangSwitch = (own: { label: string; value: Lang; onChange(lang: Lang): void }) => (
   <Pressed
     {...own}
-    label={label}
     options={LANGS.map(lang => [
       lang,
       <span lang={lang}>{lang.toUpperCase()}</span>,
@@ -91,7 +78,7 @@ export const LangSwitch = ({
 
 type HeaderProps = {
   links: readonly { href: string; text: string; isCurrent: boolean }[]
-  words: HeaderWords
+  words: { [T in Theme]: string } & { theme: string; pages: string }
   /** What a page has beside its theme. */
   children?: ComponentChildren
 }

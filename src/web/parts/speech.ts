@@ -14,27 +14,6 @@ export type Speech = ReturnType<typeof createSpeech>
 export const fill = (sentence: string, values: { [name: string]: string | number }): string =>
   sentence.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''))
 
-/** Names of places by code. A code that has none is shown as it is; nothing throws. */
-function createCountryNames(lang: Lang): (code: string) => string {
-  const names = new Intl.DisplayNames([lang], { type: 'region', fallback: 'code' })
-  return code => (/^[A-Za-z]{2}$/.test(code) ? (names.of(code.toUpperCase()) ?? code) : code)
-}
-
-/** Formatters are costly to make: one for each unit and precision. */
-function createUnits(lang: Lang) {
-  const made = new Map<string, Intl.NumberFormat>()
-  return (value: number, unit: string, digits = 0): string => {
-    const id = `${unit} ${digits}`
-    const format =
-      made.get(id) ??
-      new Intl.NumberFormat(lang, {
-        ...{ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: digits },
-      })
-    made.set(id, format)
-    return format.format(value)
-  }
-}
-
 export const SPANS = [
   [86_400, 'day'],
   [3600, 'hour'],
@@ -52,7 +31,15 @@ const SIZES = [
 export function createSpeech(lang: Lang) {
   const integers = new Intl.NumberFormat(lang)
   const rules = new Intl.PluralRules(lang)
-  const unit = createUnits(lang)
+  const places = new Intl.DisplayNames([lang], { type: 'region', fallback: 'code' })
+  /** Formatters are costly to make: one for each unit and precision. */
+  const formats: { [id: string]: Intl.NumberFormat } = {}
+  const unit = (value: number, unit: string, maximumFractionDigits = 0): string => {
+    formats[unit + maximumFractionDigits] ??= new Intl.NumberFormat(lang, {
+      ...{ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits },
+    })
+    return formats[unit + maximumFractionDigits]?.format(value) ?? ''
+  }
   const sized = (bytes: number, per: string): string => {
     const [size, name] = SIZES.find(([least]) => bytes >= least) ?? SIZES[3]
     const value = size === 0 ? bytes : bytes / size
@@ -69,7 +56,9 @@ export function createSpeech(lang: Lang) {
     /** The word that goes with a number. */
     plural: (n: number, forms: Plural): string =>
       (forms as { [category: string]: string })[rules.select(n)] ?? forms.other,
-    country: createCountryNames(lang),
+    /** The name of a place. A code that has none is shown as it is; nothing throws. */
+    country: (code: string): string =>
+      /^[A-Za-z]{2}$/.test(code) ? (places.of(code.toUpperCase()) ?? code) : code,
     /** A span in its largest whole unit. */
     span(seconds: number): string {
       const [size, name] = SPANS.find(([least]) => seconds >= least) ?? SPANS[3]

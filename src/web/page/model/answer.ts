@@ -11,7 +11,6 @@ export type LimitLeft = {
   name: string
   quota: number
   left: number
-  windowSeconds: number
   resetSeconds: number
 }
 
@@ -56,7 +55,6 @@ export function readLimits(limit: string | null, policy: string | null): LimitLe
     name,
     quota: policies.get(name)?.get('q') ?? 0,
     left: values.get('r') ?? 0,
-    windowSeconds: policies.get(name)?.get('w') ?? 0,
     resetSeconds: values.get('t') ?? 0,
   }))
 }
@@ -211,10 +209,10 @@ export function readKeyUsage(document: unknown): KeyUsage {
     ...{ id: text(id), label: text(label), plan: text(plan), state: text(state) },
     expires: text(expires) || null,
     limits: list(limits).map(limit => {
-      const { name, quota, window, left, reset } = object(limit)
+      const { name, quota, left, reset } = object(limit)
       return {
         ...{ name: text(name), quota: number(quota), left: number(left) },
-        ...{ windowSeconds: number(window), resetSeconds: number(reset) },
+        resetSeconds: number(reset),
       }
     }),
     today: !isObject(today)

@@ -19,42 +19,50 @@ export const MEMBERS = [
 export const AGES = [60, 300, 600, 3600, 86_400, 604_800] as const
 export const DEFAULT_AGE_SECONDS = 600
 
-type Rule =
-  | { kind: 'address' }
-  | { kind: 'list'; item: RegExp }
-  | { kind: 'text'; pattern: RegExp }
-  | { kind: 'integer'; min: number; max: number }
+type Rule = { isList: boolean; accepts(text: string): boolean }
 
-const list = (...values: readonly string[]): Rule => ({
-  kind: 'list',
-  item: new RegExp(`^(?:${values.join('|')})$`),
+const listOf = (pattern: RegExp): Rule => ({ isList: true, accepts: item => pattern.test(item) })
+const integer = (min: number, max: number): Rule => ({
+  isList: false,
+  accepts: text => /^\d{1,15}$/.test(text) && Number(text) >= min && Number(text) <= max,
 })
-const text = (pattern: RegExp): Rule => ({ kind: 'text', pattern })
-const integer = (min: number, max: number): Rule => ({ kind: 'integer', min, max })
-const oneOf = (...values: readonly string[]): Rule => text(new RegExp(`^(?:${values.join('|')})$`))
+const oneOf = (...values: readonly string[]): Rule => ({
+  isList: false,
+  accepts: text => values.includes(text),
+})
 const NAME = /^[^,\u0000-\u001f\u007f]{1,200}$/
 const INTEGER_MAX = 999_999_999_999_999
 
+/** Whether a text is `a.b.c.d:port`, in canonical decimals. */
+function isAddress(value: string): boolean {
+  const [ip = '', port = '', ...more] = value.split(':')
+  const octets = ip.split('.')
+  const isIn = (part: string, min: number, max: number): boolean =>
+    String(Number(part)) === part && Number(part) >= min && Number(part) <= max
+  const isIp = octets.length === 4 && octets.every(octet => isIn(octet, 0, 255))
+  return isIp && isIn(port, 1, 65_535) && more.length === 0
+}
+
 /** The parameters, in the order of the documentation, and what each accepts. */
 const RULES = {
-  type: list(...TYPES),
-  anon: list(...ANONS),
+  type: { ...oneOf(...TYPES), isList: true },
+  anon: { ...oneOf(...ANONS), isList: true },
   ping: integer(0, INTEGER_MAX),
   speed: integer(0, INTEGER_MAX),
   time: integer(0, INTEGER_MAX),
   works: integer(0, 100),
-  country: list('[a-z]{2}'),
+  country: listOf(/^[a-z]{2}$/),
   country_mode: oneOf('include', 'except'),
-  city: { kind: 'list', item: NAME },
+  city: listOf(NAME),
   port: integer(1, 65_535),
-  ip: { kind: 'address' },
-  service: { kind: 'list', item: NAME },
+  ip: { isList: false, accepts: isAddress },
+  service: listOf(NAME),
   sort: oneOf(...SORTS),
   count: integer(1, INTEGER_MAX),
   lang: oneOf('ru', 'en'),
-  get: oneOf(...FORMS, ...FORMS.map(form => `${form}\\.file`)),
+  get: oneOf(...FORMS, ...FORMS.map(form => `${form}.file`)),
   type_prefix: oneOf('1'),
-  fields: { kind: 'list', item: NAME },
+  fields: listOf(NAME),
   split_ip: oneOf('1'),
   format: oneOf('array', 'object'),
   wrap: oneOf('1'),
@@ -109,34 +117,18 @@ export function toggled(value: string, item: string): string {
   return (items.includes(item) ? items.filter(i => i !== item) : [...items, item]).join()
 }
 
-/** Whether a text is `a.b.c.d:port`, in canonical decimals. */
-function isAddress(value: string): boolean {
-  const [ip = '', port = '', ...more] = value.split(':')
-  const octets = ip.split('.')
-  const isIn = (part: string, min: number, max: number): boolean =>
-    String(Number(part)) === part && Number(part) >= min && Number(part) <= max
-  const isIp = octets.length === 4 && octets.every(octet => isIn(octet, 0, 255))
-  return isIp && isIn(port, 1, 65_535) && more.length === 0
-}
-
-const isInteger = (value: string, min: number, max: number): boolean =>
-  /^\d{1,15}$/.test(value) && Number(value) >= min && Number(value) <= max
-
 /** A value as the API accepts it; `''` when nothing of it is acceptable. */
 function accepted(name: Name, value: string): string {
-  const rule: Rule = RULES[name]
-  if (rule.kind === 'integer')
-    return isInteger(value.trim(), rule.min, rule.max) ? value.trim() : ''
-  if (rule.kind === 'address') return isAddress(value.trim()) ? value.trim() : ''
-  if (rule.kind === 'text') return rule.pattern.test(value.trim()) ? value.trim() : ''
-  return [...new Set(itemsOf(value).filter(item => rule.item.test(item)))].join()
+  const { isList, accepts } = RULES[name]
+  if (isList) return [...new Set(itemsOf(value).filter(accepts))].join()
+  return accepts(value.trim()) ? value.trim() : ''
 }
 
 /** Whether what is typed for a parameter is left out because the API would refuse it. */
 export const isInvalid = (name: Name, value: string): boolean =>
   value.trim() !== '' &&
   (accepted(name, value) === '' ||
-    (RULES[name].kind === 'list' && itemsOf(value).some(item => accepted(name, item) === '')))
+    (RULES[name].isList && itemsOf(value).some(item => accepted(name, item) === '')))
 
 /** Items that the service knows, under its names; an underscore may stand for a space. */
 const known = (value: string, names: readonly string[]): string =>
@@ -195,7 +187,7 @@ export function readChoice(query: string): Choice {
     if (!isName(name)) continue
     const text = accepted(name, FOLDED.has(name) ? value.toLowerCase() : value)
     if (text === '') continue
-    const before = RULES[name].kind === 'list' ? (found[name] ?? '') : ''
+    const before = RULES[name].isList ? (found[name] ?? '') : ''
     found[name] = accepted(name, before === '' ? text : `${before},${text}`)
   }
   return Object.keys(found).length === 0 ? START : { ...EMPTY, get: 'txt', ...found }
