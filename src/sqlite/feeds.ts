@@ -7,10 +7,7 @@ import { FEEDS_FILE } from './data-directory.ts'
 import { type OpenMode, openDatabase } from './database.ts'
 import { isAlive, removeDatabase } from './database-files.ts'
 import { isDamage } from './errors.ts'
-
 import feeds from './feeds.sql' with { type: 'text' }
-
-export { FEEDS_FILE }
 
 /** A lease ends with its process, or after this: process ids are used again. */
 const LEASE_MS = HOUR_MS

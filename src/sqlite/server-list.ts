@@ -9,6 +9,7 @@ import { messageOf, StoreError } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { startCheck } from './check.ts'
+import { PROXY_FILE } from './data-directory.ts'
 import { type OpenMode, requireHeader } from './database.ts'
 import {
   closeSafely,
@@ -20,7 +21,7 @@ import {
 import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
 import { createStatsSource, makeStats } from './proxies/stats.ts'
 import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
-import { type List, openList, PROXY_FILE } from './stores.ts'
+import { type List, openList } from './stores.ts'
 import { supervise } from './supervise.ts'
 import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
 
@@ -151,12 +152,9 @@ function createFinder(
 ): Omit<ProxyReader, 'version'> & Pick<ServerList, 'extent'> {
   return {
     find: (filter, options) =>
-      use(({ proxies }) => proxies.findQuickly(filter, options, proxies.version()) ?? 'too-large'),
+      use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
     findEndpoints: (filter, options) =>
-      use(
-        ({ proxies }) =>
-          proxies.endpoints.findQuickly(filter, options, proxies.version()) ?? 'too-large',
-      ),
+      use(({ proxies }) => proxies.endpoints.findQuickly(filter, options) ?? 'too-large'),
     findByIds: (filter, options, ids) =>
       use(({ proxies }) => proxies.findByIds(filter, options, ids)),
     lacks: filter => use(({ proxies }) => proxies.lacks(filter)),

@@ -18,17 +18,15 @@ import { openAccessFile } from './access/file.ts'
 import { createKeyStore } from './access/keys.ts'
 import { createPlanStore, seedPlans } from './access/plans.ts'
 import { createUsageStore } from './access/usage.ts'
-import { ACCESS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE, requireData } from './data-directory.ts'
 import { type OpenMode, shrink } from './database.ts'
 import { freshFile, lockPlace, moveDatabase, removeDatabase } from './database-files.ts'
 import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
-import { FEEDS_FILE, openFeeds } from './feeds.ts'
+import { openFeeds } from './feeds.ts'
 import { beginImport } from './proxies/import.ts'
 import { readBreakdown } from './proxies/stats.ts'
 import { checkToReplace, createListStore, openListFile } from './proxies/store.ts'
 import { emptyWal, trimWal } from './wal.ts'
-
-export { ACCESS_FILE, FEEDS_FILE, openFeeds, PROXY_FILE }
 
 type ListMode = OpenMode & {
   clock?: Clock

@@ -56,12 +56,12 @@ function readerOf({ proxies }: List, select: Select, onFind: () => void): ProxyR
     find(filter, options) {
       onFind()
       if (!isQuick) return finder.find(filter, options)
-      return findQuickly(filter, options, version()) ?? 'too-large'
+      return findQuickly(filter, options) ?? 'too-large'
     },
     findEndpoints(filter, options) {
       onFind()
       if (!isQuick) return finder.findEndpoints(filter, options)
-      return endpoints.findQuickly(filter, options, version()) ?? 'too-large'
+      return endpoints.findQuickly(filter, options) ?? 'too-large'
     },
   }
 }

@@ -2,7 +2,8 @@
 import { Database } from 'bun:sqlite'
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACCESS_FILE, openList, openRegistry, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 
 type Damage = readonly [name: string, make: (dir: string) => void, says: RegExp]
 export const DAMAGES: readonly Damage[] = [

@@ -19,7 +19,7 @@ import {
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { COMMANDS } from '../../src/cli/program.ts'
-import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
+import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { smallDisk } from '../support/disk.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'

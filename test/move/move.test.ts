@@ -9,7 +9,8 @@ import fc from 'fast-check'
 import { SECOND_MS } from '../../src/lib/time.ts'
 import { moveFromDatabase, moveToDatabase } from '../../src/move/move.ts'
 import { createListStore } from '../../src/postgres/list.ts'
-import { openFeeds, openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { openFeeds } from '../../src/sqlite/feeds.ts'
+import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, T0 } from '../support/fixtures.ts'
 import {
   addFeeds,

@@ -2,10 +2,10 @@
 import { afterAll, expect, test } from 'bun:test'
 import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { observeData } from '../../src/sqlite/observe.ts'
 import { openMemoryList } from '../../src/sqlite/server-list.ts'
-import { ACCESS_FILE, FEEDS_FILE, PROXY_FILE } from '../../src/sqlite/stores.ts'
 import { addKeys, addList, T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 

@@ -7,16 +7,10 @@ import { afterAll, expect, test } from 'bun:test'
 import { copyFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { addressText } from '../../src/proxies/proxy.ts'
-import { walOf } from '../../src/sqlite/data-directory.ts'
+import { PROXY_FILE, walOf } from '../../src/sqlite/data-directory.ts'
 import { lockPlace, moveDatabase, removeDatabase } from '../../src/sqlite/database-files.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
-import {
-  type List,
-  openList,
-  PROXY_FILE,
-  withList,
-  withListToReplace,
-} from '../../src/sqlite/stores.ts'
+import { type List, openList, withList, withListToReplace } from '../../src/sqlite/stores.ts'
 import { walBytes } from '../../src/sqlite/wal.ts'
 import { flipLast } from '../support/damage.ts'
 import { addList, fillList, NO_FILTER, T0 } from '../support/fixtures.ts'

@@ -33,7 +33,7 @@ import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../src/sqlite/access/admission-log.ts'
 import { openAccessFile } from '../../src/sqlite/access/file.ts'
 import { createUsageStore, LOCK_WAIT } from '../../src/sqlite/access/usage.ts'
-import { ACCESS_FILE } from '../../src/sqlite/stores.ts'
+import { ACCESS_FILE } from '../../src/sqlite/data-directory.ts'
 import { type Limits, T0, UNLIMITED } from './fixtures.ts'
 
 export const IP = '198.51.100.7'

@@ -95,160 +95,8 @@ const MARK_ENTRIES = 30_000
 /** Branches whose marks are in memory. */
 const MARKED_MAX = 1_000
 
-/** The entry of an index after so many others. */
-const entrySql = (index: string | null, conditions: readonly Condition[]): string =>
-  `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
-   where ${joined(conditions)} order by ${ORDER} limit 1 offset ?`
-
 /** Marks of a branch in order; `isWhole`: there are no more. */
 type Marks = { marks: Place[]; isWhole: boolean }
-
-/** Where to stop reading entries of a branch that comes after a place; `null`: at the end. */
-export type NextMark = (entries: Entries, after: Place | null) => Place | null
-
-/**
- * Marks in indexes: entries some ten thousand apart, found when they are needed and kept while the
- * list is unchanged. One that is not in the list any more does no harm.
- */
-export function createMarks(
-  read: Reader,
-  dataVersion: () => number,
-  markEntries = MARK_ENTRIES,
-): NextMark {
-  const marked = createBoundedMap<string, Marks>(MARKED_MAX)
-  let markedVersion: number | null = null
-
-  /** The entry of a branch that is about `markEntries` after a place. */
-  function find({ index, branch }: Entries, after: Place | null): Place | null {
-    for (const step of stepsBetween(after, null, Number.MIN_SAFE_INTEGER)) {
-      const all = [step, ...branch]
-      const values = [...valuesOf(all), markEntries - 1]
-      const [entry] = read.all<EndpointRow>(entrySql(index, all), values)
-      if (entry !== undefined) return entry
-    }
-    return null
-  }
-
-  /** The marks of a branch, as far as they are known. */
-  function marksOf({ index, branch }: Entries): Marks {
-    const version = dataVersion()
-    if (version !== markedVersion) marked.clear()
-    markedVersion = version
-    const key = `${index} ${valuesOf(branch)}`
-    const known = marked.get(key) ?? { marks: [], isWhole: false }
-    marked.set(key, known)
-    return known
-  }
-
-  return (entries, after) => {
-    if (entries.index === null) return null // leads to few rows
-    const known = marksOf(entries)
-    const { marks } = known
-    const isAfter = (mark: Place): boolean => after === null || inOrder(after, mark) < 0
-    let mark = marks.find(isAfter) ?? null
-    while (mark === null && !known.isWhole) {
-      const next = find(entries, marks.at(-1) ?? null)
-      if (next === null) known.isWhole = true
-      else marks.push(next)
-      if (next !== null && isAfter(next)) mark = next
-    }
-    return mark
-  }
-}
-
-/**
- * All rows that match in order, at most `most`, in pages of at most `pageRows`. With `nextMark` a
- * page may have fewer rows, or none: reading it stops at the next mark, if it has to look for rows.
- */
-export function* readPages<R extends EndpointRow>(
-  read: Reader,
-  search: Search,
-  columns: Columns,
-  most: number | null,
-  { pageRows = PAGE_ROWS, nextMark }: { pageRows?: number; nextMark?: NextMark } = {},
-): Generator<R[]> {
-  const entries = entriesOf(search)
-  const { index, branch, rest } = entries
-  const since = Number(search.since.values[0])
-  const stopAt = rest.length > 0 ? nextMark : undefined // else every entry is a match
-
-  /** Up to `size` matches of these steps. */
-  function readSteps(steps: readonly Condition[], size: number): R[] {
-    let page: R[] = []
-    for (const step of steps) {
-      const all = [step, ...branch, ...rest]
-      const values = [...valuesOf(all), size - page.length]
-      const rows = read.all<R>(fullSql(columns, [all], index), values)
-      page = page.length === 0 ? rows : page.concat(rows)
-      if (page.length === size) break
-    }
-    return page
-  }
-
-  let remaining = most ?? Infinity
-  let after: Place | null = null
-  while (remaining > 0) {
-    const size = Math.min(pageRows, remaining)
-    const mark: Place | null = stopAt?.(entries, after) ?? null
-    const page = readSteps(stepsBetween(after, mark, since), size)
-    yield page
-    remaining -= page.length
-    after = page.length === size ? (page.at(-1) ?? null) : mark
-    if (after === null || after[AT.checkedAt] < since) return
-  }
-}
-
-type Bits = FindOptions['addressBits']
-
-/** Where rows are read from, see `readPages`. */
-export type Source = { read: Reader; nextMark: NextMark }
-
-/**
- * Reads all matches in the order of contract A4, with a pause after each page; with 16 bits of an
- * address, the first of those that look the same.
- */
-function* forEachMatch<R extends EndpointRow>(
-  { read, nextMark }: Source,
-  search: Search,
-  columns: Columns,
-  addressBits: Bits,
-  use: (row: R) => void,
-): Generator<void, void> {
-  const seen = new Set<number>()
-  for (const page of readPages<R>(read, search, columns, null, { nextMark })) {
-    for (const row of page) {
-      const masked = addressBits === 16 ? maskId(row[AT.id]) : null
-      if (masked !== null && seen.has(masked)) continue
-      if (masked !== null) seen.add(masked)
-      use(row)
-    }
-    yield
-  }
-}
-
-/** Reads all matches, in the form in which they are kept to draw from. Pauses after each page. */
-export function* readMatches(
-  source: Source,
-  search: Search,
-  addressBits: Bits,
-): Generator<void, Matches> {
-  const ids: number[] = []
-  const types: number[] = []
-  const ages: number[] = []
-  let newestSeconds = 0
-  yield* forEachMatch<EndpointRow>(source, search, ENDPOINT_COLUMNS, addressBits, row => {
-    if (ids.length === 0) newestSeconds = row[AT.checkedAt]
-    ids.push(row[AT.id])
-    types.push(row[AT.type])
-    ages.push(newestSeconds - row[AT.checkedAt])
-  })
-  return {
-    ids: new Float64Array(ids),
-    types: new Uint8Array(types),
-    agesSeconds: new Uint32Array(ages),
-    newestSeconds,
-  }
-}
 
 /** What an order sorts by, ascending, as a column. */
 const KEYS: { [O in RowOrder]: string } = {
@@ -305,81 +153,199 @@ export function* sortedPositions(
 /** Matches are put in order when there are so many more of them than are wanted. */
 const SURPLUS = 4 * PAGE_ROWS
 
-/**
- * The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4,
- * in which they are read.
- */
-function* sortedIds(source: Source, search: Search, most: number): Generator<void, number[]> {
-  let ids: number[] = []
-  let keys: number[] = []
-  function* cut(): Generator<void, void> {
-    const order = (yield* sortedPositions(keys)).subarray(0, most)
-    ids = Array.from(order, at => ids[at] ?? 0)
-    keys = Array.from(order, at => keys[at] ?? 0)
+/** Of rows that look the same when they are masked the first, in their pages. */
+export function* firstOfEach<R extends EndpointRow>(
+  pages: Iterable<readonly R[]>,
+): Generator<readonly R[]> {
+  const seen = new Set<number>()
+  for (const page of pages) {
+    yield page.filter(row => seen.size < seen.add(maskId(row[AT.id])).size)
   }
-  const columns = [...ENDPOINT_COLUMNS, KEYS[search.order]]
-  const reading = forEachMatch<[...EndpointRow]>(source, search, columns, 32, row => {
-    ids.push(row[AT.id])
-    keys.push(Number(row[ENDPOINT_COLUMNS.length]))
-  })
-  for (const _ of reading) {
-    yield
-    if (ids.length > most + SURPLUS) yield* cut()
-  }
-  yield* cut()
-  return ids
 }
 
-/** The ids of an answer in an order that no index has, in this order. */
-function* orderedIds(
-  source: Source,
-  search: Search,
-  { sort, count }: Filter,
-  addressBits: Bits,
-): Generator<void, Float64Array> {
-  if (sort !== 'random') {
-    return new Float64Array(yield* sortedIds(source, search, count ?? Infinity))
-  }
-  const { ids } = yield* readMatches(source, search, addressBits)
-  return Float64Array.from(draw(ids.length, count ?? ids.length), at => ids[at] ?? 0)
-}
+type Bits = FindOptions['addressBits']
 
-/** The rows with these ids, in their order. The outer loop of a cross join is its left side. */
-export function lookUp<R extends EndpointRow>(
+/** Reads from a list whose `dataVersion` changes when it does. */
+export function createPages(
   read: Reader,
-  columns: Columns,
-  ids: ArrayLike<number>,
-): R[] {
-  const named = columns.map(column => `proxies.${column}`).join(', ')
-  const sql = `select ${named} from json_each(?) as wanted cross join proxies on proxies.id = wanted.value`
-  return read.all<R>(sql, [JSON.stringify(Array.from(ids))])
-}
+  dataVersion: () => number,
+  { pageRows = PAGE_ROWS, markEntries = MARK_ENTRIES } = {},
+) {
+  /**
+   * Marks in indexes: entries some ten thousand apart, found when they are needed and kept while the
+   * list is unchanged. One that is not in the list any more does no harm.
+   */
+  const marked = createBoundedMap<string, Marks>(MARKED_MAX)
+  let markedVersion: number | null = null
 
-/**
- * An answer in an order that no index has: its pages, some of them empty, and the ids of all its rows,
- * which are found with pauses.
- */
-export function readOrdered<R extends EndpointRow>(
-  source: Source,
-  search: Search,
-  filter: Filter,
-  columns: Columns,
-  addressBits: Bits,
-): { pages: Generator<R[]>; ids: () => Generator<void, Float64Array> } {
-  let known: Float64Array | null = null
-  function* ids(): Generator<void, Float64Array> {
-    known ??= yield* orderedIds(source, search, filter, addressBits)
+  /** The entry of a branch that is about `markEntries` after a place. */
+  function findMark({ index, branch }: Entries, after: Place | null): Place | null {
+    for (const step of stepsBetween(after, null, Number.MIN_SAFE_INTEGER)) {
+      const all = [step, ...branch]
+      const [entry] = read.all<EndpointRow>(
+        `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
+         where ${joined(all)} order by ${ORDER} limit 1 offset ?`,
+        [...valuesOf(all), markEntries - 1],
+      )
+      if (entry !== undefined) return entry
+    }
+    return null
+  }
+
+  /** The marks of a branch, as far as they are known. */
+  function marksOf({ index, branch }: Entries): Marks {
+    const version = dataVersion()
+    if (version !== markedVersion) marked.clear()
+    markedVersion = version
+    const key = `${index} ${valuesOf(branch)}`
+    const known = marked.get(key) ?? { marks: [], isWhole: false }
+    marked.set(key, known)
     return known
   }
 
-  function* pages(): Generator<R[]> {
-    const finding = ids()
-    let found = finding.next()
-    for (; !found.done; found = finding.next()) yield []
-    const all = found.value
-    for (let at = 0; at < all.length; at += PAGE_ROWS) {
-      yield lookUp<R>(source.read, columns, all.subarray(at, at + PAGE_ROWS))
+  /** Where to stop reading entries of a branch that comes after a place; `null`: at the end. */
+  function nextMark(entries: Entries, after: Place | null): Place | null {
+    if (entries.index === null) return null // leads to few rows
+    const known = marksOf(entries)
+    const isAfter = (mark: Place): boolean => after === null || inOrder(after, mark) < 0
+    let mark = known.marks.find(isAfter) ?? null
+    while (mark === null && !known.isWhole) {
+      const next = findMark(entries, known.marks.at(-1) ?? null)
+      if (next === null) known.isWhole = true
+      else known.marks.push(next)
+      if (next !== null && isAfter(next)) mark = next
+    }
+    return mark
+  }
+
+  /**
+   * All rows that match in order, at most `most`, in pages. One may have fewer rows than `pageRows`, or
+   * none: where rows have to be looked for, reading it stops at the next mark.
+   */
+  function* pages<R extends EndpointRow>(
+    search: Search,
+    columns: Columns,
+    most: number | null = null,
+  ): Generator<R[]> {
+    const entries = entriesOf(search)
+    const { index, branch, rest } = entries
+    const since = Number(search.since.values[0])
+
+    /** Up to `size` matches of these steps. */
+    function readSteps(steps: readonly Condition[], size: number): R[] {
+      let page: R[] = []
+      for (const step of steps) {
+        const all = [step, ...branch, ...rest]
+        const values = [...valuesOf(all), size - page.length]
+        const rows = read.all<R>(fullSql(columns, [all], index), values)
+        page = page.length === 0 ? rows : page.concat(rows)
+        if (page.length === size) break
+      }
+      return page
+    }
+
+    let remaining = most ?? Infinity
+    let after: Place | null = null
+    while (remaining > 0) {
+      const size = Math.min(pageRows, remaining)
+      // Without other conditions every entry is a match.
+      const mark: Place | null = rest.length > 0 ? nextMark(entries, after) : null
+      const page = readSteps(stepsBetween(after, mark, since), size)
+      yield page
+      remaining -= page.length
+      after = page.length === size ? (page.at(-1) ?? null) : mark
+      if (after === null || after[AT.checkedAt] < since) return
     }
   }
-  return { pages: pages(), ids }
+
+  /** Reads all matches, in the form in which they are kept to draw from. Pauses after each page. */
+  function* matches(search: Search, addressBits: Bits): Generator<void, Matches> {
+    const ids: number[] = []
+    const types: number[] = []
+    const ages: number[] = []
+    let newestSeconds = 0
+    const all = pages<EndpointRow>(search, ENDPOINT_COLUMNS)
+    for (const page of addressBits === 16 ? firstOfEach(all) : all) {
+      for (const row of page) {
+        if (ids.length === 0) newestSeconds = row[AT.checkedAt]
+        ids.push(row[AT.id])
+        types.push(row[AT.type])
+        ages.push(newestSeconds - row[AT.checkedAt])
+      }
+      yield
+    }
+    return {
+      ids: new Float64Array(ids),
+      types: new Uint8Array(types),
+      agesSeconds: new Uint32Array(ages),
+      newestSeconds,
+    }
+  }
+
+  /**
+   * The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4,
+   * in which they are read.
+   */
+  function* sortedIds(search: Search, most: number): Generator<void, number[]> {
+    let ids: number[] = []
+    let keys: number[] = []
+    function* cut(): Generator<void, void> {
+      const order = (yield* sortedPositions(keys)).subarray(0, most)
+      ids = Array.from(order, at => ids[at] ?? 0)
+      keys = Array.from(order, at => keys[at] ?? 0)
+    }
+    const columns = [...ENDPOINT_COLUMNS, KEYS[search.order]]
+    for (const page of pages<[...EndpointRow]>(search, columns)) {
+      for (const row of page) {
+        ids.push(row[AT.id])
+        keys.push(Number(row[ENDPOINT_COLUMNS.length]))
+      }
+      yield
+      if (ids.length > most + SURPLUS) yield* cut()
+    }
+    yield* cut()
+    return ids
+  }
+
+  /** The rows with these ids, in their order. The outer loop of a cross join is its left side. */
+  function lookUp<R extends EndpointRow>(columns: Columns, ids: ArrayLike<number>): R[] {
+    const named = columns.map(column => `proxies.${column}`).join(', ')
+    const sql = `select ${named} from json_each(?) as wanted cross join proxies on proxies.id = wanted.value`
+    return read.all<R>(sql, [JSON.stringify(Array.from(ids))])
+  }
+
+  /**
+   * An answer in an order that no index has: its pages, some of them empty, and the ids of all its rows,
+   * which are found with pauses.
+   */
+  function ordered<R extends EndpointRow>(
+    search: Search,
+    { sort, count }: Filter,
+    columns: Columns,
+    addressBits: Bits = 32,
+  ) {
+    let known: Float64Array | null = null
+    function* ids(): Generator<void, Float64Array> {
+      if (known !== null) return known
+      if (sort === 'random') {
+        const all = (yield* matches(search, addressBits)).ids
+        known = Float64Array.from(draw(all.length, count ?? all.length), at => all[at] ?? 0)
+      } else known = new Float64Array(yield* sortedIds(search, count ?? Infinity))
+      return known
+    }
+    function* pagesOfIds(): Generator<R[]> {
+      const finding = ids()
+      let found = finding.next()
+      for (; !found.done; found = finding.next()) yield []
+      const all = found.value
+      for (let at = 0; at < all.length; at += PAGE_ROWS) {
+        yield lookUp<R>(columns, all.subarray(at, at + PAGE_ROWS))
+      }
+    }
+    return { pages: pagesOfIds(), ids }
+  }
+
+  return { pages, matches, lookUp, ordered }
 }
+
+export type Pages = ReturnType<typeof createPages>['pages']

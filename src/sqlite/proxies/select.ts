@@ -1,9 +1,18 @@
-/** Selecting from the list: full and quick selects, of whole records or of endpoints, and what a list lacks. */
+/**
+ * Selecting from the list: all that matches, or what a quick select finds, which reads a bounded part of an
+ * index and gives up where that is not enough, so that no request makes others wait for more than some
+ * milliseconds; and what a list lacks.
+ *
+ * The freshest rows of branches are in memory: the first ones in the order of answers, read page by page as
+ * selects need them, and kept for as long as the list is unchanged. Programs ask with ever new filters for
+ * what is freshest, and a thousand rows are looked at to find a hundred: that takes a tenth of the time that
+ * it takes in SQL.
+ */
 import type { Database } from 'bun:sqlite'
 import type { Totals } from '../../api/answer.ts'
+import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { drawFrom, type Matches } from '../../proxies/draw.ts'
 import type { Filter } from '../../proxies/filter.ts'
-import { maskId } from '../../proxies/mask.ts'
 import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
 import {
   AT,
@@ -16,20 +25,270 @@ import {
 } from '../../proxies/row.ts'
 import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
-import { createMarks, lookUp, readMatches, readOrdered, readPages, type Source } from './pages.ts'
-import { createFreshest, createQuickSelect } from './quick-select.ts'
+import { createPages, firstOfEach, type Pages } from './pages.ts'
 import {
   type Bound,
+  COMPARE,
   type Columns,
+  type Condition,
   createReader,
   ENDPOINT_COLUMNS,
   fullSql,
+  indexedBy,
+  inOrder,
+  joined,
   ORDER,
+  type Path,
   QUICK_RECORDS_MAX,
   type Reader,
   type Search,
   valuesOf,
 } from './search.ts'
+
+/** Branches whose horizon is kept in memory. */
+const HORIZONS_MAX = 10_000
+
+/** The matches among the first entries of a branch, in the order of its index. */
+const firstSql = (
+  columns: Columns,
+  index: string | null,
+  branch: readonly Condition[],
+  rest: readonly Condition[],
+): string =>
+  `select ${columns.join(', ')} from (
+     select ${ROW_COLUMNS.join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}
+     order by ${ORDER} limit ?
+   ) where ${joined(rest)} limit ?`
+
+/** Selects that read a bounded part of the list: up to `scanMax` entries of each branch. */
+export function createQuickSelect(read: Reader, scanMax: number) {
+  /** Check times of entry `scanMax` of branches, until the list changes. */
+  const horizons = createBoundedMap<string, number>(HORIZONS_MAX)
+  let horizonsVersion = 0
+
+  /** A quick select can read all checks of a branch later than this, in Unix seconds. */
+  function horizonOf(index: string | null, branch: Condition, version: number): number {
+    if (index === null) return -Infinity
+    if (version !== horizonsVersion) horizons.clear()
+    horizonsVersion = version
+    const key = `${index} ${branch.values}`
+    const known = horizons.get(key)
+    if (known !== undefined) return known
+    const sql = `select checked_at from proxies ${indexedBy(index)} where ${branch.sql}
+      order by ${ORDER} limit 1 offset ?`
+    const horizon = read.number(sql, [...branch.values, scanMax]) ?? -Infinity
+    horizons.set(key, horizon)
+    return horizon
+  }
+
+  /** Up to `most` matches in the order of the index; `near`: the horizon of each branch. */
+  function selectInOrder<R extends EndpointRow>(
+    { path: { index, branches }, since, rest }: Search,
+    most: number,
+    columns: Columns,
+    near: readonly number[],
+  ): R[] | null {
+    const all = (conditions: readonly (readonly Condition[])[]): R[] =>
+      read.all<R>(fullSql(columns, conditions, index), [...conditions.flatMap(valuesOf), most])
+    const oldest = Number(since.values[0])
+    const horizon = Math.max(...near)
+    const nearest = { sql: since.sql, values: [Math.max(oldest, horizon + 1)] }
+    const found = all(branches.map(branch => [branch, nearest, ...rest]))
+    if (found.length === most || horizon < oldest) return found
+
+    // The nearest horizon hides matches: those of its own second, and older ones of branches that
+    // have fewer entries. Now each branch by itself, and as far as it may be read.
+    const parts: R[] = []
+    for (const [i, branch] of branches.entries()) {
+      if ((near[i] ?? oldest) < oldest) {
+        parts.push(...all([[branch, since, ...rest]]))
+        continue
+      }
+      const entries = [branch, since]
+      const values = [...valuesOf(entries), scanMax, ...valuesOf(rest), most]
+      const first = read.all<R>(firstSql(columns, index, entries, rest), values)
+      if (first.length < most) return null
+      parts.push(...first)
+    }
+    return parts.sort(inOrder).slice(0, most)
+  }
+
+  /** Up to `most` matches of all branches, in order; `null` if it would have to read too much. */
+  return function selectQuickly<R extends EndpointRow>(
+    search: Search,
+    most: number,
+    columns: Columns,
+    version: number,
+  ): R[] | null {
+    const { path, since, rest, order } = search
+    const { index, branches } = path
+    if (branches.length === 0) return []
+    const near = branches.map(branch => horizonOf(index, branch, version))
+    if (order === 'checked') return selectInOrder<R>(search, most, columns, near)
+    // Any row may come first: all of each branch has to be read.
+    if (Math.max(...near) >= Number(since.values[0])) return null
+    const whole = branches.map(branch => [branch, since, ...rest])
+    return read.all<R>(fullSql(columns, whole, index, order), [...whole.flatMap(valuesOf), most])
+  }
+}
+
+/** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
+const BRANCH_ROWS_MAX = 8_192
+const ROWS_MAX = 65_536
+/** Branches of which it is known how often they were selected. */
+const BRANCHES_MAX = 10_000
+/**
+ * Selects of a branch that are left to SQL before its rows are read into memory: a page pays only
+ * if it is used a few times, and a list may change all the time.
+ */
+const SELECTS_IN_SQL = 4
+/** Pages that one select may read, about a millisecond: it must not make others wait. */
+const PAGES_MAX = 2
+
+/** The first rows of a branch. */
+type Branch = { selects: number; rows: Row[]; unread: Iterator<Row[]>; isWhole: boolean }
+
+/** The first rows of branches, at most `rowsMax` of each, all of one snapshot of the list. */
+function createBranches(pages: Pages, dataVersion: () => number, rowsMax: number) {
+  let rowsHeld = 0
+  const branches = createBoundedMap<string, Branch>(BRANCHES_MAX, ({ rows }) => {
+    rowsHeld -= rows.length
+  })
+  /** The version of the list that the rows belong to, and SQLite's number of their snapshot. */
+  let heldVersion = -1
+  let snapshot: number | null = null
+  let pagesLeft = 0
+
+  function forget(version: number): void {
+    branches.clear()
+    heldVersion = version
+    snapshot = null
+  }
+
+  /** The next page of a branch. One that fails is read again by the next select, from the start. */
+  function nextPage({ unread }: Branch): IteratorResult<Row[]> {
+    try {
+      return unread.next()
+    } catch (failure) {
+      forget(-1) // the iterator has ended, and would seem to have read everything
+      throw failure
+    }
+  }
+
+  return {
+    /** The branch that an index has for a value; `version`: of the list. */
+    get(index: string, branch: Condition, version: number): Branch {
+      if (version !== heldVersion) forget(version)
+      const key = `${index} ${branch.values}`
+      const known = branches.get(key)
+      if (known !== undefined) return known
+      const unread = pages<Row>(wholeBranch(index, branch), ROW_COLUMNS, rowsMax)
+      const fresh = { selects: 0, rows: [], unread, isWhole: false }
+      branches.set(key, fresh)
+      return fresh
+    },
+
+    /** Allows so many pages to be read from now on. */
+    allowPages(most: number): void {
+      pagesLeft = most
+    },
+
+    /** Reads the next page of a branch; returns false when nothing more can be read now. */
+    readMore(branch: Branch): boolean {
+      if (branch.isWhole || pagesLeft === 0 || rowsHeld >= ROWS_MAX) return false
+      pagesLeft -= 1
+      snapshot ??= dataVersion()
+      // The version is read once in a turn: since then, another process may have changed the list.
+      if (dataVersion() !== snapshot) {
+        forget(-1)
+        return false
+      }
+      const page = nextPage(branch)
+      if (page.done || page.value.length === 0) {
+        branch.isWhole = branch.rows.length < rowsMax
+        return false
+      }
+      for (const row of page.value) branch.rows.push(row)
+      rowsHeld += page.value.length
+      return true
+    },
+  }
+}
+
+/** All rows of a branch. */
+const wholeBranch = (index: string, branch: Condition): Search => ({
+  path: { index, branches: [branch] },
+  since: { sql: 'checked_at >= ?', values: [Number.MIN_SAFE_INTEGER] },
+  all: [],
+  rest: [],
+  order: 'checked',
+  createMatcher: () => () => true,
+})
+
+/** Finds matches among the freshest rows, at most the first `scanMax` of a branch. */
+export function createFreshest(pages: Pages, dataVersion: () => number, scanMax: number) {
+  const branches = createBranches(pages, dataVersion, Math.min(BRANCH_ROWS_MAX, scanMax))
+  const results = new WeakSet<readonly unknown[]>()
+
+  /** Up to `most` matches of a branch; `null` when they may lie behind the rows in memory. */
+  function findIn(
+    branch: Branch,
+    matches: (row: Row) => boolean,
+    oldest: number,
+    most: number,
+  ): Row[] | null {
+    const { rows } = branch
+    const found: Row[] = []
+    for (let at = 0; at < rows.length || branches.readMore(branch); at += 1) {
+      const row = rows[at]
+      if (row === undefined || row[AT.checkedAt] < oldest) return found
+      if (matches(row)) found.push(row)
+      if (found.length === most) return found
+    }
+    return branch.isWhole ? found : null
+  }
+
+  /** The branches of a search, once they are selected often enough. */
+  function selectedOf({ index, branches: values }: Path, version: number): Branch[] | null {
+    if (index === null || values.length === 0) return null
+    const selected = values.map(value => branches.get(index, value, version))
+    for (const branch of selected) branch.selects += 1
+    return selected.some(({ selects }) => selects <= SELECTS_IN_SQL) ? null : selected
+  }
+
+  function findInAll(search: Search, most: number, version: number): Row[] | null {
+    const { path, since, order, createMatcher } = search
+    const selected = selectedOf(path, version)
+    if (selected === null) return null
+    branches.allowPages(PAGES_MAX)
+    const matches = createMatcher()
+    // In another order than theirs, the last row of a branch may be the first match.
+    const mostOfEach = order === 'checked' ? most : Infinity
+    const parts: Row[][] = []
+    for (const branch of selected) {
+      const part = findIn(branch, matches, Number(since.values[0]), mostOfEach)
+      if (part === null) return null
+      parts.push(part)
+    }
+    const [first, ...others] = parts
+    if (first && others.length === 0 && order === 'checked') return first
+    return parts.flat().sort(COMPARE[order]).slice(0, most)
+  }
+
+  return {
+    /**
+     * Up to `most` matches in order; `null` if SQL has to find them. To be called on a snapshot,
+     * with the `version` of the list. The rows stay in memory: a caller must not change them.
+     */
+    find(search: Search, most: number, version: number): Row[] | null {
+      const found = findInAll(search, most, version)
+      if (found !== null) results.add(found)
+      return found
+    },
+    /** Whether it was `find` that returned these rows. */
+    holds: (rows: readonly unknown[]): boolean => results.has(rows),
+  }
+}
 
 const NEWEST = `select checked_at from proxies indexed by proxies_by_age order by ${ORDER} limit 1`
 const SEEKS = {
@@ -44,7 +303,7 @@ const TYPE_SCAN = `select 1 from
 const ENTRY_BEHIND = 'select 1 from proxies indexed by proxies_by_age limit 1 offset ?'
 
 /** Looks up what a list lacks; `scanMax`: entries that a bounded scan may read. */
-export function createLacks(read: Reader, scanMax: number) {
+function createLacks(read: Reader, scanMax: number) {
   const has = (where: string, value: Bound): boolean =>
     read.number(`select 1 from proxies ${where} limit 1`, [value]) !== undefined
 
@@ -77,85 +336,6 @@ export function createLacks(read: Reader, scanMax: number) {
   }
 }
 
-/**
- * Returns up to `count` rows: the first of those that look the same when they are masked. Pauses
- * after each page.
- */
-function* firstOfEach<R extends EndpointRow>(
-  pages: Iterable<readonly R[]>,
-  count: number | null,
-): Generator<void, R[]> {
-  const first = new Map<number, R>()
-  for (const page of pages) {
-    for (const row of page) {
-      const key = maskId(row[AT.id])
-      if (!first.has(key)) first.set(key, row)
-      if (first.size === count) return [...first.values()]
-    }
-    yield
-  }
-  return [...first.values()]
-}
-
-/** What work returns that pauses now and then. */
-function withoutPause<T>(work: Generator<void, T>): T {
-  for (;;) {
-    const { done, value } = work.next()
-    if (done) return value
-  }
-}
-
-/**
- * The rows of a full select; `null` when that would take long or find many. `findFirst` finds up to
- * `most` rows, or `null`.
- */
-function selectFew<R extends EndpointRow>(
-  { count }: Filter,
-  { addressBits }: FindOptions,
-  findFirst: (most: number) => R[] | null,
-): R[] | null {
-  const isMasked = addressBits === 16
-  const most = isMasked ? QUICK_RECORDS_MAX : Math.min(count ?? Infinity, QUICK_RECORDS_MAX + 1)
-  const found = findFirst(most)
-  if (found === null || found.length > QUICK_RECORDS_MAX) return null
-  if (!isMasked) return found
-  const shown = withoutPause(firstOfEach([found], count))
-  return found.length < most || shown.length === count ? shown : null
-}
-
-/** Runs all statements of `work` on one snapshot: an import may commit between two of them. */
-function createSnapshots(db: Database) {
-  const begin = db.prepare('begin')
-  const end = db.prepare('commit')
-  return <T>(work: () => T): T => {
-    if (db.inTransaction) return work()
-    begin.run()
-    try {
-      return work()
-    } finally {
-      end.run()
-    }
-  }
-}
-
-/**
- * A long answer: its pages, read as they are used, and what is in all of them, found with pauses.
- * A page may be empty: that is a pause, too.
- */
-export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<void, Totals> }
-
-/** Finds the rows that match, in the order of the filter. */
-export type Selector<R> = {
-  /** All that match, at most `filter.count`. */
-  findAll(filter: Filter, options: FindOptions): R[]
-  /** All that match; `null` when finding them would take long, or they are many. `version`: of the list. */
-  findQuickly(filter: Filter, options: FindOptions, version: number): R[] | null
-  /** All that match in pages, to be read on one snapshot. Addresses are compared unmasked. */
-  open(filter: Filter, nowMs: number): LongAnswer<R>
-  /** All that match when they are masked, found with pauses; to be called on a snapshot. */
-  findMasked(filter: Filter, nowMs: number): Generator<void, R[]>
-}
-
 /** Whether an answer is in the order of the indexes. */
 const isByAge = ({ sort }: Filter): boolean => sort === null || sort === 'checked'
 
@@ -176,125 +356,152 @@ function* totalsOf(pages: Iterable<Iterable<number>>): Generator<void, Totals> {
   return { records, subnets: [...subnets] }
 }
 
+/** What work returns that pauses now and then. */
+function withoutPause<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const { done, value } = work.next()
+    if (done) return value
+  }
+}
+
+const fewOf = <R>(found: R[]): R[] | null => (found.length > QUICK_RECORDS_MAX ? null : found)
+
+/** What is shown when rows are masked; `null` when others may lie behind as many as were looked for. */
+function shownOf<R extends EndpointRow>(found: R[], count: number | null): R[] | null {
+  const shown = [...firstOfEach([found])].flat().slice(0, count ?? found.length)
+  return found.length < QUICK_RECORDS_MAX || shown.length === count ? shown : null
+}
+
 function* idsOf(pages: Iterable<readonly EndpointRow[]>): Generator<number[]> {
   for (const page of pages) yield page.map(row => row[AT.id])
 }
 
-/** What selects read through. */
-type Parts = Source & {
-  selectFirst: ReturnType<typeof createQuickSelect>
-  onSnapshot: ReturnType<typeof createSnapshots>
-}
+/**
+ * A long answer: its pages, read as they are used, and what is in all of them, found with pauses.
+ * A page may be empty: that is a pause, too.
+ */
+export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<void, Totals> }
 
-/** All rows, some time or other. */
-function createFullSelect<R extends EndpointRow>({ read, nextMark }: Source, columns: Columns) {
-  const ordered = (search: Search, filter: Filter, addressBits: FindOptions['addressBits']) =>
-    readOrdered<R>({ read, nextMark }, search, filter, columns, addressBits).pages
+/** Selects from an open list; `version` changes whenever it does. */
+export function createSelect(db: Database, scanMax: number, version: () => number) {
+  const read = createReader(db)
+  const { pages, matches, lookUp, ordered } = createPages(read, dataVersionOf(db))
+  const freshest = createFreshest(pages, dataVersionOf(db), scanMax)
+  const selectFirst = createQuickSelect(read, scanMax)
+  const { cityNames } = read
+  const begin = db.prepare('begin')
+  const end = db.prepare('commit')
 
-  /** The rows that are shown when they are masked. */
-  function* findMasked(filter: Filter, nowMs: number): Generator<void, R[]> {
-    const search = read.search(filter, { nowMs, addressBits: 16 })
-    const { sort, count } = filter
-    if (sort === 'random') {
+  /** Runs all statements of `work` on one snapshot: an import may commit between two of them. */
+  function onSnapshot<T>(work: () => T): T {
+    if (db.inTransaction) return work()
+    begin.run()
+    try {
+      return work()
+    } finally {
+      end.run()
+    }
+  }
+
+  /** Selects `columns`, or finds rows in memory that begin with them. */
+  function createSelector<R extends EndpointRow>(
+    columns: Columns,
+    findFresh: (search: Search, most: number, version: number) => R[] | null,
+  ) {
+    /** The first of all rows that look the same when they are masked; for a random order, as many as are wanted. */
+    function maskedPages(filter: Filter, search: Search): Iterable<readonly R[]> {
+      if (filter.sort === 'random') return ordered<R>(search, filter, columns, 16).pages
+      const unlimited = { ...filter, count: null }
+      return firstOfEach(
+        isByAge(filter) ? pages<R>(search, columns) : ordered<R>(search, unlimited, columns).pages,
+      )
+    }
+
+    /** All that match when they are masked, found with pauses; to be called on a snapshot. */
+    function* findMasked(filter: Filter, nowMs: number): Generator<void, R[]> {
+      const most = filter.count ?? Infinity
       const rows: R[] = []
-      for (const page of ordered(search, filter, 16)) {
+      for (const page of maskedPages(filter, read.search(filter, { nowMs, addressBits: 16 }))) {
         rows.push(...page)
+        if (rows.length >= most) break
         yield
       }
-      return rows
+      return rows.slice(0, most)
     }
-    const pages = isByAge(filter)
-      ? readPages<R>(read, search, columns, null, { nextMark })
-      : ordered(search, { ...filter, count: null }, 32)
-    return yield* firstOfEach(pages, count)
-  }
 
-  function findAll(filter: Filter, options: FindOptions): R[] {
-    if (options.addressBits === 16) return withoutPause(findMasked(filter, options.nowMs))
-    const search = read.search(filter, options)
-    if (!isByAge(filter)) return [...ordered(search, filter, 32)].flat()
-    const conditions = [search.since, ...search.all]
-    const values = [...valuesOf(conditions), filter.count ?? -1]
-    return read.all<R>(fullSql(columns, [conditions]), values)
-  }
+    function findAll(filter: Filter, options: FindOptions): R[] {
+      if (options.addressBits === 16) return withoutPause(findMasked(filter, options.nowMs))
+      const search = read.search(filter, options)
+      if (!isByAge(filter)) return [...ordered<R>(search, filter, columns).pages].flat()
+      const conditions = [search.since, ...search.all]
+      const values = [...valuesOf(conditions), filter.count ?? -1]
+      return read.all<R>(fullSql(columns, [conditions]), values)
+    }
 
-  return { findAll, findMasked }
-}
+    /** The rows of a full select; `null` when that would take long or find many. */
+    function findFew(filter: Filter, options: FindOptions): R[] | null {
+      const isMasked = options.addressBits === 16
+      const most = isMasked
+        ? QUICK_RECORDS_MAX
+        : Math.min(filter.count ?? Infinity, QUICK_RECORDS_MAX + 1)
+      const search = read.search(filter, options)
+      const now = version()
+      const found = findFresh(search, most, now) ?? selectFirst<R>(search, most, columns, now)
+      return isMasked ? found && shownOf(found, filter.count) : found && fewOf(found)
+    }
 
-/** Selects `columns`, or finds rows in memory that begin with them. */
-function createSelector<R extends EndpointRow>(
-  { read, nextMark, selectFirst, onSnapshot }: Parts,
-  columns: Columns,
-  findFresh: (search: Search, most: number, version: number) => R[] | null,
-): Selector<R> {
-  const { findAll, findMasked } = createFullSelect<R>({ read, nextMark }, columns)
-
-  function findFew(filter: Filter, options: FindOptions, version: number): R[] | null {
-    const search = read.search(filter, options)
-    return selectFew<R>(
-      filter,
-      options,
-      most => findFresh(search, most, version) ?? selectFirst<R>(search, most, columns, version),
-    )
-  }
-
-  return {
-    findMasked,
-    findAll: (filter, options) => onSnapshot(() => findAll(filter, options)),
-    findQuickly: (filter, options, version) =>
-      onSnapshot(() => {
-        if (filter.sort !== 'random') return findFew(filter, options, version)
-        const all = findFew(undrawn(filter), options, version)
-        return all && drawFrom(all, filter.count)
-      }),
-    open(filter, nowMs) {
-      const search = read.search(filter, { nowMs, addressBits: 32 })
-      const { count } = filter
-      if (!isByAge(filter)) {
-        const { pages, ids } = readOrdered<R>({ read, nextMark }, search, filter, columns, 32)
-        const totals = function* (): Generator<void, Totals> {
-          return yield* totalsOf([yield* ids()])
+    return {
+      findMasked,
+      /** All that match, at most `filter.count`. */
+      findAll: (filter: Filter, options: FindOptions): R[] =>
+        onSnapshot(() => findAll(filter, options)),
+      /** All that match; `null` when finding them would take long, or they are many. */
+      findQuickly: (filter: Filter, options: FindOptions): R[] | null =>
+        onSnapshot(() => {
+          if (filter.sort !== 'random') return findFew(filter, options)
+          const all = findFew(undrawn(filter), options)
+          return all && drawFrom(all, filter.count)
+        }),
+      /** All that match in pages, to be read on one snapshot. Addresses are compared unmasked. */
+      open(filter: Filter, nowMs: number): LongAnswer<R> {
+        const search = read.search(filter, { nowMs, addressBits: 32 })
+        const { count } = filter
+        if (isByAge(filter)) {
+          return {
+            pages: pages<R>(search, columns, count),
+            totals: () => totalsOf(idsOf(pages(search, ENDPOINT_COLUMNS, count))),
+          }
         }
-        return { pages, totals }
-      }
-      const endpoints = () =>
-        readPages<EndpointRow>(read, search, ENDPOINT_COLUMNS, count, { nextMark })
-      return {
-        pages: readPages<R>(read, search, columns, count, { nextMark }),
-        totals: () => totalsOf(idsOf(endpoints())),
-      }
-    },
+        const { pages: inOrder, ids } = ordered<R>(search, filter, columns)
+        return {
+          pages: inOrder,
+          *totals() {
+            return yield* totalsOf([yield* ids()])
+          },
+        }
+      },
+    }
   }
-}
 
-/** Selects from an open list; a quick select reads up to `scanMax` entries of each branch. */
-export function createSelect(db: Database, scanMax: number) {
-  const read = createReader(db)
-  const freshest = createFreshest(read, dataVersionOf(db), scanMax)
-  const onSnapshot = createSnapshots(db)
-  const nextMark = createMarks(read, dataVersionOf(db))
-  const selectFirst = createQuickSelect(read, scanMax)
-  const parts = { read, nextMark, selectFirst, onSnapshot }
-  const records = createSelector<Row>(parts, ROW_COLUMNS, freshest.find)
-  const endpoints = createSelector<EndpointRow>(parts, ENDPOINT_COLUMNS, freshest.find)
-  const { cityNames } = read
+  const records = createSelector<Row>(ROW_COLUMNS, freshest.find)
+  const endpoints = createSelector<EndpointRow>(ENDPOINT_COLUMNS, freshest.find)
   return {
     records,
     endpoints,
     cityNames,
     ...createLacks(read, scanMax),
     /** As `records.findQuickly`. */
-    findQuickly(filter: Filter, options: FindOptions, version: number): Found | null {
-      const rows = records.findQuickly(filter, options, version)
+    findQuickly(filter: Filter, options: FindOptions): Found | null {
+      const rows = records.findQuickly(filter, options)
       return rows && { rows, cityNames, areKept: freshest.holds(rows) }
     },
     /** All that match, to draw from, found with pauses; to be called on a snapshot. */
     matches: (filter: Filter, options: FindOptions): Generator<void, Matches> =>
-      readMatches(parts, read.search(undrawn(filter), options), options.addressBits),
+      matches(read.search(undrawn(filter), options), options.addressBits),
     /** See `ProxyReader.findByIds`. */
     findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null {
       const { since, createMatcher } = read.search(filter, options)
-      const rows = lookUp<Row>(read, ROW_COLUMNS, ids)
+      const rows = lookUp<Row>(ROW_COLUMNS, ids)
       const [matches, oldest] = [createMatcher(), Number(since.values[0])]
       const isRight = rows.every(row => row[AT.checkedAt] >= oldest && matches(row))
       return isRight && rows.length === ids.length ? { rows, cityNames, areKept: false } : null

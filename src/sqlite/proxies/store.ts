@@ -121,7 +121,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
     'select max(checked_at) as newest from proxies',
   )
   const any = db.prepare<{ id: number }, []>('select id from proxies limit 1')
-  const select = createSelect(db, scanMax)
+  const select = createSelect(db, scanMax, version)
 
   function newestMs(): number | null {
     const seconds = newest.get()?.newest ?? null

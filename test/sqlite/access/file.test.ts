@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
-import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
+import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)

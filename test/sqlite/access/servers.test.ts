@@ -12,7 +12,7 @@ import type { Caller } from '../../../src/access/key.ts'
 import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
 import type { SnapshotOptions } from '../../../src/sqlite/access/admission-log.ts'
 import { LOCK_WAIT } from '../../../src/sqlite/access/usage.ts'
-import { ACCESS_FILE } from '../../../src/sqlite/stores.ts'
+import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { createLimiterOracle, type LimiterOracle } from '../../support/limiter-oracle.ts'
 import {
   DEMO,

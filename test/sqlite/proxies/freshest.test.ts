@@ -8,8 +8,9 @@ import { bodyOf, createAnswerFinder } from '../../../src/api/answer.ts'
 import type { Query } from '../../../src/api/query.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { createFreshest } from '../../../src/sqlite/proxies/quick-select.ts'
+import { createPages } from '../../../src/sqlite/proxies/pages.ts'
 import { createReader } from '../../../src/sqlite/proxies/search.ts'
+import { createFreshest } from '../../../src/sqlite/proxies/select.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -60,7 +61,9 @@ function watched(list: List, scanMax = MANY) {
     read += rows.length
     return rows as never[]
   }
-  const { find } = createFreshest({ ...reader, all }, dataVersionOf(list.db), scanMax)
+  const version = dataVersionOf(list.db)
+  const { pages } = createPages({ ...reader, all }, version)
+  const { find } = createFreshest(pages, version, scanMax)
   return {
     find(filter: Partial<Filter>, most: number, version = 1): number[] | null {
       const search = reader.search({ ...NO_FILTER, ageMaxSeconds: 86_400, ...filter }, AT_T0)
@@ -207,12 +210,11 @@ describe('the server’s selects', () => {
   test('find the list as it is, or as it was in this turn', async () => {
     const dir = temporaryDirectory()
     const [writer, reading] = [open(dir), open(dir)]
-    const { findQuickly, endpoints, version } = reading.proxies
+    const { findQuickly, endpoints } = reading.proxies
     const answerOf = createAnswerFinder<'too-large'>(
       {
-        find: (filter, options) => findQuickly(filter, options, version()) ?? 'too-large',
-        findEndpoints: (filter, options) =>
-          endpoints.findQuickly(filter, options, version()) ?? 'too-large',
+        find: (filter, options) => findQuickly(filter, options) ?? 'too-large',
+        findEndpoints: (filter, options) => endpoints.findQuickly(filter, options) ?? 'too-large',
       },
       'the service',
     )

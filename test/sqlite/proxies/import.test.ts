@@ -11,8 +11,9 @@ import { importSources } from '../../../src/import/import.ts'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { type IncomingProxy, LANGS, type Proxy, SERVICES } from '../../../src/proxies/proxy.ts'
 import type { ImportCounts, ImportMode } from '../../../src/proxies/store.ts'
+import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
-import { type List, openList, PROXY_FILE } from '../../../src/sqlite/stores.ts'
+import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
 import {
   anyIncoming,

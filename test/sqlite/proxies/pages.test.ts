@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
 import { ROW_COLUMNS } from '../../../src/proxies/row.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
-import { createMarks, PAGE_ROWS, readPages } from '../../../src/sqlite/proxies/pages.ts'
+import { createPages, PAGE_ROWS } from '../../../src/sqlite/proxies/pages.ts'
 import { createReader } from '../../../src/sqlite/proxies/search.ts'
 import { openList } from '../../../src/sqlite/stores.ts'
 import { fillList, listOf, NO_FILTER, T0 } from '../../support/fixtures.ts'
@@ -60,14 +60,16 @@ describe('pages of any size', () => {
             const filter = { ...NO_FILTER, ...some }
             const read = createReader(list.db)
             const search = read.search(filter, AT_T0)
-            const nextMark = createMarks(read, dataVersionOf(list.db), marks)
-            const options = { pageRows: size, nextMark }
-            const pages = [...readPages(read, search, ROW_COLUMNS, filter.count, options)]
+            const readAll = (markEntries: number) => [
+              ...createPages(read, dataVersionOf(list.db), {
+                pageRows: size,
+                markEntries,
+              }).pages(search, ROW_COLUMNS, filter.count),
+            ]
+            const pages = readAll(marks)
             expect(pages.flat()).toEqual(list.proxies.records.findAll(filter, AT_T0))
             for (const page of pages) expect(page.length).toBeLessThanOrEqual(size)
-            const whole = [
-              ...readPages(read, search, ROW_COLUMNS, filter.count, { pageRows: size }),
-            ]
+            const whole = readAll(1_000)
             expect(whole.flat()).toEqual(pages.flat())
             for (const page of whole.slice(0, -1)) expect(page).toHaveLength(size)
           } finally {
@@ -100,8 +102,8 @@ test('what SQLite reads of the list for each page begins in the middle of an ind
       return read.all(sql, values)
     }
     const search = read.search({ ...NO_FILTER, ...some }, AT_T0)
-    const pages = readPages({ ...read, all }, search, ROW_COLUMNS, null, { pageRows: 1 })
-    expect([...pages].flat()).toHaveLength(1)
+    const { pages } = createPages({ ...read, all }, () => 0, { pageRows: 1 })
+    expect([...pages(search, ROW_COLUMNS)].flat()).toHaveLength(1)
     return statements.flatMap(sql =>
       list.db
         .query<{ detail: string }, []>(`explain query plan ${sql}`)

@@ -5,13 +5,13 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import type { Filter } from '../../../src/proxies/filter.ts'
-import { createQuickSelect } from '../../../src/sqlite/proxies/quick-select.ts'
 import type { Bound } from '../../../src/sqlite/proxies/search.ts'
 import {
   createReader,
   ENDPOINT_COLUMNS,
   QUICK_RECORDS_MAX,
 } from '../../../src/sqlite/proxies/search.ts'
+import { createQuickSelect } from '../../../src/sqlite/proxies/select.ts'
 import { createListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
@@ -266,11 +266,10 @@ describe('a quick select right after the list changes', () => {
   const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
   /** The ports found by each of these filters, by records and by endpoints; `null`: it gave up. */
-  const findEach = ({ records, endpoints, version }: ReturnType<typeof createListStore>) =>
+  const findEach = ({ records, endpoints }: ReturnType<typeof createListStore>) =>
     [SOCKS5, { ...SOCKS5, port: 80 }, { ...SOCKS5, countries: [], count: 1 }].flatMap(filter =>
       [records, endpoints].map(
-        selector =>
-          selector.findQuickly(filter, AT_T0, version())?.map(row => endpointOf(row).ip) ?? null,
+        selector => selector.findQuickly(filter, AT_T0)?.map(row => endpointOf(row).ip) ?? null,
       ),
     )
   const all = <T>(value: T): T[] => new Array<T>(6).fill(value)
@@ -315,7 +314,7 @@ describe('a quick select right after the list changes', () => {
 
 test('more records than a quick select gives are too many, for both kinds', () => {
   const list = open(null)
-  const { records, endpoints, version } = list.proxies
+  const { records, endpoints } = list.proxies
   const load = (from: number, to: number): void =>
     fillList(
       list,
@@ -326,7 +325,7 @@ test('more records than a quick select gives are too many, for both kinds', () =
     )
   const lengths = (count: number | null) =>
     [records, endpoints].map(
-      selector => selector.findQuickly({ ...NO_FILTER, count }, AT_T0, version())?.length ?? null,
+      selector => selector.findQuickly({ ...NO_FILTER, count }, AT_T0)?.length ?? null,
     )
   load(0, QUICK_RECORDS_MAX)
   expect(lengths(null)).toEqual([QUICK_RECORDS_MAX, QUICK_RECORDS_MAX])

@@ -632,13 +632,13 @@ const endpointsOf = (proxies: readonly Proxy[]): Endpoint[] => foundOf(proxies).
 
 /** Expects of every select in random order that it finds as many proxies of `all`, each once. */
 function expectDrawn(
-  { records, endpoints, cityNames, version }: ListStore,
+  { records, endpoints, cityNames }: ListStore,
   [filter, options]: readonly [Filter, FindOptions],
   all: readonly Proxy[],
 ): boolean {
   const { nowMs } = options
   const rows = records.findAll(filter, options)
-  const quick = records.findQuickly(filter, options, version())
+  const quick = records.findQuickly(filter, options)
   const open = options.addressBits === 32 ? [...records.open(filter, nowMs).pages].flat() : rows
   const size = Math.min(filter.count ?? all.length, all.length)
   for (const found of [rows, open, quick ?? rows]) {
@@ -671,13 +671,13 @@ function expectFull(
 
 /** Expects the same of the quick selects, or that both give up; says whether they found them. */
 function expectQuick(
-  { records, endpoints, cityNames, version }: ListStore,
+  { records, endpoints, cityNames }: ListStore,
   [filter, options]: readonly [Filter, FindOptions],
   proxies: readonly Proxy[],
 ): boolean {
-  const rows = records.findQuickly(filter, options, version())
+  const rows = records.findQuickly(filter, options)
   if (rows) expect<readonly Proxy[]>(proxiesOf({ rows, cityNames })).toEqual(proxies)
-  const ends = endpoints.findQuickly(filter, options, version())
+  const ends = endpoints.findQuickly(filter, options)
   expect(ends?.map(endpointOf) ?? null).toEqual(rows && endpointsOf(proxies))
   return rows !== null
 }
