@@ -16,6 +16,9 @@ export type Release = () => void
 /** Counts a long answer of `share`; `null` if others have as many as it may have. */
 export type TakeLease = (share: Share) => Release | null
 
+const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
+  new ApiError(code, message, { retryAfterSeconds: 1 })
+
 /** Without the address or id, and without characters that a file name cannot have. */
 const nameOf = ({ id, isTrial }: Share): string =>
   `answer-${Bun.hash.xxHash64(`${isTrial} ${id}`).toString(36)}`
@@ -26,11 +29,8 @@ function lock(place: string): Release | null {
   try {
     return lockPlace(place, 0)
   } catch {
-    throw new ApiError(
-      'DB_EXECUTE_FAILED',
-      'long answers cannot be counted, because the data directory cannot be written',
-      { retryAfterSeconds: 1 },
-    )
+    const what = 'long answers cannot be counted, because the data directory cannot be written'
+    throw refusal('DB_EXECUTE_FAILED', what)
   }
 }
 
@@ -138,8 +138,6 @@ function mostDispensable({ held }: Client): Sending | null {
   return slowest ?? oldest ?? null
 }
 
-const refusal = (code: 'RATE_LIMIT_EXCEEDED' | 'DB_EXECUTE_FAILED', message: string): ApiError =>
-  new ApiError(code, message, { retryAfterSeconds: 1 })
 const stopping = (): ApiError =>
   refusal('DB_EXECUTE_FAILED', 'the server is stopping; try again shortly')
 

@@ -61,8 +61,9 @@ export type FromWorker =
 type Waiting = { resolve: (message: FromWorker) => void; reject: (error: Error) => void }
 type Request = Exclude<ToWorker, { kind: 'setup' }>
 /** A query for the worker, which gets an id when it is sent. */
-type Task = WithoutId<Extract<Request, { kind: 'find' | 'match' | 'find-type' }>>
-type WithoutId<M> = M extends unknown ? Omit<M, 'id'> : never
+type Task<M = Extract<Request, { kind: 'find' | 'match' | 'find-type' }>> = M extends unknown
+  ? Omit<M, 'id'>
+  : never
 
 /**
  * Exchanges messages with the worker, which is started when it is first needed: one reply for each
@@ -119,7 +120,6 @@ const STREAM_MS_MAX = 600_000
 /** A query that has waited longer, in milliseconds, is refused before its connection is idle. */
 const WAIT_MS_MAX = 20_000
 
-/** What a stream depends on. */
 export type StreamHooks = {
   /** Throws when the list must not be shown any more. */
   verify: () => void
@@ -142,10 +142,9 @@ export function createStreamer(
   const { slots = PLAN_SLOTS, trialSlots = TRIAL_SLOTS } = limits
   const { waitMsMax = WAIT_MS_MAX, later = timerLater } = limits
   const { send, close } = createExchange(setup)
-  const elapsedMs = stopwatch()
   const leases = createLeases(dirname(setup.file))
   const semaphores = (takeLease: TakeLease) => {
-    const options = { waitMsMax, later, elapsedMs, takeLease }
+    const options = { waitMsMax, later, elapsedMs: stopwatch(), takeLease }
     return {
       plan: createSemaphore({ ...options, slots }),
       trial: createSemaphore({ ...options, slots: trialSlots }),
@@ -173,25 +172,11 @@ export function createStreamer(
     }
   }
 
-  /** Sends a query to the worker. */
-  function ask(message: Task): Promise<FromWorker> {
+  /** Sends a query to the worker, which replies to it in one of these ways. */
+  async function ask<Kind extends FromWorker['kind']>(message: Task) {
     const id = ++lastId
-    return verified(id, send({ ...message, id }))
-  }
-
-  /** Requests the chunks of a stream one by one; while a chunk is sent, the next one is rendered. */
-  function chunksOf(id: number): () => Promise<FromWorker> {
-    let ahead: Promise<FromWorker> | null = null
-    function request(): Promise<FromWorker> {
-      const reply = send({ kind: 'pull', id })
-      reply.catch(() => {}) // a failure is handled when the reader wants the chunk
-      return reply
-    }
-    return async () => {
-      const message = await verified(id, ahead ?? request())
-      ahead = message.kind === 'chunk' ? request() : null
-      return message
-    }
+    const reply = await verified(id, send({ ...message, id }))
+    return reply as Extract<FromWorker, { kind: Kind }> // see `workFor`
   }
 
   /** A stream that has begun in the worker, and keeps `slot` until it ends. */
@@ -200,9 +185,15 @@ export function createStreamer(
     const sent: Sent = { records: 0, bytes: 0, isTruncated: true }
     let onEnd: ((sent: Sent) => void) | null = null
     const ageMs = stopwatch()
+    let ahead: Promise<FromWorker> | null = null
     /** Since when the reader has not asked for the next chunk; `null` while it waits for one. */
     let idleMs: (() => number) | null = ageMs
     let isOver = false
+    function request(): Promise<FromWorker> {
+      const reply = send({ kind: 'pull', id })
+      reply.catch(() => {}) // a failure is handled when the reader wants the chunk
+      return reply
+    }
     function finish(): void {
       if (isOver) return
       isOver = true
@@ -223,16 +214,16 @@ export function createStreamer(
       open(callback: (sent: Sent) => void) {
         if (isOver) callback(sent)
         else onEnd = callback
-        const nextChunk = chunksOf(id)
         const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
           idleMs = null
           // After a cancel the worker has no such stream any more, and replies with a failure.
-          const message = await nextChunk().catch((error: unknown) => {
+          const message = await verified(id, ahead ?? request()).catch((error: unknown) => {
             finish()
             throw error
           })
           idleMs = stopwatch()
           if (message.kind === 'chunk') {
+            ahead = request() // rendered while this one is sent
             sent.bytes += message.bytes.length
             sent.records = message.records
             controller.enqueue(message.bytes)
@@ -263,31 +254,24 @@ export function createStreamer(
     }
   }
 
-  const unexpected = ({ kind }: FromWorker): Error => new Error(`the stream worker sent ${kind}`)
-
   return {
     stream: (query, nowMs, needsTotals, share) =>
       inSlot(answers, share, async (slot, owner) => {
-        const reply = await ask({ kind: 'find', query, nowMs, needsTotals, owner })
+        const find: Task = { kind: 'find', query, nowMs, needsTotals, owner }
+        const reply = await ask<'begun' | 'rendered' | 'refused'>(find)
         if (reply.kind === 'begun') return createStream(reply.id, reply.totals, slot)
         slot.release()
         if (reply.kind === 'rendered') return { kind: 'rendered', ...reply.rendered }
-        if (reply.kind !== 'refused') throw unexpected(reply)
         const message = 'older long answers must end first'
         throw new ApiError('DB_EXECUTE_FAILED', message, { retryAfterSeconds: 1 })
       }),
     matches: (query, nowMs, share) =>
       inSlot(scans, { ...share, downloads: null }, async (slot, owner) => {
-        const reply = await ask({ kind: 'match', query, nowMs, owner })
+        const { matches } = await ask<'matched'>({ kind: 'match', query, nowMs, owner })
         slot.release()
-        if (reply.kind === 'matched') return reply.matches
-        throw unexpected(reply)
+        return matches
       }),
-    async hasType(types) {
-      const reply = await ask({ kind: 'find-type', types })
-      if (reply.kind === 'type') return reply.isThere
-      throw unexpected(reply)
-    },
+    hasType: async types => (await ask<'type'>({ kind: 'find-type', types })).isThere,
     refuseWaiting() {
       for (const { plan, trial } of [answers, scans]) {
         plan.refuseWaiting()

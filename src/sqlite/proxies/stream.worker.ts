@@ -15,13 +15,13 @@ import { createFairQueue, type Owner, type Work } from './fair-queue.ts'
 import { QUICK_RECORDS_MAX } from './search.ts'
 import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
-import type { FromWorker, StreamSetup, ToWorker, WalBound } from './stream.ts'
+import type { FromWorker, StreamSetup, ToWorker } from './stream.ts'
 
 /** A chunk of a stream is about this long. */
 const CHUNK_BYTES = 256 * 1024
 
 /** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
-export type Stream = {
+type Stream = {
   owner: Owner
   next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
   records: () => number
@@ -30,20 +30,15 @@ export type Stream = {
   close: () => void
 }
 
-/** Yields the page that was read already, then the rest. */
-export function* chain<T>(first: T, rest: Iterable<T>): Generator<T> {
-  yield first
-  yield* rest
-}
-
-/** Renders pages of rows chunk by chunk; `close` is called at the end. */
-export function createStream<R extends EndpointRow>(
-  { nowMs, owner }: { nowMs: number; owner: Owner },
+/** Renders rows that were read already, and then pages of them, chunk by chunk; `close` is called at the end. */
+function createStream<R extends EndpointRow>(
+  { nowMs, owner }: Find,
+  first: readonly R[],
   pages: Iterator<readonly R[]>,
   { head, record, separator, tail }: Writer<R>,
   close: () => void,
 ): Stream {
-  let page: readonly R[] = []
+  let page = first
   let at = 0
   let text = head.join(formatInstant(nowMs))
   let before = ''
@@ -83,7 +78,7 @@ export function createStream<R extends EndpointRow>(
 }
 
 /** The first rows: all that there are, or more than are rendered at once. */
-export function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
+function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly R[]> {
   let rows: readonly R[] = []
   while (rows.length <= QUICK_RECORDS_MAX) {
     const { done, value } = pages.next()
@@ -105,87 +100,27 @@ function openConnection(file: string) {
   const db = openListFile(file, options)
   return { fingerprint, db, store: createListStore(db) }
 }
-export type Connection = ReturnType<typeof openConnection>
-
-/**
- * Keeps connections with their statements for reuse: opening one costs more than a small answer.
- * One that was opened before the file was replaced is closed.
- */
-export function createPool(file: string) {
-  let idle: Connection[] = []
-  let inUse = 0
-  return {
-    inUse: (): number => inUse,
-    take(): Connection {
-      const now = fingerprintOf(file)
-      for (const { db } of idle.filter(({ fingerprint }) => !isSameFile(fingerprint, now)))
-        db.close()
-      idle = idle.filter(({ fingerprint }) => isSameFile(fingerprint, now))
-      const connection = idle.pop() ?? openConnection(file)
-      inUse += 1
-      return connection
-    },
-    /** Ends the snapshot first: it would keep the WAL from being emptied. */
-    give(connection: Connection): void {
-      inUse -= 1
-      if (connection.db.inTransaction) connection.db.run('rollback')
-      if (idle.length < IDLE_MAX) idle.push(connection)
-      else connection.db.close()
-    },
-  }
-}
+type Connection = ReturnType<typeof openConnection>
 
 declare const self: Worker
 
-type Find = Extract<ToWorker, { kind: 'find' }>
-type Match = Extract<ToWorker, { kind: 'match' }>
-type FindType = Extract<ToWorker, { kind: 'find-type' }>
 type Request = Exclude<ToWorker, { kind: 'setup' }>
+type Find = Extract<Request, { kind: 'find' }>
+type Match = Extract<Request, { kind: 'match' }>
+type FindType = Extract<Request, { kind: 'find-type' }>
 /** The owner of a stream that has ended. */
 const NOBODY: Owner = { id: '', isTrial: false }
 
-const streams = new Map<number, Stream>()
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
 
-/** Keeps the WAL of the list within its bound, as far as it grows because of streams. */
-function boundWal(
-  file: string,
-  { bytesMax, oldMs }: WalBound,
-  { inUse }: ReturnType<typeof createPool>,
-) {
-  const isLarge = (): boolean => walBytes(file) > bytesMax
-
-  /** Ends streams that have kept it from being emptied for too long. */
-  function endOld(): void {
-    if (!isLarge()) return
-    for (const [id, { ageMs, close }] of streams) {
-      if (ageMs() < oldMs) continue
-      streams.delete(id)
-      close()
-    }
-  }
-
-  return {
-    endOld,
-    /** Ends old streams; then empties the WAL if it is large and nothing else is being read. */
-    empty({ db }: Connection): void {
-      endOld()
-      if (inUse() === 1 && isLarge()) db.run('pragma wal_checkpoint(truncate)')
-    },
-    /** Whether one more stream may begin. */
-    hasRoom: (): boolean => streams.size === 0 || !isLarge(),
-  }
-}
-
 /** The masked answer to a query. */
 function* masked(
-  { store }: Connection,
+  { records, endpoints, cityNames }: Connection['store'],
   { query, nowMs }: Find,
   provider: string,
 ): Generator<void, Rendered> {
   const { filter, output } = query
-  const { records, endpoints, cityNames } = store
   const isTxt = output.kind === 'txt'
   const ends = isTxt ? yield* endpoints.findMasked(filter, nowMs) : []
   const rows = isTxt ? [] : yield* records.findMasked(filter, nowMs)
@@ -196,46 +131,65 @@ function* masked(
   return createAnswerFinder<never>(found, provider)(query, nowMs)
 }
 
-/** What is found without a stream. */
-function createLookUps(
-  pool: ReturnType<typeof createPool>,
-  empty: (connection: Connection) => void,
-) {
-  /** Works with a connection that no stream keeps, on one snapshot. */
-  function* briefly(work: (store: Connection['store']) => Work): Work {
-    const connection = pool.take()
-    try {
-      empty(connection)
-      connection.db.run('begin')
-      yield* work(connection.store)
-    } finally {
-      pool.give(connection)
+/** Does what messages ask for. */
+function createWorker({ file, provider, walBound }: StreamSetup) {
+  const writers = createWriters(provider)
+  const streams = new Map<number, Stream>()
+  /** Opening a connection and preparing its statements costs more than a small answer. */
+  let idle: Connection[] = []
+  let inUse = 0
+
+  /** Closes connections that were opened before the file was replaced. */
+  function take(): Connection {
+    const now = fingerprintOf(file)
+    const { same = [], other = [] } = Object.groupBy(idle, ({ fingerprint }) =>
+      isSameFile(fingerprint, now) ? 'same' : 'other',
+    )
+    for (const { db } of other) db.close()
+    idle = same
+    const connection = idle.pop() ?? openConnection(file)
+    inUse += 1
+    return connection
+  }
+
+  /** Ends the snapshot first: it would keep the WAL from being emptied. */
+  function give(connection: Connection): void {
+    inUse -= 1
+    if (connection.db.inTransaction) connection.db.run('rollback')
+    if (idle.length < IDLE_MAX) idle.push(connection)
+    else connection.db.close()
+  }
+
+  const isWalLarge = (): boolean => walBytes(file) > walBound.bytesMax
+
+  /** Ends streams that have kept the WAL from being emptied for too long. */
+  function endOld(): void {
+    if (!isWalLarge()) return
+    for (const [id, { ageMs, close }] of streams) {
+      if (ageMs() < walBound.oldMs) continue
+      streams.delete(id)
+      close()
     }
   }
 
-  return {
-    /** Reads all matches of a filter, for the main thread to draw from. */
-    match: ({ id, query: { filter, addressBits }, nowMs }: Match): Work =>
-      briefly(function* (store) {
-        const matches = yield* store.matches(filter, { nowMs, addressBits })
-        const { ids, types, agesSeconds } = matches
-        reply({ kind: 'matched', id, matches }, [ids.buffer, types.buffer, agesSeconds.buffer])
-      }),
-
-    findType: ({ id, types }: FindType): Work =>
-      briefly(function* (store) {
-        yield
-        reply({ kind: 'type', id, isThere: store.hasType(types, true) === true })
-      }),
+  /**
+   * Works on one snapshot; a stream that has begun keeps the connection. Empties the WAL first if it is
+   * large and nothing else is being read.
+   */
+  function* onSnapshot(work: (connection: Connection) => Generator<void, 'done' | 'begun'>): Work {
+    const connection = take()
+    let isKept = false
+    try {
+      endOld()
+      if (inUse === 1 && isWalLarge()) connection.db.run('pragma wal_checkpoint(truncate)')
+      connection.db.run('begin')
+      isKept = (yield* work(connection)) === 'begun'
+    } finally {
+      if (!isKept) give(connection)
+    }
   }
-}
 
-function createWorker({ file, provider, walBound }: StreamSetup) {
-  const writers = createWriters(provider)
-  const pool = createPool(file)
-  const { endOld, empty, hasRoom } = boundWal(file, walBound, pool)
-
-  /** Renders all rows at once when they are few, else begins a stream, which keeps the connection. */
+  /** Renders all rows at once when they are few, else begins a stream. */
   function* begin<R extends EndpointRow>(
     connection: Connection,
     message: Find,
@@ -248,25 +202,26 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
       reply({ kind: 'rendered', id, rendered: renderAnswer(writerFor(first.length), first) })
       return 'done'
     }
-    if (!hasRoom()) {
+    if (streams.size > 0 && isWalLarge()) {
       reply({ kind: 'refused', id })
       return 'done'
     }
     const totals = needsTotals ? yield* findTotals() : null
     const writer = writerFor(totals?.records ?? first.length)
-    const close = (): void => pool.give(connection)
-    streams.set(id, createStream(message, chain(first, pages), writer, close))
+    streams.set(
+      id,
+      createStream(message, first, pages, writer, () => give(connection)),
+    )
     reply({ kind: 'begun', id, totals })
     return 'begun'
   }
 
-  function* answer(connection: Connection, message: Find): Generator<void, 'done' | 'begun'> {
+  function* find(connection: Connection, message: Find): Generator<void, 'done' | 'begun'> {
     const { id, query, nowMs } = message
     const { filter, output, addressBits } = query
-    const { db, store } = connection
-    db.run('begin') // one snapshot for everything below
+    const { store } = connection
     if (addressBits === 16) {
-      reply({ kind: 'rendered', id, rendered: yield* masked(connection, message, provider) })
+      reply({ kind: 'rendered', id, rendered: yield* masked(store, message, provider) })
       return 'done'
     }
     return output.kind === 'txt'
@@ -278,34 +233,63 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
         )
   }
 
-  function* find(message: Find): Work {
-    const connection = pool.take()
-    let isKept = false
-    try {
-      empty(connection)
-      isKept = (yield* answer(connection, message)) === 'begun'
-    } finally {
-      if (!isKept) pool.give(connection)
-    }
+  /** Reads all matches of a filter, for the main thread to draw from. */
+  function* match(
+    store: Connection['store'],
+    { id, query: { filter, addressBits }, nowMs }: Match,
+  ): Generator<void, 'done'> {
+    const matches = yield* store.matches(filter, { nowMs, addressBits })
+    const { ids, types, agesSeconds } = matches
+    reply({ kind: 'matched', id, matches }, [ids.buffer, types.buffer, agesSeconds.buffer])
+    return 'done'
   }
 
-  return { find, endOld, ...createLookUps(pool, empty) }
-}
+  function* findType(store: Connection['store'], { id, types }: FindType): Generator<void, 'done'> {
+    yield
+    reply({ kind: 'type', id, isThere: store.hasType(types, true) === true })
+    return 'done'
+  }
 
-/** Sends the next chunk of a stream. */
-function* pull(id: number): Work {
-  worker?.endOld()
-  const stream = streams.get(id)
-  if (stream === undefined) throw new Error('the stream has ended already')
-  const chunk = yield* stream.next()
-  if (chunk === null) return end(id)
-  reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
-}
+  /** Sends the next chunk of a stream. */
+  function* pull(id: number): Work {
+    endOld()
+    const stream = streams.get(id)
+    if (stream === undefined) throw new Error('the stream has ended already')
+    const chunk = yield* stream.next()
+    if (chunk === null) end(id)
+    else reply({ kind: 'chunk', id, bytes: chunk, records: stream.records() }, [chunk.buffer])
+  }
 
-function end(id: number): void {
-  streams.get(id)?.close()
-  streams.delete(id)
-  reply({ kind: 'end', id })
+  function close(id: number): void {
+    streams.get(id)?.close()
+    streams.delete(id)
+  }
+
+  function end(id: number): void {
+    close(id)
+    reply({ kind: 'end', id })
+  }
+
+  return {
+    ownerOf: (message: Request): Owner =>
+      ('owner' in message ? message.owner : streams.get(message.id)?.owner) ?? NOBODY,
+
+    /** What a message asks for. */
+    *workFor(message: Request): Work {
+      const { id } = message
+      try {
+        if (message.kind === 'find') yield* onSnapshot(connection => find(connection, message))
+        else if (message.kind === 'match') yield* onSnapshot(({ store }) => match(store, message))
+        else if (message.kind === 'find-type')
+          yield* onSnapshot(({ store }) => findType(store, message))
+        else if (message.kind === 'pull') yield* pull(id)
+        else end(id)
+      } catch (error) {
+        close(id)
+        reply({ kind: 'failed', id, error: toErrorMessage(error) })
+      }
+    },
+  }
 }
 
 let worker: ReturnType<typeof createWorker> | null = null
@@ -318,29 +302,11 @@ function workOn(): void {
   if (isWorking) setImmediate(workOn)
 }
 
-/** What a message asks for. */
-function* workFor(message: Request): Work {
-  try {
-    if (worker === null) throw new Error('the worker was not set up')
-    if (message.kind === 'find') yield* worker.find(message)
-    else if (message.kind === 'match') yield* worker.match(message)
-    else if (message.kind === 'find-type') yield* worker.findType(message)
-    else if (message.kind === 'pull') yield* pull(message.id)
-    else end(message.id)
-  } catch (error) {
-    streams.get(message.id)?.close()
-    streams.delete(message.id)
-    reply({ kind: 'failed', id: message.id, error: toErrorMessage(error) })
-  }
-}
-
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
-  if (data.kind === 'setup') {
-    worker = createWorker(data)
-    return
+  if (data.kind === 'setup') worker = createWorker(data)
+  else if (worker !== null) {
+    queue.add(worker.ownerOf(data), data.id, worker.workFor(data))
+    if (!isWorking) setImmediate(workOn)
+    isWorking = true
   }
-  const owner = 'owner' in data ? data.owner : streams.get(data.id)?.owner
-  queue.add(owner ?? NOBODY, data.id, workFor(data))
-  if (!isWorking) setImmediate(workOn)
-  isWorking = true
 }
