@@ -69,11 +69,9 @@ const FAILURES: { [code: string]: string } = {
   ENOTFOUND: 'cannot be reached: its name is not known',
   EPROTO: 'does not speak TLS at this port: is it an http:// URL?',
   ...Object.fromEntries(
-    [
-      ...['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN'],
-      ...['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'UNABLE_TO_GET_ISSUER_CERT'],
-      'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-    ].map(code => [code, 'has a certificate of an authority that this system does not know']),
+    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'SELF_SIGNED_CERT_IN_CHAIN', 'UNABLE_TO_VERIFY_LEAF_SIGNATURE']
+      .concat('UNABLE_TO_GET_ISSUER_CERT', 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY')
+      .map(code => [code, 'has a certificate of an authority that this system does not know']),
   ),
   CERT_HAS_EXPIRED: 'has a certificate that is expired',
   CERT_NOT_YET_VALID: 'has a certificate that is not valid yet: is the clock right?',

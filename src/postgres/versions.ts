@@ -14,20 +14,20 @@ export type Outcome<T> = { result: T; isChanged: boolean }
  */
 export type Change = <T>(work: (query: Query, version: number) => Promise<Outcome<T>>) => Promise<T>
 
-/** Takes the next number, and with it the lock that makes changes one after the other. */
+/** The next number, with the lock that makes changes one after the other; `markVersion` stores it. */
 export async function nextVersion(query: Query): Promise<number> {
   const { version } = await onlyRow<{ version: number }>(
     query,
-    `update proxylist.installation set keys_version = keys_version + 1
-     returning keys_version::float8 as version`,
+    'select (keys_version + 1)::float8 as version from proxylist.installation for update',
   )
   return version
 }
 
-/** Marks a version, and announces it. */
+/** Stores a version with a mark, and announces it. */
 export async function markVersion(query: Query, version: number): Promise<void> {
   await query(
-    `with made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
+    `with stored as (update proxylist.installation set keys_version = $1::float8),
+       made as (insert into proxylist.keys_versions values ($1::float8, gen_random_uuid()))
      select pg_notify('proxylist', 'keys')`,
     [version],
   )
@@ -50,35 +50,15 @@ export async function pruneKeyVersions({ transaction }: Connection): Promise<voi
   })
 }
 
-/** Ends a transaction that has changed nothing, with its result. */
-class Unchanged extends Error {
-  readonly result: unknown
-
-  constructor(result: unknown) {
-    super('nothing was changed')
-    this.result = result
-  }
-}
-
 export const createChange =
   ({ transaction }: Pick<Connection, 'transaction'>): Change =>
-  async <T>(work: (query: Query, version: number) => Promise<Outcome<T>>): Promise<T> => {
-    try {
-      return await transaction(async query => {
-        const version = await nextVersion(query)
-        const { result, isChanged } = await work(query, version)
-        if (!isChanged) throw new Unchanged(result)
-        await markVersion(query, version)
-        return result
-      })
-    } catch (error) {
-      if (error instanceof Unchanged) return error.result as T // of this very `work`
-      throw error
-    }
-  }
-
-/** Wakes the machines that follow the list. */
-const NOTIFY = "select pg_notify('proxylist', 'list')"
+  work =>
+    transaction(async query => {
+      const version = await nextVersion(query)
+      const { result, isChanged } = await work(query, version)
+      if (isChanged) await markVersion(query, version)
+      return result
+    })
 
 /** Where the list stands. Checks are Unix seconds: the newest one, and one that none is older than. */
 export type ListState = {
@@ -101,13 +81,13 @@ export async function storeVersion(query: Query, state: ListState): Promise<void
   const { version, rows, newest, oldest } = state
   await query(
     `with stored as (
-       update proxylist.list set version = $1, rows = $2, newest = $3, oldest = $4 returning version
+       update proxylist.list set version = $1, rows = $2, newest = $3, oldest = $4
+     ), made as (
+       insert into proxylist.list_versions values ($1, gen_random_uuid(), proxylist.now_ms())
      )
-     insert into proxylist.list_versions
-       select version, gen_random_uuid(), proxylist.now_ms() from stored`,
+     select pg_notify('proxylist', 'list')`,
     [version, rows, newest, oldest],
   )
-  await query(NOTIFY)
 }
 
 /** How long a machine may be away and still copy only what has changed. */

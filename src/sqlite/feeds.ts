@@ -15,19 +15,15 @@ const LEASE_MS = HOUR_MS
 type Lease = { leased_by: number | null; leased_until: number }
 
 function createFeedStore(db: Database) {
-  const insert = db.prepare<never, [string, string]>(
-    'insert into feeds (id, state) values (?, ?) on conflict do nothing',
-  )
+  const insert = 'insert into feeds (id, state) values (?, ?) on conflict'
+  const insertNew = db.prepare<never, [string, string]>(`${insert} do nothing`)
   const add = ({ id, shown }: FeedKey, nowMs: number): void => {
-    insert.run(id, JSON.stringify(newState(shown, nowMs)))
+    insertNew.run(id, JSON.stringify(newState(shown, nowMs)))
   }
-  const find = db.prepare<{ state: string }, [string]>('select state from feeds where id = ?')
   const save = db.prepare<never, [string, string]>(
-    'insert into feeds (id, state) values (?, ?) on conflict do update set state = excluded.state',
+    `${insert} (id) do update set state = excluded.state`,
   )
-  const leaseOf = db.prepare<Lease, [string]>(
-    'select leased_by, leased_until from feeds where id = ?',
-  )
+  const find = db.prepare<{ state: string } & Lease, [string]>('select * from feeds where id = ?')
   const lease = db.prepare<never, [number, number, string]>(
     'update feeds set leased_by = ?, leased_until = ? where id = ?',
   )
@@ -42,7 +38,7 @@ function createFeedStore(db: Database) {
       .map(({ id, state }) => ({ id, ...(JSON.parse(state) as FeedState) })) // as it was saved
 
   function isLeased(id: string, nowMs: number): boolean {
-    const { leased_by: pid = null, leased_until: until = 0 } = leaseOf.get(id) ?? {}
+    const { leased_by: pid = null, leased_until: until = 0 } = find.get(id) ?? {}
     // One that lies further ahead than a lease lasts was made by a clock that was wrong.
     const isValid = nowMs < until && until <= nowMs + LEASE_MS
     return isValid && pid !== null && pid !== process.pid && isAlive(pid)

@@ -126,13 +126,8 @@ export function createSetCache() {
 
     /** The additions of an answer with what each would find; `null`: the database has to be asked. */
     look(additions: readonly Addition[]): Addition[] | null {
-      const found: Addition[] = []
-      for (const addition of additions) {
-        const its = look(addition)
-        if (its === null) return null
-        found.push(its)
-      }
-      return found
+      const found = additions.map(look)
+      return found.every(each => each !== null) ? found : null
     },
 
     /** Remembers what the database said; not what it was asked before something was forgotten. */

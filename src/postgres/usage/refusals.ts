@@ -85,21 +85,16 @@ function fullUntil({ window, daily }: LimitRule, usage: Usage, nowMs: number): n
   const isWindowFull = window !== null && counted >= window.limit
   const isDayFull = daily !== null && usage.requests >= daily
   if (!isWindowFull && !isDayFull) return null
-  const oldestMs = usage.admissions[usage.admissions.length - counted]
-  const windowEndMs =
-    window === null || oldestMs === undefined ? Number.POSITIVE_INFINITY : oldestMs + window.ms
+  const oldestMs = usage.admissions[usage.admissions.length - counted] ?? Number.POSITIVE_INFINITY
+  const windowEndMs = oldestMs + (window?.ms ?? 0)
   const dayEndMs = daily === null ? Number.POSITIVE_INFINITY : (utcDay(atMs) + 1) * DAY_MS
   return Math.min(windowEndMs, dayEndMs)
 }
 
 export type RefusalCache = ReturnType<typeof createRefusalCache>
 
-const createFull = () =>
-  createBoundedMap<string, Full>(
-    ADMISSIONS_MAX,
-    undefined,
-    ({ usage }) => SUBJECT_SIZE + usage.admissions.length,
-  )
+const sizeOf = ({ usage }: Full): number => SUBJECT_SIZE + usage.admissions.length
+const createFull = () => createBoundedMap<string, Full>(ADMISSIONS_MAX, undefined, sizeOf)
 
 export function createRefusalCache(clock: DatabaseClock) {
   const full = { key: createFull(), demo: createFull(), temp: createFull() }
