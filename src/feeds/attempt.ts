@@ -18,7 +18,6 @@ export const FETCH_MS_MAX = 60 * SECOND_MS
 /** Longest time for an import, its wait for another one included. */
 const IMPORT_MS_MAX = 10 * MINUTE_MS
 
-/** Usable and rejected rows of an import. */
 type Imported = { rows: number; rejected: number }
 
 /** What became of an attempt; `options` are those under which a row became what it is. */

@@ -11,7 +11,6 @@ import type { FeedState } from './store.ts'
 /** Where systemd puts the credentials of a service, with access lists that their modes do not show. */
 const CREDENTIALS = '/run/credentials/'
 
-/** A file with secrets that others can read. */
 function openToOthers(file: string): string[] {
   if (file.startsWith(CREDENTIALS)) return []
   const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0

@@ -26,7 +26,6 @@ export type Feed = {
   everyMs: number
   /** Whether the list becomes what the feed holds. */
   replaces: boolean
-  /** The file of the headers to send with a request. */
   headersFile: string | null
 }
 
@@ -96,7 +95,6 @@ function readOption(word: string, where: string): Partial<Options> {
   return typeof option === 'string' ? wrong(where, `${name} must be ${option}`) : option
 }
 
-/** One feed from its words. */
 function toFeed(words: readonly string[], everyMs: number, where: string): Feed {
   const [source = '', ...more] = words
   const options = more.map(word => readOption(word, where))

@@ -29,7 +29,6 @@ import type { Validators } from './store.ts'
 
 /** Most bytes of a source, as it is sent and decompressed (contract G1). */
 export const BYTES_MAX = 2 ** 30
-/** Most files of a directory. */
 const FILES_MAX = 10_000
 const REDIRECTS_MAX = 5
 
@@ -43,7 +42,6 @@ export class FetchFailure extends Error {
 }
 
 export type OpenContext = {
-  /** The directory of temporary files. */
   dir: string
   userAgent: string
   nowMs: number
@@ -59,7 +57,6 @@ export type Opened =
 /** Compressions that an import recognises by content. */
 const ENCODINGS = ['gzip', 'zstd']
 
-/** Names of Bun's errors, and what happened. */
 const FAILURES: { [code: string]: string } = {
   ConnectionRefused: 'refuses connections',
   ECONNREFUSED: 'refuses connections',
@@ -88,18 +85,6 @@ function toFailure(error: unknown, signal: AbortSignal): FetchFailure {
   return new FetchFailure(FAILURES[code] ?? `cannot be fetched (${reason})`)
 }
 
-/** User and password of a URL as a header, and the URL without them. */
-function splitCredentials(text: string): { url: URL; headers: [string, string][] } {
-  const url = new URL(text)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  url.hash = ''
-  if (username === '' && password === '') return { url, headers: [] }
-  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  return { url, headers: [['authorization', `Basic ${Buffer.from(pair).toString('base64')}`]] }
-}
-
 /** Headers of a request, those of the operator last. */
 function headersOf(
   userAgent: string,
@@ -126,17 +111,23 @@ function redirectOf(response: Response, from: URL): URL | null {
   return to
 }
 
-/** Sends the request, and again to where it is redirected. */
 async function follow(
   feed: Feed,
   known: Validators | null,
   userAgent: string,
   signal: AbortSignal,
 ): Promise<Response> {
-  const first = splitCredentials(feed.source)
-  let { url } = first
+  let url = new URL(feed.source)
   const own = feed.headersFile === null ? [] : readHeaders(feed.headersFile)
-  let headers = headersOf(userAgent, known, [...first.headers, ...own])
+  const { username, password } = url
+  if (username !== '' || password !== '') {
+    const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+    own.unshift(['authorization', `Basic ${Buffer.from(pair).toString('base64')}`])
+  }
+  url.username = ''
+  url.password = ''
+  url.hash = ''
+  let headers = headersOf(userAgent, known, own)
   for (let redirects = 0; ; redirects += 1) {
     const response = await fetch(url.href, {
       headers,
@@ -177,7 +168,6 @@ function refuseUnusable({ status, headers }: Response, nowMs: number): void {
   throw new FetchFailure('answers in a compression that was not asked for (gzip and zstd are read)')
 }
 
-/** The failure of a source of more than this many bytes. */
 const tooLarge = (bytesMax: number): string => `is larger than ${bytesMax / 2 ** 20} MiB`
 
 /** Writes the body to an open file; returns its digest. */

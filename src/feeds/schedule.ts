@@ -45,7 +45,6 @@ export function isDue(nextTryMs: number, everyMs: number, nowMs: number): boolea
   return nextTryMs <= nowMs || nextTryMs > nowMs + longestMs
 }
 
-/** The state after an attempt. */
 function stateAfter(
   before: FeedState,
   outcome: Outcome,
@@ -105,27 +104,25 @@ function createSemaphore(max: number) {
   const waiting: (() => void)[] = []
   let free = max
   const release = (): void => {
-    const next = waiting.shift()
-    if (next === undefined) free += 1
-    else next()
+    free += 1
+    take()
+  }
+  const take = (): void => {
+    if (free === 0 || waiting.length === 0) return
+    free -= 1
+    waiting.shift()?.()
   }
   return async function limited<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    if (free > 0) free -= 1
-    else {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      waiting.push(resolve)
-      await orAborted(promise, signal).catch(error => {
-        const at = waiting.indexOf(resolve)
-        if (at < 0) release()
-        else waiting.splice(at, 1)
-        throw error
-      })
-    }
-    try {
-      return await work()
-    } finally {
-      release()
-    }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    waiting.push(resolve)
+    take()
+    await orAborted(promise, signal).catch(error => {
+      const at = waiting.indexOf(resolve)
+      if (at < 0) release()
+      else waiting.splice(at, 1)
+      throw error
+    })
+    return work().finally(release)
   }
 }
 
@@ -172,7 +169,7 @@ function keepFeed(
   let failures = 0
   let when: 'now' | 'if due' = 'now'
 
-  /** Makes an attempt; returns the milliseconds until the next one. */
+  /** Returns the milliseconds until the next attempt. */
   async function attempt(): Promise<number> {
     try {
       const state = await limited(() => fetchFeed(feed, when, options, signal), signal)
