@@ -63,7 +63,6 @@ export type ReadableList = {
   cityNames: CityNames
 }
 
-/** Is called with a sentence for the operator. */
 export type Say = (sentence: string) => void
 type With<S> = <T>(work: (store: S) => Awaitable<T>) => Promise<T>
 
@@ -87,7 +86,6 @@ export type Stores = {
   has(): { registry: boolean; list: boolean }
   /** Where it is, as it may be shown: a directory, or host, port and name of a database. */
   place: string
-  /** A directory for temporary files. */
   scratch: string
 }
 

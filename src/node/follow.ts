@@ -29,7 +29,7 @@ export type Followed =
       keysAgeMs: number | null
       /** How long ago the list was the newest; `null`: nothing new is known of it. */
       listAgeMs: number | null
-      /** The version of the copy of the list; `null`: there is none of this database. */
+      /** That of the copy; `null`: there is none of this database. */
       listVersion: number | null
     }
   /** Either the database cannot be asked, or keys not followed, or the list alone not be copied. */
@@ -46,7 +46,6 @@ type FollowParts = {
   copies: Copies
   /** Copies the list elsewhere, which takes long; rejects when that failed. */
   copyMuch: () => Promise<void>
-  /** Called with what each asking, and each copying, has brought. */
   onFollowed: (followed: Followed) => void
   elapsedMs: () => number
   later: Later
@@ -135,7 +134,6 @@ export function createFollower(parts: FollowParts) {
     cancel = later(() => void turn(), isAway ? ASK_AGAIN_MS : ASK_EVERY_MS)
   }
 
-  /** Asks now, or once more when it is asking. */
   function wake(): void {
     isAnnounced = true
     if (!isAsking && !isStopped) void turn()
@@ -182,7 +180,6 @@ export function createFreshness(elapsedMs: () => number) {
       if (listAgeMs !== null) listMs = nowMs - listAgeMs
       listVersion = followed.listVersion ?? listVersion
     },
-    /** Why requests cannot be answered; `null`: they can. */
     problem(): string | null {
       if (keysMs === null) return 'the database was not reached yet'
       if (elapsedMs() - keysMs > UNKNOWN_MS_MAX) {
@@ -193,9 +190,7 @@ export function createFreshness(elapsedMs: () => number) {
     /** Seconds since both copies were last known to be the newest, or since the start. */
     lagSeconds: (): number =>
       (elapsedMs() - Math.min(keysMs ?? startMs, listMs ?? startMs)) / SECOND_MS,
-    /** The version of the copy of the list; `null`: there is none of this database. */
     listVersion: (): number | null => listVersion,
-    /** Whether there is a copy of the keys that was the newest since the start. */
     hasKeys: (): boolean => keysMs !== null,
     health: () => ({ works, failures }),
   }

@@ -14,11 +14,10 @@ import { createListener, createNodes, type NodeName } from '../postgres/nodes.ts
 import { migrate } from '../postgres/schema.ts'
 import { openKeyCopy, openListCopy } from '../sqlite/copy.ts'
 import { createFollower, createFreshness, type Followed } from './follow.ts'
-import type { ChangeSource, ListChanges } from './ports.ts'
+import type { ChangeSource } from './ports.ts'
 
 declare const self: Worker
 
-/** The database and the data directory of a node. */
 export type NodeData = {
   dir: string
   url: string
@@ -26,7 +25,6 @@ export type NodeData = {
   timeoutMs: number
 }
 
-/** What a thread that copies is sent. */
 export type CopyTask = { kind: 'copy' } & NodeData
 
 /** What the thread that follows is sent. */
@@ -43,7 +41,6 @@ export type FollowTask =
 /** What it replies. `failed` may be said again and again. */
 export type FollowReply =
   | Followed
-  /** Much of the list is to be copied. */
   | { kind: 'copy-much' }
   /** Usage was reset: of a subject, of all of a kind, or of any that is known (`null`). */
   | { kind: 'usage'; subject: string | null }
@@ -78,7 +75,6 @@ function openSource({ url, timeoutMs }: NodeData, readMsMax: number | null) {
 const reply = (message: FollowReply): void => self.postMessage(message)
 const USAGE = /^usage (.*)$/s
 
-/** Follows from now on. */
 function follow(data: NodeData) {
   const elapsedMs = stopwatch()
   const freshness = createFreshness(elapsedMs)
@@ -174,13 +170,13 @@ async function copy(data: NodeData): Promise<void> {
       yield page
     }
   }
-  const apply = (changes: ListChanges): Promise<void> => {
-    heardMs = elapsedMs()
-    const { removed, rows } = changes
-    return list.apply({ ...changes, removed: heard(removed), rows: heard(rows) })
-  }
   try {
-    await Promise.race([source.readList(list.version(), apply), stalled])
+    const copied = source.readList(list.version(), changes => {
+      const { removed, rows } = changes
+      heardMs = elapsedMs()
+      return list.apply({ ...changes, removed: heard(removed), rows: heard(rows) })
+    })
+    await Promise.race([copied, stalled])
   } finally {
     clearInterval(timer)
     list.close()

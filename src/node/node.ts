@@ -34,7 +34,6 @@ type FollowerHooks = {
   onFollowed: (followed: Followed) => void
   /** Usage was reset, see `FollowReply`. */
   onUsage: (subject: string | null) => void
-  /** Much of the list begins to be copied. */
   onCopy: () => void
 }
 
@@ -90,12 +89,10 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
 
   start()
   return {
-    /** Says under which name the node listens. */
     listening(name: NodeName): void {
       named = name
       send({ kind: 'listening', ...name })
     },
-    /** Has the copy of the keys made again. */
     doubtKeys: (): void => send({ kind: 'doubt-keys' }),
     /** Ends following, and says in the database that the node is gone. */
     async close(): Promise<void> {
@@ -126,18 +123,10 @@ type NodeOptions = {
 
 /** Says once when the database fails, or copying its list, and when that is over. */
 export function createReporter(shown: string, { say, sayRepeated }: NodeOptions['log']) {
-  /** What is wrong with following the database, and with copying its list; `''`: nothing. */
   const wrong = { keys: '', list: '' }
   let isUncounted = false
   /** Whether that was seen since the last second began. */
   let isSeen = false
-
-  function failed({ what, message }: Extract<Followed, { kind: 'failed' }>): void {
-    if (wrong[what] === message) return
-    wrong[what] = message
-    if (what === 'keys') say(`${message}; answering 503 until that is over`)
-    else say(`the list cannot be copied, and stays as it was: ${message}`)
-  }
 
   function works(what: 'keys' | 'list', sentence: string): void {
     if (wrong[what] !== '') say(sentence)
@@ -147,43 +136,42 @@ export function createReporter(shown: string, { say, sayRepeated }: NodeOptions[
   return {
     /** Takes what the follower says. */
     take(followed: Followed): void {
-      if (followed.kind === 'failed') return failed(followed)
+      if (followed.kind === 'failed') {
+        const { what, message } = followed
+        if (wrong[what] === message) return
+        wrong[what] = message
+        if (what === 'keys') say(`${message}; answering 503 until that is over`)
+        else say(`the list cannot be copied, and stays as it was: ${message}`)
+        return
+      }
       if (followed.keysAgeMs !== null) works('keys', `the database ${shown} works again`)
       if (followed.listAgeMs !== null) works('list', `the list of ${shown} is copied again`)
     },
-    /** Much of the list begins to be copied. */
     copying(): void {
       if (wrong.list === '') say(`copying the list of the database ${shown}`)
     },
     /** Says why requests cannot be counted, also where copies can be followed: commits may fail alone. */
     uncounted(failure: unknown, whose: FailedRequests): void {
       if (wrong.keys !== '') return
-      if (whose === 'of a subject') {
-        const sentence = `requests of some keys or addresses get 503: ${messageOf(failure)}`
-        return sayRepeated(sentence, sentence)
-      }
-      isUncounted = true
-      isSeen = true
-      const sentence = `requests cannot be counted and get 503: ${messageOf(failure)}`
+      const isOfAll = whose === 'of all'
+      const requests = isOfAll ? 'cannot be counted and get' : 'of some keys or addresses get'
+      const sentence = `requests ${requests} 503: ${messageOf(failure)}`
       sayRepeated(sentence, sentence)
+      isUncounted ||= isOfAll
+      isSeen ||= isOfAll
     },
     /** Finds out by `probe` whether requests can be counted again; to be called every second. */
     async tick(probe: () => Promise<void>): Promise<void> {
       if (!isUncounted) return
       // What fails while the database is away is not seen: the probe itself has to succeed.
-      const isOver =
-        !isSeen &&
-        (await probe()
-          .then(() => !isSeen)
-          .catch(() => false))
+      const works = (): boolean => !isSeen
+      const isOver = works() && (await probe().then(works, () => false))
       if (isOver) say('requests are counted again')
       isUncounted = !isOver
       isSeen = false
     },
   }
 }
-
-const KINDS = ['key', 'demo', 'temp'] as const
 
 export type Node = Awaited<ReturnType<typeof openNode>>
 
@@ -228,7 +216,6 @@ export async function openNode(given: NodeOptions) {
   const keys = openCopiedKeys(dir, log.say, () => follower.doubtKeys())
   const list = openServerList(dir, provider, clock, log.say, { isCopy: true })
 
-  /** Verifies the copies; there is nothing to verify before they are made. */
   function verify(): void {
     if (freshness.hasKeys()) keys.tick()
     if (freshness.listVersion() !== null) list.tick()
@@ -249,10 +236,8 @@ export async function openNode(given: NodeOptions) {
       },
       onUsage(subject) {
         const [kind, id = ''] = subject?.split(' ') ?? []
-        for (const each of KINDS) {
-          if (kind === undefined || kind === each) {
-            usage.forget({ kind: each, id: id === '' ? null : id })
-          }
+        for (const each of ['key', 'demo', 'temp'] as const) {
+          if ((kind ?? each) === each) usage.forget({ kind: each, id: id || null })
         }
       },
       onCopy: report.copying,
@@ -284,11 +269,8 @@ export async function openNode(given: NodeOptions) {
       lagSeconds: freshness.lagSeconds(),
       runsJobs: lock.isHeld(),
     }),
-    /** Why the copies may not be used; `null`: they may. */
     problem: freshness.problem,
-    /** The database, as far as the follower knows. */
     health: freshness.health,
-    /** Says under which name the node listens. */
     listening: follower.listening,
     /** To be called every second. */
     async tick(): Promise<void> {

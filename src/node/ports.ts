@@ -29,7 +29,6 @@ export type ListChanges = {
   /** Rows that are added, changed or removed. */
   size: number
   cities: readonly City[]
-  /** The ids of removed rows. */
   removed: AsyncIterable<readonly number[]>
   rows: AsyncIterable<readonly Row[]>
 }
@@ -40,7 +39,6 @@ export type KeyChanges = {
   since: Version | null
   to: Version
   plans: readonly Plan[]
-  /** The ids of removed keys. */
   removed: readonly string[]
   keys: readonly StoredKey[]
 }

@@ -116,7 +116,6 @@ const openSql = (url: string, options: ConnectionOptions): SQL =>
     connection: sessionOf(options),
   })
 
-/** Closes a client, which rejects what it has under way. */
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
 /** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
@@ -199,7 +198,6 @@ export function availabilityOf(options: ConnectionOptions) {
       if (timer === undefined) probeLater(0)
     },
 
-    /** Ends the attempts. */
     close(): void {
       clearTimeout(timer)
       timer = undefined
@@ -223,18 +221,11 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   let sql = openSql(host, options)
   let isClosed = false
 
-  /** Replaces a client that was lost. */
   function renew(lost: SQL): void {
     if (sql !== lost || isClosed) return
     discard(lost)
     host = availability.host()
     sql = openSql(host, options)
-  }
-
-  /** Replaces a client that was lost, and has everybody wait for no host. */
-  function leave(lost: SQL, reason: string): void {
-    if (sql === lost && !isClosed) availability.leave(reason)
-    renew(lost)
   }
 
   /** The client of the next host in place of one that cannot be used. */
@@ -260,6 +251,11 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
   /** Waits for what `work` makes of the connection; one that hangs is given up, with its connection. */
   async function within<T>(work: (sql: SQL) => PromiseLike<T>, waitedMs = 0): Promise<T> {
     let asked = sql
+    /** Has everybody wait for no host. */
+    function leave(reason: string): void {
+      if (sql === asked && !isClosed) availability.leave(reason)
+      renew(asked)
+    }
     /** Goes from host to host as long as no connection can be opened: nothing was sent then. */
     async function attempt(): Promise<T> {
       for (let others = availability.hosts - 1; ; others -= 1) {
@@ -275,12 +271,12 @@ export function openConnection(options: ConnectionOptions, shared?: Availability
     const late = () =>
       new UnknownOutcome(`the database ${shown} cannot be used: it does not answer`)
     try {
-      return await inTime(attempt(), ms, late, () => leave(asked, 'it does not answer'))
+      return await inTime(attempt(), ms, late, () => leave('it does not answer'))
     } catch (failure) {
       const isRefused = isNotOpened(failure)
       const found = reasonOf(failure)
       const reason = isRefused ? availability.refused(host, found) : found
-      if (timeoutMs !== null && isRefused) leave(asked, reason)
+      if (timeoutMs !== null && isRefused) leave(reason)
       else if (isConnectionFailure(failure)) renew(asked)
       throw toStoreError(failure, shown, reason)
     }

@@ -31,7 +31,6 @@ const unlessHidden = <T>(found: Promise<T>): Promise<T | 'hidden'> =>
     throw failure
   })
 
-/** Which versions there are, and which are needed. */
 async function readVersions({ query, shown }: Connection) {
   const { number, text } = await onlyRow<{ number: number; text: string }>(
     query,

@@ -42,11 +42,9 @@ export const createNodes = ({ query }: Connection) => ({
       [node, address, version, lagSeconds],
     )
   },
-  /** Removes a node that stops. */
   async remove({ node, address }: NodeName): Promise<void> {
     await query('delete from proxylist.nodes where node = $1 and address = $2', [node, address])
   },
-  /** Removes the nodes that have not been seen for a day. */
   async prune(): Promise<void> {
     await query('delete from proxylist.nodes where seen < proxylist.now_ms() - $1::float8', [
       KEPT_MS,
@@ -113,7 +111,6 @@ export function createJobLock(options: ConnectionOptions, silentMsMax = SILENT_M
       }
     },
     isHeld: (): boolean => holder !== 0,
-    /** Frees the lock. */
     async close(): Promise<void> {
       holder = 0
       await connection.close().catch(() => {})
@@ -144,7 +141,6 @@ export function createListener(
   }
 
   return {
-    /** Listens, unless it does already. */
     ensure(): void {
       if (sql !== null) return
       const isCurrent = (): boolean => sql === opened

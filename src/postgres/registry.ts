@@ -139,7 +139,6 @@ export async function insertKeys(
 /** What a database has that keys to be stored could collide with. */
 type Known = { ids: Set<string>; idOf: Map<string, string>; plans: Set<string> }
 
-/** All secrets of a key. */
 const hashesOf = ({ hash, oldSecrets }: StoredKey): Uint8Array[] => [
   hash,
   ...oldSecrets.map(old => old.hash),

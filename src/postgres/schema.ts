@@ -12,7 +12,6 @@ import usage1 from './schema/1-usage.sql' with { type: 'text' }
 /** The scripts that lead to each version of the schema. Released ones do not change. */
 export const SCHEMA: readonly (readonly string[])[] = [[tables1, usage1]]
 
-/** The version of the schema that this program uses. */
 export const SCHEMA_VERSION = SCHEMA.length
 
 /** The oldest server that the statements work on (contract I). */

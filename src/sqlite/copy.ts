@@ -163,7 +163,6 @@ function openCopy<C extends Changes>(
     return opened?.db ?? null
   }
 
-  /** The copy and its version; `null` when there is none that can be used. */
   function found(): { db: Database; version: Version } | null {
     try {
       const db = current()
@@ -349,7 +348,6 @@ async function writeListFile(
   if (changes.isWhole) shrink(db)
 }
 
-/** The copy of the list in `dir`. */
 export const openListCopy = (dir: string) =>
   openCopy(
     join(dir, PROXY_FILE),

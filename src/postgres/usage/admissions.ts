@@ -35,7 +35,6 @@ const SKIP_LOCKED_MS = MINUTE_MS
 /** The pause before requests of locked rows are tried again. */
 const RETRY_MS = 5
 
-/** The requests of a subject in a batch. */
 type Group = {
   /** Its place in the order of the primary key, from 1 on. */
   place: number
@@ -147,7 +146,6 @@ function fillIn<T>(items: readonly (T | null)[], more: readonly T[]): T[] {
   return items.flatMap(item => item ?? more[next++] ?? [])
 }
 
-/** A request that waits for a locked row. */
 type Waiting = {
   admission: Admission
   waited: Waited
@@ -217,7 +215,6 @@ export function createAdmissions(
     }
   }
 
-  /** Decides requests; `null`: a row that they need is locked. */
   async function decide(batch: readonly Admission[], waited: Waited): Promise<(Decision | null)[]> {
     const grouped = group(batch)
     const some = batch.slice(0, grouped.count)
@@ -233,7 +230,6 @@ export function createAdmissions(
     return rest.length === 0 ? decisions : [...decisions, ...(await decide(rest, waited))]
   }
 
-  /** Tries those again that wait. */
   async function retry(): Promise<void> {
     const items = waiting.slice(0, BATCH_MAX).filter(({ waited, reject }) => {
       const isLate = msMax !== null && waited() + tryMs > msMax

@@ -53,20 +53,17 @@ const HISTORY = `
   from unnest($1::text[], $2::int[], $3::int[]) with ordinality i (id, from_day, to_day, place)
   order by i.place`
 
-/** Requests by hour as days. */
 const daysOfHours = (byHour: readonly (readonly [hour: number, requests: number])[]): DayUse[] =>
   byHour.map(([hour, requests]) => ({
     ...{ ...unusedDay(Math.floor(hour / 24)), requests },
     hours: [...new Array<number>(hour % 24).fill(0), requests],
   }))
 
-/** The use of keys over a connection. */
 export function createKeyUse(query: Query) {
   const notes = createNotes()
   /** What flushes are writing: it is seen in the history, but not written twice. */
   const writing = new Set<Noted>()
 
-  /** What is stored of keys, each between two days. */
   const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
     (asked, waited) => {
       const parameters = columnsOf(

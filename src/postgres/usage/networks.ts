@@ -64,7 +64,6 @@ export function decodeNetworks(set: NetworkSet, hex: string, others: readonly st
 /** How many networks a row of table `networks` has. */
 export const NETWORKS_SIZE = 'bit_count(n.networks)::int + cardinality(n.others)'
 
-/** Networks of an answer for one set. */
 export type Addition = Counted & { subject: Subject; day: number; networks: readonly string[] }
 
 const setName = ({ subject, set, day }: Addition): string => `${nameOf(subject)} ${set} ${day}`
@@ -107,7 +106,6 @@ export function createSetCache() {
     return isCertain && isDecided ? { ...addition, used: its.size, added } : null
   }
 
-  /** Remembers an addition that was made, or was refused. */
   function learn(addition: Addition, isMade: boolean): void {
     const { subject, set, day, quota, used } = addition
     const name = anyDayName(subject, set)
@@ -212,7 +210,6 @@ export function createNetworks(
     throw new StoreError('sets of networks were removed while they were added to')
   }
 
-  /** Decides answers by the database, and remembers what it says. */
   async function ask(
     batch: readonly Consumption[],
     answers: readonly (readonly Addition[])[],
