@@ -81,27 +81,15 @@ function createGiveBack(usage: Usage, { within }: Patience, later: Later) {
   }
 }
 
-/** Returns a function that admits requests in batches, each after what is owed was given back. */
-function createAdmit(usage: Usage, before: ReturnType<typeof createGiveBack>['before']) {
+/** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
+export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
+  const patience = createPatience(usage.bound)
+  const { giveBack, before } = createGiveBack(usage, patience, later)
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
   /** Refusals that need no store are answered in batches as well, which takes less time for each. */
   const refuseInBatch = createTurnBatch((batch: readonly Decision[]) => batch)
-
-  return <T = Decision>(admission: Admission, ...settling: Settle<Decision, T>): Promise<T> => {
-    const refusal = usage.refuse?.(admission) ?? null
-    return refusal === null
-      ? admitInBatch(admission, ...settling)
-      : refuseInBatch(refusal, ...settling)
-  }
-}
-
-/** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
-export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
-  const patience = createPatience(usage.bound)
-  const { giveBack, before } = createGiveBack(usage, patience, later)
-  const admit = createAdmit(usage, before)
   const consumeInBatch = createTurnBatch((batch: readonly Consumption[], waited) =>
     usage.consume(batch, waited),
   )
@@ -136,12 +124,18 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
      * Admits a request or returns when to retry; resolves once the admission is durable. `ip` may
      * be empty if the caller is not counted by address; see `Enqueue` for `settling`.
      */
-    admit: <T = Decision>(
+    admit<T = Decision>(
       caller: Caller,
       ip: string,
       nowMs: number,
       ...settling: Settle<Decision, T>
-    ): Promise<T> => admit({ rules: limitRulesOf(caller, ip), nowMs }, ...settling),
+    ): Promise<T> {
+      const admission = { rules: limitRulesOf(caller, ip), nowMs }
+      const refusal = usage.refuse?.(admission) ?? null
+      return refusal === null
+        ? admitInBatch(admission, ...settling)
+        : refuseInBatch(refusal, ...settling)
+    },
 
     /**
      * Gives an admitted request back, once: its windows and its day are as if it had not been sent.

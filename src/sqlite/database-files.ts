@@ -50,7 +50,8 @@ export function removeWal(file: string): void {
 
 /** Removes a database with its WAL. */
 export function removeDatabase(file: string): void {
-  for (const end of ['', ...WAL_ENDS]) rmSync(file + end, { force: true })
+  rmSync(file, { force: true })
+  removeWal(file)
 }
 
 /** Attempts to remove a folder. */
@@ -91,7 +92,7 @@ export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+    return codeOf(error) === 'EPERM'
   }
 }
 
@@ -149,22 +150,18 @@ export function requireInPlace(file: string, opened: Fingerprint | null): void {
  */
 export function closeSafely(db: Database, file: string, opened: Fingerprint | null): void {
   try {
-    closeAt(db, file, opened)
+    const isInPlace = fingerprintOf(file)?.inode === opened?.inode
+    if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
+    try {
+      db.close(true)
+    } catch {
+      // What cannot be written any more is lost with the file.
+    }
+    const isOurs = statSync(walOf(file), { throwIfNoEntry: false })?.ino === opened?.walInode
+    if (!isInPlace && isOurs) removeWal(file)
   } catch {
     // Where the files cannot even be examined there is nothing to protect.
   }
-}
-
-function closeAt(db: Database, file: string, opened: Fingerprint | null): void {
-  const isInPlace = fingerprintOf(file)?.inode === opened?.inode
-  if (!isInPlace) db.fileControl(constants.SQLITE_FCNTL_PERSIST_WAL, 1)
-  try {
-    db.close(true)
-  } catch {
-    // What cannot be written any more is lost with the file.
-  }
-  const isOurs = statSync(walOf(file), { throwIfNoEntry: false })?.ino === opened?.walInode
-  if (!isInPlace && isOurs) for (const end of WAL_ENDS) rmSync(file + end, { force: true })
 }
 
 /** Ends a lock. */

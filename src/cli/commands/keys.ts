@@ -1,7 +1,7 @@
 /** The `keys` commands, except those for files of keys. */
 import { isatty } from 'node:tty'
 import { clientBucket } from '../../access/entitlements.ts'
-import { DEMO_KEY, keyState, newKey } from '../../access/key.ts'
+import { DEMO_KEY, keyState, type NewKey, newKey } from '../../access/key.ts'
 import * as manage from '../../access/manage.ts'
 import { TEMP_PLAN } from '../../access/plan.ts'
 import type { UsagePart } from '../../access/rate-limit.ts'
@@ -13,7 +13,7 @@ import { formatInstant } from '../../lib/time.ts'
 import type { Awaitable } from '../../lib/turn-batch.ts'
 import { type Stores, storesOf } from '../../stores.ts'
 import { columns } from '../chart.ts'
-import { type Context, command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
+import { command, DATA_SETTINGS, print, printJson, say, table } from '../command.ts'
 import { exportKeys, importKeys } from './key-file.ts'
 
 /** Stands for stdin as the value of `--key`. */
@@ -61,11 +61,7 @@ const addKey = command({
     const expiresAt = manage.endOf(expires, nowMs, '--expires')
     const key =
       given === STDIN ? await orAborted(keyFromStdin(), signal) : (given ?? newKey('regular'))
-    const id = await stores.registry('make', registry =>
-      manage.addKey(registry, { key, label, plan, expiresAt }, nowMs),
-    )
-    say(`key ${id} on plan ${plan}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver({ stores, id, key, clock, signal })
+    await makeKey(stores, { key, label, plan, expiresAt }, nowMs, signal)
   },
 })
 
@@ -80,12 +76,7 @@ const addTemporaryKey = command({
     const stores = storesOf(settings, clock)
     const nowMs = clock()
     const expiresAt = manage.futureExpiry(nowMs + ttl, nowMs, '--ttl')
-    const key = newKey('temp')
-    const id = await stores.registry('make', registry =>
-      manage.addKey(registry, { key, label, plan: null, expiresAt }, nowMs),
-    )
-    say(`temporary key ${id}, ${until(expiresAt)}; it is shown only once:`)
-    await handOver({ stores, id, key, clock, signal })
+    await makeKey(stores, { key: newKey('temp'), label, plan: null, expiresAt }, nowMs, signal)
   },
 })
 
@@ -109,18 +100,21 @@ async function printSecret(
   }
 }
 
-type NewSecret = Pick<Context<never>, 'clock' | 'signal'> & {
-  stores: Stores
-  id: string
-  key: string
-}
-
-/** Prints a new key; if that fails, nobody could read it, and it is revoked. */
-const handOver = ({ stores, id, key, clock, signal }: NewSecret): Promise<void> =>
-  printSecret(key, signal, async reason => {
-    await stores.registry('change', ({ keys }) => keys.revoke(id, clock()))
+/** Stores and prints a new key; if it cannot be printed, nobody could read it, and it is revoked. */
+async function makeKey(
+  stores: Stores,
+  key: NewKey,
+  nowMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const id = await stores.registry('make', registry => manage.addKey(registry, key, nowMs))
+  const named = key.plan === null ? `temporary key ${id}` : `key ${id} on plan ${key.plan}`
+  say(`${named}, ${until(key.expiresAt)}; it is shown only once:`)
+  await printSecret(key.key, signal, async reason => {
+    await stores.registry('change', ({ keys }) => keys.revoke(id, nowMs))
     return `the key could not be printed (${reason}); it is revoked`
   })
+}
 
 const until = (expiresAt: number | null): string =>
   expiresAt === null ? 'never expires' : `until ${formatInstant(expiresAt)}`

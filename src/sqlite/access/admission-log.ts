@@ -20,7 +20,7 @@ import type { Subject, Usage } from '../../access/rate-limit.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { dataVersionOf } from '../database.ts'
 import { isStoreFailure } from '../errors.ts'
-import { createHistory, type LogEntry, type Over, saveKeys, type Unmoved } from './history.ts'
+import { createHistory, type LogEntry, saveKeys } from './history.ts'
 import {
   chunkOf,
   createSubjects,
@@ -46,10 +46,7 @@ export type SnapshotOptions = {
   examineMax: number
 }
 const DEFAULTS: SnapshotOptions = {
-  chunks: 256,
-  chunkChars: 8192,
-  removeMax: 500,
-  examineMax: 10_000,
+  ...{ chunks: 256, chunkChars: 8192, removeMax: 500, examineMax: 10_000 },
 }
 
 type BatchRow = [id: number, admissions: string]
@@ -77,22 +74,11 @@ export function writeSnapshot(db: Database, used: readonly (Subject & Usage)[]):
   }
 }
 
-function requireInstant(atMs: number): void {
-  if (!Number.isSafeInteger(atMs)) throw new RangeError(`${atMs} is not an instant`)
-}
-
+const isAdmission = (entry: LogEntry): boolean =>
+  entry.length === 5 && entry[0] !== 'use' && entry[0] !== 'reset'
 /** The latest admission of a batch; 0 when it has none. */
 const latestAdmission = (entries: readonly LogEntry[]): number =>
   entries.reduce((ms, entry) => (isAdmission(entry) ? Math.max(ms, entry[2]) : ms), 0)
-const isAdmission = (entry: LogEntry): boolean =>
-  entry.length === 5 && entry[0] !== 'use' && entry[0] !== 'reset'
-
-/** The earliest instant in a batch. */
-const firstInstant = (admissions: string): number =>
-  (JSON.parse(admissions) as LogEntry[]).reduce(
-    (ms, [, , atMs]) => Math.min(ms, atMs),
-    Number.POSITIVE_INFINITY,
-  )
 
 /** Whether a batch was written by a flush of the use of keys, which writes nothing else. */
 const isUseOnly = (text: string): boolean => text.startsWith('[["use"')
@@ -149,8 +135,9 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
 
   /** Applies an entry to what its chunks do not include yet. */
   function applyEntry(entry: LogEntry, isIncluded?: IsIncluded): void {
-    requireInstant(entry[2]) // JSON has no form for an instant like `NaN`
-    if (entry[0] === 'use') return history.use(entry, isIncluded)
+    // JSON has no form for an instant like `NaN`
+    if (!Number.isSafeInteger(entry[2])) throw new RangeError(`${entry[2]} is not an instant`)
+    if (entry[0] === 'use') return history.add(entry, isIncluded)
     if (entry[0] === 'moved') return history.move(entry, isIncluded)
     if (entry[0] === 'reset') return applyReset(entry, isIncluded)
     if (entry.length === 3) {
@@ -232,7 +219,8 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
   function beginRound(nowMs: number) {
     const first = selectFirst.get()
     const timeMs = timeOf(nowMs)
-    const isOld = first !== null && firstInstant(first.admissions) < timeMs - KEEP_ADDRESSES_MS
+    const entries = JSON.parse(first?.admissions ?? '[]') as LogEntry[]
+    const isOld = entries.some(([, , atMs]) => atMs < timeMs - KEEP_ADDRESSES_MS)
     const isLong = logChars > 2 * chunks * chunkChars // e.g. after a crash
     logChars = 0
     return { timeMs, chunk: 0, through: isOld || isLong ? lastId : 0 }
@@ -266,7 +254,7 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
       unwritten = []
     },
 
-    read: (subject: Subject): Usage | null => subjects.read(subject),
+    read: subjects.read,
 
     /** Adds an admission. */
     record: ({ kind, id }: Subject, atMs: number, requests: number, kept: number): void =>
@@ -279,15 +267,14 @@ export function createAdmissionLog(db: Database, options: Partial<SnapshotOption
     append,
 
     /** What of the use of a key is not in table `days`. */
-    useOf: (id: string): Unmoved | null => history.read(id),
-    unmoved: (day: number, keysMax: number): Over => history.before(day, keysMax),
+    useOf: history.read,
+    unmoved: history.before,
     /** The use of all keys that is not in table `days`. @throws StoreError when it is damaged. */
     readHistory: history.readAll,
     /** All that have used anything, by chunk. */
     subjects: subjects.all,
-    countUsed: (day: number): number => subjects.countUsed(day),
-    /** Subjects with an admission that lies after `timeMs`. */
-    after: (timeMs: number): Subject[] => subjects.after(timeMs),
+    countUsed: subjects.countUsed,
+    after: subjects.after,
 
     /**
      * Writes the entries of a transaction, and when the log has grown by twice as much as the last

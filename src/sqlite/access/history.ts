@@ -21,23 +21,11 @@ import {
 } from './subjects.ts'
 
 /** What answers added to the use of a key by `atMs`. */
-export type UseEntry = readonly [
-  kind: 'use',
-  id: string,
-  atMs: number,
-  records: number,
-  refused: number,
-]
+type UseEntry = readonly ['use', id: string, atMs: number, records: number, refused: number]
 /** A day of a key was moved to table `days`, at `atMs`. */
-type MovedEntry = readonly [kind: 'moved', id: string, atMs: number, day: number]
-/** Adds requests of a key at `atMs`; the last was admitted at `lastMs`, `null`: none was. */
-type HourEntry = readonly [
-  kind: 'hour',
-  id: string,
-  atMs: number,
-  requests: number,
-  lastMs: number | null,
-]
+type MovedEntry = readonly ['moved', id: string, atMs: number, day: number]
+/** Adds `n` requests of a key at `atMs`; the last was admitted at `lastMs`, `null`: none was. */
+type HourEntry = readonly ['hour', id: string, atMs: number, n: number, lastMs: number | null]
 type UsedEntry = HourEntry | UseEntry | MovedEntry
 
 /** A change of usage as a batch holds it, in JSON; its third member is an instant. */
@@ -59,20 +47,15 @@ const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
 
 /** A key in the text of a chunk; `hours` begin with the first that has requests, which is hour `first`. */
 type SavedKey = readonly [id: string, lastMs: number, days: SavedDay[]]
-type SavedDay = readonly [
-  ...[day: number, records: number, refused: number, first: number, hours: number[]],
-]
+type SavedDay = readonly [day: number, records: number, refused: number, ...[number, number[]]]
 
 /** The text of keys. */
 export const saveKeys = (keys: Iterable<UsedKey>): string =>
   JSON.stringify(
     Array.from(keys, ({ id, lastMs, days }): SavedKey => {
       const saved = days.map(({ day, records, refused, hours }): SavedDay => {
-        const first = Math.max(
-          0,
-          hours.findIndex(requests => requests !== 0),
-        )
-        return [day, records, refused, first, hours.slice(first)]
+        const first = hours.findIndex(requests => requests !== 0)
+        return [day, records, refused, Math.max(0, first), hours.slice(Math.max(0, first))]
       })
       return [id, lastMs, saved]
     }),
@@ -228,7 +211,7 @@ export function createHistory(
       add(['hour', kind === 'demo' ? DEMO_KEY : id, atMs, -1, null], isIncluded)
     },
 
-    use: (entry: UseEntry, isIncluded?: IsIncluded): void => add(entry, isIncluded),
+    add,
 
     /** Forgets a day, after what is counted with the subject. */
     move(entry: MovedEntry, isIncluded?: IsIncluded): void {

@@ -10,29 +10,19 @@ export const KEEP_MS = 2 * DAY_MS
 /** Client addresses are forgotten earlier, unless their plan counts longer: they are many. */
 export const KEEP_ADDRESSES_MS = 2 * HOUR_MS
 
+type Kind = Subject['kind']
+
 /**
  * An admission of a subject at `atMs`, its `requests`-th of that UTC day. Only it and the
  * `kept - 1` before it count from now on.
  */
-export type Entry = readonly [
-  kind: Subject['kind'],
-  id: string,
-  atMs: number,
-  requests: number,
-  kept: number,
-]
+export type Entry = readonly [Kind, id: string, atMs: number, requests: number, kept: number]
 
 /** An admission of a subject at `atMs` that is given back. */
-export type GivenBack = readonly [kind: Subject['kind'], id: string, atMs: number]
+export type GivenBack = readonly [Kind, id: string, atMs: number]
 
 /** A fresh start of a subject at `atMs`, or of all of its kind when `id` is empty. */
-export type ResetEntry = readonly [
-  entry: 'reset',
-  id: string,
-  atMs: number,
-  kind: Subject['kind'],
-  part: UsagePart,
-]
+export type ResetEntry = readonly ['reset', id: string, atMs: number, Kind, UsagePart]
 
 /** Whether an entry counts for a chunk already, because the snapshot includes it. */
 export type IsIncluded = (chunk: number) => boolean
@@ -46,13 +36,7 @@ export type KeepMs = { readonly [kind in Subject['kind']]: number }
  * milliseconds from each to the next: half as long as the instants, and read in half the time.
  * `latestMs` is left out when it is that of the last admission.
  */
-type Saved = readonly [
-  kind: Subject['kind'],
-  id: string,
-  requests: number,
-  gaps: number[],
-  latestMs?: number,
-]
+type Saved = readonly [Kind, id: string, requests: number, gaps: number[], latestMs?: number]
 
 /** The instants again, in the same array. */
 function fromGaps(gaps: number[]): number[] {
@@ -120,11 +104,8 @@ export type Subjects = ReturnType<typeof createSubjects>
 
 /** The usage of subjects in so many chunks; none at first. */
 export function createSubjects(chunks: number) {
-  const byId: { readonly [kind in Subject['kind']]: Map<string, Known> } = {
-    key: new Map(),
-    demo: new Map(),
-    temp: new Map(),
-  }
+  type ById = { readonly [kind in Kind]: Map<string, Known> }
+  const byId: ById = { key: new Map(), demo: new Map(), temp: new Map() }
   let byChunk: Known[][] = Array.from({ length: chunks }, () => [])
   const inChunk = (chunk: number): readonly Known[] => byChunk[chunk] ?? []
 
@@ -142,7 +123,6 @@ export function createSubjects(chunks: number) {
 
     read: ({ kind, id }: Subject): Usage | null => byId[kind].get(id) ?? null,
 
-    /** The subject of a key. */
     key: (id: string): Known | null => byId.key.get(id) ?? null,
 
     /**
@@ -158,13 +138,11 @@ export function createSubjects(chunks: number) {
       return known
     },
 
-    /** Removes an admission; does nothing if no limit counts it any more. */
     giveBack([kind, id, atMs]: GivenBack, isIncluded = never): void {
       const known = byId[kind].get(id)
       if (known && !isIncluded(known.chunk)) removeAdmission(known, atMs)
     },
 
-    /** The subjects of a reset. */
     ofReset: ([, id, , kind]: ResetEntry): Known[] =>
       (id === '' ? [...byId[kind].values()] : [byId[kind].get(id)]).filter(known => known != null),
 
