@@ -8,11 +8,8 @@ const LETTERS_AND_DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const many = (make: () => string): string[] => Array.from({ length: 500 }, make)
 
 describe('a new key', () => {
-  test('of a regular client is pl_ and 32 letters and digits', () => {
+  test('is its prefix and 32 letters and digits', () => {
     for (const key of many(() => newKey('regular'))) expect(key).toMatch(/^pl_[A-Za-z0-9]{32}$/)
-  })
-
-  test('for a while is temp_ and 32 letters and digits', () => {
     for (const key of many(() => newKey('temp'))) expect(key).toMatch(/^temp_[A-Za-z0-9]{32}$/)
   })
 
@@ -49,11 +46,6 @@ describe('a public id', () => {
 })
 
 describe('hashKey', () => {
-  test('is SHA-256, as the standard has it', () => {
-    const hex = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-    expect(Buffer.from(hashKey('abc')).toString('hex')).toBe(hex)
-  })
-
   test('of any key is the 32 bytes of SHA-256 of its UTF-8', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 300 }), key => {

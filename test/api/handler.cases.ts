@@ -348,17 +348,6 @@ const ACCESS: readonly Scenario[] = [
     { key: null, headers: { Authorization: 'Basic eDp5' }, status: 400, code: 'KEY_MISSING' },
   ),
   one(
-    'B1 an Authorization header that is not one key is refused',
-    { headers: { Authorization: 'Bearer AAA, Bearer BBB' }, ...refuses('', 'Authorization') },
-    { headers: { Authorization: `Bearer ${KEYS.free} x` }, ...refuses('', 'Authorization') },
-    { headers: { Authorization: 'Bearer' }, ...lists('count=1', DE1) },
-    {
-      key: null,
-      headers: { Authorization: `Bearer ${KEYS.free}, Bearer ${KEYS.free}` },
-      ...lists('count=1', DE1),
-    },
-  ),
-  one(
     'A3 an empty key is a missing one, whatever the header says',
     ...['', 'key=', 'type=http&key='].map(query => ({
       ...{ query, key: '', headers: { Authorization: `Bearer ${KEYS.free}` } },

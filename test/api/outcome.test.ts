@@ -5,7 +5,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import type { KeyReader, UsageStore } from '../../src/access/ports.ts'
-import type { AnswerStream, AnswerStreamer } from '../../src/api/answer.ts'
+import type { AnswerStream, AnswerStreamer, Totals } from '../../src/api/answer.ts'
 import { ApiError, type ErrorCode } from '../../src/api/errors.ts'
 import { createAdmissions, createHandler, type Outcome } from '../../src/api/handler.ts'
 import { createQueryReader } from '../../src/api/query.ts'
@@ -294,65 +294,61 @@ describe('a request waits no longer than its store allows, whatever it asks of i
 })
 
 describe('a stream', () => {
-  /** A service whose answers are streams, and what becomes of them. */
-  function createStreams(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
+  const ALL = 'burst 2, daily 3, subnets 5'
+  const COUNTED = 'burst 1, daily 2, subnets 1'
+  const TOTALS: Totals = { records: 2, subnets: [1, 2] }
+  const fails = (): never => {
+    throw FAILURE
+  }
+  test.each([
+    ['is given unopened', 5, TOTALS, {}, 'answered', 'burst 1, daily 2, subnets 3', []],
+    [
+      'is cancelled: its networks exceed the quota',
+      1,
+      TOTALS,
+      {},
+      'SUBNET_LIMIT_REACHED',
+      COUNTED,
+      ['cancelled'],
+    ],
+    [
+      'is cancelled: they cannot be counted',
+      5,
+      TOTALS,
+      { consume: fails },
+      'DB_EXECUTE_FAILED',
+      ALL,
+      ['cancelled'],
+    ],
+    [
+      'that lacks the totals it was asked for is our mistake',
+      5,
+      null,
+      {},
+      'INTERNAL_ERROR',
+      ALL,
+      ['cancelled'],
+    ],
+  ] as const)('%s', async (...each) => {
+    const [, subnets, totals, more, code, left, expected] = each
     const ends: string[] = []
     const stream: AnswerStream = {
-      kind: 'stream',
-      totals: { records: 2, subnets: [1, 2] },
+      ...{ kind: 'stream', totals },
       open() {
         ends.push('opened')
         return new ReadableStream()
       },
-      async cancel() {
-        ends.push('cancelled')
-      },
+      cancel: async () => void ends.push('cancelled'),
     }
-    const world = createWorld(limits, whole => ({
-      reader: { ...whole.reader, findEndpoints: () => 'too-large' },
+    const { id, ask, close } = createWorld({ ...BURST, subnets }, ({ reader, usage }) => ({
+      reader: { ...reader, findEndpoints: () => 'too-large' },
       streamer: { ...NO_STREAMER, stream: async () => stream },
-      ...exchange(whole),
+      usage: { ...usage, ...more },
     }))
-    return { ...world, ends, stream }
-  }
-
-  test('is given unopened', async () => {
-    const { ask, close, ends, stream } = createStreams({ subnets: 2 })
-    expect(await ask()).toMatchObject({ kind: 'answered', answer: stream })
-    expect(ends).toEqual([])
-    close()
-  })
-
-  test('is cancelled when its networks exceed the quota', async () => {
-    const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 1 })
-    const left = 'burst 1, daily 2, subnets 1'
-    expect(shown(await ask(), id)).toEqual(['SUBNET_LIMIT_REACHED', 'key', left])
-    expect(ends).toEqual(['cancelled'])
-    close()
-  })
-
-  test('is cancelled when its networks cannot be counted', async () => {
-    const consume = async (): Promise<never> => {
-      throw FAILURE
-    }
-    const { id, ask, close, ends } = createStreams({ ...BURST, subnets: 5 }, ({ usage }) => ({
-      usage: { ...usage, consume },
-    }))
-    expect(shown(await ask(), id)).toEqual([
-      'DB_EXECUTE_FAILED',
-      'key',
-      'burst 2, daily 3, subnets 5',
-    ])
-    expect(ends).toEqual(['cancelled'])
-    close()
-  })
-
-  test('that lacks the totals it was asked for is a mistake of ours', async () => {
-    const { id, ask, close, ends, stream } = createStreams({ ...BURST, subnets: 5 })
-    stream.totals = null
     const outcome = await ask()
-    expect(shown(outcome, id)).toEqual(['INTERNAL_ERROR', 'key', 'burst 2, daily 3, subnets 5'])
-    expect(ends).toEqual(['cancelled'])
+    expect(shown(outcome, id)).toEqual([code, 'key', left])
+    if (outcome.kind === 'answered') expect(outcome.answer).toBe(stream)
+    expect(ends).toEqual([...expected])
     close()
   })
 })
@@ -365,20 +361,6 @@ describe('the manual’s sentence on refused requests', () => {
 
   test('is there', () => {
     expect(manual('limits').replaceAll(/\s+/g, ' ')).toContain(SENTENCE)
-  })
-
-  test('is true of limits: refused for networks counts, refused by a window or a day does not', async () => {
-    const limits = { burst: { requests: 2, seconds: 60 }, daily: 9, subnets: 1 }
-    const { id, ask, close } = createWorld(limits)
-    expect(shown(await ask('count=1'), id)[2]).toBe('burst 1, daily 8, subnets 0')
-    const outcomes: unknown[] = []
-    for (let n = 0; n < 4; n += 1) outcomes.push(shown(await ask(), id))
-    const left = 'burst 0, daily 7, subnets 0'
-    expect(outcomes).toEqual([
-      ['SUBNET_LIMIT_REACHED', 'key', left],
-      ...Array(3).fill(['RATE_LIMIT_EXCEEDED', 'key', left]),
-    ])
-    close()
   })
 
   test.each([

@@ -351,11 +351,3 @@ describe('what is remembered', () => {
     expect(read(long, 'K', UNBOUND)).not.toBe(read(long, 'K', UNBOUND))
   })
 })
-
-test('a target without a query is read by its header', () => {
-  const { key, query } = createRequestReader()('/api', 'Bearer K', UNBOUND)
-  expect(key).toBe('K')
-  expect(query).toMatchObject({ filter: NO_FILTER, output: TXT, addressBits: 32 })
-  const refused = messageOr(() => createRequestReader()('/api', null, UNBOUND))
-  expect(refused).toStartWith('KEY_MISSING')
-})

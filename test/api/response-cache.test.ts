@@ -150,11 +150,8 @@ const REUSES: readonly (readonly [text: string, first: number, again: number, is
   ['', 10.9, 10.1, true],
   ['', 10.9, 10, false],
   ['type=socks4', 10, 9, false],
-  ['get=json', 0, 300, true],
   ['get=json&wrap=1', 0, 300, true],
   ['get=json&wrap=1', 0, 301, false],
-  ['get=csv', 0, 300, true],
-  ['get=csv', 0, 301, false],
   ['get=ndjson', 0, 300, true],
   ['get=ndjson', 0, 301, false],
   // A row in it ages out, and another enters, though it was older when the answer was made.
@@ -267,32 +264,9 @@ describe('the bound', () => {
     expect(await findsOf(8192, queries)).toBe(200)
     expect(await findsOf(2 ** 20, queries)).toBe(100)
   })
-
-  test('counts what is reserved with an answer', async () => {
-    const cache = cacheOver(listOf(MANY), 8192)
-    const query = queryOf('count=10')
-    const answer = await answerTo(cache, query)
-    expect(cache.reserve(query, answer, 4096)).toBe(true)
-    expect(await cache.find(query, T0)).toBe(answer)
-    expect(cache.reserve(query, answer, 4096)).toBe(false)
-    expect(await cache.find(query, T0)).toBe(answer)
-    expect(cache.finds()).toBe(1)
-  })
 })
 
 describe('memory is reserved', () => {
-  test('beside one answer at the cost of another', async () => {
-    const cache = cacheOver(listOf(OLD_AND_YOUNG), 8192)
-    const [one, other] = [queryOf('count=1'), queryOf('count=2')]
-    for (const query of [one, other]) {
-      expect(cache.reserve(query, await answerTo(cache, query), 4096)).toBe(true)
-    }
-    await cache.find(other, T0)
-    expect(cache.finds()).toBe(2)
-    await cache.find(one, T0)
-    expect(cache.finds()).toBe(3)
-  })
-
   test('for no answer that was evicted', async () => {
     const cache = cacheOver(listOf(OLD_AND_YOUNG), 8192)
     const query = queryOf('count=1')

@@ -98,11 +98,6 @@ describe('the client address', () => {
 })
 
 describe('the networks that limits count by', () => {
-  test('an IPv4 client is counted by its address', () => {
-    expect(clientBucket('198.51.100.7')).toBe('198.51.100.7')
-    expect(clientBucket('198.51.100.8')).not.toBe(clientBucket('198.51.100.7'))
-  })
-
   const half = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
   const ipv6 = (high: bigint, low: bigint): string => {
     const digits = ((high << 64n) | low).toString(16).padStart(32, '0')
@@ -124,12 +119,6 @@ describe('the networks that limits count by', () => {
         expect(clientNetwork(ipv6(flipped, low))).not.toBe(clientNetwork(ipv6(high, low)))
       }),
     )
-  })
-
-  test('a quota of callers counts IPv4 by the /16', () => {
-    expect(clientNetwork('198.51.100.7')).toBe(clientNetwork('198.51.0.255'))
-    expect(clientNetwork('198.52.100.7')).not.toBe(clientNetwork('198.51.100.7'))
-    expect(clientNetwork('199.51.100.7')).not.toBe(clientNetwork('198.51.100.7'))
   })
 
   test('a client on a unix socket is one client', () => {

@@ -286,34 +286,6 @@ describe('while proxies.db', () => {
   })
 })
 
-test('requests that get 503 because of proxies.db are given back: windows and day are as before', async () => {
-  const dir = directoryOf({ burst: { requests: 3, seconds: 3600 }, daily: 4 })
-  const service = await startService(dir)
-  const other = otherProcess(dir, PROXY_FILE)
-  expect(await ask(service)).toBe(GOOD)
-  other.takeTables()
-  for (let n = 0; n < 7; n += 1) {
-    await expectUnavailable(service)
-    await expectUnavailable(service, '/api?key=demo')
-    await expectUnavailable(service, `/api?key=${TEMPORARY}`)
-  }
-  const { headers } = await service.request(ASK)
-  expect(headers.get('ratelimit')).toBe('"burst";r=2;t=3600, "daily";r=3;t=43200')
-  other.giveTablesBack()
-  for (const _ of [1, 2]) {
-    expect(await ask(service)).toBe(GOOD)
-    expect(await ask(service, `/api?key=${TEMPORARY}`)).toBe(GOOD)
-    expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
-  }
-  expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
-  other.close()
-  await service.stop()
-  const registry = openRegistry(dir)
-  const used = registry.keys.list(T0).map(({ requestsToday }) => requestsToday)
-  expect(used.sort()).toEqual([2, 3])
-  registry.close()
-})
-
 const damage = (dir: string): void => overwriteRoots(join(dir, PROXY_FILE))
 
 describe('a damaged proxies.db', () => {
@@ -398,22 +370,6 @@ describe('a mistake of ours is a 500 that shows nothing', () => {
       said: [`request ${id} failed: TypeError: ${SECRET}`],
     })
     expect(service.output()).toMatch(/\n\s+at failing/)
-    await service.stop()
-  })
-
-  test('once; the next request is answered', async () => {
-    let mistakes = 1
-    const service = await serviceWith(({ proxies }) => ({
-      proxies: {
-        ...proxies,
-        findEndpoints: (...query) => (mistakes-- > 0 ? failing() : proxies.findEndpoints(...query)),
-      },
-    }))
-    expectError(await service.request(ASK), 500, 'INTERNAL_ERROR')
-    expect((await service.request(ASK)).text).toBe('192.0.2.1:80\n')
-    const { statuses, said } = writtenBy(service)
-    expect(statuses).toEqual([500, 200])
-    expect(said).toHaveLength(1)
     await service.stop()
   })
 

@@ -250,28 +250,6 @@ const startWith = (make: StatsSource['make']): Promise<Service> =>
 
 const CODED = { identity: Buffer.from('{}'), gzip: Buffer.from('gz'), zstd: Buffer.from('zs') }
 
-describe('asked 10,000 times', () => {
-  test('it is made, counted and compressed once; each request gets bytes that are there', async () => {
-    let made = 0
-    const service = await startWith(async () => {
-      made += 1
-      return CODED
-    })
-    const codings = ['', 'gzip', 'zstd']
-    for (let n = 0; n < 10_000; n += 100) {
-      service.setClock(n / 10_000)
-      const answers = await Promise.all(
-        Array.from({ length: 100 }, (_, i) =>
-          stats(service, { headers: { 'accept-encoding': codings[i % 3] ?? '' } }),
-        ),
-      )
-      for (const [i, { text }] of answers.entries())
-        expect(text).toBe(['{}', 'gz', 'zs'][i % 3] ?? '')
-    }
-    expect(made).toBe(1)
-  })
-})
-
 describe('a failure', () => {
   const UNAVAILABLE = '503 DB_EXECUTE_FAILED'
 
