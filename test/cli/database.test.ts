@@ -42,9 +42,7 @@ async function freshDatabase(): Promise<string> {
 /** Host, port and name: what is said of a database. */
 const shown = (url: string): string => url.replace(/^.*@/, '')
 
-const FILES = {
-  'a.txt': 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n',
-}
+const FILES = { 'a.txt': 'http://192.0.2.1:80\nsocks5://192.0.2.2:80\n' }
 
 /** A directory and a database, both empty; `step` takes a command line and checks what it says. */
 async function start(files: Transcript['files'] = FILES) {

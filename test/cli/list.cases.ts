@@ -4,10 +4,7 @@ import type { Step, Transcript } from '../support/transcript.ts'
 import { BOTH, counts, NDJSON } from './import.cases.ts'
 
 const LISTED = { 'a.ndjson': NDJSON }
-const FILLED: Step = {
-  args: 'import a.ndjson --json',
-  stdout: counts({ read: 2, added: 2 }),
-}
+const FILLED: Step = { args: 'import a.ndjson --json', stdout: counts({ read: 2, added: 2 }) }
 const listed = (query: readonly string[], outcome: Omit<Step, 'args'>): Transcript => ({
   name: JSON.stringify(query),
   files: LISTED,

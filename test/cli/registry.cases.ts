@@ -167,10 +167,7 @@ export const PLAN_STEPS: readonly Transcript[] = [
     steps: [
       MADE,
       { args: 'plans list', stdout: PLANS },
-      {
-        args: 'plans list --json',
-        stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]),
-      },
+      { args: 'plans list --json', stdout: pretty([CLASSIC, DEMO, row('standard', {}), TEMP]) },
     ],
   },
   {
@@ -299,11 +296,7 @@ export const TWINS: readonly Transcript[] = [
     name: 'the flag wins over its twin, even over a bad one',
     files: TEXT,
     steps: [
-      {
-        args: 'import a.txt --type http --json',
-        env: { PROXYLIST_TYPE: 'ftp' },
-        stdout: IMPORTED,
-      },
+      { args: 'import a.txt --type http --json', env: { PROXYLIST_TYPE: 'ftp' }, stdout: IMPORTED },
       { args: 'list type_prefix=1', stdout: 'http://192.0.2.1:80\n' },
     ],
   },

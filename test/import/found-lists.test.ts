@@ -104,12 +104,8 @@ const FORMS: { readonly [file: string]: Form } = {
       192.0.2.110:1080 socks5 works=97 ping=530 country=DE city=Berlin
       192.0.2.111:8080 https works=100 ping=80 country=RU city=Москва`,
   },
-  'milliseconds.tsv': {
-    proxies: '192.0.2.120:80 http age=60\n192.0.2.121:81 socks5 age=60',
-  },
-  'markdown.txt': {
-    proxies: '192.0.2.130:80 http country=DE\n192.0.2.131:1080 socks5 country=FR',
-  },
+  'milliseconds.tsv': { proxies: '192.0.2.120:80 http age=60\n192.0.2.121:81 socks5 age=60' },
+  'markdown.txt': { proxies: '192.0.2.130:80 http country=DE\n192.0.2.131:1080 socks5 country=FR' },
   'no_header.csv': {
     proxies: `
       192.0.2.140:8080 http anon=elite country=US
@@ -119,9 +115,7 @@ const FORMS: { readonly [file: string]: Form } = {
     proxies: '192.0.2.142:8080 socks5 ping=120\n192.0.2.143:1080 socks4 ping=90',
   },
   'unnamed_address.csv': { type: 'http', proxies: '192.0.2.150:8080 http\n192.0.2.151:3128 http' },
-  'carriage_returns.csv': {
-    proxies: '192.0.2.160:80 http city=Berlin\n192.0.2.161:81 socks5',
-  },
+  'carriage_returns.csv': { proxies: '192.0.2.160:80 http city=Berlin\n192.0.2.161:81 socks5' },
   'utf16le.txt': { proxies: '192.0.2.170:80 http\n192.0.2.171:1080 socks5' },
   'utf16be.csv': { proxies: '192.0.2.170:80 http city=Берлин\n192.0.2.171:1080 socks5' },
   'compressed.gz': { proxies: '192.0.2.180:80 http\n192.0.2.181:1080 socks5' },

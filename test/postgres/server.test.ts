@@ -286,13 +286,7 @@ describe.skipIf(!HAS_POSTGRES)('nodes', () => {
     const seen = formatInstant(T0)
     const json = JSON.parse((await proxylist(['nodes', '--json'], { env })).stdout)
     expect(json).toEqual([
-      {
-        node: 'n1',
-        address: '10.0.0.11:8080',
-        version: 12,
-        lag_seconds: 2,
-        seen,
-      },
+      { node: 'n1', address: '10.0.0.11:8080', version: 12, lag_seconds: 2, seen },
       { node: 'n2', address: '10.0.0.12:8080', version: 11, lag_seconds: 2.5, seen },
     ])
     expect((await proxylist(['nodes'], { env })).stdout).toBe(

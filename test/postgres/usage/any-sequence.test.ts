@@ -122,10 +122,7 @@ class Play {
     const last = this.sent.splice(-2)
     await its.giveBack(
       last.map(
-        ({ caller, ip, instants }): Admitted => ({
-          rules: limitRulesOf(caller, ip),
-          instants,
-        }),
+        ({ caller, ip, instants }): Admitted => ({ rules: limitRulesOf(caller, ip), instants }),
       ),
     )
     for (const { caller, ip, instants } of last) this.oracle.giveBack(caller, ip, instants)
