@@ -8,10 +8,9 @@ import { CommandError, codeOf, messageOf } from '../lib/errors.ts'
 import type { HttpApp } from './requests.ts'
 
 /**
- * Seconds without progress after which a connection is closed. Progress is a request, or a byte of
- * an answer that the client reads. Bun checks every 4 seconds, so the connection is closed after 24
- * to 28. If a request head is incomplete after 12, it is closed then; bytes that drip in extend
- * neither.
+ * Seconds without progress after which a connection is closed. Progress is a request, or a byte of an
+ * answer that the client reads. Bun checks every 4 seconds, so the connection is closed after 24 to 28.
+ * If a request head is incomplete after 12, it is closed then; bytes that drip in extend neither.
  */
 const IDLE_TIMEOUT_SECONDS = 28
 /** No route of the list reads a body. */

@@ -66,8 +66,7 @@ export type ImportCounts = { added: number; updated: number; unchanged: number; 
 export interface ImportTx {
   /**
    * Locks the list; without it the first row does, and may block the event loop while another import
-   * has it.
-   * Rejects with the reason of `signal` once that is aborted.
+   * has it. Rejects with the reason of `signal` once that is aborted.
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void

@@ -15,6 +15,7 @@ import {
   STATS_EXAMPLE,
 } from './examples.ts'
 import {
+  type Both,
   type Document,
   type Example,
   type Operation,
@@ -157,10 +158,9 @@ function answersOf(provider: string, say: Say): Response {
   const json: Schema = { oneOf: [array, refTo('ByAddress'), refTo('Envelope')] }
   const examples = answerExamples(provider)
   return {
-    description: say({
-      en: 'The proxies, in the form that `get` names. A record has the members in the order of `Proxy`; `fields` chooses among them.',
-      ru: 'Прокси в виде, который называет `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает из них.',
-    }),
+    description: say(
+      'The proxies, in the form that `get` names. A record has the members in the order of `Proxy`; `fields` chooses among them. | Прокси в виде, который называет `get`. Поля записи идут в порядке схемы `Proxy`; `fields` выбирает из них.',
+    ),
     headers: headers(...LIMITS, 'Content-Disposition'),
     content: Object.fromEntries(
       OUTPUT_KINDS.map(kind => {
@@ -186,7 +186,7 @@ function pathsOf(
   say: Say,
 ): Document['paths'] {
   const errorsOf = createErrors(errors, say)
-  type About = { summary: Text; text: Text; parameters?: Parameter[]; responses: Statuses }
+  type About = { summary: Both; text: Both | Text; parameters?: Parameter[]; responses: Statuses }
   const path = (
     id: `${'list' | 'key' | 'operation'} ${string}`,
     { summary, text, responses, parameters }: About,
@@ -206,7 +206,7 @@ function pathsOf(
   }
   /** The 200 of a path with a body of one media type. */
   const found = (
-    text: Text,
+    text: Both,
     fields: readonly string[],
     type: string,
     schema: Schema,
@@ -217,28 +217,21 @@ function pathsOf(
     content: { [type]: { schema, examples } },
   })
   /** The 200 of a path that says in a word how the service is, `name` names its example. */
-  const state = (value: string, name: string, text: Text): Response => {
+  const state = (value: string, name: string, text: Both): Response => {
     const content = `${value}\n`
     const examples = { [name]: { summary: name, value: content } }
     return found(text, [], 'text/plain', { const: content }, examples)
   }
   const counts = (part: 'full' | 'totals') =>
     path('list countProxies', {
-      summary: { en: 'What the list holds', ru: 'Что есть в списке' },
-      text: {
-        en: 'Counts of the whole list, without a key: no address, port or network. At most one new state every 15 seconds.',
-        ru: 'Подсчёты по всему списку, без ключа: без адресов, портов и сетей. Новое состояние не чаще раза в 15 секунд.',
-      },
+      summary: 'What the list holds | Что есть в списке',
+      text: 'Counts of the whole list, without a key: no address, port or network. At most one new state every 15 seconds. | Подсчёты по всему списку, без ключа: без адресов, портов и сетей. Новое состояние не чаще раза в 15 секунд.',
       responses: {
-        200: found(
-          { en: 'The counts.', ru: 'Подсчёты.' },
-          ['ETag'],
-          'application/json',
-          refTo('Stats'),
-          { stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) } },
-        ),
+        200: found('The counts. | Подсчёты.', ['ETag'], 'application/json', refTo('Stats'), {
+          stats: { summary: 'statistics', value: STATS_EXAMPLE(version, provider, part) },
+        }),
         304: {
-          description: say({ en: 'The client has them already.', ru: 'Они у клиента уже есть.' }),
+          description: say('The client has them already. | Они у клиента уже есть.'),
           headers: headers('ETag'),
         },
         ...errorsOf(OF_SERVICE),
@@ -246,7 +239,7 @@ function pathsOf(
     })
   return {
     '/api': path('list listProxies', {
-      summary: { en: 'Proxies that match', ru: 'Прокси, которые подходят' },
+      summary: 'Proxies that match | Прокси, которые подходят',
       text: LIST_TEXT,
       parameters: parametersOf(provider, say),
       responses: {
@@ -255,13 +248,10 @@ function pathsOf(
       },
     }),
     '/key': path('key showKey', {
-      summary: { en: 'What is left of your key', ru: 'Что осталось у вашего ключа' },
-      text: {
-        en: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters.',
-        ru: 'Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
-      },
+      summary: 'What is left of your key | Что осталось у вашего ключа',
+      text: 'Limits, plan, expiry and the use of today. Asking counts for nothing. The key comes in the header only; the path has no parameters. | Пределы, тариф, срок и использование за сегодня. Вопрос ничего не стоит. Ключ — только в заголовке; параметров нет.',
       responses: {
-        200: found({ en: 'The key.', ru: 'Ключ.' }, LIMITS, 'application/json', refTo('Key'), {
+        200: found('The key. | Ключ.', LIMITS, 'application/json', refTo('Key'), {
           regular: { summary: 'plan standard', value: KEY_EXAMPLE },
           demo: { summary: 'demo', value: DEMO_EXAMPLE },
         }),
@@ -273,21 +263,18 @@ function pathsOf(
     }),
     ...(stats !== 'off' && { '/stats': counts(stats) }),
     '/healthz': path('operation isAlive', {
-      summary: { en: 'Whether the process runs', ru: 'Работает ли процесс' },
-      text: { en: 'Needs no key.', ru: 'Ключ не нужен.' },
+      summary: 'Whether the process runs | Работает ли процесс',
+      text: 'Needs no key. | Ключ не нужен.',
       responses: {
-        200: state('ok', 'health', { en: 'It runs.', ru: 'Работает.' }),
+        200: state('ok', 'health', 'It runs. | Работает.'),
         ...errorsOf(['METHOD_NOT_ALLOWED']),
       },
     }),
     '/readyz': path('operation isReady', {
-      summary: { en: 'Whether requests can be answered', ru: 'Может ли сервис отвечать' },
-      text: {
-        en: 'Ready means: the list can be read and use can be written. Needs no key.',
-        ru: 'Готов — значит список читается, а использование записывается. Ключ не нужен.',
-      },
+      summary: 'Whether requests can be answered | Может ли сервис отвечать',
+      text: 'Ready means: the list can be read and use can be written. Needs no key. | Готов — значит список читается, а использование записывается. Ключ не нужен.',
       responses: {
-        200: state('ready', 'ready', { en: 'It is ready.', ru: 'Готов.' }),
+        200: state('ready', 'ready', 'It is ready. | Готов.'),
         ...errorsOf(OF_SERVICE),
       },
     }),
@@ -309,7 +296,8 @@ const LIST_TEXT: Text = {
 
 export function createDocument(options: DocumentOptions): Document {
   const { version, provider, errors, stats, lang } = options
-  const say: Say = text => text[lang]
+  const say: Say = text =>
+    typeof text === 'string' ? (text.split(' | ')[lang === 'en' ? 0 : 1] ?? '') : text[lang]
   const about = say({
     en:
       'Send the key in the header `Authorization: Bearer KEY`, never in a URL: URLs end up in logs and histories. ' +
@@ -324,37 +312,30 @@ export function createDocument(options: DocumentOptions): Document {
   })
   const aboutErrors = say(
     errors === 'json'
-      ? {
-          en: 'Errors are JSON, whatever `get` says. A server with `--errors text` sends `text/plain` instead: `Error:` and the message.',
-          ru: 'Ошибки приходят в JSON, что бы ни было в `get`. Сервер с `--errors text` шлёт `text/plain`: `Error:` и сообщение.',
-        }
-      : {
-          en: 'Errors of this server are `text/plain`: `Error:` and the message; the status and the headers say the rest.',
-          ru: 'Ошибки этого сервера — `text/plain`: `Error:` и сообщение; остальное говорят статус и заголовки.',
-        },
+      ? 'Errors are JSON, whatever `get` says. A server with `--errors text` sends `text/plain` instead: `Error:` and the message. | Ошибки приходят в JSON, что бы ни было в `get`. Сервер с `--errors text` шлёт `text/plain`: `Error:` и сообщение.'
+      : 'Errors of this server are `text/plain`: `Error:` and the message; the status and the headers say the rest. | Ошибки этого сервера — `text/plain`: `Error:` и сообщение; остальное говорят статус и заголовки.',
   )
   return {
     openapi: '3.1.1',
     info: {
       title: 'proxylist',
       version,
-      summary: say({
-        en: 'Lists of proxy servers that match a filter, right now.',
-        ru: 'Списки прокси-серверов, которые сейчас подходят под фильтр.',
-      }),
+      summary: say(
+        'Lists of proxy servers that match a filter, right now. | Списки прокси-серверов, которые сейчас подходят под фильтр.',
+      ),
       description: `${about}\n\n${aboutErrors}`,
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],
     tags: [
-      { name: 'list', description: say({ en: 'The list of proxies.', ru: 'Список прокси.' }) },
+      { name: 'list', description: say('The list of proxies. | Список прокси.') },
       {
         name: 'key',
-        description: say({ en: 'The key of who asks.', ru: 'Ключ того, кто спрашивает.' }),
+        description: say('The key of who asks. | Ключ того, кто спрашивает.'),
       },
       {
         name: 'operation',
-        description: say({ en: 'Whether the service works.', ru: 'Работает ли сервис.' }),
+        description: say('Whether the service works. | Работает ли сервис.'),
       },
     ],
     paths: pathsOf(options, say),
@@ -362,9 +343,9 @@ export function createDocument(options: DocumentOptions): Document {
       // In the header only: a generated client then keeps the key out of URLs.
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
       headers: Object.fromEntries(
-        HEADERS.map(({ name, kind, text }) => [
+        HEADERS.map(({ name, kind, text = ' | ' }) => [
           name,
-          { description: text === null ? '' : say(text), schema: kindOf(kind) },
+          { description: say(text), schema: kindOf(kind) },
         ]),
       ),
       schemas: schemas(provider, errors, stats, say),

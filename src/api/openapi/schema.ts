@@ -1,8 +1,10 @@
 /** The types of an OpenAPI 3.1 document, as far as ours needs them, and what all its parts use. */
 import type { Text } from '../../proxies/proxy.ts'
 
+/** A text as `English | Russian`. */
+export type Both = `${string} | ${string}`
 /** Chooses the language of a text. */
-export type Say = (text: Text) => string
+export type Say = (text: Text | Both) => string
 
 type Named<T> = { readonly [name: string]: T }
 

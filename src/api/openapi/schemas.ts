@@ -2,10 +2,10 @@
  * The schemas of bodies in the OpenAPI document (spec 2.1 to 2.3, contract F3 and F4), from tables of
  * their members. Those of a record stand beside its members, in `api/render.ts`.
  */
-import { serviceNames, type Text } from '../../proxies/proxy.ts'
+import { serviceNames } from '../../proxies/proxy.ts'
 import { ERRORS, STATUS } from '../errors.ts'
 import { IPV4, membersOf } from '../render.ts'
-import { refTo, type Say, type Schema } from './schema.ts'
+import { type Both, refTo, type Say, type Schema } from './schema.ts'
 
 export type StatsPart = 'full' | 'totals' | 'off'
 
@@ -96,9 +96,9 @@ age: counts | Positions in \`dimensions.age\`. | Позиции в \`dimensions.
 count: counts | Proxies of the cell, at least five. | Прокси в ячейке, не меньше пяти.`
 
 /** The column of a service in the cube. */
-const WORKING = {
+const WORKING: Omit<Member, 'name'> = {
   kind: 'counts',
-  text: { en: 'With how many of them it works.', ru: 'Со сколькими из них он работает.' },
+  text: 'With how many of them it works. | Со сколькими из них он работает.',
 }
 
 const DIMENSIONS = `
@@ -127,26 +127,16 @@ city_en: text
 country: text
 count: count`
 
-type Member = { name: string; kind: string; isOptional?: boolean; text: Text | null }
+type Member = { name: string; kind: string; isOptional?: boolean; text?: Both }
 
-const textOf = (en: string | undefined, ru: string | undefined): Text | null =>
-  en === undefined || ru === undefined ? null : { en, ru }
+const ROW = /^([\w-]+)(\??): (\S+)(?: \| (.+))?$/gm
 
-/** The members of a table without a line for an object. */
+/** The members of a table. */
 export const rowsOf = (table: string): Member[] =>
-  table
-    .trim()
-    .split('\n')
-    .map(line => {
-      const [member = '', en, ru] = line.split(' | ')
-      const [name = '', kind = ''] = member.split(': ')
-      return {
-        name: name.replace('?', ''),
-        kind,
-        isOptional: name.endsWith('?'),
-        text: textOf(en, ru),
-      }
-    })
+  Array.from(table.matchAll(ROW), ([, name = '', mark, kind = '', text]) => {
+    const row = { name, kind, isOptional: mark === '?' }
+    return text === undefined ? row : { ...row, text: text as Both } // as the tables have it
+  })
 
 /** The schema of a kind; `kinds` are those of one table. */
 export const kindOf = (kind: string, kinds: typeof KINDS = {}): Schema =>
@@ -161,15 +151,14 @@ export function schemas(
 ): { [name: string]: Schema } {
   /** The object of a table, with `more` members at its end. */
   function objectOf(table: string, kinds: typeof KINDS = {}, more: readonly Member[] = []): Schema {
-    const [about = '', ...lines] = table.trim().split('\n')
-    const members = [...rowsOf(lines.join('\n')), ...more]
-    const [en = '', ru = ''] = about.split(' | ')
+    const [about] = table.trim().split('\n')
+    const members = [...rowsOf(table), ...more]
     const properties = members.map(({ name, kind, text }) => {
       const schema = kindOf(kind, kinds)
-      return [name, text === null ? schema : { description: say(text), ...schema }]
+      return [name, text === undefined ? schema : { description: say(text), ...schema }]
     })
     return {
-      description: say({ en, ru }),
+      description: say(about as Both), // likewise
       type: 'object',
       required: members.filter(({ isOptional }) => !isOptional).map(({ name }) => name),
       properties: Object.fromEntries(properties),
@@ -193,10 +182,9 @@ export function schemas(
   return {
     // All members that there may be, none of them always, because of `fields`.
     Proxy: {
-      description: say({
-        en: 'A proxy. `fields` may leave members out; their order stays.',
-        ru: 'Прокси. `fields` может убрать поля; порядок остаётся.',
-      }),
+      description: say(
+        'A proxy. `fields` may leave members out; their order stays. | Прокси. `fields` может убрать поля; порядок остаётся.',
+      ),
       type: 'object',
       properties: Object.fromEntries(
         membersOf(provider).map(({ name, schema, en, ru }) => [
@@ -207,10 +195,9 @@ export function schemas(
       additionalProperties: false,
     },
     ByAddress: {
-      description: say({
-        en: 'The answer with `format=object`: records by `ip:port`.',
-        ru: 'Ответ с `format=object`: записи по `ip:port`.',
-      }),
+      description: say(
+        'The answer with `format=object`: records by `ip:port`. | Ответ с `format=object`: записи по `ip:port`.',
+      ),
       type: 'object',
       propertyNames: { pattern: `^${IPV4}:[0-9]{1,5}$` },
       additionalProperties: refTo('Proxy'),
