@@ -60,6 +60,7 @@ type Sent = {
   decision: Extract<Decision, { kind: 'admitted' }>
 }
 type Found = Answer | AnswerStream | null
+type LaterLimits = Promise<readonly LimitStatus[] | null>
 
 /** How far a request has come. */
 type Progress = Waits & {
@@ -106,15 +107,10 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   }
 
   /**
-   * The limits of a request that is refused for `error`, which is given back for some errors: `null` when
-   * `known` has them already. Resolves to `null` while the store fails: what could not be given back
-   * then is given back later.
+   * The limits of a request that is refused for `error`, and given back for some errors: `null` when `known`
+   * has them already. Resolves to `null` while the store fails, which gives it back later.
    */
-  function limitsAfter(
-    progress: Progress,
-    error: ApiError,
-    nowMs: number,
-  ): Promise<readonly LimitStatus[] | null> | null {
+  function limitsAfter(progress: Progress, error: ApiError, nowMs: number): LaterLimits | null {
     const { sent, missing, known } = progress
     progress.missing = null
     if (sent !== null && isGivenBack(error)) {
@@ -129,9 +125,8 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
   }
 
   /**
-   * Handles a request; returns what `reply` returns for its outcome, which is a refused one for
-   * every failure. The usual request waits only for its admission, so it costs one promise: the
-   * batch of admissions resolves it with what `reply` returns.
+   * Handles a request; returns what `reply` returns for its outcome, refused for every failure. The usual
+   * request costs one promise, that of its admission: the batch resolves it with what `reply` returns.
    */
   return function handle<T>(
     { key, queryString, ip: findIp, nowMs }: ApiRequest,
@@ -211,10 +206,7 @@ const withLimits = ({ keyId, limits }: Known, more: readonly LimitStatus[]): Kno
   return { keyId, limits: [...limits, ...more] }
 }
 
-/**
- * Whether a request that was admitted is given back for this error (contract A2, B9): for failures
- * of ours, and for a long answer that did not get its turn.
- */
+/** Whether an admitted request is given back (A2, B9): our failures, long answers without a turn. */
 const isGivenBack = ({ status, code }: ApiError): boolean =>
   status >= 500 || code === 'RATE_LIMIT_EXCEEDED'
 

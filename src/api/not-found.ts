@@ -54,12 +54,6 @@ export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | n
     knownVersion = version
   }
 
-  function lacksOf({ id, filter }: Query): Lacks {
-    const lacks = known.get(id) ?? reader.lacks(filter)
-    known.set(id, lacks)
-    return lacks
-  }
-
   /** Whether any proxy has one of these types; what a newer list has is not kept. */
   function hasType(asked: readonly ProxyType[]): Awaitable<boolean> {
     const name = asked.join()
@@ -81,12 +75,10 @@ export function createNotFound(reader: ProxyReader, streamer: AnswerStreamer | n
   /** The error for a query that no proxy matches. */
   return (query: Query, nowMs: number): Awaitable<ApiError> => {
     forgetOld()
-    const lacks = lacksOf(query)
+    const { newestSeconds, lacking } = known.get(query.id) ?? reader.lacks(query.filter)
+    known.set(query.id, { newestSeconds, lacking })
     const end = (isThere: boolean): ApiError =>
-      notFound(query, nowMs, {
-        ...lacks,
-        lacking: isThere ? lacks.lacking : ['type', ...lacks.lacking],
-      })
+      notFound(query, nowMs, { newestSeconds, lacking: isThere ? lacking : ['type', ...lacking] })
     const isThere = query.filter.types.length === 0 || hasType(query.filter.types)
     return isThere instanceof Promise ? isThere.then(end) : end(isThere)
   }

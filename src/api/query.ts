@@ -123,12 +123,9 @@ export function createParamsParser(provider: string): ParamsParser {
     const schemas = [...own].map(([name, schema]) => [name, Type.Optional(schema)])
     return { own, check: TypeCompiler.Compile(Type.Object(Object.fromEntries(schemas))) }
   }
-  const records = modeOf('csv')
-  const modes: { [K in Output['kind']]: ReturnType<typeof modeOf> } = {
-    txt: modeOf('txt'),
-    json: modeOf('json'),
-    csv: records,
-    ndjson: records,
+  const [txt, json, records] = [modeOf('txt'), modeOf('json'), modeOf('csv')]
+  const modes = { txt, json, csv: records, ndjson: records } satisfies {
+    [K in Output['kind']]: unknown
   }
   const bounded = all.filter(({ min }) => min !== undefined)
   const services = serviceNames(provider)

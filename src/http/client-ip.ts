@@ -22,10 +22,9 @@ function entryIp(entry: string): string | null {
 export type ClientIp = ReturnType<typeof createClientIp>
 
 /**
- * Returns a function from the peer's address and the X-Forwarded-For header to the client's
- * canonical address: the right-most one that is not itself trusted. A malformed entry ends the
- * search. The peer is `null` on a unix socket, whose mode decides who can connect, and which is
- * therefore trusted; it is `''` when it cannot be read.
+ * Returns a function from the peer's address and the X-Forwarded-For header to the client's canonical
+ * address: the right-most one that is not itself trusted. A malformed entry ends the search. The peer is
+ * `null` on a unix socket, which is trusted: its mode decides who connects; `''` if it cannot be read.
  */
 export function createClientIp(trusted: BlockList | undefined) {
   const isTrusted = (ip: string): boolean =>

@@ -48,13 +48,7 @@ export function chooseEncoding(accept: string | null): Encoding | null {
  */
 export function createCompressor(cache: Pick<ResponseCache, 'reserve'>) {
   const known = new WeakMap<Answer, Map<Encoding, Uint8Array>>()
-
-  return async (
-    query: Query,
-    answer: Answer,
-    body: Uint8Array,
-    encoding: Encoding,
-  ): Promise<Uint8Array> => {
+  return async (query: Query, answer: Answer, body: Uint8Array, encoding: Encoding) => {
     const found = known.get(answer)?.get(encoding)
     if (found) return found
     const compressed = await COMPRESS[encoding](body)

@@ -8,10 +8,7 @@ import { invalid } from '../api/query.ts'
 import { createBoundedMap, createDoorkeeper } from '../lib/bounded-map.ts'
 import { type Pair, queryStringOf, splitQueryString } from '../lib/query-string.ts'
 
-/**
- * A request's key and its query string, which may still hold the key; `isStored`: they are in memory
- * for the next request with this URL.
- */
+/** A key, and the query string, which may still hold it; `isStored`: they are in memory. */
 type Credentials = { key: string; queryString: string; isStored: boolean }
 
 /** Most URLs whose credentials are in memory, and their longest; longer ones are read each time. */
@@ -33,10 +30,7 @@ export function createCredentialReader() {
       if (authorization !== null) return readBoth(queryStringOf(url), authorization)
       return known.get(url) ?? readUrl(queryStringOf(url))
     },
-    /**
-     * Call this with the credentials of a URL that proved valid and came without the header. They
-     * are kept the second time.
-     */
+    /** Keeps credentials that proved valid and came without the header, at the second call. */
     remember(url: string, credentials: Credentials): void {
       if (credentials.isStored || url.length > URL_LENGTH_MAX || known.has(url)) return
       if (!isRepeated(url)) return

@@ -23,8 +23,7 @@ export type Listening = Pick<HttpApp, 'fetch' | 'server'>
 
 /**
  * Starts listening; returns the address, as it is and as it is shown, and the running server, which
- * removes its socket when it stops. `bodyBytesMax`: the longest body of a request.
- * @throws CommandError when the address cannot be bound.
+ * removes its socket when it stops. @throws CommandError when the address cannot be bound.
  */
 export async function listen(
   service: Listening,

@@ -67,16 +67,7 @@ function createFinder(load: Load): (url: string) => Promise<Document | null> {
 
 /** The routes of a page with these files. */
 export function pageRoutes(load: Load): { [path: string]: Route } {
-  const find = createFinder(load)
-  const route: Route = async ({ request }, end) => {
-    try {
-      const document = await find(request.url)
-      if (document === null) throw noSuchPath()
-      return end(documentReply(document, request.headers))
-    } catch (thrown) {
-      return end(refused(thrown))
-    }
-  }
+  const route = routeOf(createFinder(load))
   return { '/': route, '/-/*': route }
 }
 
@@ -122,30 +113,27 @@ function lazily(make: () => Promise<string>, fields: HeaderFields): () => Promis
   }
 }
 
-/** The route of a document; `find` chooses it by the query string. */
+/** The route of the documents that `find` finds by URL. */
 const routeOf =
-  (find: (queryString: string) => Promise<Document>): Route =>
+  (find: (url: string) => Promise<Document | null>): Route =>
   async ({ request }, end) => {
     try {
-      return end(documentReply(await find(queryStringOf(request.url)), request.headers))
+      const document = await find(request.url)
+      if (document === null) throw noSuchPath()
+      return end(documentReply(document, request.headers))
     } catch (thrown) {
       return end(refused(thrown))
     }
   }
 
 /** `lang=ru` is Russian; anything else is English: people follow links with all kinds of additions. */
-const langOf = (queryString: string): Lang =>
-  splitQueryString(queryString).some(({ name, value }) => name === 'lang' && value === 'ru')
-    ? 'ru'
-    : 'en'
+const isRussian = (url: string): boolean =>
+  splitQueryString(queryStringOf(url)).some(({ name, value }) => name === 'lang' && value === 'ru')
 
 export function referenceRoutes({ openapi, docs }: ReferenceParts): { [path: string]: Route } {
   const document = lazily(openapi, OPENAPI_FIELDS)
   const routes = { '/openapi.json': routeOf(document) }
   if (docs === null) return routes
-  const pages = {
-    en: lazily(() => docs('en'), DOCS_FIELDS),
-    ru: lazily(() => docs('ru'), DOCS_FIELDS),
-  }
-  return { ...routes, '/docs': routeOf(queryString => pages[langOf(queryString)]()) }
+  const [en, ru] = [lazily(() => docs('en'), DOCS_FIELDS), lazily(() => docs('ru'), DOCS_FIELDS)]
+  return { ...routes, '/docs': routeOf(url => (isRussian(url) ? ru() : en())) }
 }

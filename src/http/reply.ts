@@ -160,16 +160,12 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
 }
 
 /**
- * From about 15 KiB on, Bun 1.4.4 writes the head of a response that was not returned at once to
- * the socket uncorked, in some forty system calls: 120 µs instead of 10
- * (https://github.com/oven-sh/bun/pull/41341, open).
+ * From about 15 KiB on, Bun 1.4.4 writes the head of a response that was not returned at once in some
+ * forty system calls: 120 µs instead of 10 (https://github.com/oven-sh/bun/pull/41341, open).
  */
 const UNCORKED_MIN_LENGTH = 14 * 1024
 
-/**
- * A body that Bun sends with its head in one system call: a direct stream, which ends before its
- * buffer is full and therefore gets a Content-Length.
- */
+/** A body that Bun sends with its head in one system call: a direct stream below its buffer. */
 function inOneWrite(content: string | Uint8Array): ReadableStream<Uint8Array> {
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: 'direct',

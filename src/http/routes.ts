@@ -48,29 +48,19 @@ export type RouteParts = ApiRouteParts &
   }
 
 /** The routes of GET and HEAD by path. */
-export const createRoutes = ({
-  probe,
-  readiness,
-  pages,
-  stats,
-  access,
-  usage,
-  openapi,
-  docs,
-  ...api
-}: RouteParts): { [path: string]: Route } => ({
-  ...(pages === null ? {} : pageRoutes(pages)),
-  ...(stats === null ? {} : { '/stats': statsRoute(stats) }),
-  ...referenceRoutes({ openapi, docs }),
-  '/api': apiRoute(api),
-  '/key': keyRoute({ access, usage }),
+export const createRoutes = (parts: RouteParts): { [path: string]: Route } => ({
+  ...(parts.pages === null ? {} : pageRoutes(parts.pages)),
+  ...(parts.stats === null ? {} : { '/stats': statsRoute(parts.stats) }),
+  ...referenceRoutes(parts),
+  '/api': apiRoute(parts),
+  '/key': keyRoute(parts),
   '/healthz': (_, end) => end(plainText('ok\n')),
   '/readyz': async (_, end) => {
     try {
-      await probe()
+      await parts.probe()
     } catch (thrown) {
       return end(refused(thrown))
     }
-    return end(plainText(`ready${readiness()}\n`))
+    return end(plainText(`ready${parts.readiness()}\n`))
   },
 })

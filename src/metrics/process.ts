@@ -13,8 +13,6 @@ export type ProcessState = {
   maxFds: number | null
 }
 
-const MICROSECONDS = 1e6
-
 function attempt<T>(read: () => T): T | null {
   try {
     return read()
@@ -32,7 +30,7 @@ function fdsMax(limits: string): number | null {
 export function readProcess(): ProcessState {
   const { user, system } = process.cpuUsage()
   return {
-    cpuSeconds: (user + system) / MICROSECONDS,
+    cpuSeconds: (user + system) / 1e6, // from microseconds
     residentBytes: process.memoryUsage.rss(),
     startSeconds: PROCESS_START_MS / SECOND_MS,
     openFds: attempt(() => readdirSync('/proc/self/fd').length - 1), // less the one that it reads
@@ -54,19 +52,15 @@ export const createTiming = (): Timing => ({
   },
 })
 
-/**
- * From now on measures how much later than asked a timer fires. An event loop that is blocked for a
- * second is seen once, as a second.
- */
+/** From now on measures how much later than asked a timer fires; a loop blocked for a second: once. */
 export function watchEventLoop({ elapsedMs, later }: Timing): Histogram {
   const lags = createHistogram()
   function next(): void {
     const dueMs = elapsedMs() + EVERY_MS
-    const fire = (): void => {
+    later(() => {
       observe(lags, Math.max(0, elapsedMs() - dueMs) / SECOND_MS)
       next()
-    }
-    later(fire, EVERY_MS)
+    }, EVERY_MS)
   }
   next()
   return lags

@@ -7,10 +7,7 @@ import { DEFAULT_AGE_MAX_SECONDS } from './filter.ts'
 /** An import accepts checks that are so far ahead, because clocks of servers differ. */
 export const FUTURE_SECONDS_MAX = 300
 
-/**
- * How many proxies a list has, the newest check that is not ahead, in Unix seconds, how many were checked
- * recently, and how many checks are ahead.
- */
+/** A list's proxies, newest check not ahead (Unix seconds), recent checks, and those ahead. */
 export type Tally = { rows: number; newest: number | null; recent: number; ahead: number }
 
 /** Counts checks since an instant as recent, and those after another one as ahead. */

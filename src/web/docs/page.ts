@@ -123,7 +123,7 @@ type Section = {
   items?: readonly { id: string; title: string }[]
 }
 const itemsOf = (kind: string, names: readonly string[]) =>
-  names.map(name => ({ id: idOf(kind, name), title: name }))
+  names.map(title => ({ id: idOf(kind, title), title }))
 
 /** What stands for the patterns of parameters. */
 const PATTERN_WORDS: { readonly [parameter: string]: keyof Words } = {
@@ -377,24 +377,21 @@ const LIMIT_HEADERS =
 
 const LOGO = html`<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="9"/><path d="M9 10c7 0 7 6 14 6M9 22c7 0 7-6 14-6"/><circle cx="9" cy="10" r="2.6"/><circle cx="9" cy="22" r="2.6"/><circle cx="23" cy="16" r="3.6"/></svg>`
 
-const LANGUAGES = [
-  { lang: 'en', name: 'English', href: '/docs' },
-  { lang: 'ru', name: 'Русский', href: '/docs?lang=ru' },
-] as const
-
-const current = (isCurrent: boolean, what: 'page' | 'true'): Html | null =>
-  isCurrent ? html` aria-current="${what}"` : null
+const LANGUAGES = {
+  en: { name: 'English', href: '/docs' },
+  ru: { name: 'Русский', href: '/docs?lang=ru' },
+} as const
 
 const top = (lang: Lang, words: Words): Html => html`<header class="top">
 <a class="brand" href="/">${LOGO}proxylist</a>
 <nav aria-label="${words.pages}">
 <a href="/">${words.query}</a>
-<a href="${LANGUAGES.find(each => each.lang === lang)?.href ?? ''}"${current(true, 'page')}>${words.title}</a>
+<a href="${LANGUAGES[lang].href}" aria-current="page">${words.title}</a>
 <a href="/#my-key">${words.myKey}</a>
 </nav>
-<div class="switch" role="group" aria-label="${words.language}">${LANGUAGES.map(
-  each =>
-    html`<a href="${each.href}" lang="${each.lang}" hreflang="${each.lang}" title="${each.name}"${current(each.lang === lang, 'true')}>${each.lang.toUpperCase()}</a>`,
+<div class="switch" role="group" aria-label="${words.language}">${Object.entries(LANGUAGES).map(
+  ([code, { name, href }]) =>
+    html`<a href="${href}" lang="${code}" hreflang="${code}" title="${name}"${code === lang && html` aria-current="true"`}>${code.toUpperCase()}</a>`,
 )}</div>
 </header>`
 
