@@ -1,7 +1,4 @@
-/** The error codes of the admin listener, their HTTP status, and the error body of spec 2.3. */
-import { type RuleCode, RuleError } from '../access/manage.ts'
-import { StoreError } from '../lib/errors.ts'
-import { formatInstant } from '../lib/time.ts'
+/** The error codes of the admin listener and their HTTP status. */
 
 /** Every code that a client of the admin listener can get, and its HTTP status. */
 export const ADMIN_STATUS = {
@@ -35,33 +32,4 @@ export class AdminError extends Error {
     this.code = code
     this.allow = allow
   }
-
-  get status(): number {
-    return ADMIN_STATUS[this.code]
-  }
 }
-
-/** What rules refuse; all else is a state of things that does not allow it. */
-const RULES: { readonly [code in RuleCode]: AdminCode } = {
-  ...{ invalid: 'INVALID_PARAMETER', 'not-found': 'NOT_FOUND', conflict: 'CONFLICT' },
-}
-
-/** The error that a client may see, for anything thrown while it is answered. */
-export function toAdminError(thrown: unknown): AdminError {
-  if (thrown instanceof AdminError) return thrown
-  if (thrown instanceof RuleError) {
-    return new AdminError(RULES[thrown.code], thrown.message)
-  }
-  if (thrown instanceof StoreError) {
-    const message = 'the data cannot be used now; stderr of the server says more'
-    return new AdminError('DB_EXECUTE_FAILED', message)
-  }
-  return new AdminError(
-    'INTERNAL_ERROR',
-    'an internal error occurred; stderr of the server says more',
-  )
-}
-
-/** The JSON error body of spec 2.3. `nowMs` becomes its UTC timestamp. */
-export const adminErrorBody = ({ code, message }: AdminError, nowMs: number): string =>
-  JSON.stringify({ status: 'error', code, message, timestamp: formatInstant(nowMs) })

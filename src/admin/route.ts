@@ -24,7 +24,7 @@ export type Replied =
 export const ok = (value: unknown): Replied => ({ kind: 'value', status: 200, value })
 export const created = (value: unknown): Replied => ({ kind: 'value', status: 201, value })
 
-/** Answers a request. @throws what `toAdminError` takes. */
+/** Answers a request. @throws AdminError, RuleError, StoreError. */
 export type AdminRoute = (asked: Asked) => Awaitable<Replied>
 
 /** Routes by path, in which `*` stands for one segment, and method. */

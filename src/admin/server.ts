@@ -6,13 +6,15 @@ import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { AuthThrottle } from '../access/auth-throttle.ts'
 import { clientBucket } from '../access/entitlements.ts'
+import { type RuleCode, RuleError } from '../access/manage.ts'
 import type { Listen } from '../config/parsers.ts'
 import type { Clock } from '../lib/clock.ts'
 import { messageOf, StoreError } from '../lib/errors.ts'
 import type { Log } from '../lib/log.ts'
+import { formatInstant } from '../lib/time.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
 import { guard } from './csrf.ts'
-import { AdminError, adminErrorBody, toAdminError } from './errors.ts'
+import { ADMIN_STATUS, type AdminCode, AdminError } from './errors.ts'
 import { IMPORT_PATH } from './import.ts'
 import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
 import { checkToken } from './token.ts'
@@ -66,6 +68,25 @@ function createAuthentication({ dir, throttle, clock }: AdminParts) {
   }
 }
 
+/** What rules refuse; all else is a state of things that does not allow it. */
+const RULES: { readonly [code in RuleCode]: AdminCode } = {
+  ...{ invalid: 'INVALID_PARAMETER', 'not-found': 'NOT_FOUND', conflict: 'CONFLICT' },
+}
+
+/** The error that a client may see, for anything thrown while it is answered. */
+function toAdminError(thrown: unknown): AdminError {
+  if (thrown instanceof AdminError) return thrown
+  if (thrown instanceof RuleError) {
+    return new AdminError(RULES[thrown.code], thrown.message)
+  }
+  if (thrown instanceof StoreError) {
+    const message = 'the data cannot be used now; stderr of the server says more'
+    return new AdminError('DB_EXECUTE_FAILED', message)
+  }
+  const message = 'an internal error occurred; stderr of the server says more'
+  return new AdminError('INTERNAL_ERROR', message)
+}
+
 /** The listener as a function from requests to responses, which never rejects. */
 export function createAdmin(parts: AdminParts) {
   const { routes, pages, fields, metrics, metricsOpen, clock, log } = parts
@@ -109,16 +130,19 @@ export function createAdmin(parts: AdminParts) {
   }
 
   function refuse(thrown: unknown): Response {
-    const error = toAdminError(thrown)
-    if (error.status === 500 || thrown instanceof StoreError) {
-      const stack = error.status === 500 && thrown instanceof Error ? thrown.stack : undefined
+    const { code, message, allow } = toAdminError(thrown)
+    const status = ADMIN_STATUS[code]
+    if (status === 500 || thrown instanceof StoreError) {
+      const stack = status === 500 && thrown instanceof Error ? thrown.stack : undefined
       const sentence = `the console failed: ${messageOf(thrown)}`
       log.sayRepeated(sentence, stack === undefined ? sentence : `the console failed: ${stack}`)
     }
     const headers: { [name: string]: string } = { ...plain, 'content-type': JSON_TYPE }
-    if (error.status === 401) headers['www-authenticate'] = 'Bearer'
-    if (error.allow.length > 0) headers.allow = error.allow.join(', ')
-    return new Response(adminErrorBody(error, clock()), { status: error.status, headers })
+    if (status === 401) headers['www-authenticate'] = 'Bearer'
+    if (allow.length > 0) headers.allow = allow.join(', ')
+    // The error body of spec 2.3.
+    const body = { status: 'error', code, message, timestamp: formatInstant(clock()) }
+    return new Response(JSON.stringify(body), { status, headers })
   }
 
   return {

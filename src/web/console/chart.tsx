@@ -98,7 +98,7 @@ function HourTable({ columns, merges, lines, show, title }: HourTableProps) {
         As a table, by hour<span class="hidden">: {title}</span>
       </summary>
       {isOpen && (
-        <Table columns={[{ name: 'Hour' }, ...lines.map(({ name }) => ({ name, look: 'number' }))]}>
+        <Table columns={['Hour', ...lines.map(({ name }) => ({ name, look: 'number' }))]}>
           {hours.at.toReversed().map(hour => (
             <tr key={hour}>
               <th scope="row">{clock(hour * 1000)}</th>
@@ -131,7 +131,7 @@ type CanvasProps = PlotOptions & {
 
 function Canvas({ label, data, tones, isFilled, show, onCursor }: CanvasProps) {
   const place = useRef<HTMLDivElement>(null)
-  const plot = useRef<Plot | null>(null)
+  const plot = useRef<ReturnType<typeof makePlot> | null>(null)
   const look = useLook()
   const names = tones.join(' ')
   useEffect(() => {
@@ -140,16 +140,11 @@ function Canvas({ label, data, tones, isFilled, show, onCursor }: CanvasProps) {
     plot.current = made
     return made.remove
   }, [look, names, isFilled, show])
-  useEffect(() => plot.current?.show(data.at, data.drawn))
+  useEffect(() => plot.current?.show(data))
   return <div ref={place} class="canvas" role="img" aria-label={label} />
 }
 
 const HEIGHT = 200
-
-type Plot = {
-  show(at: readonly number[], drawn: readonly (readonly (number | null)[])[]): void
-  remove(): void
-}
 
 /** Changes when the colours do, so that what is on a canvas is drawn again. */
 function useLook(): number {
@@ -218,7 +213,7 @@ function axesOf({ show }: PlotOptions, colour: (colour: string) => string): uPlo
 }
 
 /** Draws a chart in `place`, as wide as it is, until it is removed. */
-function makePlot(place: HTMLElement, options: PlotOptions): Plot {
+function makePlot(place: HTMLElement, options: PlotOptions) {
   const colour = colourReader(place)
   const plot = new uPlot(
     {
@@ -247,9 +242,9 @@ function makePlot(place: HTMLElement, options: PlotOptions): Plot {
   })
   observer.observe(place)
   return {
-    show: (at, drawn) =>
+    show: ({ at, drawn }: CanvasProps['data']): void =>
       plot.setData([at, ...(options.isFilled ? drawn.toReversed() : drawn)] as never),
-    remove() {
+    remove(): void {
       observer.disconnect()
       plot.destroy()
       place.replaceChildren()

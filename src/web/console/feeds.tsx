@@ -43,10 +43,7 @@ function Row({ feed }: { feed: Feed }) {
   )
 }
 
-const COLUMNS = [
-  ...[{ name: 'Source' }, { name: 'State' }, { name: 'Last success' }],
-  ...[{ name: 'Rows', look: 'number' }, { name: 'Next try' }],
-]
+const COLUMNS = ['Source', 'State', 'Last success', { name: 'Rows', look: 'number' }, 'Next try']
 
 export function FeedsView() {
   const { client } = useConsole()

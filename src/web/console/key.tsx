@@ -54,7 +54,7 @@ const COUNTED = [
   ['Records', 'records'],
   ['Refused', 'refused'],
 ] as const
-const DAY_COLUMNS = [{ name: 'Day' }, ...COUNTED.map(([name]) => ({ name, look: 'number' }))]
+const DAY_COLUMNS = ['Day', ...COUNTED.map(([name]) => ({ name, look: 'number' }))]
 
 function Days({ report }: { report: KeyReport }) {
   const days = daysUntil(unixMs(), report.days)

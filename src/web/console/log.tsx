@@ -106,15 +106,11 @@ function Row({ line }: { line: LogLine }) {
 }
 
 const COLUMNS = [
-  ...[{ name: 'Time' }, { name: 'Status' }, { name: 'Path' }, { name: 'Key' }],
-  ...[
-    { name: 'Records', look: 'number' },
-    { name: 'Size', look: 'number col-size' },
-  ],
-  ...[
-    { name: 'Took', look: 'number col-took' },
-    { name: 'Client', look: 'col-client' },
-  ],
+  ...['Time', 'Status', 'Path', 'Key'],
+  { name: 'Records', look: 'number' },
+  { name: 'Size', look: 'number col-size' },
+  { name: 'Took', look: 'number col-took' },
+  { name: 'Client', look: 'col-client' },
 ]
 
 const FILTER_WORDS: { readonly [filter in LogFilter]: string } = {

@@ -110,11 +110,12 @@ const Row = ({ plan, onOpen, onEnable }: RowProps) => (
 )
 
 const COLUMNS = [
-  { name: 'Name' },
+  'Name',
   ...Object.values(LIMIT_WORDS).map(({ name, hint }) => ({
     ...{ name, look: 'number', more: { title: hint } },
   })),
-  ...[{ name: 'Keys', look: 'number' }, { name: 'Enabled' }],
+  { name: 'Keys', look: 'number' },
+  'Enabled',
   { name: 'Change', head: <span class="hidden">Change</span> },
 ]
 

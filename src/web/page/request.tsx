@@ -1,7 +1,8 @@
 /** The request: how many proxies match, what is chosen, the request as code, how its answer looks. */
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { remember, remembered } from '../parts/browser.ts'
+import { remembered } from '../parts/browser.ts'
 import { CheckField, Radios } from '../parts/form.tsx'
+import { useRemembered } from '../parts/header.tsx'
 import { fill } from '../parts/speech.ts'
 import { Scroller } from '../parts/table.tsx'
 import type { Facets } from './model/facets.ts'
@@ -232,13 +233,12 @@ function Copy({ text, from, say }: { text: string; from: () => HTMLElement | nul
 }
 
 function RequestCode({ parts, say }: { parts: RequestParts; say: Say }) {
-  const [code, setCode] = useState<Code>(() => CODES.find(c => c === remembered('code')) ?? 'curl')
+  const [code, choose] = useRemembered<Code>(
+    'code',
+    () => CODES.find(code => code === remembered('code')) ?? 'curl',
+  )
   const pre = useRef<HTMLPreElement>(null)
   const program = snippet(code, parts)
-  const choose = (next: Code): void => {
-    setCode(next)
-    remember('code', next)
-  }
   return (
     <div class="code">
       <Url parts={parts} say={say} />
@@ -383,9 +383,8 @@ type PanelProps = Omit<TryProps, 'query'> & {
 }
 
 /** Parameters that say how the answer looks: clearing the filters leaves them. */
-const OUTPUTS = new Set(['count', 'lang', 'get', 'type_prefix', 'fields', 'split_ip'])
-const FORMATS = new Set(['format', 'wrap', 'pretty'])
-const isOutput = (name: string): boolean => OUTPUTS.has(name) || FORMATS.has(name)
+const OUTPUTS = /^(count|lang|get|type_prefix|fields|split_ip|format|wrap|pretty)$/
+const isOutput = (name: string): boolean => OUTPUTS.test(name)
 
 export function Panel(props: PanelProps) {
   const { choice, set, params, query, services, facets, say } = props

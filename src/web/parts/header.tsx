@@ -8,8 +8,12 @@ import { LANGS, type Lang } from './speech.ts'
 const THEMES = ['auto', 'light', 'dark'] as const
 type Theme = (typeof THEMES)[number]
 
-/** A choice that this browser remembers, and that the root element shows. */
-function useRemembered<V extends string>(name: Remembered, start: () => V, show: (v: V) => void) {
+/** A choice that this browser remembers, such as one that the root element shows. */
+export function useRemembered<V extends string>(
+  name: Remembered,
+  start: () => V,
+  show: (value: V) => void = () => {},
+) {
   const [value, setValue] = useState(start)
   useLayoutEffect(() => show(value), [value])
   const choose = (next: V): void => {

@@ -1,7 +1,7 @@
 /** Tables, names with their values, and what scrolls by itself. */
 import type { ComponentChildren } from 'preact'
 
-export type Column = {
+type Column = {
   name: string
   /** What stands in the head; by default the name. */
   head?: ComponentChildren
@@ -15,7 +15,8 @@ type TableProps = {
   /** For screen readers alone. */
   caption?: string
   look?: string
-  columns: readonly Column[]
+  /** A text is a name. */
+  columns: readonly (string | Column)[]
   /** The rows. */
   children: ComponentChildren
 }
@@ -25,11 +26,13 @@ export const Table = ({ caption, look, columns, children }: TableProps) => (
     {caption && <caption class="hidden">{caption}</caption>}
     <thead>
       <tr>
-        {columns.map(({ name, head = name, look, more }) => (
-          <th key={name} scope="col" class={look} {...more}>
-            {head}
-          </th>
-        ))}
+        {columns
+          .map((column): Column => (typeof column === 'string' ? { name: column } : column))
+          .map(({ name, head = name, look, more }) => (
+            <th key={name} scope="col" class={look} {...more}>
+              {head}
+            </th>
+          ))}
       </tr>
     </thead>
     <tbody>{children}</tbody>

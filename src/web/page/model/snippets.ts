@@ -24,8 +24,9 @@ const quoted = (text: string): string =>
   })
 const shellQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const phpQuoted = (text: string): string => `'${text.replace(/['\\]/g, '\\$&')}'`
-const lines = (texts: readonly string[], indent: string): string =>
-  texts.map(text => `${indent}${text}\n`).join('')
+/** A line for each parameter. */
+const pairsOf = (params: readonly Param[], write: (name: string, value: string) => string) =>
+  params.map(([name, value]) => `${write(name, value)}\n`).join('')
 
 const urlOf = ({ origin, query }: RequestParts): string =>
   `${origin}/api${query === '' ? '' : `?${query}`}`
@@ -49,10 +50,7 @@ const PYTHON: { [F in Form]: { imports: string; read: string } } = {
 
 function python({ origin, params, form, isWrapped, isObject }: RequestParts): string {
   const { imports, read } = PYTHON[form]
-  const pairs = lines(
-    params.map(([name, value]) => `${quoted(name)}: ${quoted(value)},`),
-    '    ',
-  )
+  const pairs = pairsOf(params, (name, value) => `    ${quoted(name)}: ${quoted(value)},`)
   const data = form === 'json' && isWrapped ? '["data"]' : ''
   const loop =
     form === 'json' && isObject
@@ -82,10 +80,7 @@ const NODE: { [F in Form]: string } = {
 }
 
 function node({ origin, params, form, isWrapped }: RequestParts): string {
-  const pairs = lines(
-    params.map(([name, value]) => `${name}: ${quoted(value)},`),
-    '  ',
-  )
+  const pairs = pairsOf(params, (name, value) => `  ${name}: ${quoted(value)},`)
   const read = form === 'json' && isWrapped ? '(await answer.json()).data' : NODE[form]
   return `// proxies.mjs
 const params = new URLSearchParams({
@@ -99,10 +94,7 @@ console.log(proxies)`
 }
 
 function go({ origin, params }: RequestParts): string {
-  const pairs = lines(
-    params.map(([name, value]) => `${quoted(name)}: {${quoted(value)}},`),
-    '\t\t',
-  )
+  const pairs = pairsOf(params, (name, value) => `\t\t${quoted(name)}: {${quoted(value)}},`)
   return `package main
 
 import (
@@ -147,10 +139,7 @@ const PHP: { [F in Form]: string } = {
 }
 
 function php({ origin, params, form, isWrapped }: RequestParts): string {
-  const pairs = lines(
-    params.map(([name, value]) => `${phpQuoted(name)} => ${phpQuoted(value)},`),
-    '    ',
-  )
+  const pairs = pairsOf(params, (name, value) => `    ${phpQuoted(name)} => ${phpQuoted(value)},`)
   const data = form === 'json' && isWrapped ? "['data']" : ''
   return `<?php
 $params = http_build_query([
@@ -170,7 +159,6 @@ const WRITERS: { [C in Code]: (parts: RequestParts) => string } = {
   ...{ URL: url, curl, Python: python, Node: node, Go: go, PHP: php },
 }
 
-export const requestUrl = urlOf
 export const snippet = (code: Code, parts: RequestParts): string => WRITERS[code](parts)
 
 export type Token = { kind: 'text' | 'string' | 'word' | 'name'; text: string }
