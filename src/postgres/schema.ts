@@ -45,18 +45,6 @@ export async function versionOf(query: Query): Promise<number | null> {
   return (await onlyRow<{ version: number }>(query, text)).version
 }
 
-/** @throws CommandError for a server or a schema that this program cannot use. */
-async function requireUsable(query: Query, shown: string): Promise<void> {
-  const server = await onlyRow<{ version: number; text: string }>(
-    query,
-    `select current_setting('server_version_num')::int as version,
-       current_setting('server_version') as text`,
-  )
-  if (server.version < SERVER_VERSION_MIN) {
-    throw new CommandError(`${shown} runs PostgreSQL ${server.text}; 14 or newer is needed`)
-  }
-}
-
 export const newer = (version: number, shown: string): CommandError =>
   new CommandError(
     `the database ${shown} was written by a newer proxylist ` +
@@ -68,14 +56,25 @@ type SchemaState = 'none' | 'older' | 'newest'
 /**
  * Where the schema of a database stands. A command that only reads makes and migrates nothing, because
  * servers of an earlier version may use it.
- * @throws CommandError when a newer program made it, StoreError when the database fails.
+ * @throws CommandError for a server that is too old, and when a newer program made it; StoreError when
+ *   the database fails.
  */
-export async function schemaState({ query, shown }: Connection): Promise<SchemaState> {
-  await requireUsable(query, shown)
+export async function schemaState(
+  { query, shown }: Pick<Connection, 'query' | 'shown'>,
+  newest = SCHEMA_VERSION,
+): Promise<SchemaState> {
+  const server = await onlyRow<{ version: number; text: string }>(
+    query,
+    `select current_setting('server_version_num')::int as version,
+       current_setting('server_version') as text`,
+  )
+  if (server.version < SERVER_VERSION_MIN) {
+    throw new CommandError(`${shown} runs PostgreSQL ${server.text}; 14 or newer is needed`)
+  }
   const version = await versionOf(query)
   if (version === null) return 'none'
-  if (version > SCHEMA_VERSION) throw newer(version, shown)
-  return version === SCHEMA_VERSION ? 'newest' : 'older'
+  if (version > newest) throw newer(version, shown)
+  return version === newest ? 'newest' : 'older'
 }
 
 /** Which database this is: a copy of it knows. */
@@ -93,8 +92,7 @@ export async function migrate(
   { query, transaction, shown }: Connection,
   scripts = SCHEMA,
 ): Promise<void> {
-  await requireUsable(query, shown)
-  if ((await versionOf(query)) === scripts.length) return
+  if ((await schemaState({ query, shown }, scripts.length)) === 'newest') return
   const changed = transaction(async tx => {
     await tx('select pg_advisory_xact_lock($1, $2)', [LOCK_CLASS, LOCKS.migrate])
     const version = (await versionOf(tx)) ?? 0 // again: another process may have been first

@@ -145,16 +145,12 @@ export function createSetCache() {
 const CONSUME = `select proxylist.consume($1::text[], $2::text[], $3::text[], $4::int[], $5::int[],
   $6::bigint[], $7::text[], $8::text[], $9::int[]) as numbers`
 
-/** Sets are sorted by primary key: all lock rows in that order. */
+/** Sets are sorted by primary key: all lock rows in that order. Their names are ASCII, and sort like it. */
 function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
   const additions = answers.flat()
-  const key = ({ subject, set, day }: Addition) => [subject.kind, subject.id, set, day] as const
-  const sets = [...new Map(additions.map(each => [setName(each), each])).values()].sort((a, b) => {
-    const [one, two] = [key(a), key(b)]
-    const at = one.findIndex((part, i) => part !== two[i])
-    return (one[at] ?? 0) < (two[at] ?? 0) ? -1 : 1
-  })
-  const places = new Map(sets.map((each, i) => [setName(each), i + 1]))
+  const byName = new Map(additions.map(each => [setName(each), each]))
+  const sets = [...byName].sort(([one], [two]) => (one < two ? -1 : 1))
+  const places = new Map(sets.map(([name], i) => [name, i + 1]))
   let end = 0
   const ends = answers.map(({ length }) => {
     end += length
@@ -162,7 +158,7 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
   })
   return [
     ...columnsOf(
-      sets,
+      sets.map(([, each]) => each),
       ({ subject }) => subject.kind,
       ({ subject }) => subject.id,
       ({ set }) => set,
