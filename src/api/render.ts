@@ -84,14 +84,10 @@ const plain =
   }
 const plainOfFew = (column: FewColumn, read: (value: number) => string): Member['part'] =>
   ofFew(column, (value, { quote }) => quote + read(value) + quote)
-const service = (name: string, which: Service, text: Text): Member => {
+const service = (name: string, which: Service, en: string, ru: string): Member => {
   const bit = 1 << SERVICES.indexOf(which)
-  return {
-    name,
-    schema: { type: 'boolean' },
-    ...text,
-    part: ofFew('services', bits => (bits & bit ? 'true' : 'false')),
-  }
+  const part = ofFew('services', bits => (bits & bit ? 'true' : 'false'))
+  return { name, schema: { type: 'boolean' }, en, ru, part }
 }
 
 /** A pattern for the documentation. */
@@ -201,17 +197,16 @@ export const membersOf = (provider: string): Member[] => [
     en: 'The share of successful checks as text, 0 to 100 percent; empty when unknown.',
     ru: 'Доля успешных проверок текстом, от 0 до 100 процентов; пусто, если неизвестна.',
   },
-  service('smtp', 'smtp', { en: 'Whether port 25 is open.', ru: 'Открыт ли порт 25.' }),
-  service('telegram', 'telegram', { en: 'Whether Telegram works.', ru: 'Работает ли Telegram.' }),
-  service('avito', 'avito', { en: 'Whether Avito works.', ru: 'Работает ли Avito.' }),
-  service('google', 'google', {
-    en: 'Whether Google shows no captcha.',
-    ru: 'Отвечает ли Google без капчи.',
-  }),
-  service(provider, 'provider', {
-    en: 'Whether the provider’s own service works.',
-    ru: 'Работает ли собственный сервис поставщика.',
-  }),
+  service('smtp', 'smtp', 'Whether port 25 is open.', 'Открыт ли порт 25.'),
+  service('telegram', 'telegram', 'Whether Telegram works.', 'Работает ли Telegram.'),
+  service('avito', 'avito', 'Whether Avito works.', 'Работает ли Avito.'),
+  service('google', 'google', 'Whether Google shows no captcha.', 'Отвечает ли Google без капчи.'),
+  service(
+    provider,
+    'provider',
+    'Whether the provider’s own service works.',
+    'Работает ли собственный сервис поставщика.',
+  ),
 ]
 
 /** Names of all record members, in order; `provider` is what the provider's service is called. */

@@ -168,8 +168,7 @@ export function createHttpApp(parts: HttpParts) {
   }
   for (const [path, route] of Object.entries(createRoutes(parts))) {
     const counted = counters.route(path)
-    // Bound, because Elysia reads the source of a function to decide whether it is asynchronous,
-    // and would wrap an arrow function that returns a call in two more promises.
+    // Bound: Elysia reads the source of functions, and would wrap an arrow in two more promises.
     app
       .all(path, respond.bind(null, counted, methodNotAllowed, false))
       .get(path, respond.bind(null, counted, route, false))

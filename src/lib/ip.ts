@@ -19,10 +19,7 @@ export function canonicalIp(text: string): string | null {
   return isMapped ? `${g6 >> 8}.${g6 & 255}.${g7 >> 8}.${g7 & 255}` : canonical
 }
 
-/**
- * An IPv6 address whose last 32 bits may be a dotted quad, with two groups in its place: Bun 1.4.4
- * rejects `1:2:3:4::5.6.7.8` in a URL.
- */
+/** An IPv6 address with two groups for a dotted quad: Bun 1.4.4 rejects `1:2::5.6.7.8` in a URL. */
 const withoutQuad = (ipv6: string): string =>
   ipv6.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets) => {
     const [a = 0, b = 0, c = 0, d = 0] = octets.map(Number)
@@ -46,8 +43,8 @@ export function parseDigits(text: string, lengthMax: number): number {
 const DOT = '.'.charCodeAt(0) - ZERO
 
 /**
- * An IPv4 address as a number below 2^32, or -1 unless the text is four octets in decimal digits
- * without leading zeros. Reads character by character, because imports call it for every row.
+ * An IPv4 address as a number below 2^32; -1 unless it is four octets in decimal digits without leading
+ * zeros. Reads character by character, because imports call it for every row.
  */
 export function ipv4ToNumber(text: string): number {
   let number = 0

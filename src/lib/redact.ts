@@ -4,9 +4,8 @@
 const NAME_SHOWN_MAX = 9
 
 /**
- * An unknown name as a message may repeat it: quoted, after a space. A name that contains the key,
- * or looks like a key (a slip such as `?key=K&K`, or a key split by a raw `&`), is shown in part or
- * not at all (`''`).
+ * An unknown name as a message may repeat it: quoted, after a space. One that contains or looks like a
+ * key (`?key=K&K`, or a key split by a raw `&`) is shown in part or not at all (`''`).
  */
 export function shownName(name: string, key: string, isNearlyKnown: boolean): string {
   const holdsKey = (key !== '' && name.includes(key)) || /pl_|temp_/.test(name)

@@ -1,14 +1,10 @@
 /**
- * Notifying the service manager that started the process (sd_notify(3)): that it is ready,
- * alive, stopping. Bun cannot send datagrams on unix sockets, so libc does. A failure to notify
- * is reported once, and changes nothing else.
+ * Notifying the service manager that started the process (sd_notify(3)). Bun cannot send datagrams on
+ * unix sockets, so libc does. A failure to notify is reported once, and changes nothing else.
  */
 import { messageOf } from './errors.ts'
 
-/**
- * The service manager: its socket, a path or `@name`, and the time after which it considers a
- * silent process dead (`null`: never).
- */
+/** Its socket, a path or `@name`, and after what silence a process is dead for it (`null`: never). */
 export type Manager = { socket: string; watchdogMs: number | null }
 
 type Notifier = {

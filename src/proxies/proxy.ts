@@ -22,10 +22,7 @@ export type Text = { readonly [L in Lang]: string }
 export const serviceNames = (provider: string): string[] =>
   SERVICES.map(service => (service === 'provider' ? provider : service))
 
-/**
- * Every combination of services, by its bits: bit n stands for `SERVICES[n]`. Rows share these
- * sets, because an import would otherwise make two for each row.
- */
+/** Every combination of services, by its bits (bit n: `SERVICES[n]`), shared by rows of an import. */
 export const SERVICE_SETS: readonly ReadonlySet<Service>[] = Array.from(
   { length: 1 << SERVICES.length },
   (_, bits) => new Set(SERVICES.filter((_, bit) => bits & (1 << bit))),

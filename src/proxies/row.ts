@@ -1,7 +1,6 @@
 /**
- * The compact form of a proxy: a row of numbers, in which a list is stored, found, masked and
- * written. A list has a million of them, so nothing between a store and the text of an answer makes
- * an object of each.
+ * The compact form of a proxy: a row of numbers, in which a list is stored, found, masked and written.
+ * A list has a million: nothing between a store and the text of an answer makes an object of each.
  */
 import { ipv4ToNumber } from '../lib/ip.ts'
 import { type Address, ANONS, type Proxy, servicesToBits, TYPES } from './proxy.ts'
@@ -116,22 +115,20 @@ export const countryToNumber = (country: string): number =>
 export const countryText = (bits: number): string =>
   bits === 0 ? '' : String.fromCharCode((bits >>> 5) + 64, (bits & 31) + 64)
 
-const outOf = (ipOut: string): number | string => {
-  const number = ipv4ToNumber(ipOut)
-  return number < 0 ? ipOut : number
-}
-
 /** The row of a proxy; `city` is the id of its city, 0 when unknown. */
-export const toRow = (proxy: Proxy, city: number): Row => [
-  idOf(proxy),
-  proxy.checkedAt,
-  proxy.pingMs ?? UNKNOWN_PING,
-  TYPES.indexOf(proxy.type),
-  proxy.anon === '' ? 0 : 1 + ANONS.indexOf(proxy.anon),
-  proxy.works ?? UNKNOWN,
-  proxy.speed ?? UNKNOWN,
-  servicesToBits(proxy.services),
-  countryToNumber(proxy.country),
-  city,
-  outOf(proxy.ipOut),
-]
+export function toRow(proxy: Proxy, city: number): Row {
+  const ipOut = ipv4ToNumber(proxy.ipOut)
+  return [
+    idOf(proxy),
+    proxy.checkedAt,
+    proxy.pingMs ?? UNKNOWN_PING,
+    TYPES.indexOf(proxy.type),
+    proxy.anon === '' ? 0 : 1 + ANONS.indexOf(proxy.anon),
+    proxy.works ?? UNKNOWN,
+    proxy.speed ?? UNKNOWN,
+    servicesToBits(proxy.services),
+    countryToNumber(proxy.country),
+    city,
+    ipOut < 0 ? proxy.ipOut : ipOut,
+  ]
+}

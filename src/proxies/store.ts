@@ -35,10 +35,7 @@ export interface ProxyReader {
   find(filter: Filter, options: FindOptions): Found | 'too-large'
   /** Finds bare addresses, which is cheaper than whole records. */
   findEndpoints(filter: Filter, options: FindOptions): readonly EndpointRow[] | 'too-large'
-  /**
-   * The proxies with these ids, in this order; `null` if any of them is not there any more, or does not
-   * match any more. They are looked up one by one: for a page of them.
-   */
+  /** A page of proxies with these ids, in this order; `null` if any does not exist or match any more. */
   findByIds(filter: Filter, options: FindOptions, ids: ArrayLike<number>): Found | null
   /** What the list has nothing of that a filter asks for; it takes microseconds. */
   lacks(filter: Filter): Lacks
@@ -70,10 +67,7 @@ export interface ImportTx {
    */
   lock(signal?: AbortSignal): Promise<void>
   add(proxy: IncomingProxy): void
-  /**
-   * Resolves when the rows that wait to be stored are few; who adds many waits for it now and then.
-   * Missing where rows never wait.
-   */
+  /** Resolves when few rows wait to be stored; who adds many waits for it. Missing where none wait. */
   drained?(): Promise<void>
   /** `approve` is called before a list is replaced; what it throws leaves the list as it was. */
   commit(approve?: (sizes: ListSizes) => void): Awaitable<ImportCounts>

@@ -305,10 +305,7 @@ ${rows('key-kind', [
     {
       id: 'api',
       title: 'GET /api',
-      items: itemsOf(
-        'parameter',
-        parameters.map(({ name }) => name),
-      ),
+      items: parameters.map(({ name }) => ({ id: idOf('parameter', name), title: name })),
       body: html`${paragraphs(list?.description ?? '')}
 ${[...groups].map(groupOf)}`,
     },
