@@ -52,22 +52,6 @@ function tokenOf({ headers }: Request): string {
   throw new AdminError('TOKEN_MISSING', 'a token is required: Authorization: Bearer TOKEN')
 }
 
-/** Returns a function that lets requests with the token pass. */
-function createAuthentication({ dir, throttle, clock }: AdminParts) {
-  /** @throws AdminError TOKEN_MISSING, TOKEN_INVALID, which is delayed after many wrong ones. */
-  return async (request: Request, ip: string): Promise<void> => {
-    const found = checkToken(dir, tokenOf(request))
-    if (found === 'right') return
-    await throttle.failed(clientBucket(ip), clock())
-    throw new AdminError(
-      'TOKEN_INVALID',
-      found === 'none'
-        ? 'there is no token; make one with: proxylist console'
-        : 'this token is not valid, or no longer; make a new one with: proxylist console',
-    )
-  }
-}
-
 /** What rules refuse; all else is a state of things that does not allow it. */
 const RULES: { readonly [code in RuleCode]: AdminCode } = {
   ...{ invalid: 'INVALID_PARAMETER', 'not-found': 'NOT_FOUND', conflict: 'CONFLICT' },
@@ -89,9 +73,24 @@ function toAdminError(thrown: unknown): AdminError {
 
 /** The listener as a function from requests to responses, which never rejects. */
 export function createAdmin(parts: AdminParts) {
-  const { routes, pages, fields, metrics, metricsOpen, clock, log } = parts
-  const authenticate = createAuthentication(parts)
+  const { dir, routes, pages, fields, metrics, metricsOpen, throttle, clock, log } = parts
   const plain = { ...fields, 'cache-control': 'no-store' }
+
+  /**
+   * Lets requests with the token pass.
+   * @throws AdminError TOKEN_MISSING, TOKEN_INVALID, which is delayed after many wrong ones.
+   */
+  async function authenticate(request: Request, ip: string): Promise<void> {
+    const found = checkToken(dir, tokenOf(request))
+    if (found === 'right') return
+    await throttle.failed(clientBucket(ip), clock())
+    throw new AdminError(
+      'TOKEN_INVALID',
+      found === 'none'
+        ? 'there is no token; make one with: proxylist console'
+        : 'this token is not valid, or no longer; make a new one with: proxylist console',
+    )
+  }
 
   async function send(request: Request, status: number, text: string, type: string) {
     const accepts = /\bgzip\b/.test(request.headers.get('accept-encoding') ?? '')

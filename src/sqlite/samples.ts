@@ -16,8 +16,6 @@ export const SAMPLES_FILE = 'console.db'
 /** How long another server on the directory that writes is waited for, in milliseconds. */
 const BUSY_MS = 50
 
-type Row = { sample: string }
-
 function begin(file: string): Database {
   const db = new Database(file, { create: true, strict: true })
   try {
@@ -65,9 +63,7 @@ export function openSamples(dir: string, say: (sentence: string) => void) {
       db?.close()
       db = null // the next sample tries again
       const reason = reasonOf(error)
-      if (reason !== problem) {
-        say(`the charts of the console are kept in memory only: ${reason}`)
-      }
+      if (reason !== problem) say(`the charts of the console are kept in memory only: ${reason}`)
       problem = reason
       return null
     }
@@ -77,7 +73,7 @@ export function openSamples(dir: string, say: (sentence: string) => void) {
     read: (): unknown[] =>
       attempt(db =>
         db
-          .query<Row, []>('select sample from minutes')
+          .query<{ sample: string }, []>('select sample from minutes')
           .all()
           .map(({ sample }) => JSON.parse(sample)),
       ) ?? [],

@@ -95,12 +95,6 @@ function useSpoken(count: string | null): { spoken: string; speak: (sentence: st
   return { spoken, speak: setSpoken }
 }
 
-const sentenceOf = (facets: Facets | null, say: Say): string | null => {
-  if (facets === null) return null
-  const { figure, word } = countText(facets, say)
-  return `${figure} ${word}`
-}
-
 type IntroProps = { known: Known; whole: Facets | null; say: Say }
 
 /** The facts about the list, between dots. */
@@ -171,7 +165,8 @@ function App() {
   useEffect(() => {
     document.title = `proxylist · ${isKeyView ? words.myKey : words.tagline}`
   }, [words, isKeyView])
-  const { spoken, speak } = useSpoken(sentenceOf(facets, say))
+  const count = facets && countText(facets, say)
+  const { spoken, speak } = useSpoken(count && `${count.figure} ${count.word}`)
   const own = { apiKey, setKey, speak, say }
   const links = [
     { href: `#${hash}`, text: words.query, isCurrent: !isKeyView },

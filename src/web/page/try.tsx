@@ -115,20 +115,13 @@ function useAttempt({ choice, query, apiKey, speak, say }: TryProps) {
   return { attempt, seconds, run, stop: () => running.current?.abort() }
 }
 
-/** What is there before anything was asked, or when nothing came. */
-const Blank = ({ isFailed, say: { words } }: { isFailed: boolean; say: Say }) => (
-  <div class="empty" data-failed={isFailed || undefined}>
-    <b>{isFailed ? words.noAnswer : words.isEmpty}</b>
-    {!isFailed && <p>{words.emptyHint}</p>}
-  </div>
-)
-
 export function Try(props: TryProps) {
   const { choice, apiKey, setKey, say } = props
   const { words } = say
   const { attempt, seconds, run, stop } = useAttempt(props)
   const answer = answerOf(attempt)
   const isAsking = attempt.kind === 'asking'
+  const isFailed = attempt.kind === 'failed'
   const isDemo = apiKey.trim() === DEMO
   const submit = (event: Event): void => {
     event.preventDefault()
@@ -154,7 +147,10 @@ export function Try(props: TryProps) {
       </p>
       <section id="answer" aria-label={words.answer} aria-busy={isAsking}>
         {answer === null ? (
-          <Blank isFailed={attempt.kind === 'failed'} say={say} />
+          <div class="empty" data-failed={isFailed || undefined}>
+            <b>{isFailed ? words.noAnswer : words.isEmpty}</b>
+            {!isFailed && <p>{words.emptyHint}</p>}
+          </div>
         ) : (
           <AnswerView answer={answer} say={say} />
         )}
