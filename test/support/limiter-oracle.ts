@@ -124,6 +124,25 @@ type Decision =
 /** A decision, and the instant that the request counts at for each of its rules. */
 export type Decided = { decision: Decision; instants: number[] }
 
+/** The fewest whole seconds, at least 1, after which something is so; then it stays so. */
+function secondsUntil(isSo: (seconds: number) => boolean): number {
+  let most = 1
+  while (!isSo(most)) most *= 2
+  let least = most >> 1
+  while (most - least > 1) {
+    const middle = (least + most) >> 1
+    if (isSo(middle)) most = middle
+    else least = middle
+  }
+  return most
+}
+
+/** How many of some instants, the latest first, are less than `ms` before an instant. */
+function countWithin(instants: readonly number[], ms: number, atMs: number): number {
+  const older = instants.findIndex(instant => atMs - instant >= ms)
+  return older < 0 ? instants.length : older
+}
+
 /**
  * What a rule counts after the first `count` admissions of a history, at place `seq` of the journal.
  * One that was given back does not count; only time does not go back behind it.
@@ -131,49 +150,50 @@ export type Decided = { decision: Decision; instants: number[] }
 function countFor(rule: Rule, history: History, count: number, nowMs: number, seq: number) {
   const { window, daily } = rule
   const { at } = history
-  const atMs = Math.max(nowMs, at[count - 1] ?? nowMs)
   const gone = goneBefore(history, seq)
+  /** The instant at which a request counts that comes so many seconds later. */
+  const after = (seconds: number): number =>
+    Math.max(nowMs + seconds * SECOND_MS, at[count - 1] ?? nowMs)
+  const atMs = after(0)
   /** The admissions in the window, the latest first; not more than a plan that was lowered allows. */
   const counted: number[] = []
   for (let n = count - 1; window && n >= 0 && atMs - (at[n] ?? 0) < window.ms; n -= 1) {
     if (counted.length === window.limit) break
     if (!gone.includes(n)) counted.push(at[n] ?? 0)
   }
-  const inWindow = counted.length
   const today = countOfDay(history, count, dayOf(atMs), gone)
-  const isWindowFull = window !== null && inWindow >= window.limit
-  const isDayFull = daily !== null && today >= daily
-  // The limit-th last admission must be as old as the window is long.
-  const windowEndMs = isWindowFull ? (counted[window.limit - 1] ?? 0) + window.ms : nowMs
-  const dayEndMs = isDayFull ? midnightAfter(atMs) : nowMs
-  const opensAtMs = Math.max(windowEndMs, dayEndMs)
-  const oldestMs = counted.at(-1) ?? atMs
-  return { rule, atMs, inWindow, oldestMs, today, isWindowFull, isDayFull, opensAtMs }
+  const isDayOver = (seconds: number): boolean => dayOf(after(seconds)) > dayOf(atMs)
+  return {
+    ...{ rule, atMs, after, counted, today, isDayOver },
+    isWindowFull: (seconds = 0): boolean =>
+      window !== null && countWithin(counted, window.ms, after(seconds)) >= window.limit,
+    isDayFull: (seconds = 0): boolean => daily !== null && today >= daily && !isDayOver(seconds),
+  }
 }
-type Counted = ReturnType<typeof countFor>
 
-/** The limits of a rule, with `more` admissions than were counted. */
-function statusesOf(counted: Counted, nowMs: number, more: 0 | 1): LimitStatus[] {
-  const { rule, atMs, inWindow, oldestMs, today } = counted
+/**
+ * The limits of a rule, with `more` admissions than were counted. When more is left is not computed but
+ * looked for: the first second at which fewer are counted.
+ */
+function statusesOf(
+  { rule, atMs, after, counted, today, isDayOver }: ReturnType<typeof countFor>,
+  more: 0 | 1,
+): LimitStatus[] {
   const { window, daily } = rule
   const statuses: LimitStatus[] = []
   if (window) {
-    const used = inWindow + more
-    statuses.push({
-      name: window.name,
-      quota: window.limit,
-      windowSeconds: window.ms / SECOND_MS,
-      remaining: window.limit - used,
-      resetSeconds: used === 0 ? 0 : wholeSeconds(oldestMs + window.ms - nowMs),
-    })
+    const { name, limit, ms } = window
+    const instants = more === 1 ? [atMs, ...counted] : counted
+    const used = instants.length
+    const isLess = (seconds: number): boolean => countWithin(instants, ms, after(seconds)) < used
+    const resetSeconds = used === 0 ? 0 : secondsUntil(isLess)
+    const windowSeconds = ms / SECOND_MS
+    statuses.push({ name, quota: limit, windowSeconds, remaining: limit - used, resetSeconds })
   }
   if (daily !== null) {
     statuses.push({
-      name: 'daily',
-      quota: daily,
-      windowSeconds: DAY_MS / SECOND_MS,
-      remaining: Math.max(0, daily - today - more),
-      resetSeconds: wholeSeconds(midnightAfter(atMs) - nowMs),
+      ...{ name: 'daily', quota: daily, windowSeconds: DAY_MS / SECOND_MS },
+      ...{ remaining: Math.max(0, daily - today - more), resetSeconds: secondsUntil(isDayOver) },
     })
   }
   return statuses
@@ -194,17 +214,17 @@ export function decide(
   const counted = rules.map((rule, i) =>
     countFor(rule, histories[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, seqs[i] ?? Infinity),
   )
-  const isWindowFull = counted.some(each => each.isWindowFull)
-  const isDayFull = counted.some(each => each.isDayFull)
-  const by = isWindowFull ? 'window' : isDayFull ? 'daily' : null
+  const isFull = (seconds: number): boolean =>
+    counted.some(each => each.isWindowFull(seconds) || each.isDayFull(seconds))
   const instants = counted.map(each => each.atMs)
-  const limits = counted.flatMap(each => statusesOf(each, nowMs, by === null ? 1 : 0))
-  if (by === null) {
+  if (!isFull(0)) {
+    const limits = counted.flatMap(each => statusesOf(each, 1))
     const atMs = Math.max(...instants)
     return { decision: { kind: 'admitted', limits, atMs, instants }, instants }
   }
-  const opensAtMs = Math.max(...counted.map(each => each.opensAtMs))
-  const retryAfterSeconds = wholeSeconds(opensAtMs - nowMs)
+  const by = counted.some(each => each.isWindowFull()) ? 'window' : 'daily'
+  const limits = counted.flatMap(each => statusesOf(each, 0))
+  const retryAfterSeconds = secondsUntil(seconds => !isFull(seconds))
   return { decision: { kind: 'refused', limits, by, retryAfterSeconds }, instants }
 }
 
@@ -297,7 +317,7 @@ export function createLimiterOracle() {
       const { rules, its, counts } = lookUp(caller, ip)
       const windows = rules.flatMap((rule, i) => {
         const counted = countFor(rule, its[i] ?? emptyHistory(), counts[i] ?? 0, nowMs, Infinity)
-        return statusesOf(counted, nowMs, 0)
+        return statusesOf(counted, 0)
       })
       const atMs = Math.max(nowMs, its[0]?.at.at(-1) ?? nowMs)
       const networks = networksOf(caller, [], '').map(({ subject, quota }) => ({
