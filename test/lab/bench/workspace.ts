@@ -148,7 +148,7 @@ type BuildOptions = {
 }
 
 /** A function that makes its value at its first call and then keeps it. */
-export function lazily<T>(make: () => Promise<T>): () => Promise<T> {
+function lazily<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined
   return () => {
     made ??= make()
@@ -175,7 +175,7 @@ function copyCustomers(from: string, to: string): void {
   db.close(true)
 }
 
-export function createBuild(options: BuildOptions) {
+function createBuild(options: BuildOptions) {
   const { name, binary, dir, keys, rowsFile, customersOf } = options
   mkdirSync(dir)
 

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { launch } from '../../support/launch.ts'
 
-export type ScriptOptions = {
+type ScriptOptions = {
   deadlineSeconds?: number
   stdout?: 'collect' | 'pipe'
   /** A command that runs the script, such as `nice`. */

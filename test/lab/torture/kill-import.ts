@@ -58,7 +58,7 @@ export const CHANGES: readonly Change[] = [
 
 export type Variant = 0 | 1
 /** The files of a change; `base` is `null` when there is no list to start from. */
-export type ChangeFiles = { base: string | null; variants: readonly [string[], string[]] }
+type ChangeFiles = { base: string | null; variants: readonly [string[], string[]] }
 
 /** Rows by which the two variants of a replacement differ, as a share of their size. */
 const SHIFT = 0.1
@@ -103,7 +103,7 @@ function spansOf({ rows, files, replace }: Change, variant: Variant): Span[] {
 }
 
 /** Writes the files of a change, each row a line of JSON. */
-export async function writeChange(
+async function writeChange(
   dir: string,
   change: Change,
   seed: number,
@@ -141,7 +141,7 @@ const EMPTY_WAL_BYTES = 40_000
 type Completed = { ms: number; writtenMs: number; counts: string }
 
 /** A killed import: whether it was still running, had written to the WAL, had removed it. */
-export type Killed = { wasKilled: boolean; hadWritten: boolean; hadClosed: boolean }
+type Killed = { wasKilled: boolean; hadWritten: boolean; hadClosed: boolean }
 
 export type Scene = {
   run: Run
@@ -194,7 +194,7 @@ async function importFully(
 }
 
 /** Writes the files of a change and imports the list; gives also what acts on it. */
-export async function openScene(run: Run, change: Change) {
+async function openScene(run: Run, change: Change) {
   const data = run.directory('data')
   const { base, variants }: ChangeFiles = await writeChange(
     run.directory('files'),
@@ -244,7 +244,7 @@ export async function openScene(run: Run, change: Change) {
     },
   }
 }
-export type Stage = Awaited<ReturnType<typeof openScene>>
+type Stage = Awaited<ReturnType<typeof openScene>>
 
 /** Share of the kills after which another import is the first to open the list. */
 const IMPORT_FIRST_SHARE = 0.25

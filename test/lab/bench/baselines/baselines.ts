@@ -10,7 +10,7 @@ import type { Workspace } from '../workspace.ts'
 import type { BareInput } from './bare.ts'
 
 /** An answer of the program, for a baseline to repeat byte by byte. */
-export type Captured = { status: number; headers: { [name: string]: string }; body: Uint8Array }
+type Captured = { status: number; headers: { [name: string]: string }; body: Uint8Array }
 
 const PRODUCTION = { env: { NODE_ENV: 'production' }, stdout: 'ignore' } as const
 

@@ -211,7 +211,7 @@ async function slow(where: Where, valid: string, wrong: readonly string[]) {
   return { delayed, served }
 }
 
-export async function throttleFindings(run: Run): Promise<Finding[]> {
+async function throttleFindings(run: Run): Promise<Finding[]> {
   const data = run.directory('throttle')
   const { valid, wrong } = addThrottleKeys(data, randomOf(run.seed, 'throttle'))
   const server = await startServe(run.binary, { data })

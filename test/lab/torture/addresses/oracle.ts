@@ -172,11 +172,11 @@ export function anyCombination(random: Random): Combination {
   }
 }
 
-export const headerOf = (random: Random, entries: readonly Entry[]): string =>
+const headerOf = (random: Random, entries: readonly Entry[]): string =>
   entries.map(({ text }) => text).join(pick(random, [',', ', ', ' ,\t']))
 
 /** Whether a hop is believed when it names the hop before it. */
-export const isBelieved = (ranges: readonly Range[], peer: Address | null): boolean =>
+const isBelieved = (ranges: readonly Range[], peer: Address | null): boolean =>
   peer === null || ranges.some(range => contains(range, peer))
 
 /** The client: an address, or `null` for the unix socket. */

@@ -401,7 +401,7 @@ function askInTurn(port: number, times: number) {
   }
 }
 
-export async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
+async function exhaust(run: Run, pristine: string): Promise<Finding[]> {
   run.say('out of file descriptors')
   const dir = `${run.directory('descriptors')}/data`
   cpSync(pristine, dir, { recursive: true, preserveTimestamps: true })
@@ -522,7 +522,7 @@ async function damageOnce(
   }
 }
 
-export async function flips(run: Run, pristine: string): Promise<Finding[]> {
+async function flips(run: Run, pristine: string): Promise<Finding[]> {
   const random = randomOf(run.seed, 'flips')
   const intact = await startWatched(run.binary, pristine)
   const right = await answersOf(intact)

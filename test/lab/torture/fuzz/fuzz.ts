@@ -18,7 +18,7 @@ const OVERLAP = 2_000
 const EXPECTED = /^(?:listening on \S+|stopping|)$/
 
 /** Starts a server; its access log is read as it is written, because it grows large. */
-export async function startChecked(binary: string, data: string) {
+async function startChecked(binary: string, data: string) {
   const options = ['--data', data, '--listen', '127.0.0.1:0', '--trust-proxy', '127.0.0.1']
   const server = await launchServer([binary, 'serve', ...options, '--grace', '1s'], {
     stdout: 'pipe',

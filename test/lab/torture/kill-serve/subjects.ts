@@ -23,7 +23,7 @@ const PLANS = {
   daily: { daily: 150 },
   networks: { subnets: 7 },
 } as const
-export const NETWORKS_QUOTA = PLANS.networks.subnets
+const NETWORKS_QUOTA = PLANS.networks.subnets
 
 type PlanName = keyof typeof PLANS
 /** The kinds of subject: how many of each there are at a time, and their limit. */

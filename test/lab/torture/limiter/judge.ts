@@ -127,19 +127,16 @@ function augment(
   return from.filter(item => !place(item, new Set()))
 }
 
-/** What is wrong between the requests of a subject and its admissions. */
-export type Unmatched = { lost: Asked[]; unasked: number }
-
 /**
  * Matches all requests of a subject with all its admissions. A matching of all answers and one of all
  * admissions exist together whenever each exists (Mendelsohn and Dulmage), so each is sought alone.
  */
-export function matchSubject(
+function matchSubject(
   rule: Rule,
   history: Written,
   requests: readonly Asked[],
   histories: Histories,
-): Unmatched {
+) {
   const sides = candidatesOf(rule, history, requests, histories)
   const known = sides.flatMap(({ isKnown }, i) => (isKnown ? [i] : []))
   const owners = new Map<number, number>()
@@ -172,7 +169,7 @@ export function overSeen(rule: Rule, admitted: readonly Asked[], { offsetsBetwee
 }
 
 /** Transactions that counted a temporary key and not its address, or the other way round. */
-export function countHalves(histories: Histories, isTemporary: (subject: string) => boolean) {
+function countHalves(histories: Histories, isTemporary: (subject: string) => boolean) {
   const balance = new Map<string, number>()
   for (const [subject, { xid }] of histories.all) {
     const sign = subject.startsWith('temp:') ? -1 : isTemporary(subject) ? 1 : 0
@@ -406,7 +403,7 @@ function isWaitRight({ nowMs, of, fields, retryAfter }: Asked, day: number): boo
 }
 
 /** Whether a refusal for networks is right: they do not fit in a set of the size that it names. */
-export function isRightForNetworks(asked: Asked, histories: Histories): boolean {
+function isRightForNetworks(asked: Asked, histories: Histories): boolean {
   const used = asked.fields.used_subnets ?? -1
   return daysOf(asked, histories).some(
     day =>
@@ -421,7 +418,7 @@ export function isRightForNetworks(asked: Asked, histories: Histories): boolean 
 }
 
 /** Networks of an answer that were not in their set when it arrived. */
-export function missingNetworks(
+function missingNetworks(
   asked: Asked,
   shownNetworks: readonly string[],
   histories: Histories,

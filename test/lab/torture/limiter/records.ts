@@ -39,7 +39,7 @@ export async function* linesOf<Line>(file: string): AsyncGenerator<Line> {
 }
 
 /** A caller of each key or address, and its rules: one object for all of its requests. */
-export function createCallers(ids: Ids) {
+function createCallers(ids: Ids) {
   const known = new Map<string, { caller: Caller; rules: readonly Rule[] }>()
   return ({ kind, subject, place }: Note, { caller: callerKind, limits }: Kind) => {
     const name = `${kind} ${subject} ${callerKind === 'regular' ? '' : place}`

@@ -44,14 +44,14 @@ export const KINDS: readonly Kind[] = [
 ]
 
 /** A fault that was made: from when on, and what it did. */
-export type Made = Done & { name: string; fromMs: number }
+type Made = Done & { name: string; fromMs: number }
 
 /** Answers are right again within this after the return of the database (contract I4). */
-export const RIGHT_AGAIN_MS = 2_000
+const RIGHT_AGAIN_MS = 2_000
 
 const isUnavailable = ({ status }: Asked): boolean => status === 503
 
-export type Recovery = {
+type Recovery = {
   /** 503 to requests that were sent later than allowed after the return, before the next fault. */
   late: Asked[]
   /** From the return until the last request was sent that was answered 503, for each fault. */
@@ -61,11 +61,7 @@ export type Recovery = {
 }
 
 /** Compares the instants of faults, which are in order, with what the clients saw. */
-export function recoveryOf(
-  all: readonly Asked[],
-  made: readonly Made[],
-  rightAgainMs: number,
-): Recovery {
+function recoveryOf(all: readonly Asked[], made: readonly Made[], rightAgainMs: number): Recovery {
   const unavailable = all.filter(isUnavailable).sort((a, b) => a.sentMs - b.sentMs)
   const late: Asked[] = []
   const after: Recovery['after'] = []

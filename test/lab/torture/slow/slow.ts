@@ -32,7 +32,7 @@ const get = (target: string, fields = 'Host: a\r\n', version = 'HTTP/1.1'): stri
   `GET ${target} ${version}\r\n${fields}Connection: close\r\n\r\n`
 
 /** The requests; valid ones ask for `target`. */
-export function oddRequests(target: string): Odd[] {
+function oddRequests(target: string): Odd[] {
   const sizes = [9, 16, 64, 1024]
   const right = (name: string, bytes: string): Odd => ({
     name,
@@ -110,7 +110,7 @@ function exchange(port: number, bytes: string): Promise<{ text: string; isClosed
 }
 
 /** What is wrong with the answer of the server on `port`, or `null`. */
-export async function tryOdd(port: number, odd: Odd, body: string): Promise<string | null> {
+async function tryOdd(port: number, odd: Odd, body: string): Promise<string | null> {
   const { text, isClosed } = await exchange(port, odd.bytes)
   if (!isClosed) return `${odd.name}: no answer, not closed`
   const first = text === '' ? null : readAnswer(text, false)
@@ -137,7 +137,7 @@ function connectionsOf(port: number): Map<number, string> {
 }
 
 /** How many sockets a process has open, of any kind. */
-export const socketsOf = (pid: number): number =>
+const socketsOf = (pid: number): number =>
   readdirSync(`/proc/${pid}/fd`).filter(name => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${name}`).startsWith('socket:')
@@ -150,7 +150,7 @@ export const socketsOf = (pid: number): number =>
 export type Seen = { port: number; movedMs: number; closedMs: number }
 
 /** Watches the connections of a server on `port` until `stop`. Times are Unix milliseconds. */
-export function watchConnections(port: number) {
+function watchConnections(port: number) {
   const known = new Map<number, { queues: string; movedMs: number }>()
   const ended: Seen[] = []
   let most = 0
