@@ -3,7 +3,7 @@
  * answer must and must not hold. Run in process and against the binary by `handler.test.ts`.
  */
 import type { Plan } from '../../src/access/plan.ts'
-import type { TestRow } from '../support/fixtures.ts'
+import { type TestRow, UNLIMITED } from '../support/fixtures.ts'
 
 /** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
 export const ROWS: readonly TestRow[] = [
@@ -58,17 +58,13 @@ export const ROWS: readonly TestRow[] = [
 ]
 
 /** Plans and keys of the scenarios; `free` sets no limit, so that filters can be asked at will. */
-const unlimited = {
-  ...{ burst: null, daily: null, subnets: null, clients: null, count: null },
-  ...{ downloads: null, enabled: true },
-}
 export const PLANS: readonly Plan[] = [
-  { name: 'free', ...unlimited },
-  { name: 'two-records', ...unlimited, count: 2 },
-  { name: 'three-a-day', ...unlimited, burst: { requests: 2, seconds: 5 }, daily: 3 },
-  { name: 'two-subnets', ...unlimited, subnets: 2 },
-  { name: 'one-client', ...unlimited, clients: 1 },
-  { name: 'all-limits', ...unlimited, burst: { requests: 2, seconds: 5 }, subnets: 3, clients: 3 },
+  { name: 'free', ...UNLIMITED },
+  { name: 'two-records', ...UNLIMITED, count: 2 },
+  { name: 'three-a-day', ...UNLIMITED, burst: { requests: 2, seconds: 5 }, daily: 3 },
+  { name: 'two-subnets', ...UNLIMITED, subnets: 2 },
+  { name: 'one-client', ...UNLIMITED, clients: 1 },
+  { name: 'all-limits', ...UNLIMITED, burst: { requests: 2, seconds: 5 }, subnets: 3, clients: 3 },
 ]
 
 /** Distinctive, so that a leak cannot be missed. */

@@ -1,6 +1,7 @@
 /** What tests share as data: an instant, filters, lists, plans and keys, golden files. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Plan } from '../../src/access/plan.ts'
 import { readRow } from '../../src/import/row.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import type { ImportMode, ProxyWriter } from '../../src/proxies/store.ts'
@@ -48,23 +49,10 @@ export function addList(dir: string, rows: readonly TestRow[]): void {
 }
 
 /** What a plan grants; `null` is unlimited. */
-export type Limits = {
-  burst: { requests: number; seconds: number } | null
-  daily: number | null
-  subnets: number | null
-  clients: number | null
-  count: number | null
-  downloads: number | null
-  enabled: boolean
-}
+export type Limits = Omit<Plan, 'name'>
 export const UNLIMITED: Limits = {
-  burst: null,
-  daily: null,
-  subnets: null,
-  clients: null,
-  count: null,
-  downloads: null,
-  enabled: true,
+  ...{ burst: null, daily: null, subnets: null, clients: null, count: null },
+  ...{ downloads: null, enabled: true },
 }
 
 /** A key to add. Without a plan it is temporary; times are Unix milliseconds. */
