@@ -13,18 +13,9 @@ export function describeAhead(subjects: readonly Subject[]): string[] {
   const named = keys.slice(0, NAMED_MAX).join(', ')
   const more = keys.length > NAMED_MAX ? ` and ${keys.length - NAMED_MAX} more` : ''
   const [which, id] = keys.length === 1 ? ['key', named] : ['keys', 'ID']
-  const kinds = (['demo', 'temp'] as const).filter(kind =>
-    subjects.some(each => each.kind === kind),
-  )
-  return [
-    ...(keys.length === 0
-      ? []
-      : [
-          `the last requests of ${which} ${named}${more} lie in the future: proxylist keys reset ${id}`,
-        ]),
-    ...kinds.map(
-      kind =>
-        `requests from client addresses of ${kind} lie in the future: proxylist keys reset ${kind}`,
-    ),
-  ]
+  const found = ['demo', 'temp']
+    .filter(kind => subjects.some(each => each.kind === kind))
+    .map(kind => [`requests from client addresses of ${kind}`, kind])
+  if (keys.length > 0) found.unshift([`the last requests of ${which} ${named}${more}`, `${id}`])
+  return found.map(([what, of]) => `${what} lie in the future: proxylist keys reset ${of}`)
 }

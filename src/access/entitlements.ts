@@ -27,11 +27,8 @@ const DIFFERENCES = {
 } as const satisfies { [kind in Kind]: unknown }
 
 /** The entitlements of plans, and one object for all with the same values. */
-const byPlan: { readonly [kind in Kind]: WeakMap<Plan, Entitlements> } = {
-  regular: new WeakMap(),
-  temp: new WeakMap(),
-  demo: new WeakMap(),
-}
+type ByPlan = { readonly [kind in Kind]: WeakMap<Plan, Entitlements> }
+const byPlan: ByPlan = { regular: new WeakMap(), temp: new WeakMap(), demo: new WeakMap() }
 const shared = new Map<string, Entitlements>()
 
 /**
@@ -73,11 +70,9 @@ function rulesOfRegular(caller: Regular): readonly [LimitRule] {
   const known = regularRules.get(caller)
   if (known) return known
   const { id, plan } = caller
-  const rules = [
-    { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily },
-  ] as const
-  regularRules.set(caller, rules)
-  return rules
+  const rule = { subject: keySubject(id), window: windowOf(plan, 'burst'), daily: plan.daily }
+  regularRules.set(caller, [rule])
+  return [rule]
 }
 
 /**

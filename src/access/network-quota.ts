@@ -62,17 +62,13 @@ export const SETS: readonly NetworkSet[] = ['served', 'callers']
 /** The names of their quotas, those of a plan's limits. */
 const NAMES: { readonly [S in NetworkSet]: string } = { served: 'subnets', callers: 'clients' }
 
-/** The status of a quota with so many networks `used` on a UTC day. */
-const statusOf = (
-  set: NetworkSet,
-  { quota, used, day }: { quota: number; used: number; day: number },
-  nowMs: number,
-): LimitStatus => ({
+/** The status of a quota with so many networks `used`, `ms` before the end of the day. */
+const statusOf = (set: NetworkSet, quota: number, used: number, ms: number): LimitStatus => ({
   name: NAMES[set],
   quota,
   windowSeconds: DAY_MS / SECOND_MS,
   remaining: Math.max(0, quota - used), // a stricter quota may be smaller than what was used before
-  resetSeconds: wholeSeconds((day + 1) * DAY_MS - nowMs),
+  resetSeconds: wholeSeconds(ms),
 })
 
 /** The status of the quotas of a key on a UTC day; unlimited ones are left out. */
@@ -84,7 +80,7 @@ export const quotaStatuses = (
 ): LimitStatus[] =>
   SETS.flatMap(set => {
     const quota = quotas[set]
-    return quota === null ? [] : [statusOf(set, { quota, used: counts[set], day }, nowMs)]
+    return quota === null ? [] : [statusOf(set, quota, counts[set], (day + 1) * DAY_MS - nowMs)]
   })
 
 /** A quota of the day: how many networks were used before, and how many an answer adds. */
@@ -96,15 +92,15 @@ export function decide(
   additions: readonly Addition[],
   usageOf: () => Usage | null,
 ): NetworkDecision {
-  const day = utcDay(atMs)
+  const midnightMs = (utcDay(atMs) + 1) * DAY_MS - nowMs
   const over = additions.find(({ quota, used, added }) => used + added > quota)
   const limits = additions.map(({ set, quota, used, added }) =>
-    statusOf(set, { quota, used: used + (over ? 0 : added), day }, nowMs),
+    statusOf(set, quota, used + (over ? 0 : added), midnightMs),
   )
   if (!over) return { kind: 'consumed', limits }
   const { set, quota, used, added } = over
   const windowMs = windowWaitMs(rule, usageOf() ?? UNUSED, nowMs)
-  const retryAfterSeconds = wholeSeconds(Math.max((day + 1) * DAY_MS - nowMs, windowMs))
+  const retryAfterSeconds = wholeSeconds(Math.max(midnightMs, windowMs))
   const all = new Set(networks[set]).size
   return { kind: 'refused', limits, set, quota, used, added, all, retryAfterSeconds }
 }

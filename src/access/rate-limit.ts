@@ -69,9 +69,6 @@ export interface UsageTable {
   record(subject: Subject, atMs: number, requests: number, kept: number): void
 }
 
-/** Removes an admission at an instant from what a subject has used. */
-type GiveBack = (subject: Subject, atMs: number) => void
-
 /** Whole seconds until an instant that is `ms` milliseconds ahead, at least 1. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / SECOND_MS))
 
@@ -81,25 +78,13 @@ export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / S
  */
 export const instantOf = ({ latestMs }: Usage, nowMs: number): number => Math.max(nowMs, latestMs)
 
-/** A rule applied to a request. */
-type Judgement = {
-  rule: LimitRule
-  nowMs: number
-  /** The instant at which the request counts. */
-  atMs: number
-  /** Admissions in the window, and the oldest of them. */
-  counted: number
-  oldestMs: number
-  today: number
-  requests: number
-  isWindowFull: boolean
-  isDayFull: boolean
-  /** How long the rule still refuses, in milliseconds. */
-  waitMs: number
-}
+type Judgement = ReturnType<typeof judge>
 
-/** Applies one rule at its instant; waits are counted on the clock itself (contract B3). */
-function judge(rule: LimitRule, usage: Usage, nowMs: number): Judgement {
+/**
+ * Applies one rule to a request at the instant at which that counts. `counted` are the admissions in
+ * the window, `oldestMs` the first of them; `waitMs` is counted on the clock itself (contract B3).
+ */
+function judge(rule: LimitRule, usage: Usage, nowMs: number) {
   const { window, daily } = rule
   const { admissions } = usage
   const atMs = instantOf(usage, nowMs)
@@ -179,8 +164,11 @@ export function admit(usage: UsageTable, { rules, nowMs }: Admission): Decision 
   return { kind: 'refused', limits, by, retryAfterSeconds: wholeSeconds(longestWaitMs) }
 }
 
-/** Gives an admitted request back to all its rules (contract A2). */
-export function giveBack(give: GiveBack, { rules, instants }: Admitted): void {
+/** Gives an admitted request back to all its rules (contract A2); `give` removes one admission. */
+export function giveBack(
+  give: (subject: Subject, atMs: number) => void,
+  { rules, instants }: Admitted,
+): void {
   for (const [i, { subject }] of rules.entries()) {
     const atMs = instants[i]
     if (atMs !== undefined) give(subject, atMs)

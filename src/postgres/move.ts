@@ -127,16 +127,9 @@ const createReader = (query: Query): Reader => ({
 
 /** How many rows there are of each part; of plans, those that are not as at the start. */
 async function countRows(query: Query): Promise<Counts> {
-  const counts = await onlyRow<Counts>(
-    query,
-    `select (select count(*) from proxylist.keys)::float8 as keys, 0 as seen,
-       (select count(*) from proxylist.usage)::float8 as usage,
-       (select count(*) from proxylist.networks)::float8 as networks,
-       (select count(*) from proxylist.days)::float8 as days,
-       (select count(*) from proxylist.cities)::float8 as cities,
-       (select count(*) from proxylist.proxies)::float8 as proxies,
-       (select count(*) from proxylist.feeds)::float8 as feeds`,
-  )
+  const tables = ['keys', 'usage', 'networks', 'days', 'cities', 'proxies', 'feeds']
+  const columns = tables.map(name => `(select count(*) from proxylist.${name})::float8 as ${name}`)
+  const counts = await onlyRow<Counts>(query, `select 0 as seen, ${columns.join(', ')}`)
   const plans = (await selectPlans(query, null)).filter(plan => !isBuiltIn(plan)).length
   return { ...counts, plans }
 }
@@ -227,13 +220,13 @@ async function lockTables(query: Query, mode: 'share' | 'exclusive'): Promise<vo
   await query('set local lock_timeout = 0')
 }
 
-/** `quick` gives up what hangs; `patient` waits as long as a move takes. */
-type Connections = { quick: Connection; patient: Connection }
-
-/** Works with connections, which are closed at the end: that ends what they have under way. */
+/**
+ * Works with connections, which are closed at the end: that ends what they have under way. `quick` gives
+ * up what hangs; `patient` waits as long as a move takes.
+ */
 async function connected<T>(
   { url, timeoutMs, signal }: DatabaseOrder,
-  work: (connections: Connections) => Promise<T>,
+  work: (connections: { quick: Connection; patient: Connection }) => Promise<T>,
 ): Promise<T> {
   const name = 'proxylist move'
   const quick = openConnection({ url, timeoutMs, name })

@@ -60,7 +60,11 @@ export function completeRestore(dir: string): void {
       rmSync(join(dir, name.slice(0, -REMOVED.length)), { force: true })
     }
     for (const name of names.filter(found => !found.endsWith(REMOVED))) {
-      unlessMissing(() => renameSync(join(ready, name), join(dir, name)))
+      try {
+        renameSync(join(ready, name), join(dir, name))
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error // else another process has moved it meanwhile
+      }
     }
     rmSync(ready, { recursive: true, force: true })
     syncDirectory(dir)
@@ -71,16 +75,7 @@ export function completeRestore(dir: string): void {
   }
 }
 
-/** Another process may have moved a file meanwhile. */
-function unlessMissing(move: () => void): void {
-  try {
-    move()
-  } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
-  }
-}
-
-export type Replacement<T> = {
+type Replacement<T> = {
   /** The data directory; created when it is missing. */
   dir: string
   /** What the command does, for the sentence about a failure of the system: `cannot …`. */
@@ -99,10 +94,7 @@ export type Replacement<T> = {
  * @throws CommandError when the directory is in use or cannot be written, and what the hooks throw.
  *   Nothing is changed then.
  */
-export async function replaceData<T>(
-  replacement: Replacement<T>,
-): Promise<{ result: T; previous: string | null }> {
-  const { dir, what, requireFree, make, keptAtMs } = replacement
+export async function replaceData<T>({ dir, what, requireFree, make, keptAtMs }: Replacement<T>) {
   const isNew = !hasDirectory(dir)
   let scratch: string | null = null
   try {
@@ -212,7 +204,13 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
   const { result, previous } = await replaceData({
     dir,
     what: `restore ${file} into ${dir}`,
-    requireFree: () => force || refuseExisting(dir),
+    requireFree() {
+      const found = ALL_FILES.filter(name => existsSync(join(dir, name)))
+      if (force || found.length === 0) return
+      throw new CommandError(
+        `${dir} holds data already (${found.join(', ')}); --force replaces it and keeps it aside`,
+      )
+    },
     async make(scratch) {
       const restored = await extractAndVerify(scratch, options)
       return { files: restored.files, result: restored }
@@ -220,14 +218,6 @@ export async function restore(options: RestoreOptions): Promise<Restored> {
     keptAtMs: nowMs,
   })
   return { files: result.files, previous, ...result.counts }
-}
-
-function refuseExisting(dir: string): void {
-  const found = ALL_FILES.filter(name => existsSync(join(dir, name)))
-  if (found.length === 0) return
-  throw new CommandError(
-    `${dir} holds data already (${found.join(', ')}); --force replaces it and keeps it aside`,
-  )
 }
 
 /** Extracts an archive into a folder; what is there afterwards are its databases, verified. */

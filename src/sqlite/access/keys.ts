@@ -26,8 +26,10 @@ import { oncePerTurn } from '../../lib/turn-batch.ts'
 import { dataVersionOf } from '../database.ts'
 import { PLAN_COLUMNS, type PlanRow, toPlan } from './plans.ts'
 
-type KeyRow = { id: string; label: string; expires_at: number | null; revoked_at: number | null }
-type FoundRow = KeyRow & PlanRow & { plan: string | null }
+type FoundRow = PlanRow & { id: string; label: string; plan: string | null } & {
+  expires_at: number | null
+  revoked_at: number | null
+}
 
 /** Keys kept in memory. */
 const KEYS_MAX = 50_000
