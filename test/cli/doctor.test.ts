@@ -32,8 +32,8 @@ const HEALTHY = {
 }
 
 /** A data directory as a careful operator has it. */
-function healthy(): string {
-  const dir = dataDirectory()
+function healthy(rows?: Parameters<typeof dataDirectory>[0]): string {
+  const dir = dataDirectory(rows)
   chmodSync(dir, 0o700)
   for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
   return dir
@@ -63,7 +63,10 @@ test('a healthy installation is reported as healthy', async () => {
   expect(report.disk).toMatch(/^[\d,]+ MB are free; an import may take \d+ MB$/)
 })
 
+const list = (dir: string): string => join(dir, PROXY_FILE)
+const keys = (dir: string): string => join(dir, ACCESS_FILE)
 type Trouble = readonly [what: string, make: (dir: string) => void, check: string, found: RegExp]
+const KEYS = 'keys and usage'
 const TROUBLES: readonly Trouble[] = [
   [
     'a directory for all',
@@ -73,42 +76,27 @@ const TROUBLES: readonly Trouble[] = [
   ],
   [
     'a file for the group',
-    dir => chmodSync(join(dir, ACCESS_FILE), 0o640),
+    dir => chmodSync(keys(dir), 0o640),
     'permissions',
-    /access\.db is open to others; chmod 600$/,
+    /access\.db .*chmod 600$/,
   ],
-  [
-    'no list',
-    dir => rmSync(join(dir, PROXY_FILE)),
-    'list',
-    /^there is no .*proxylist import FILE$/,
-  ],
-  ['a flipped bit', dir => flipLast(join(dir, PROXY_FILE)), 'list', /^row 1 missing from index/],
-  [
-    'a truncated list',
-    dir => truncateSync(join(dir, PROXY_FILE), 5000),
-    'list',
-    /damaged|malformed/,
-  ],
+  ['no list', dir => rmSync(list(dir)), 'list', /^there is no .*proxylist import FILE$/],
+  ['a flipped bit', dir => flipLast(list(dir)), 'list', /^row 1 missing from index/],
+  ['a truncated list', dir => truncateSync(list(dir), 5000), 'list', /damaged|malformed/],
   [
     'a list that is no database, with what mends it,',
-    dir => writeFileSync(join(dir, PROXY_FILE), 'hello\n'),
+    dir => writeFileSync(list(dir), 'hello\n'),
     'list',
     /proxies\.db is not a database; import .*: proxylist import --replace FILE, or restore .* --force FILE$/,
   ],
   [
     'keys that are empty, with what mends them,',
-    dir => truncateSync(join(dir, ACCESS_FILE), 0),
-    'keys and usage',
+    dir => truncateSync(keys(dir), 0),
+    KEYS,
     /access\.db is damaged: it is empty; restore a backup with: proxylist restore --force FILE$/,
   ],
-  ['no keys', dir => rmSync(join(dir, ACCESS_FILE)), 'keys and usage', /^there is no .*keys add$/],
-  [
-    'truncated keys',
-    dir => truncateSync(join(dir, ACCESS_FILE), 5000),
-    'keys and usage',
-    /is damaged/,
-  ],
+  ['no keys', dir => rmSync(keys(dir)), KEYS, /^there is no .*keys add$/],
+  ['truncated keys', dir => truncateSync(keys(dir), 5000), KEYS, /is damaged/],
 ]
 test.each(TROUBLES)('%s is found', async (_, make, check, found) => {
   const dir = healthy()
@@ -144,30 +132,20 @@ describe('freshness', () => {
     [600, {}],
     [601, { freshness: '0 of 1 proxies were checked in the last 600 s, the newest 601 s ago' }],
   ])('of a list checked %d s ago', async (age, wrong) => {
-    expect(await wrongIn(dataDirectoryAged(age))).toEqual(wrong)
+    expect(await wrongIn(healthy([{ ip: '192.0.2.1:80', type: 'http', age }]))).toEqual(wrong)
   })
-  const dataDirectoryAged = (age: number): string => {
-    const dir = dataDirectory([{ ip: '192.0.2.1:80', type: 'http', age }])
-    chmodSync(dir, 0o700)
-    for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
-    return dir
-  }
   test('of an empty list', async () => {
-    const dir = dataDirectory([])
-    expect((await wrongIn(dir)).freshness).toMatch(
-      /^the list is empty; fill it with: proxylist import/,
-    )
+    const { freshness } = await wrongIn(healthy([]))
+    expect(freshness).toMatch(/^the list is empty; fill it with: proxylist import/)
   })
 })
 
 test('rows with a last check in the future are not fresh, and importing them again mends them', async () => {
   const now = T0 - 10_000
-  const dir = dataDirectory([
+  const dir = healthy([
     { ip: '192.0.2.1:80', type: 'http', age: -300 },
     { ip: '192.0.2.2:80', type: 'http', age: 20 },
   ])
-  for (const file of [PROXY_FILE, ACCESS_FILE]) chmodSync(join(dir, file), 0o600)
-  chmodSync(dir, 0o700)
   const clock =
     '1 proxies were last checked in the future, and count as fresh until then: ' +
     'import them again, or the whole list with: proxylist import --replace FILE'
@@ -222,26 +200,24 @@ describe('variables of the environment', () => {
 })
 
 describe('feeds and places', () => {
+  const MISSING = 'no such file or directory'
   test.each([
-    [{ PROXYLIST_FEED: 'a b replace' }, /^the feed b says replace/],
-    [{ PROXYLIST_FEED: '/none.txt' }, /^feed \/none.txt: no such file or directory$/],
+    [{ PROXYLIST_FEED: 'a b replace' }, 'the feed b says replace'],
+    [{ PROXYLIST_FEED: '/none.txt' }, `feed /none.txt: ${MISSING}`],
     [
       { PROXYLIST_FEED: 'http://h/ headers=/none' },
-      /^cannot read the header file \/none: no such file or directory$/,
+      `cannot read the header file /none: ${MISSING}`,
     ],
-    [
-      { PROXYLIST_FEEDS: '/none.conf' },
-      /^cannot read the feeds file \/none.conf: no such file or directory$/,
-    ],
-    [{ PROXYLIST_GEOIP: '/none.mmdb' }, /^cannot read \/none.mmdb: no such file or directory$/],
+    [{ PROXYLIST_FEEDS: '/none.conf' }, `cannot read the feeds file /none.conf: ${MISSING}`],
+    [{ PROXYLIST_GEOIP: '/none.mmdb' }, `cannot read /none.mmdb: ${MISSING}`],
     [
       { PROXYLIST_GEOIP: import.meta.path },
-      /doctor.test.ts is not a database in the format of MaxMind/,
+      `${import.meta.path} is not a database in the format of`,
     ],
   ])('%p', async (env, found) => {
     const wrong = await wrongIn(healthy(), env)
     expect(Object.keys(wrong)).toEqual(['feeds'])
-    expect(wrong.feeds).toMatch(found)
+    expect(wrong.feeds).toStartWith(found)
   })
 
   test('a feed that cannot be read is named once, also after an attempt that failed', async () => {

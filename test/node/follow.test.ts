@@ -85,6 +85,8 @@ const copies: Copies = {
   },
 }
 
+const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
+const failed = { kind: 'failed', what: 'keys', message: 'away' } as const
 const freshness = (): ReturnType<typeof createFreshness> => createFreshness(() => nowMs)
 
 function start(fresh = freshness()) {
@@ -119,6 +121,13 @@ async function pass(ms: number): Promise<void> {
 }
 /** What was done since the last call. */
 const doneNow = (): string[] => done.splice(0)
+/** A follower that has copied all there was. */
+async function started(fresh?: ReturnType<typeof freshness>) {
+  const follower = start(fresh)
+  await passTurns()
+  doneNow()
+  return follower
+}
 
 describe('a node', () => {
   test('copies keys first, then the list, whole when it has no copy', async () => {
@@ -131,9 +140,7 @@ describe('a node', () => {
   })
 
   test('asks every second, and copies nothing while nothing has changed', async () => {
-    start()
-    await passTurns()
-    doneNow()
+    await started()
     await pass(ASK_EVERY_MS - 1)
     expect(doneNow()).toBeEmpty()
     await pass(1)
@@ -143,9 +150,7 @@ describe('a node', () => {
   })
 
   test('asks at once when a change is announced, and copies what has changed since its version', async () => {
-    const { wake } = start()
-    await passTurns()
-    doneNow()
+    const { wake } = await started()
     newest = { list: at(7), keys: at(3) }
     wake()
     await passTurns()
@@ -153,9 +158,7 @@ describe('a node', () => {
   })
 
   test('asks once more when something is announced while it is asking', async () => {
-    const { wake } = start()
-    await passTurns()
-    doneNow()
+    const { wake } = await started()
     wake()
     wake()
     wake()
@@ -164,9 +167,7 @@ describe('a node', () => {
   })
 
   test('copies again when a version of the same number is another one: a failover lost it', async () => {
-    const { wake } = start()
-    await passTurns()
-    doneNow()
+    const { wake } = await started()
     newest = { list: at(0, 'other'), keys: at(0, 'other') }
     wake()
     await passTurns()
@@ -320,9 +321,6 @@ describe('a node', () => {
 })
 
 describe('a node answers', () => {
-  const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'keys', message: 'away' } as const
-
   test('nobody before it has reached the database', () => {
     const fresh = freshness()
     expect(fresh.problem()).toBe('the database was not reached yet')
@@ -353,9 +351,6 @@ describe('a node answers', () => {
 })
 
 describe('a node is known', () => {
-  const knows = { kind: 'known', keysAgeMs: 0, listAgeMs: 0, listVersion: 4 } as const
-  const failed = { kind: 'failed', what: 'keys', message: 'away' } as const
-
   test('with an old list while a newer one is copied; its lag grows', () => {
     const fresh = freshness()
     fresh.take(knows)

@@ -76,15 +76,21 @@ describe.skipIf(!HAS_POSTGRES)('a node that is started again', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
-  test('forget what is full when the other one resets it', async () => {
-    const [one, two] = [await open(), await open()]
-    const caller = regular(burst(1, 3600))
-    const request = { rules: limitRulesOf(caller, IP), nowMs: 0 }
-    const isRefused = (): boolean => one.registry.usage.refuse(request)?.kind === 'refused'
+  const caller = regular(burst(1, 3600))
+  const request = { rules: limitRulesOf(caller, IP), nowMs: 0 }
+  /** Fills the window of the caller; returns whether the node refuses it by itself. */
+  async function fill({ registry: { usage } }: Node): Promise<() => boolean> {
+    const isRefused = (): boolean => usage.refuse(request)?.kind === 'refused'
     await until(async () => {
-      await one.registry.usage.admit([request])
+      await usage.admit([request])
       return isRefused()
     })
+    return isRefused
+  }
+
+  test('forget what is full when the other one resets it', async () => {
+    const [one, two] = [await open(), await open()]
+    const isRefused = await fill(one)
     await two.registry.usage.reset({ kind: 'key', id: caller.id }, 'all')
     await until(() => !isRefused())
     expect(await one.registry.usage.admit([request])).toMatchObject([{ kind: 'admitted' }])
@@ -92,12 +98,7 @@ describe.skipIf(!HAS_POSTGRES)('two nodes', () => {
 
   test('forget all that is full when they begin to listen: a reset may have been missed', async () => {
     const node = await open()
-    const request = { rules: limitRulesOf(regular(burst(1, 3600)), IP), nowMs: 0 }
-    const isRefused = (): boolean => node.registry.usage.refuse(request)?.kind === 'refused'
-    await until(async () => {
-      await node.registry.usage.admit([request])
-      return isRefused()
-    })
+    const isRefused = await fill(node)
     await database.query(`update proxylist.usage set at = '{}'`) // without an announcement
     await database.query(
       `select pg_terminate_backend(pid) from pg_stat_activity

@@ -56,6 +56,10 @@ async function scene({ hasData = true } = {}): Promise<string> {
   if (hasData) renameSync(dataDirectory(OLD), join(cwd, 'data'))
   return cwd
 }
+/** Where data is kept that a restore replaces. */
+const KEPT = 'data/before-restore-20261120T120000Z'
+const forced = (cwd: string, stderr: RegExp = /./) =>
+  take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr })
 const listed = async (cwd: string, data = 'data'): Promise<string> =>
   (await take(cwd, { args: ['list', '--data', data], stdout: /./ })).stdout
 /** Everything below a directory with its content, without what SQLite keeps next to a database. */
@@ -145,19 +149,16 @@ describe('restore where there is data', () => {
       stderr: `proxylist: ./data holds data already (access.db, proxies.db); --force replaces it and keeps it aside\n`,
     })
     expect(contentOf(join(cwd, 'data'))).toEqual(before)
-    const { stderr } = await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    const { stderr } = await forced(cwd)
     expect(stderr).toEndWith(
       'the data before is kept in data/before-restore-20261120T120000Z; to have it back:\n' +
         '  proxylist backup before.tar --data data/before-restore-20261120T120000Z\n' +
         '  proxylist restore before.tar --force --data ./data\n',
     )
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
-    await take(cwd, {
-      args: ['restore', 'backup.tar', '--force'],
-      stderr: /20261120T120000Z-2; to have/,
-    })
-    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
+    await forced(cwd, /20261120T120000Z-2; to have/)
+    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
   })
 
   test('refuses while a server runs on the data, with --force too', async () => {
@@ -173,7 +174,7 @@ describe('restore where there is data', () => {
     await server.stop()
     expect(server.output()).not.toContain('answering 503')
     expect(readdirSync(join(cwd, 'data')).filter(name => /restore/.test(name))).toEqual([])
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+    await forced(cwd, /restored/)
   })
 
   test('replaces a WAL that a killed server has left, and keeps it with its database', async () => {
@@ -183,11 +184,11 @@ describe('restore where there is data', () => {
     await take(cwd, { args: ['keys', 'add', '--label', 'in the WAL'], stdout: /./, stderr: /./ })
     killed.kill('SIGKILL')
     await killed.exited.catch(() => {})
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    await forced(cwd)
     const labels = async (dir: string) =>
       (await take(cwd, { args: ['keys', 'list', '--data', dir], stdout: /./ })).stdout
     expect(await labels('data')).not.toContain('in the WAL')
-    expect(await labels('data/before-restore-20261120T120000Z')).toContain('in the WAL')
+    expect(await labels(KEPT)).toContain('in the WAL')
   })
 
   test('keeps a database that is a link to another place', async () => {
@@ -195,9 +196,9 @@ describe('restore where there is data', () => {
     mkdirSync(join(cwd, 'elsewhere'))
     renameSync(join(cwd, 'data', PROXY_FILE), join(cwd, 'elsewhere', PROXY_FILE))
     symlinkSync(join('../elsewhere', PROXY_FILE), join(cwd, 'data', PROXY_FILE))
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+    await forced(cwd, /restored/)
     expect(await listed(cwd)).toBe('192.0.2.9:80\n')
-    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
   })
 })
 
@@ -206,7 +207,7 @@ test('restore replaces damaged data', async () => {
   for (const name of [ACCESS_FILE, PROXY_FILE]) {
     writeFileSync(join(cwd, 'data', name), 'x'.repeat(9999))
   }
-  await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /restored/ })
+  await forced(cwd, /restored/)
   expect(await listed(cwd)).toBe('192.0.2.9:80\n')
 })
 
@@ -240,12 +241,9 @@ describe('restore', () => {
     addKeys(keys, { free: {} }, [{ key: KEY, plan: 'free' }], T0)
     const tar = ['tar', '-cf', 'backup.tar', '-C', keys, ACCESS_FILE]
     expect(Bun.spawnSync(tar, { cwd }).exitCode).toBe(0)
-    await take(cwd, {
-      args: ['restore', 'backup.tar', '--force'],
-      stderr: /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/,
-    })
+    await forced(cwd, /^\.\/data: restored access\.db \(1 keys, 5 plans\) from backup\.tar\n/)
     await take(cwd, { args: ['list'], exitCode: 1, stderr: /there is no data\/proxies\.db; fill/ })
-    expect(await listed(cwd, 'data/before-restore-20261120T120000Z')).toBe('192.0.2.1:80\n')
+    expect(await listed(cwd, KEPT)).toBe('192.0.2.1:80\n')
   })
 
   test('reads what tar made of an unpacked backup', async () => {
@@ -303,11 +301,13 @@ const songs = (file: string): void => {
   rmSync(file)
   sql('create table songs (title text)')(file)
 }
-const NO_ARCHIVE = 'is not a tar archive, which is what proxylist backup writes'
+const NO_ARCHIVE = ' is not a tar archive, which is what proxylist backup writes'
+const FOREIGN = ' is not a backup of proxylist: it holds '
+const damaged = (file: string): void => writeFileSync(file, readFileSync(file).fill(255, 4096))
 const REFUSALS: readonly (readonly [what: string, change: Change, says: string | RegExp])[] = [
   ['an empty file', truncated(0), ' is empty'],
   ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' is empty'],
-  ['cut in the first header', truncated(0.002), ` ${NO_ARCHIVE}`],
+  ['cut in the first header', truncated(0.002), NO_ARCHIVE],
   ['cut in the middle', truncated(0.3), ' is truncated'],
   ['cut before its end mark', truncated(1), ' is truncated'],
   ['a flipped bit that SQLite does not notice', flippedLabel, ' is damaged'],
@@ -316,16 +316,12 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     shell('gzip backup.tar && mv backup.tar.gz backup.tar'),
     ' is compressed with gzip; decompress it first',
   ],
-  ['no archive', shell('seq 9999 > backup.tar'), ` ${NO_ARCHIVE}`],
-  [
-    'another archive',
-    shell('echo x > songs.txt && tar -cf backup.tar songs.txt'),
-    " is not a backup of proxylist: it holds 'songs.txt'",
-  ],
+  ['no archive', shell('seq 9999 > backup.tar'), NO_ARCHIVE],
+  ['another archive', shell('echo > song && tar -cf backup.tar song'), `${FOREIGN}'song'`],
   [
     'a link in the place of a file',
     shell('ln -s /etc/passwd access.db && tar -cf backup.tar access.db'),
-    " is not a backup of proxylist: it holds 'access.db'",
+    `${FOREIGN}'access.db'`,
   ],
   [
     'a path outside',
@@ -334,32 +330,24 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
   ],
   ['no file', shell('mkdir e && tar -cf backup.tar -C e .'), ' is empty'],
   ['a flipped bit in the list', repacked(PROXY_FILE, flipLast), ': proxies.db is damaged'],
-  [
-    'damaged keys',
-    repacked(ACCESS_FILE, file => writeFileSync(file, readFileSync(file).fill(255, 4096))),
-    ': access.db is damaged',
-  ],
-  ['keys that are no database', repacked(ACCESS_FILE, noDatabase), ': access.db is not a database'],
-  [
-    'a list that is no database',
-    repacked(PROXY_FILE, noDatabase),
-    ': proxies.db is not a database',
-  ],
+  ['damaged keys', repacked(ACCESS_FILE, damaged), ': access.db is damaged'],
   [
     'a foreign database',
     repacked(ACCESS_FILE, songs),
     ': access.db is a database of another program',
   ],
-  [
-    'keys of a newer version',
-    repacked(ACCESS_FILE, newer),
-    /^: access\.db was written by a newer proxylist \(schema 99, /,
-  ],
-  [
-    'a list of a newer version',
-    repacked(PROXY_FILE, newer),
-    /^: proxies\.db was written by a newer proxylist \(schema 99, /,
-  ],
+  ...[ACCESS_FILE, PROXY_FILE].flatMap(file => [
+    [
+      `${file} that is no database`,
+      repacked(file, noDatabase),
+      `: ${file} is not a database`,
+    ] as const,
+    [
+      `${file} of a newer version`,
+      repacked(file, newer),
+      new RegExp(`^: ${file} was written by a newer proxylist \\(schema 99, `),
+    ] as const,
+  ]),
 ]
 
 describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {
@@ -427,7 +415,7 @@ describe('killed at any moment, a restore leaves the old data or becomes the new
     mkdirSync(part)
     writeFileSync(join(part, ACCESS_FILE), 'half')
     expect(await listed(cwd)).toBe('192.0.2.1:80\n')
-    await take(cwd, { args: ['restore', 'backup.tar', '--force'], stderr: /./ })
+    await forced(cwd)
     expect(existsSync(part)).toBeFalse()
   })
 

@@ -201,27 +201,34 @@ describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary ke
 })
 
 describe.skipIf(!HAS_POSTGRES)('rows of usage are locked in the order of their primary key', () => {
-  test('by requests of several keys', () =>
-    inOrder(
-      `usage where kind = 'key' and id = '${ID}'`,
-      `usage where kind = 'key' and id = 'z'`,
-      () =>
-        usage.admit(['z', ID].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))),
-    ))
-
-  test('by requests that have two rules', () =>
-    inOrder(
-      `usage where kind = 'key' and id = '${ID}'`,
-      `usage where kind = 'temp' and id = '${ID}'`,
-      () => usage.admit([{ rules: limitRulesOf(temp(ID), ID).toReversed(), nowMs: 0 }]),
-    ))
-
-  test('by what is given back', () =>
-    inOrder(
-      `usage where kind = 'key' and id = '${ID}'`,
-      `usage where kind = 'temp' and id = '${ID}'`,
-      () => usage.giveBack([{ rules: limitRulesOf(temp(ID), ID).toReversed(), instants: [0, 0] }]),
-    ))
+  const twoRules = () => limitRulesOf(temp(ID), ID).toReversed()
+  const keys = () => ['z', ID].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))
+  const KEY = ['key', ID] as const
+  test.each([
+    ['requests of several keys', KEY, ['key', 'z'], () => usage.admit(keys())],
+    [
+      'requests that have two rules',
+      KEY,
+      ['temp', ID],
+      () => usage.admit([{ rules: twoRules(), nowMs: 0 }]),
+    ],
+    [
+      'what is given back',
+      KEY,
+      ['temp', ID],
+      () => usage.giveBack([{ rules: twoRules(), instants: [0, 0] }]),
+    ],
+    [
+      'a reset of all addresses',
+      ['demo', ID],
+      ['demo', 'z'],
+      () => registry.usage.reset({ kind: 'demo', id: null }, 'all', 0),
+    ],
+  ] as const)('by %s', (_, ...[first, second, work]) => {
+    const rowOf = ([kind, id]: readonly [string, string]): string =>
+      `usage where kind = '${kind}' and id = '${id}'`
+    return inOrder(rowOf(first), rowOf(second), work)
+  })
 
   test('and pruning waits for none of them', async () => {
     await database.query(`insert into proxylist.usage values ('key', 'a', '{}', $1, 0, 0)`, [
@@ -236,11 +243,4 @@ describe.skipIf(!HAS_POSTGRES)('rows of usage are locked in the order of their p
     })
     await sql.close()
   })
-
-  test('by a reset of all addresses', () =>
-    inOrder(
-      `usage where kind = 'demo' and id = '${ID}'`,
-      `usage where kind = 'demo' and id = 'z'`,
-      () => registry.usage.reset({ kind: 'demo', id: null }, 'all', 0),
-    ))
 })
