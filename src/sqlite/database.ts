@@ -20,7 +20,6 @@ const CACHE_KIB = 32 * 1024
 /** The size to which a write-ahead log shrinks once its content is in the database. */
 const WAL_BYTES_MAX = 16 * 1024 * 1024
 
-/** How a caller opens a database. */
 export type OpenMode = {
   /** The caller serves requests and must not block for long. */
   isServer?: boolean
@@ -34,7 +33,6 @@ export type OpenOptions = OpenMode &
   Schema & {
     /** How long a server waits for a lock within a statement, in milliseconds. */
     busyMs?: number
-    /** Page size of a new file. */
     pageBytes?: number
     /** The size at which a commit copies the write-ahead log into the file. */
     walBytes?: number
@@ -134,18 +132,14 @@ function makeFile(file: string, options: OpenOptions): void {
     const db = new Database(fresh, { create: true, strict: true })
     prepareDatabase(db, fresh, options)
     db.close(true)
-    link(fresh, file)
+    try {
+      linkDatabase(fresh, file)
+    } catch {
+      // Another process was first, or it is a file system without links.
+    }
   } finally {
     removeDatabase(fresh)
     release?.()
-  }
-}
-
-function link(fresh: string, file: string): void {
-  try {
-    linkDatabase(fresh, file)
-  } catch {
-    // Another process was first, or it is a file system without links.
   }
 }
 

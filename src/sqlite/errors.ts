@@ -28,7 +28,6 @@ const HAS_REMEDY = /^SQLITE_(?:CORRUPT|NOTADB)/
 
 const withRemedy = (file: string, what: string): string =>
   `${file} ${what}; ${REMEDIES[basename(file)] ?? RESTORE}`
-/** The sentence about a database whose file has no content. */
 export const emptied = (file: string): string => withRemedy(file, 'is damaged: it is empty')
 /** The error for a database in which a check has found problems. */
 export const damagedBy = (file: string, problems: readonly string[]): StoreError =>
@@ -50,7 +49,6 @@ export const isStoreFailure = (error: unknown): boolean =>
 export const isDamage = (error: unknown): boolean =>
   error instanceof StoreError ? error.isDamage : DAMAGE.test(codeOf(error))
 
-/** Whether a lock of another connection was in the way. */
 export const isBusy = (error: unknown): boolean => codeOf(error).startsWith('SQLITE_BUSY')
 
 /** Whether a database must be opened again after this failure. */

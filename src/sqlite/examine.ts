@@ -47,7 +47,6 @@ function withFile(
   return existsSync(file) ? examine() : wrong(`there is no ${file}; ${ORIGINS[name]}`)
 }
 
-/** Opens a store for reading, works with it and closes it. */
 async function reading<S extends { close(): void }, T>(
   store: S,
   work: (store: S) => Awaitable<T>,

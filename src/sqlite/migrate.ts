@@ -14,7 +14,6 @@ export const APPLICATION_IDS = {
 } as const
 
 export type Holds = keyof typeof APPLICATION_IDS
-/** The databases that a server keeps open. */
 export type ServerHolds = Exclude<Holds, 'feeds'>
 
 /**
@@ -62,7 +61,6 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
   )
 }
 
-/** Whether a database was written by an earlier version of the program. */
 export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
 

@@ -10,7 +10,7 @@ import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
 import { startCheck } from './check.ts'
 import { PROXY_FILE } from './data-directory.ts'
-import { type OpenMode, requireHeader } from './database.ts'
+import { requireHeader } from './database.ts'
 import {
   closeSafely,
   fingerprintOf,
@@ -43,7 +43,6 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   let checking: ReturnType<typeof startCheck> | null = null
   let isEnding = false
 
-  /** Checks the list in a worker, one check at a time. */
   function check(): void {
     if (checking !== null) return
     const state = stateOf(file)
@@ -83,9 +82,9 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
     throw damage.failure
   }
 
-  function open(mode: OpenMode = { mustExist: isCopy }) {
+  function open(mustExist = true) {
     requireUndamaged()
-    const list = openList(dir, { clock, isServer: true, ...mode })
+    const list = openList(dir, { clock, isServer: true, mustExist })
     const fingerprint = fingerprintOf(file)
     let bytes = fingerprint?.size ?? 0
     /** @throws StoreError when the file is not in its place, or was cut. */
@@ -98,7 +97,7 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   }
   function openFirst(): ReturnType<typeof open> | null {
     try {
-      return open()
+      return open(isCopy)
     } catch (failure) {
       if (!isStoreFailure(failure)) throw failure
       return null // the first tick reports it
@@ -106,7 +105,7 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   }
   const supervisor = supervise(openFirst(), {
     file,
-    reopen: () => open({ mustExist: true }),
+    reopen: open,
     close({ db, fingerprint }) {
       // Closing would copy a long WAL first. As after a kill it stays, and the next server empties it.
       if (!isEnding || !hasLongWal(db)) closeSafely(db, file, fingerprint)
@@ -139,43 +138,11 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
 export type ServerList = ProxyReader & {
   /** Streams answers that the reader finds too large; `null` if it finds none too large. */
   streamer: AnswerStreamer | null
-  /** The number of rows and the newest check in milliseconds. */
   extent(): { rows: number; newestMs: number | null }
   stats: StatsSource
   tick(): void
   close(): void
 }
-
-/** What finds proxies in a supervised list, without making other requests wait. */
-function createFinder(
-  use: ReturnType<typeof superviseList>['use'],
-): Omit<ProxyReader, 'version'> & Pick<ServerList, 'extent'> {
-  return {
-    find: (filter, options) =>
-      use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
-    findEndpoints: (filter, options) =>
-      use(({ proxies }) => proxies.endpoints.findQuickly(filter, options) ?? 'too-large'),
-    findByIds: (filter, options, ids) =>
-      use(({ proxies }) => proxies.findByIds(filter, options, ids)),
-    lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
-    hasType: types => use(({ proxies }) => proxies.hasType(types)),
-    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
-    extent: () => use(({ proxies }) => proxies.extent()),
-  }
-}
-
-/** Returns the hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
-const createHooks =
-  ({ use, fail, report }: ReturnType<typeof superviseList>, say: Say) =>
-  (what: string): StreamHooks => ({
-    /** Throws unless the list is in its place. */
-    verify: () => use(({ verify }) => verify()),
-    onFailure(failure) {
-      if (isDamage(failure)) fail(failure)
-      else if (isStoreFailure(failure)) report(failure)
-      else say(`${what}: ${messageOf(failure)}`)
-    },
-  })
 
 /**
  * The list in `dir`; `tick` is to be called every second. A copy is not created here: what follows the
@@ -189,33 +156,62 @@ export function openServerList(
   { isCopy }: { isCopy: boolean } = { isCopy: false },
 ) {
   const supervised = superviseList(dir, clock, say, isCopy)
-  const { use, generation, check, health } = supervised
+  const { use, generation, check, health, fail, report } = supervised
   const versionText = createVersionText()
   const file = join(dir, PROXY_FILE)
   const checkpointer = createCheckpointer(file, 'proxies')
   let ticks = 0
 
-  const hooksFor = createHooks(supervised, say)
+  /** The hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
+  const hooksFor = (what: string): StreamHooks => ({
+    verify: () => use(({ verify }) => verify()),
+    onFailure(failure) {
+      if (isDamage(failure)) fail(failure)
+      else if (isStoreFailure(failure)) report(failure)
+      else say(`${what}: ${messageOf(failure)}`)
+    },
+  })
   const streamer = createStreamer(
     { file, provider, walBound: WAL_BOUND },
     hooksFor('a long answer was interrupted'),
   )
   const stats = createStatsSource(file, hooksFor('the statistics could not be made'))
 
-  const list: ServerList = {
+  return {
     streamer,
     stats,
+    health,
     version: () =>
       use(({ verify, proxies }) => {
         verify()
         return versionText(generation(), proxies.version())
       }),
-    ...createFinder(use),
+    find: (filter, options) =>
+      use(({ proxies }) => proxies.findQuickly(filter, options) ?? 'too-large'),
+    findEndpoints: (filter, options) =>
+      use(({ proxies }) => proxies.endpoints.findQuickly(filter, options) ?? 'too-large'),
+    findByIds: (filter, options, ids) =>
+      use(({ proxies }) => proxies.findByIds(filter, options, ids)),
+    lacks: filter => use(({ proxies }) => proxies.lacks(filter)),
+    hasType: types => use(({ proxies }) => proxies.hasType(types)),
+    isEmpty: () => use(({ proxies }) => proxies.isEmpty()),
+    extent: () => use(({ proxies }) => proxies.extent()),
+    /** Removes a slice of stale rows, see `ProxyWriter`. */
+    removeStale: (retainMs: number, nowMs: number): Removal =>
+      use(({ proxies }) => {
+        try {
+          return proxies.removeOlderThan(Math.min(nowMs, proxies.newestMs() ?? nowMs) - retainMs)
+        } catch (failure) {
+          if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
+          return { removed: 0, mayRemain: false }
+        }
+      }),
+    count: (): number => use(({ proxies }) => proxies.extent().rows),
     tick() {
       supervised.tick()
       if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
       try {
-        use(({ db, file }) => {
+        use(({ db }) => {
           checkpointer.tick(db)
           trimWal(db, file)
         })
@@ -229,25 +225,10 @@ export function openServerList(
       checkpointer.close()
       supervised.close()
     },
-  }
-  return {
-    ...list,
-    health,
-    /** Removes a slice of stale rows, see `ProxyWriter`. */
-    removeStale: (retainMs: number, nowMs: number): Removal =>
-      use(({ proxies }) => {
-        try {
-          return proxies.removeOlderThan(Math.min(nowMs, proxies.newestMs() ?? nowMs) - retainMs)
-        } catch (failure) {
-          if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
-          return { removed: 0, mayRemain: false }
-        }
-      }),
-    count: (): number => use(({ proxies }) => proxies.extent().rows),
-  }
+  } satisfies ServerList & { [member: string]: unknown }
 }
 
-/** Returns a function that writes a version as a string, the same one until it changes. */
+/** Returns a function that writes a version as a string, one object until it changes. */
 export function createVersionText() {
   let known = { generation: -1, changes: -1, text: '' }
   return (generation: number, changes: number): string => {
@@ -265,7 +246,6 @@ export function openMemoryList() {
   return {
     list,
     streamer: null,
-    /** In process: the sample is small. */
     stats: {
       make: async request => makeStats(list.db, request),
       count: async nowMs => list.breakdown(nowMs),

@@ -7,62 +7,11 @@ import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import { LOCK_WAIT, takeLock } from './access/usage.ts'
 import { ACCESS_FILE } from './data-directory.ts'
-import { type OpenMode, requireHeader } from './database.ts'
-import { closeSafely, type Fingerprint, fingerprintOf, requireInPlace } from './database-files.ts'
+import { requireHeader } from './database.ts'
+import { closeSafely, fingerprintOf, requireInPlace } from './database-files.ts'
 import { openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
 import { createCheckpointer } from './wal.ts'
-
-/** Tries to write, once for all probes of a turn, because that may wait; throws what that throws. */
-function createProbe(write: () => void): () => void {
-  const failureOnce = oncePerTurn((): unknown => {
-    try {
-      write()
-      return null
-    } catch (failure) {
-      return failure
-    }
-  })
-  return () => {
-    const failure = failureOnce()
-    if (failure !== null) throw failure
-  }
-}
-
-type Opened = ReturnType<typeof openRegistry> & { fingerprint: Fingerprint | null }
-type Use = <T>(work: (opened: Opened) => T) => T
-
-/** Keys and plans as the server reads and changes them, on its one connection. */
-function createOwnKeys(use: Use, file: string) {
-  /** Changes keys or plans in one transaction, which waits for those of other processes. */
-  const change = <T>(work: (opened: Opened) => T): T =>
-    use(opened => {
-      const result = takeLock(() => work(opened), LOCK_WAIT)
-      opened.keys.forget()
-      requireInPlace(file, opened.fingerprint)
-      return result
-    })
-  const keys: KeyReader & Registry['keys'] = {
-    find: key => use(registry => registry.keys.find(key)),
-    list: nowMs => use(registry => registry.keys.list(nowMs)),
-    read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
-    count: nowMs => use(registry => registry.keys.count(nowMs)),
-    dump: () => use(registry => registry.keys.dump()),
-    load: (stored, isTrial) => change(registry => registry.keys.load(stored, isTrial)),
-    add: (key, nowMs) => change(registry => registry.keys.add(key, nowMs)),
-    set: (id, changes) => change(registry => registry.keys.set(id, changes)),
-    rotate: (...rotation) => change(registry => registry.keys.rotate(...rotation)),
-    revoke: (id, nowMs) => change(registry => registry.keys.revoke(id, nowMs)),
-    remove: id => change(registry => registry.keys.remove(id)),
-  }
-  const plans: Registry['plans'] = {
-    list: () => use(registry => registry.plans.list()),
-    find: name => use(registry => registry.plans.find(name)),
-    set: plan => change(registry => registry.plans.set(plan)),
-    remove: name => change(registry => registry.plans.remove(name)),
-  }
-  return { keys, plans }
-}
 
 /**
  * Keys, plans and usage in `dir`; `tick` is to be called every second.
@@ -70,14 +19,15 @@ function createOwnKeys(use: Use, file: string) {
  */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
-  const open = (mode: OpenMode = {}) => ({
-    ...openRegistry(dir, { isServer: true, ...mode }),
+  const open = (mustExist: boolean) => ({
+    ...openRegistry(dir, { isServer: true, mustExist }),
     fingerprint: fingerprintOf(file),
   })
-  const supervised = supervise(open(), {
+  type Opened = ReturnType<typeof open>
+  const supervised = supervise(open(false), {
     file,
-    reopen: () => open({ mustExist: true }),
-    close: ({ db, fingerprint }: Opened) => closeSafely(db, file, fingerprint),
+    reopen: () => open(true),
+    close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
     verify({ fingerprint }) {
       requireInPlace(file, fingerprint)
       requireHeader(file, 'access')
@@ -106,8 +56,42 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       requireInPlace(file, fingerprint)
       return result
     })
-  const probe = createProbe(() => write(usage => usage.probe()))
-  const { keys, plans } = createOwnKeys(use, file)
+  /** Writes once for all probes of a turn, because that may wait. */
+  const failureOfProbe = oncePerTurn((): unknown => {
+    try {
+      write(store => store.probe())
+      return null
+    } catch (failure) {
+      return failure
+    }
+  })
+  /** Changes keys or plans in one transaction, which waits for those of other processes. */
+  const change = <T>(work: (opened: Opened) => T): T =>
+    use(opened => {
+      const result = takeLock(() => work(opened), LOCK_WAIT)
+      opened.keys.forget()
+      requireInPlace(file, opened.fingerprint)
+      return result
+    })
+  const keys: KeyReader & Registry['keys'] = {
+    find: key => use(registry => registry.keys.find(key)),
+    list: nowMs => use(registry => registry.keys.list(nowMs)),
+    read: (id, nowMs) => use(registry => registry.keys.read(id, nowMs)),
+    count: nowMs => use(registry => registry.keys.count(nowMs)),
+    dump: () => use(registry => registry.keys.dump()),
+    load: (stored, isTrial) => change(registry => registry.keys.load(stored, isTrial)),
+    add: (key, nowMs) => change(registry => registry.keys.add(key, nowMs)),
+    set: (id, changes) => change(registry => registry.keys.set(id, changes)),
+    rotate: (...rotation) => change(registry => registry.keys.rotate(...rotation)),
+    revoke: (id, nowMs) => change(registry => registry.keys.revoke(id, nowMs)),
+    remove: id => change(registry => registry.keys.remove(id)),
+  }
+  const plans: Registry['plans'] = {
+    list: () => use(registry => registry.plans.list()),
+    find: name => use(registry => registry.plans.find(name)),
+    set: plan => change(registry => registry.plans.set(plan)),
+    remove: name => change(registry => registry.plans.remove(name)),
+  }
   const usage: UsageStore = {
     admit: batch => write(store => store.admit(batch)),
     giveBack: batch => write(store => store.giveBack(batch)),
@@ -119,7 +103,10 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     flush: keys => write(store => store.flush(keys)),
     history: (...range) => use(registry => registry.usage.history(...range)),
     prune: nowMs => use(registry => registry.usage.prune(nowMs)),
-    probe,
+    probe() {
+      const failure = failureOfProbe()
+      if (failure !== null) throw failure
+    },
   }
   return {
     keys,

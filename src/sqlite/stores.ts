@@ -61,7 +61,6 @@ export function openList(
     /** Whole rows that match, in pages between which the caller may pause, as of one moment. */
     pages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.records.open(filter, nowMs).pages),
-    /** Bare addresses that match, in pages as of one moment. */
     endpointPages: (filter: Filter, nowMs: number) =>
       onSnapshot(db, proxies.endpoints.open(filter, nowMs).pages),
     breakdown: (nowMs: number): Breakdown => readBreakdown(db, nowMs),
@@ -131,7 +130,7 @@ export async function withRegistry<T>(
   return withResource(join(dir, ACCESS_FILE), () => openRegistry(dir, { isReader }), work)
 }
 
-/** Opens a list whose rows can be replaced; `null` when it is damaged: `onDamage` is called with a sentence. */
+/** Opens a list whose rows can be replaced; `null` when it is damaged. */
 function openToReplace(
   dir: string,
   clock: Clock,
@@ -151,7 +150,6 @@ function openToReplace(
   }
 }
 
-/** Time between two attempts to lock a damaged list. */
 const RETRY_MS = 50
 
 /** How a list is replaced: where that reports what happens before the first row. */
@@ -160,7 +158,6 @@ export type Replacing = {
   onDamage: (sentence: string) => void
   /** Another process is replacing the damaged list. */
   onWait: () => void
-  /** Ends the waiting. */
   signal?: AbortSignal
 }
 
@@ -187,26 +184,16 @@ export async function withListToReplace<T>(
     // Another process may have replaced it meanwhile.
     const replaced = openToReplace(dir, clock, () => {})
     if (replaced !== null) return await withResource(file, () => replaced, work)
-    return await replaceDamaged(file, dir, clock, work)
+    const fresh = freshFile(file)
+    try {
+      const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
+      moveDatabase(fresh, file)
+      return result
+    } finally {
+      removeDatabase(fresh)
+    }
   } finally {
     release()
-  }
-}
-
-/** Fills a new list and moves it into the place of a damaged one, which is locked. */
-async function replaceDamaged<T>(
-  file: string,
-  dir: string,
-  clock: Clock,
-  work: (list: List) => Awaitable<T>,
-): Promise<T> {
-  const fresh = freshFile(file)
-  try {
-    const result = await withResource(fresh, () => openList(dir, { clock, file: fresh }), work)
-    moveDatabase(fresh, file)
-    return result
-  } finally {
-    removeDatabase(fresh)
   }
 }
 

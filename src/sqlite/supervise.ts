@@ -6,7 +6,7 @@
 import { StoreError } from '../lib/errors.ts'
 import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
 
-export type SupervisorParts<Store> = {
+type Parts<Store> = {
   /** The path of the store's file, for sentences. */
   file: string
   /** Opens the store again. Throws while that is not possible. */
@@ -24,26 +24,11 @@ export type SupervisorParts<Store> = {
 /** `failures` are those of requests and of verifying, which is done every second. */
 export type Health = { works: boolean; failures: number }
 
-export type Supervisor<Store> = {
-  /** Works with the store. @throws StoreError while it is not open or when it fails. */
-  use<T>(work: (store: Store) => T): T
-  /** Verifies the store, or opens it if it is not open. To be called every second. */
-  tick(): void
-  /** Reports a failure found elsewhere; `fail` also closes a store that it made unusable. */
-  report(failure: unknown): void
-  fail(failure: unknown): void
-  /** Whether the store works, as far as is known, and how often it failed so far. */
-  health(): Health
-  /** Number of times that `reopen` has succeeded. */
-  generation(): number
-  close(): void
-}
-
 /** Supervises a store: `first`, which is open, or `null` if it is to be opened by `tick`. */
 export function supervise<Store>(
   first: Store | null,
-  { file, reopen, close, verify, probe, onFailure = () => {}, say }: SupervisorParts<Store>,
-): Supervisor<Store> {
+  { file, reopen, close, verify, probe, onFailure = () => {}, say }: Parts<Store>,
+) {
   let store = first
   let generation = 0
   let failures = 0
@@ -59,6 +44,7 @@ export function supervise<Store>(
     if (dropped !== null) close(dropped)
   }
 
+  /** Reports a failure found elsewhere. */
   function report(failure: unknown): void {
     failures += 1
     const sentence = explain(file, failure)
@@ -68,6 +54,7 @@ export function supervise<Store>(
     said.add(sentence)
   }
 
+  /** Reports a failure found elsewhere, and closes a store that it made unusable. */
   function fail(failure: unknown): void {
     report(failure)
     onFailure(failure)
@@ -83,7 +70,8 @@ export function supervise<Store>(
   return {
     report,
     fail,
-    use(work) {
+    /** Works with the store. @throws StoreError while it is not open or when it fails. */
+    use<T>(work: (store: Store) => T): T {
       if (store === null) throw new StoreError(`${file} is not open`)
       depth += 1
       try {
@@ -96,7 +84,8 @@ export function supervise<Store>(
         depth -= 1
       }
     },
-    tick() {
+    /** Verifies the store, or opens it if it is not open. To be called every second. */
+    tick(): void {
       if (isClosed) return
       try {
         store ??= open()
@@ -109,9 +98,11 @@ export function supervise<Store>(
         fail(failure)
       }
     },
+    /** Number of times that `reopen` has succeeded. */
     generation: () => generation,
-    health: () => ({ works: store !== null && said.size === 0, failures }),
-    close() {
+    /** Whether the store works, as far as is known, and how often it failed so far. */
+    health: (): Health => ({ works: store !== null && said.size === 0, failures }),
+    close(): void {
       isClosed = true
       drop()
     },

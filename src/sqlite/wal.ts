@@ -13,7 +13,6 @@ import { walOf } from './data-directory.ts'
 import { hasMoved } from './database-files.ts'
 import type { ServerHolds } from './migrate.ts'
 
-/** The size of a database's write-ahead log in bytes. */
 export const walBytes = (file: string): number =>
   statSync(walOf(file), { throwIfNoEntry: false })?.size ?? 0
 
@@ -32,16 +31,19 @@ export function pendingBytes(db: Database): number {
   return (frames - checkpointed) * pageBytes
 }
 
+/** The bytes of a database, wherever its pages are. */
+const databaseBytes = (db: Database): number =>
+  db
+    .query<{ bytes: number }, []>(
+      `select (select page_count from pragma_page_count) *
+        (select page_size from pragma_page_size) as bytes`,
+    )
+    .get()?.bytes ?? 0
+
 /** @throws StoreError when a file whose WAL is in it is shorter than its database. */
 export function requireLength(db: Database, file: string): void {
   if (pendingBytes(db) > 0) return
-  const { bytes = 0 } =
-    db
-      .query<{ bytes: number }, []>(
-        `select (select page_count from pragma_page_count) *
-          (select page_size from pragma_page_size) as bytes`,
-      )
-      .get() ?? {}
+  const bytes = databaseBytes(db)
   const { size = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {}
   // Pending by now: another process has committed in between.
   if (size < bytes && pendingBytes(db) === 0) throw new StoreError(`${file} was truncated`)
@@ -70,7 +72,7 @@ export type CheckpointTask = { file: string; holds: ServerHolds }
 export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
   let task: Task<void> | null = null
   let waitTicks = 1
-  let ticksLeft = waitTicks
+  let ticksLeft = 1
 
   function start(): void {
     if (task !== null) return
@@ -88,7 +90,7 @@ export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () =
     tick(db: Database): void {
       if (!hasLongWal(db)) {
         waitTicks = 1
-        ticksLeft = waitTicks
+        ticksLeft = 1
       } else if (ticksLeft > 0) ticksLeft -= 1
       else {
         waitTicks = Math.min(2 * waitTicks, TICKS_MAX)
@@ -136,28 +138,23 @@ function committedBytes(db: Database): number {
  * connection to `file` that is in no transaction. Does nothing where that is not possible.
  */
 export function trimWal(db: Database, file: string): void {
+  let guard: Database | null = null
   try {
     const path = realpathSync(file) // SQLite puts the WAL there
-    if (walBytes(path) > committedBytes(db)) trimLocked(db, path)
-  } catch {
-    // Another process writes, or the file is being replaced: the next call tries again.
-  }
-}
-
-/** Cuts it off while a connection of its own holds the lock that a process needs to write to the WAL. */
-function trimLocked(db: Database, path: string): void {
-  const guard = new Database(path, { create: false, readwrite: true, strict: true })
-  try {
+    if (walBytes(path) <= committedBytes(db)) return
+    // A connection of its own holds the lock that a process needs to write to the WAL.
+    guard = new Database(path, { create: false, readwrite: true, strict: true })
     guard.run('begin immediate')
     if (hasMoved(db) || hasMoved(guard)) return // then the WAL at this path is not theirs
     const bytes = committedBytes(db)
     if (walBytes(path) > bytes) truncateSync(walOf(path), bytes)
+  } catch {
+    // Another process writes, or the file is being replaced: the next call tries again.
   } finally {
-    guard.close()
+    guard?.close()
   }
 }
 
-const MEGABYTE = 1_000_000
 /** For pages that change in place, and for the next admissions. */
 const MARGIN = 1 / 16
 
@@ -167,12 +164,6 @@ export type Room = { growth: number; written: number; free: number }
 /** The bytes that are missing before an import can be committed; 0 or less when it can. */
 export const missingBytes = ({ growth, written, free }: Room): number =>
   growth <= 0 ? 0 : Math.ceil((growth + Math.max(0, growth - written)) * (1 + MARGIN)) - free
-
-/** Free bytes on the disk of a file; some file systems do not count them. */
-function freeBytes(file: string): number {
-  const { blocks, bavail, bsize } = statfsSync(dirname(file))
-  return blocks > 0 ? bavail * bsize : Number.POSITIVE_INFINITY
-}
 
 /**
  * Returns a function for the end of a transaction that is beginning: it throws when the list would not fit.
@@ -186,20 +177,13 @@ export function createRoomCheck(db: Database): () => void {
   const file = realpathSync(db.filename) // SQLite puts the WAL there
   const before = walBytes(file)
   return () => {
-    const found = db
-      .query<{ bytes: number }, []>(
-        `select (select page_count from pragma_page_count) *
-          (select page_size from pragma_page_size) as bytes`,
-      )
-      .get()
-    const growth = (found?.bytes ?? 0) - statSync(file).size
-    const missing = missingBytes({
-      growth,
-      written: walBytes(file) - before,
-      free: freeBytes(file),
-    })
+    const growth = databaseBytes(db) - statSync(file).size
+    const written = walBytes(file) - before
+    const { blocks, bavail, bsize } = statfsSync(dirname(file))
+    const free = blocks > 0 ? bavail * bsize : Infinity // some file systems do not count blocks
+    const missing = missingBytes({ growth, written, free })
     if (missing <= 0) return
-    const megabytes = Math.ceil(missing / MEGABYTE)
+    const megabytes = Math.ceil(missing / 1e6)
     throw new CommandError(
       `${db.filename} cannot be written (the disk is full: ${megabytes} MB more are needed); nothing was imported`,
     )

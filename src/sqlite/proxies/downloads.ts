@@ -217,25 +217,23 @@ export function createSemaphore(options: SemaphoreOptions) {
     }
   }
 
-  /** Tries again for those that are blocked, after a while. */
-  function retryLater(): void {
-    if (isRetryDue) return
+  /** Blocks a client, and tries again for those that are blocked, after a while. */
+  function block(client: Client): null {
+    client.isBlocked = true
+    if (isRetryDue) return null
     isRetryDue = true
     later(() => {
       isRetryDue = false
       for (const client of clients.values()) client.isBlocked = false
       grantNext()
     }, RETRY_MS)
+    return null
   }
 
   /** A slot; `null` if other servers hold what the client may have. */
   function take(client: Client): Slot | null {
     const endLease = takeLease(client.share)
-    if (endLease === null) {
-      client.isBlocked = true
-      retryLater()
-      return null
-    }
+    if (endLease === null) return block(client)
     const one: Held = { sending: null }
     client.held.add(one)
     held += 1

@@ -35,13 +35,6 @@ function createTier(elapsedMs: () => number) {
   /** What the one had used whose turn was last. */
   let currentMs = 0
 
-  function leastUsed(): [id: string, owned: Owned] | null {
-    let least: [string, Owned] | null = null
-    for (const entry of active)
-      if (least === null || entry[1].usedMs < least[1].usedMs) least = entry
-    return least
-  }
-
   return {
     hasWork: (): boolean => active.size > 0,
 
@@ -59,8 +52,9 @@ function createTier(elapsedMs: () => number) {
 
     /** Does a slice of the work of the owner whose turn it is. */
     doSlice(): void {
-      const [id, owned] = leastUsed() ?? []
-      if (id === undefined || owned === undefined) return
+      const [first, ...others] = active
+      if (first === undefined) return
+      const [id, owned] = others.reduce((a, b) => (b[1].usedMs < a[1].usedMs ? b : a), first)
       const { lanes } = owned
       const [[lane, works] = [0, []]] = lanes
       currentMs = owned.usedMs
@@ -86,17 +80,14 @@ export function createFairQueue(elapsedMs: () => number = stopwatch()) {
 
   return {
     /** Adds work, to be done after all of the same owner and lane. */
-    add({ id, isTrial }: Owner, lane: number, work: Work): void {
-      const tier = isTrial ? trial : plans
-      tier.add(id, lane, work)
-    },
+    add: ({ id, isTrial }: Owner, lane: number, work: Work): void =>
+      (isTrial ? trial : plans).add(id, lane, work),
 
     /** Does a slice of work; returns whether there is more. */
     doSlice(): boolean {
       const isTrialNext = trial.hasWork() && (!plans.hasWork() || planSlices >= PLAN_SLICES)
       planSlices = isTrialNext || !trial.hasWork() ? 0 : planSlices + 1
-      const tier = isTrialNext ? trial : plans
-      tier.doSlice()
+      ;(isTrialNext ? trial : plans).doSlice()
       return plans.hasWork() || trial.hasWork()
     },
   }

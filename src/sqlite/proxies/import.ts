@@ -165,25 +165,6 @@ function tryLock(db: Database, waitMs: number): boolean {
 
 const LOCKED = 'another import has locked the list for too long'
 
-/** Locks the list for writing; `onWait` is called when another import has locked it. */
-function lock(db: Database, onWait: () => void): void {
-  if (tryLock(db, SHORT_WAIT_MS)) return
-  onWait()
-  if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
-}
-
-/** Locks the list while the event loop goes on, so that a signal can end the wait. */
-async function lockPatiently(db: Database, onWait: () => void, signal?: AbortSignal) {
-  signal?.throwIfAborted()
-  if (tryLock(db, SHORT_WAIT_MS)) return
-  onWait()
-  for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += RETRY_MS) {
-    await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
-    if (tryLock(db, 0)) return
-  }
-  throw new StoreError(LOCKED)
-}
-
 /**
  * An import. It locks the list at its first row, so that waiting for a source blocks nobody. With
  * `replace` the list becomes what importing the rows into an empty one would make it. Nothing is
@@ -199,17 +180,27 @@ export function beginImport(
   let started: ReturnType<typeof startImport> | null = null
   const latest = toSeconds(nowMs) + FUTURE_SECONDS_MAX
   const start = () => {
-    if (started === null) {
-      lock(db, onWait)
-      started = startImport(db, { mode, latest })
+    if (started !== null) return started
+    if (!tryLock(db, SHORT_WAIT_MS)) {
+      onWait()
+      if (!tryLock(db, WAIT_MS)) throw new StoreError(LOCKED)
     }
+    started = startImport(db, mode, latest)
     return started
   }
   return {
+    /** Locks the list while the event loop goes on, so that a signal can end the wait. */
     async lock(signal?: AbortSignal): Promise<void> {
       if (started !== null) return
-      await lockPatiently(db, onWait, signal)
-      started = startImport(db, { mode, latest })
+      signal?.throwIfAborted()
+      let isLocked = tryLock(db, SHORT_WAIT_MS)
+      if (!isLocked) onWait()
+      for (let waitedMs = 0; !isLocked; waitedMs += RETRY_MS) {
+        if (waitedMs >= WAIT_MS) throw new StoreError(LOCKED)
+        await delay(RETRY_MS, undefined, { signal }).catch(() => signal?.throwIfAborted())
+        isLocked = tryLock(db, 0)
+      }
+      started = startImport(db, mode, latest)
     },
     add: (proxy: IncomingProxy): void => start().add(proxy),
     commit: (approve?: (sizes: ListSizes) => void): ImportCounts => start().commit(approve),
@@ -217,13 +208,8 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-const lastInsertedId = (db: Database): number =>
-  db.query<{ id: number }, []>('select last_insert_rowid() as id').get()?.id ?? 0
-
-type ImportOrder = { mode: ImportMode; latest: number }
-
 /** An import into a list that is locked. */
-function startImport(db: Database, { mode, latest }: ImportOrder) {
+function startImport(db: Database, mode: ImportMode, latest: number) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
   const table = isReplace ? 'temp.incoming' : 'proxies'
@@ -237,7 +223,7 @@ function startImport(db: Database, { mode, latest }: ImportOrder) {
   let accepted = 0
   let written = 0
   let added = 0
-  let lastAdded = lastInsertedId(db)
+  let lastAdded = db.query<{ id: number }, []>('select last_insert_rowid() as id').get()?.id ?? 0
 
   /** The city of a row; if it has only one name, it is merged with that of the stored row. */
   function mergedCityOf(id: number, cityId: number): number {

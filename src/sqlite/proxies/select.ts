@@ -452,7 +452,6 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
 
     return {
       findMasked,
-      /** All that match, at most `filter.count`. */
       findAll: (filter: Filter, options: FindOptions): R[] =>
         onSnapshot(() => findAll(filter, options)),
       /** All that match; `null` when finding them would take long, or they are many. */
@@ -490,7 +489,6 @@ export function createSelect(db: Database, scanMax: number, version: () => numbe
     endpoints,
     cityNames,
     ...createLacks(read, scanMax),
-    /** As `records.findQuickly`. */
     findQuickly(filter: Filter, options: FindOptions): Found | null {
       const rows = records.findQuickly(filter, options)
       return rows && { rows, cityNames, areKept: freshest.holds(rows) }

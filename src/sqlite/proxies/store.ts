@@ -13,11 +13,9 @@ import { createSelect } from './select.ts'
 const REINDEX_ROWS_MIN = 20_000
 const REINDEX_SHARE = 1 / 8
 
-/** How `create index` sorts, see `build`. */
+/** How `create index` sorts, see `restore`. */
 const SORT_RUN_KIB = 2 * 1024
-const SORT_THREADS = 1
 
-/** The statements that create the indexes, and their names. */
 const INDEXES = [...schema.matchAll(/^create index (\w+)[^;]*;/gm)]
 
 /** The rows of the list: SQLite reads all of its smallest index, a million in 40 ms. */
@@ -30,22 +28,6 @@ export const isRebuilt = (rows: number): boolean => rows >= REINDEX_ROWS_MIN
 /** The indexes of an open list in a transaction that writes rows. */
 export function createIndexUpkeep(db: Database) {
   let areDropped = false
-
-  /**
-   * SQLite sorts the rows of an index in runs of the size of its page cache, and merges the runs: those
-   * that fit the cache of a processor are sorted 1.5 times as fast as runs of 32 MB. A thread sorts one
-   * run while the next one is collected.
-   */
-  function build(): void {
-    const { kib = 0 } =
-      db.query<{ kib: number }, []>('select cache_size as kib from pragma_cache_size').get() ?? {}
-    db.run(`pragma cache_size = -${SORT_RUN_KIB}`)
-    db.run(`pragma threads = ${SORT_THREADS}`)
-    for (const [statement] of INDEXES) db.run(statement)
-    db.run('pragma threads = 0')
-    db.run(`pragma cache_size = ${kib}`)
-  }
-
   return {
     /** Drops the indexes where they cost more to maintain than to rebuild after this many rows. */
     prepareFor(rows: number): void {
@@ -53,9 +35,20 @@ export function createIndexUpkeep(db: Database) {
       for (const [, name] of INDEXES) db.run(`drop index if exists ${name}`)
       areDropped = true
     },
-    /** Builds what was dropped. */
+    /**
+     * Builds what was dropped. SQLite sorts the rows of an index in runs of the size of its page cache, and
+     * merges the runs: those that fit the cache of a processor are sorted 1.5 times as fast as runs of 32 MB.
+     * A thread sorts one run while the next one is collected.
+     */
     restore(): void {
-      if (areDropped) build()
+      if (!areDropped) return
+      const { kib = 0 } =
+        db.query<{ kib: number }, []>('select cache_size as kib from pragma_cache_size').get() ?? {}
+      db.run(`pragma cache_size = -${SORT_RUN_KIB}`)
+      db.run('pragma threads = 1')
+      for (const [statement] of INDEXES) db.run(statement)
+      db.run('pragma threads = 0')
+      db.run(`pragma cache_size = ${kib}`)
     },
   }
 }
@@ -68,11 +61,10 @@ const CHECK_CACHE_KIB = 4 * 1024
 
 const SCRIPTS = [schema]
 
-type ListFileOptions = OpenMode & Pick<OpenOptions, 'cacheKib'>
-
-/** Opens the list in `file`. */
-export const openListFile = (file: string, options: ListFileOptions = {}): Database =>
-  openDatabase(file, { holds: 'proxies', scripts: SCRIPTS, ...options })
+export const openListFile = (
+  file: string,
+  options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
+): Database => openDatabase(file, { holds: 'proxies', scripts: SCRIPTS, ...options })
 
 /**
  * The problems of the list in `file`; none when it is intact.
@@ -158,14 +150,9 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     isEmpty: (): boolean => any.get() === null,
 
-    /** The newest check in milliseconds, `null` when there is none. */
     newestMs,
 
-    /** The number of rows, and the newest check in milliseconds. */
-    extent: (): { rows: number; newestMs: number | null } => ({
-      rows: count(),
-      newestMs: newestMs(),
-    }),
+    extent: () => ({ rows: count(), newestMs: newestMs() }),
 
     /**
      * Removes up to a slice of rows checked before `cutoffMs`; returns how many they were, and

@@ -16,7 +16,6 @@ import { toStoreError } from '../errors.ts'
 import { createLeases, createSemaphore, type Slot, type TakeLease } from './downloads.ts'
 import type { Owner } from './fair-queue.ts'
 
-/** What the worker is started with. */
 export type StreamSetup = { file: string; provider: string; walBound: WalBound }
 
 /**
@@ -238,7 +237,6 @@ export function createStreamer(
     }
   }
 
-  /** Works in a slot of `share`. */
   async function inSlot<T>(
     { plan, trial }: typeof answers,
     share: Share,

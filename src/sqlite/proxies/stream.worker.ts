@@ -17,7 +17,6 @@ import type { LongAnswer } from './select.ts'
 import { createListStore, openListFile } from './store.ts'
 import type { FromWorker, StreamSetup, ToWorker } from './stream.ts'
 
-/** A chunk of a stream is about this long. */
 const CHUNK_BYTES = 256 * 1024
 
 /** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
@@ -25,7 +24,6 @@ type Stream = {
   owner: Owner
   next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
   records: () => number
-  /** How long ago it began, in milliseconds. */
   ageMs: () => number
   close: () => void
 }
@@ -91,7 +89,6 @@ function* firstRows<R>(pages: Generator<readonly R[]>): Generator<void, readonly
 
 /** Rows are read once and in order: a large cache would only cost memory, for each client. */
 const CACHE_KIB = 512
-/** Connections kept while they are not used. */
 const IDLE_MAX = 4
 
 function openConnection(file: string) {
@@ -108,13 +105,11 @@ type Request = Exclude<ToWorker, { kind: 'setup' }>
 type Find = Extract<Request, { kind: 'find' }>
 type Match = Extract<Request, { kind: 'match' }>
 type FindType = Extract<Request, { kind: 'find-type' }>
-/** The owner of a stream that has ended. */
 const NOBODY: Owner = { id: '', isTrial: false }
 
 const reply = (message: FromWorker, transfer: ArrayBuffer[] = []): void =>
   self.postMessage(message, transfer)
 
-/** The masked answer to a query. */
 function* masked(
   { records, endpoints, cityNames }: Connection['store'],
   { query, nowMs }: Find,
@@ -131,7 +126,6 @@ function* masked(
   return createAnswerFinder<never>(found, provider)(query, nowMs)
 }
 
-/** Does what messages ask for. */
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
   const streams = new Map<number, Stream>()
@@ -274,7 +268,6 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     ownerOf: (message: Request): Owner =>
       ('owner' in message ? message.owner : streams.get(message.id)?.owner) ?? NOBODY,
 
-    /** What a message asks for. */
     *workFor(message: Request): Work {
       const { id } = message
       try {
