@@ -26,10 +26,7 @@ function onSnapshot(db: Database, find: () => string[]): string[] {
   }
 }
 
-/**
- * The first problem that SQLite's own check finds. Unlike `quick_check`, `integrity_check` compares each
- * row with its entries in the indexes, which hold whole rows: so it sees most flipped bits in values.
- */
+/** SQLite's first finding. Only `integrity_check` compares rows with indexes, which sees most flipped bits. */
 export function structureProblems(db: Database, pragma: Pragma): string[] {
   const row = db.prepare<Row, []>(`pragma ${pragma}(1)`).get() ?? {}
   const [found] = Object.values(row).map(String)
@@ -79,10 +76,7 @@ export const checkRegistry = (db: Database): string[] =>
 export const startCheck = (file: string): Task<string[]> =>
   startTask<string, string[]>('sqlite/check.worker.ts', file)
 
-/**
- * The problems of the list in `file`; none when it is intact.
- * @throws CommandError when it cannot be checked, or the reason of `signal`.
- */
+/** As `startCheck`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
 export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted()
   const { result, end } = startCheck(file)

@@ -115,10 +115,7 @@ function requireFile(file: string): void {
   if (found.size === 0) throw new StoreError(emptied(file), { isDamage: true })
 }
 
-/**
- * Creates the file, complete, when there is none: so an empty file is one that lost its content.
- * Where it cannot be linked into its place, SQLite creates it when it is opened.
- */
+/** Creates the file, complete, when there is none: so an empty file is one that lost its content. */
 function makeFile(file: string, options: OpenOptions): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
   if (existsSync(file)) return requireFile(file)
@@ -168,11 +165,7 @@ const UNUSED_BYTES_MIN = 16 * 1024 * 1024
 /** How long that waits for another process that writes, in milliseconds. */
 const SHRINK_BUSY_MS = 250
 
-/**
- * Gives unused space back where that is most of the file, as after a list was replaced by a short
- * one. Costs less than writing what was removed did; readers go on. The file itself shrinks when
- * the WAL is copied into it.
- */
+/** Gives unused space back where that is most of the file, when the WAL is next copied into it; readers go on. */
 export function shrink(db: Database): void {
   const pages = db
     .query<{ unused: number; all: number; bytes: number }, []>(

@@ -39,10 +39,7 @@ const pragma = (db: Database, name: string): number =>
 /** The version of a database's schema; 0 is an empty file. */
 export const schemaVersion = (db: Database): number => pragma(db, 'user_version')
 
-/**
- * @throws CommandError when the file is of another program, holds something else of ours, or was written
- *   before the first release.
- */
+/** @throws CommandError when the file is not ours, holds something else, or precedes the first release. */
 export function refuseForeign(db: Database, file: string, holds: Holds): void {
   const id = pragma(db, 'application_id')
   const tables = db.query<{ n: number }, []>('select count(*) as n from sqlite_schema').get()?.n
@@ -64,10 +61,7 @@ export function refuseForeign(db: Database, file: string, holds: Holds): void {
 export const isOfEarlierSchema = (db: Database, { holds, scripts }: Schema): boolean =>
   pragma(db, 'application_id') === APPLICATION_IDS[holds] && schemaVersion(db) < scripts.length
 
-/**
- * Brings a database to the newest version in one transaction.
- * @throws CommandError when a newer program wrote it.
- */
+/** Brings a database to the newest version. @throws CommandError when a newer program wrote it. */
 export function migrate(db: Database, file: string, { holds, scripts }: Schema): void {
   if (schemaVersion(db) === scripts.length) return
   db.transaction(() => {

@@ -144,10 +144,7 @@ export type ServerList = ProxyReader & {
   close(): void
 }
 
-/**
- * The list in `dir`; `tick` is to be called every second. A copy is not created here: what follows the
- * database does that.
- */
+/** The list in `dir`; `tick` is to be called every second. A copy is made by what follows the database. */
 export function openServerList(
   dir: string,
   provider: string,

@@ -13,10 +13,7 @@ import { openRegistry } from './stores.ts'
 import { supervise } from './supervise.ts'
 import { createCheckpointer } from './wal.ts'
 
-/**
- * Keys, plans and usage in `dir`; `tick` is to be called every second.
- * @throws what `openRegistry` throws when they cannot be opened at first.
- */
+/** `tick` is to be called every second. @throws what `openRegistry` throws. */
 export function openServerRegistry(dir: string, say: (sentence: string) => void) {
   const file = join(dir, ACCESS_FILE)
   const open = (mustExist: boolean) => ({

@@ -104,10 +104,7 @@ export type List = ReturnType<typeof openList>
 /** What is done with a store: what is missing is made, what is there is changed, or is only read. */
 export type Need = 'make' | 'change' | 'read'
 
-/**
- * Works with the list in `dir` and closes it. @throws CommandError when the database fails, or is not there
- * to be changed or read.
- */
+/** Works with the list in `dir`. @throws CommandError when the database fails, or is missing and needed. */
 export async function withList<T>(
   dir: string,
   clock: Clock,

@@ -65,10 +65,7 @@ const TICKS_MAX = 64
 
 export type CheckpointTask = { file: string; holds: ServerHolds }
 
-/**
- * Copies the WAL of `file` in a worker, when `tick` finds much of it pending; calls `onEnd` when the
- * worker has ended.
- */
+/** Copies the WAL of `file` in a worker, when `tick` finds much of it pending, and then calls `onEnd`. */
 export function createCheckpointer(file: string, holds: ServerHolds, onEnd: () => void = () => {}) {
   let task: Task<void> | null = null
   let waitTicks = 1

@@ -119,10 +119,7 @@ export type Slot = {
 type Held = { sending: Sending | null }
 /** `grant` takes a slot if that can be had; `fail` ends the wait. */
 type Waiting = { sinceMs: number; grant: () => void; fail: (error: unknown) => void }
-/**
- * A key or client address: the slots that it holds, and what waits for one, the oldest first. It is blocked
- * while other servers hold all that it may have besides.
- */
+/** A key or client address. It is blocked while other servers hold all that it may have besides. */
 type Client = { share: Share; held: Set<Held>; waiting: Set<Waiting>; isBlocked: boolean }
 
 const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Client): boolean =>

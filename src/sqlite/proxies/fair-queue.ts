@@ -13,10 +13,7 @@ export type Work = Generator<void, void>
 
 /** How long work goes on before it is the next one's turn, in milliseconds. */
 const SLICE_MS = 4
-/**
- * How far the work of an owner who had none is preferred, in milliseconds: what is done quickly does
- * not wait for what takes long.
- */
+/** How far the work of an owner who had none is preferred: short work does not wait for long work. */
 const HEAD_START_MS = 20
 /** Slices for plans before one for `demo` and `temp_`, when both have work. */
 const PLAN_SLICES = 9

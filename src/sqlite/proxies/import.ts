@@ -22,10 +22,7 @@ import { createRoomCheck } from '../wal.ts'
 import { type Cities, createCities } from './cities.ts'
 import { countRows, createIndexUpkeep } from './store.ts'
 
-/**
- * Bits of the position of a row in its batch: 2^17 rows take 14 MB. With 2^18, imports take 60 MB
- * more in all; with 2^16, they go through the table twice as often.
- */
+/** 2^17 rows take 14 MB. 2^18 cost an import 60 MB more; with 2^16 it writes the table twice as often. */
 const POSITION_BITS = 17
 const POSITIONS = 2 ** POSITION_BITS
 /** An id has 48 bits, and a key below has room for 53 less those of the position. */
@@ -74,11 +71,7 @@ export function createBatch() {
       size += 1
     },
 
-    /**
-     * Passes every row to `take`, nearly in the order of ids, and empties the batch. Rows with the
-     * same id keep their order: a key is the upper bits of an id, and below them a position.
-     * `take` must not keep the array.
-     */
+    /** Passes rows to `take`, which must not keep the array, nearly by id; rows with one id keep their order. */
     drain(take: (row: BatchRow) => void): void {
       for (const key of keys.subarray(0, size).sort()) take(rowAt(key % POSITIONS))
       texts.length = 0
@@ -140,10 +133,7 @@ const SWAP = {
   drop: 'drop table if exists temp.incoming',
 } as const
 
-/**
- * The city of a row after an update. A name that is already shown changes nothing; a new one
- * replaces both names; an English one alone is added to the stored default one.
- */
+/** A name that is shown changes nothing, a new one replaces both, an English one alone is added. */
 function mergedCity(cities: Cities, storedId: number, { name, nameEn }: CityName): number {
   const stored = cities.nameOf(storedId)
   if (nameEn !== '') return cities.idOf(name || stored.name, nameEn)

@@ -8,12 +8,11 @@
  */
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { draw, type Matches } from '../../proxies/draw.ts'
-import type { Filter } from '../../proxies/filter.ts'
+import type { Bound, Filter } from '../../proxies/filter.ts'
 import { maskId } from '../../proxies/mask.ts'
 import { AT, type EndpointRow } from '../../proxies/row.ts'
 import type { FindOptions } from '../../proxies/store.ts'
 import {
-  type Bound,
   type Columns,
   type Condition,
   ENDPOINT_COLUMNS,
@@ -29,10 +28,7 @@ import {
   valuesOf,
 } from './search.ts'
 
-/**
- * Rows of a page: reading them takes about a millisecond. The first page shows whether there are
- * more than a quick select could have found.
- */
+/** Reading them takes about a millisecond; the first page shows whether a quick select would do. */
 export const PAGE_ROWS = QUICK_RECORDS_MAX + 1
 
 const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })
@@ -171,10 +167,7 @@ export function createPages(
   dataVersion: () => number,
   { pageRows = PAGE_ROWS, markEntries = MARK_ENTRIES } = {},
 ) {
-  /**
-   * Marks in indexes: entries some ten thousand apart, found when they are needed and kept while the
-   * list is unchanged. One that is not in the list any more does no harm.
-   */
+  /** Entries some ten thousand apart, cached until the list changes; one that has gone does no harm. */
   const marked = createBoundedMap<string, Marks>(MARKED_MAX)
   let markedVersion: number | null = null
 
@@ -282,10 +275,7 @@ export function createPages(
     }
   }
 
-  /**
-   * The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4,
-   * in which they are read.
-   */
+  /** The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4. */
   function* sortedIds(search: Search, most: number): Generator<void, number[]> {
     let ids: number[] = []
     let keys: number[] = []
@@ -314,10 +304,7 @@ export function createPages(
     return read.all<R>(sql, [JSON.stringify(Array.from(ids))])
   }
 
-  /**
-   * An answer in an order that no index has: its pages, some of them empty, and the ids of all its rows,
-   * which are found with pauses.
-   */
+  /** An answer in an order that no index has: its pages, some of them empty, and its ids, found with pauses. */
   function ordered<R extends EndpointRow>(
     search: Search,
     { sort, count }: Filter,

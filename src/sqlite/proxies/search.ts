@@ -23,7 +23,6 @@ import {
 import type { FindOptions } from '../../proxies/store.ts'
 import { createCities } from './cities.ts'
 
-export type { Bound }
 export type Condition = { sql: string; values: readonly Bound[] }
 
 /** How rows are found: an index, and the exact value that leads to each branch of it. */

@@ -12,7 +12,7 @@ import type { Database } from 'bun:sqlite'
 import type { Totals } from '../../api/answer.ts'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { drawFrom, type Matches } from '../../proxies/draw.ts'
-import type { Filter } from '../../proxies/filter.ts'
+import type { Bound, Filter } from '../../proxies/filter.ts'
 import { type ProxyType, TYPES } from '../../proxies/proxy.ts'
 import {
   AT,
@@ -27,7 +27,6 @@ import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import { createPages, firstOfEach, type Pages } from './pages.ts'
 import {
-  type Bound,
   COMPARE,
   type Columns,
   type Condition,
@@ -137,10 +136,7 @@ const BRANCH_ROWS_MAX = 8_192
 const ROWS_MAX = 65_536
 /** Branches of which it is known how often they were selected. */
 const BRANCHES_MAX = 10_000
-/**
- * Selects of a branch that are left to SQL before its rows are read into memory: a page pays only
- * if it is used a few times, and a list may change all the time.
- */
+/** Selects of a branch that are left to SQL first: reading its rows pays only if they are used again. */
 const SELECTS_IN_SQL = 4
 /** Pages that one select may read, about a millisecond: it must not make others wait. */
 const PAGES_MAX = 2
@@ -148,8 +144,20 @@ const PAGES_MAX = 2
 /** The first rows of a branch. */
 type Branch = { selects: number; rows: Row[]; unread: Iterator<Row[]>; isWhole: boolean }
 
-/** The first rows of branches, at most `rowsMax` of each, all of one snapshot of the list. */
-function createBranches(pages: Pages, dataVersion: () => number, rowsMax: number) {
+/** All rows of a branch. */
+const wholeBranch = (index: string, branch: Condition): Search => ({
+  path: { index, branches: [branch] },
+  since: { sql: 'checked_at >= ?', values: [Number.MIN_SAFE_INTEGER] },
+  all: [],
+  rest: [],
+  order: 'checked',
+  createMatcher: () => () => true,
+})
+
+/** Finds matches among the freshest rows, at most the first `scanMax` of a branch, all of one snapshot. */
+export function createFreshest(pages: Pages, dataVersion: () => number, scanMax: number) {
+  const rowsMax = Math.min(BRANCH_ROWS_MAX, scanMax)
+  const results = new WeakSet<readonly unknown[]>()
   let rowsHeld = 0
   const branches = createBoundedMap<string, Branch>(BRANCHES_MAX, ({ rows }) => {
     rowsHeld -= rows.length
@@ -165,6 +173,18 @@ function createBranches(pages: Pages, dataVersion: () => number, rowsMax: number
     snapshot = null
   }
 
+  /** The branch that an index has for a value; `version`: of the list. */
+  function branchOf(index: string, branch: Condition, version: number): Branch {
+    if (version !== heldVersion) forget(version)
+    const key = `${index} ${branch.values}`
+    const known = branches.get(key)
+    if (known !== undefined) return known
+    const unread = pages<Row>(wholeBranch(index, branch), ROW_COLUMNS, rowsMax)
+    const fresh = { selects: 0, rows: [], unread, isWhole: false }
+    branches.set(key, fresh)
+    return fresh
+  }
+
   /** The next page of a branch. One that fails is read again by the next select, from the start. */
   function nextPage({ unread }: Branch): IteratorResult<Row[]> {
     try {
@@ -175,60 +195,25 @@ function createBranches(pages: Pages, dataVersion: () => number, rowsMax: number
     }
   }
 
-  return {
-    /** The branch that an index has for a value; `version`: of the list. */
-    get(index: string, branch: Condition, version: number): Branch {
-      if (version !== heldVersion) forget(version)
-      const key = `${index} ${branch.values}`
-      const known = branches.get(key)
-      if (known !== undefined) return known
-      const unread = pages<Row>(wholeBranch(index, branch), ROW_COLUMNS, rowsMax)
-      const fresh = { selects: 0, rows: [], unread, isWhole: false }
-      branches.set(key, fresh)
-      return fresh
-    },
-
-    /** Allows so many pages to be read from now on. */
-    allowPages(most: number): void {
-      pagesLeft = most
-    },
-
-    /** Reads the next page of a branch; returns false when nothing more can be read now. */
-    readMore(branch: Branch): boolean {
-      if (branch.isWhole || pagesLeft === 0 || rowsHeld >= ROWS_MAX) return false
-      pagesLeft -= 1
-      snapshot ??= dataVersion()
-      // The version is read once in a turn: since then, another process may have changed the list.
-      if (dataVersion() !== snapshot) {
-        forget(-1)
-        return false
-      }
-      const page = nextPage(branch)
-      if (page.done || page.value.length === 0) {
-        branch.isWhole = branch.rows.length < rowsMax
-        return false
-      }
-      for (const row of page.value) branch.rows.push(row)
-      rowsHeld += page.value.length
-      return true
-    },
+  /** Reads the next page of a branch; returns false when nothing more can be read now. */
+  function readMore(branch: Branch): boolean {
+    if (branch.isWhole || pagesLeft === 0 || rowsHeld >= ROWS_MAX) return false
+    pagesLeft -= 1
+    snapshot ??= dataVersion()
+    // The version is read once in a turn: since then, another process may have changed the list.
+    if (dataVersion() !== snapshot) {
+      forget(-1)
+      return false
+    }
+    const page = nextPage(branch)
+    if (page.done || page.value.length === 0) {
+      branch.isWhole = branch.rows.length < rowsMax
+      return false
+    }
+    for (const row of page.value) branch.rows.push(row)
+    rowsHeld += page.value.length
+    return true
   }
-}
-
-/** All rows of a branch. */
-const wholeBranch = (index: string, branch: Condition): Search => ({
-  path: { index, branches: [branch] },
-  since: { sql: 'checked_at >= ?', values: [Number.MIN_SAFE_INTEGER] },
-  all: [],
-  rest: [],
-  order: 'checked',
-  createMatcher: () => () => true,
-})
-
-/** Finds matches among the freshest rows, at most the first `scanMax` of a branch. */
-export function createFreshest(pages: Pages, dataVersion: () => number, scanMax: number) {
-  const branches = createBranches(pages, dataVersion, Math.min(BRANCH_ROWS_MAX, scanMax))
-  const results = new WeakSet<readonly unknown[]>()
 
   /** Up to `most` matches of a branch; `null` when they may lie behind the rows in memory. */
   function findIn(
@@ -239,7 +224,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
   ): Row[] | null {
     const { rows } = branch
     const found: Row[] = []
-    for (let at = 0; at < rows.length || branches.readMore(branch); at += 1) {
+    for (let at = 0; at < rows.length || readMore(branch); at += 1) {
       const row = rows[at]
       if (row === undefined || row[AT.checkedAt] < oldest) return found
       if (matches(row)) found.push(row)
@@ -251,7 +236,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
   /** The branches of a search, once they are selected often enough. */
   function selectedOf({ index, branches: values }: Path, version: number): Branch[] | null {
     if (index === null || values.length === 0) return null
-    const selected = values.map(value => branches.get(index, value, version))
+    const selected = values.map(value => branchOf(index, value, version))
     for (const branch of selected) branch.selects += 1
     return selected.some(({ selects }) => selects <= SELECTS_IN_SQL) ? null : selected
   }
@@ -260,7 +245,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
     const { path, since, order, createMatcher } = search
     const selected = selectedOf(path, version)
     if (selected === null) return null
-    branches.allowPages(PAGES_MAX)
+    pagesLeft = PAGES_MAX
     const matches = createMatcher()
     // In another order than theirs, the last row of a branch may be the first match.
     const mostOfEach = order === 'checked' ? most : Infinity
@@ -276,10 +261,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
   }
 
   return {
-    /**
-     * Up to `most` matches in order; `null` if SQL has to find them. To be called on a snapshot,
-     * with the `version` of the list. The rows stay in memory: a caller must not change them.
-     */
+    /** Up to `most` matches, not to be changed; `null` if SQL has to find them. To be called on a snapshot. */
     find(search: Search, most: number, version: number): Row[] | null {
       const found = findInAll(search, most, version)
       if (found !== null) results.add(found)
@@ -376,10 +358,7 @@ function* idsOf(pages: Iterable<readonly EndpointRow[]>): Generator<number[]> {
   for (const page of pages) yield page.map(row => row[AT.id])
 }
 
-/**
- * A long answer: its pages, read as they are used, and what is in all of them, found with pauses.
- * A page may be empty: that is a pause, too.
- */
+/** A long answer: its pages, read as they are used, empty ones are pauses; and what is in all of them. */
 export type LongAnswer<R> = { pages: Generator<R[]>; totals: () => Generator<void, Totals> }
 
 /** Selects from an open list; `version` changes whenever it does. */

@@ -70,10 +70,7 @@ export type StatsTask = { file: string } & (
   | { kind: 'count'; nowMs: number }
 )
 
-/**
- * A worker that takes longer, in milliseconds, is ended: it keeps the WAL from being emptied, and
- * those who wait for it have idle connections.
- */
+/** A worker that takes longer is ended: it keeps the WAL from being emptied. */
 const WORK_MS_MAX = 20_000
 
 /** Makes the statistics of the list in `file`; each time in a worker that ends afterwards. */

@@ -66,10 +66,7 @@ export const openListFile = (
   options: OpenMode & Pick<OpenOptions, 'cacheKib'> = {},
 ): Database => openDatabase(file, { holds: 'proxies', scripts: SCRIPTS, ...options })
 
-/**
- * The problems of the list in `file`; none when it is intact.
- * @throws StoreError when it cannot be opened.
- */
+/** The problems of the list in `file`. @throws StoreError when it cannot be opened. */
 export function checkListFile(file: string): string[] {
   const db = openListFile(file, { isServer: true, mustExist: true, cacheKib: CHECK_CACHE_KIB })
   try {
@@ -82,10 +79,7 @@ export function checkListFile(file: string): string[] {
 /** The problems of an open list, see `checkList`. */
 export const checkOpenList = (db: Database): string[] => checkList(db, SCRIPTS)
 
-/**
- * The problems because of which the rows of an open list cannot be replaced in their file. What the indexes
- * of a long list hold does not matter: they are rebuilt. @throws when it is damaged.
- */
+/** Why the rows of an open list cannot be replaced in their file; indexes that are rebuilt may be damaged. */
 export const checkToReplace = (db: Database): string[] =>
   checkList(db, SCRIPTS, isRebuilt(countRows(db)) ? 'quick_check' : 'integrity_check')
 
@@ -154,10 +148,7 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     extent: () => ({ rows: count(), newestMs: newestMs() }),
 
-    /**
-     * Removes up to a slice of rows checked before `cutoffMs`; returns how many they were, and
-     * whether more may remain. Throws at once, without waiting, when an import has locked the list.
-     */
+    /** Removes up to a slice of rows checked before `cutoffMs`. Throws at once when an import has locked the list. */
     removeOlderThan(cutoffMs: number): { removed: number; mayRemain: boolean } {
       const { timeout } = busyTimeout.get() ?? { timeout: 0 }
       db.run('pragma busy_timeout = 0')

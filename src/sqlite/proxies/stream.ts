@@ -18,10 +18,7 @@ import type { Owner } from './fair-queue.ts'
 
 export type StreamSetup = { file: string; provider: string; walBound: WalBound }
 
-/**
- * How far streams may keep the list's write-ahead log from being emptied: while it is larger than
- * `bytesMax`, streams older than `oldMs` are ended, and none begins while another is open.
- */
+/** While the WAL is larger, streams older than `oldMs` are ended, and none begins while another is open. */
 export type WalBound = { bytesMax: number; oldMs: number }
 export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
 
@@ -64,11 +61,7 @@ type Task<M = Extract<Request, { kind: 'find' | 'match' | 'find-type' }>> = M ex
   ? Omit<M, 'id'>
   : never
 
-/**
- * Exchanges messages with the worker, which is started when it is first needed: one reply for each
- * message. Replies on a stream come in the order of its messages, so that a `cancel` does not get
- * the reply of a `pull` before it.
- */
+/** One reply for each message, on a stream in their order: a `cancel` does not get the reply of a `pull`. */
 function createExchange(setup: StreamSetup) {
   const waiting = new Map<number, Waiting[]>()
   let worker: Worker | null = null
@@ -129,10 +122,7 @@ export type StreamHooks = {
 /** How many streams there may be, and how long they wait. */
 export type StreamLimits = { slots: number; trialSlots: number; waitMsMax: number; later: Later }
 
-/**
- * Streams answers from the list in `setup.file`. The worker does everything in turns between keys;
- * what waits for a slot is not sent to it yet.
- */
+/** Streams answers from a list in turns between keys; what waits for a slot is not sent to the worker. */
 export function createStreamer(
   setup: StreamSetup,
   { verify, onFailure }: StreamHooks,

@@ -166,10 +166,7 @@ function createWorker({ file, provider, walBound }: StreamSetup) {
     }
   }
 
-  /**
-   * Works on one snapshot; a stream that has begun keeps the connection. Empties the WAL first if it is
-   * large and nothing else is being read.
-   */
+  /** Works on one snapshot, first emptying a large WAL if nothing is read; a stream keeps the connection. */
   function* onSnapshot(work: (connection: Connection) => Generator<void, 'done' | 'begun'>): Work {
     const connection = take()
     let isKept = false

@@ -4,8 +4,7 @@
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import type { Filter } from '../../../src/proxies/filter.ts'
-import type { Bound } from '../../../src/sqlite/proxies/search.ts'
+import type { Bound, Filter } from '../../../src/proxies/filter.ts'
 import {
   createReader,
   ENDPOINT_COLUMNS,
