@@ -52,7 +52,6 @@ function removeLeftovers(dir: string): void {
  * operating system ends a lock with its process, so nothing stays counted when a server is killed.
  */
 export function createLeases(dir: string) {
-  /** The places that this server has locked. */
   const locked = new Map<string, Release>()
   removeLeftovers(dir)
 
@@ -100,12 +99,10 @@ const WAITING_MAX = 1_000
 /** How often a share tries again whether another server has released what it may have. */
 const RETRY_MS = 100
 
-/** A long answer that is being sent. */
 export type Sending = {
   /** How long its reader has not asked for the next chunk, and its age, in milliseconds. */
   idleMs: () => number
   ageMs: () => number
-  /** Ends it, and releases its slot. */
   end: () => void
 }
 
@@ -159,7 +156,6 @@ function refusalOf(client: Client, slots: number): ApiError {
 
 export type SemaphoreOptions = {
   slots: number
-  /** How long an answer waits, in milliseconds. */
   waitMsMax: number
   later: Later
   elapsedMs: () => number
@@ -169,7 +165,6 @@ export type SemaphoreOptions = {
 /** A semaphore that is fair between clients. */
 export function createSemaphore(options: SemaphoreOptions) {
   const { slots, waitMsMax, later, elapsedMs, takeLease } = options
-  /** Those who hold slots or wait for one, by their ids. */
   const clients = new Map<string, Client>()
   let held = 0
   let waiting = 0
@@ -205,7 +200,6 @@ export function createSemaphore(options: SemaphoreOptions) {
     return next
   }
 
-  /** Grants slots as long as there are free ones that somebody waits for. */
   function grantNext(): void {
     while (held < slots && waiting > 0) {
       const [first] = nextClient()?.waiting ?? []

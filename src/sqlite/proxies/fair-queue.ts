@@ -6,7 +6,6 @@
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { stopwatch } from '../../lib/clock.ts'
 
-/** Whose work it is, see `Share`. */
 export type Owner = { id: string; isTrial: boolean }
 /** Work that pauses often, after a millisecond or a few. It must not throw. */
 export type Work = Generator<void, void>
@@ -17,7 +16,6 @@ const SLICE_MS = 4
 const HEAD_START_MS = 20
 /** Slices for plans before one for `demo` and `temp_`, when both have work. */
 const PLAN_SLICES = 9
-/** Owners whose use is in memory. */
 const OWNERS_MAX = 10_000
 
 /** Work of an owner: in each lane one after the other, and in turns between lanes. */
@@ -47,7 +45,6 @@ function createTier(elapsedMs: () => number) {
       else before.push(work)
     },
 
-    /** Does a slice of the work of the owner whose turn it is. */
     doSlice(): void {
       const [first, ...others] = active
       if (first === undefined) return

@@ -129,7 +129,6 @@ const SWAP = {
     on conflict (id) do update set
       ${ROW_COLUMNS.map(column => `${column} = excluded.${column}`).join(', ')}
     where (${COLUMNS}) is not (${ROW_COLUMNS.map(column => `excluded.${column}`).join(', ')})`,
-  count: 'select count(*) as rows from temp.incoming',
   drop: 'drop table if exists temp.incoming',
 } as const
 
@@ -198,7 +197,6 @@ export function beginImport(
   } satisfies ImportTx & { [member: string]: unknown }
 }
 
-/** An import into a list that is locked. */
 function startImport(db: Database, mode: ImportMode, latest: number) {
   const isReplace = mode === 'replace'
   if (isReplace) for (const sql of [SWAP.drop, SWAP.stage]) db.run(sql)
@@ -240,7 +238,7 @@ function startImport(db: Database, mode: ImportMode, latest: number) {
   /** Replaces the list by the staged one; returns how many proxies were removed. */
   function swap(approve: (sizes: ListSizes) => void): number {
     const before = countRows(db)
-    const after = db.query<{ rows: number }, []>(SWAP.count).get()?.rows ?? 0
+    const after = countRows(db, 'temp.incoming')
     approve({ before, after })
     indexes.prepareFor(Math.max(before, after))
     const removed = db.run(SWAP.remove).changes

@@ -1,10 +1,17 @@
 /**
  * A filter, compiled to SQL: its conditions (contract A4), which index finds its rows in the order of the
- * answer, the SQL that all selects have in common, and running it.
+ * answer, the SQL that all selects have in common, and reading all rows of a search, which may be a whole
+ * list, page by page. No statement stays open between two pages: each continues behind the last row of the
+ * one before, and reads a bounded part of an index, so that others can have their turn in between. Pages of
+ * one search have to be read on one snapshot.
+ *
+ * For orders that no index has, because each index costs an import of a million rows a second, the ids of
+ * all matches are read once, sorted or drawn in memory (8 bytes each), and their rows looked up page by page.
  */
 import type { Database, Statement } from 'bun:sqlite'
 import { createBoundedMap } from '../../lib/bounded-map.ts'
 import { ageClock } from '../../lib/time.ts'
+import { draw, type Matches } from '../../proxies/draw.ts'
 import {
   type Bound,
   conditionsOf,
@@ -12,6 +19,7 @@ import {
   matcherOf,
   type Sort,
 } from '../../proxies/filter.ts'
+import { maskId } from '../../proxies/mask.ts'
 import {
   AT,
   countryToNumber,
@@ -98,12 +106,10 @@ export function searchOf(
 
 /** Index entries that a quick select may read in each branch: a few milliseconds. */
 export const SCAN_MAX = 20_000
-/** Most records of a quick select. */
 export const QUICK_RECORDS_MAX = 1_000
 /** Prepared statements in memory; each takes about 11 KB. */
 const STATEMENTS_MAX = 500
 
-/** The columns of an endpoint. */
 export const ENDPOINT_COLUMNS = ROW_COLUMNS.slice(0, 4)
 
 export type Columns = readonly string[]
@@ -129,7 +135,6 @@ const ORDERS: { [O in RowOrder]: string } = {
   works: `works desc, ${ORDER}`,
 }
 
-/** Compares rows as each order of SQL does. */
 export const COMPARE: { [O in RowOrder]: Compare<Row> } = {
   checked: inOrder,
   ping: (a, b) => a[AT.pingMs] - b[AT.pingMs] || inOrder(a, b),
@@ -182,7 +187,6 @@ export function createReader(db: Database) {
     return statement
   }
 
-  /** The ids of the cities that a filter names. */
   function cityIds(filter: Filter): number[] {
     if (filter.cities.length > 0) cities.refresh()
     return cities.idsMatching(filter.cities, filter.lang)
@@ -202,3 +206,309 @@ export function createReader(db: Database) {
   }
 }
 export type Reader = ReturnType<typeof createReader>
+
+/** Reading them takes about a millisecond; the first page shows whether a quick select would do. */
+export const PAGE_ROWS = QUICK_RECORDS_MAX + 1
+
+const condition = (sql: string, ...values: Bound[]): Condition => ({ sql, values })
+
+/** A place in the order of answers: that of a row, which need not be in the list. */
+type Place = EndpointRow
+
+/**
+ * The entries after a place and up to another, both `null` at the ends of the list, as steps in
+ * order. An index leads to the first entry of each step, also where all rows have the same check
+ * time or ping: SQLite does not seek to a row value that holds the key. `since` is the oldest check.
+ */
+function stepsBetween(after: Place | null, upTo: Place | null, since: number): Condition[] {
+  if (after && upTo && after[AT.checkedAt] === upTo[AT.checkedAt]) return stepsAtOne(after, upTo)
+  const oldest = upTo ? Math.max(since, upTo[AT.checkedAt] + 1) : since
+  const steps = after ? stepsAfter(after, oldest) : [condition('checked_at >= ?', oldest)]
+  return upTo && upTo[AT.checkedAt] >= since ? [...steps, ...stepsUpTo(upTo)] : steps
+}
+
+const SAME_PING = 'checked_at = ? and ping_ms = ?'
+
+const stepsAfter = ([id, check, ping]: Place, oldest: number): Condition[] => [
+  condition(`${SAME_PING} and id > ?`, check, ping, id),
+  condition('checked_at = ? and ping_ms > ?', check, ping),
+  condition('checked_at >= ? and checked_at < ?', oldest, check),
+]
+
+/** The entries with the check time of a place, up to it. */
+const stepsUpTo = ([id, check, ping]: Place): Condition[] => [
+  condition('checked_at = ? and ping_ms < ?', check, ping),
+  condition(`${SAME_PING} and id <= ?`, check, ping, id),
+]
+
+/** The entries between two places of the same check time. */
+function stepsAtOne([id, check, ping]: Place, [lastId, , lastPing]: Place): Condition[] {
+  if (ping === lastPing) {
+    return [condition(`${SAME_PING} and id > ? and id <= ?`, check, ping, id, lastId)]
+  }
+  return [
+    condition(`${SAME_PING} and id > ?`, check, ping, id),
+    condition('checked_at = ? and ping_ms > ? and ping_ms < ?', check, ping, lastPing),
+    condition(`${SAME_PING} and id <= ?`, check, lastPing, lastId),
+  ]
+}
+
+/** The entries of an index among which all matches are, in order, and what else they must match. */
+type Entries = { index: string | null; branch: readonly Condition[]; rest: readonly Condition[] }
+
+/** The index whose order is that of all matches: one branch of the path, or all rows by age. */
+function entriesOf({ path, all, rest }: Search): Entries {
+  const [branch, ...others] = path.branches
+  return branch !== undefined && others.length === 0
+    ? { index: path.index, branch: [branch], rest }
+    : { index: 'proxies_by_age', branch: [], rest: all }
+}
+
+/** Entries of an index between two marks: reading them takes a millisecond or two. */
+const MARK_ENTRIES = 30_000
+const MARKED_MAX = 1_000
+
+/** Marks of a branch in order; `isWhole`: there are no more. */
+type Marks = { marks: Place[]; isWhole: boolean }
+
+/** What an order sorts by, ascending, as a column. */
+const KEYS: { [O in RowOrder]: string } = {
+  checked: '-checked_at',
+  ping: 'ping_ms',
+  speed: '-speed',
+  works: '-works',
+}
+
+/** Keys that are sorted without a pause: it takes some milliseconds. */
+const SORT_RUN = 16_384
+
+/** Merges two sorted runs of `from`, which meet at `middle`, into the same place of `to`. */
+function merge(
+  from: Uint32Array,
+  to: Uint32Array,
+  [begin, middle, end]: readonly [number, number, number],
+  compare: (a: number, b: number) => number,
+): void {
+  let [left, right] = [begin, middle]
+  for (let at = begin; at < end; at += 1) {
+    const [a, b] = [from[left] ?? 0, from[right] ?? 0]
+    const takesLeft = right >= end || (left < middle && compare(a, b) < 0)
+    to[at] = takesLeft ? a : b
+    if (takesLeft) left += 1
+    else right += 1
+  }
+}
+
+/** The positions of the keys in ascending order, ties by position. Pauses now and then. */
+export function* sortedPositions(
+  keys: ArrayLike<number>,
+  run = SORT_RUN,
+): Generator<void, Uint32Array> {
+  const { length } = keys
+  const compare = (a: number, b: number): number => (keys[a] ?? 0) - (keys[b] ?? 0) || a - b
+  let order = Uint32Array.from({ length }, (_, at) => at)
+  for (let at = 0; at < length; at += run) {
+    order.subarray(at, at + run).sort(compare)
+    yield
+  }
+  let merged = new Uint32Array(length)
+  for (let width = run; width < length; width *= 2) {
+    for (let at = 0; at < length; at += 2 * width) {
+      const end = Math.min(at + 2 * width, length)
+      merge(order, merged, [at, Math.min(at + width, length), end], compare)
+      yield
+    }
+    ;[order, merged] = [merged, order]
+  }
+  return order
+}
+
+/** Matches are put in order when there are so many more of them than are wanted. */
+const SURPLUS = 4 * PAGE_ROWS
+
+/** Of rows that look the same when they are masked the first, in their pages. */
+export function* firstOfEach<R extends EndpointRow>(
+  pages: Iterable<readonly R[]>,
+): Generator<readonly R[]> {
+  const seen = new Set<number>()
+  for (const page of pages) {
+    yield page.filter(row => seen.size < seen.add(maskId(row[AT.id])).size)
+  }
+}
+
+type Bits = FindOptions['addressBits']
+
+/** Reads from a list whose `dataVersion` changes when it does. */
+export function createPages(
+  read: Reader,
+  dataVersion: () => number,
+  { pageRows = PAGE_ROWS, markEntries = MARK_ENTRIES } = {},
+) {
+  /** Entries some ten thousand apart, cached until the list changes; one that has gone does no harm. */
+  const marked = createBoundedMap<string, Marks>(MARKED_MAX)
+  let markedVersion: number | null = null
+
+  /** The entry of a branch that is about `markEntries` after a place. */
+  function findMark({ index, branch }: Entries, after: Place | null): Place | null {
+    for (const step of stepsBetween(after, null, Number.MIN_SAFE_INTEGER)) {
+      const all = [step, ...branch]
+      const [entry] = read.all<EndpointRow>(
+        `select ${ENDPOINT_COLUMNS.join(', ')} from proxies ${indexedBy(index)}
+         where ${joined(all)} order by ${ORDER} limit 1 offset ?`,
+        [...valuesOf(all), markEntries - 1],
+      )
+      if (entry !== undefined) return entry
+    }
+    return null
+  }
+
+  function marksOf({ index, branch }: Entries): Marks {
+    const version = dataVersion()
+    if (version !== markedVersion) marked.clear()
+    markedVersion = version
+    const key = `${index} ${valuesOf(branch)}`
+    const known = marked.get(key) ?? { marks: [], isWhole: false }
+    marked.set(key, known)
+    return known
+  }
+
+  /** Where to stop reading entries of a branch that comes after a place; `null`: at the end. */
+  function nextMark(entries: Entries, after: Place | null): Place | null {
+    if (entries.index === null) return null // leads to few rows
+    const known = marksOf(entries)
+    const isAfter = (mark: Place): boolean => after === null || inOrder(after, mark) < 0
+    let mark = known.marks.find(isAfter) ?? null
+    while (mark === null && !known.isWhole) {
+      const next = findMark(entries, known.marks.at(-1) ?? null)
+      if (next === null) known.isWhole = true
+      else known.marks.push(next)
+      if (next !== null && isAfter(next)) mark = next
+    }
+    return mark
+  }
+
+  /**
+   * All rows that match in order, at most `most`, in pages. One may have fewer rows than `pageRows`, or
+   * none: where rows have to be looked for, reading it stops at the next mark.
+   */
+  function* pages<R extends EndpointRow>(
+    search: Search,
+    columns: Columns,
+    most: number | null = null,
+  ): Generator<R[]> {
+    const entries = entriesOf(search)
+    const { index, branch, rest } = entries
+    const since = Number(search.since.values[0])
+
+    /** Up to `size` matches of these steps. */
+    function readSteps(steps: readonly Condition[], size: number): R[] {
+      let page: R[] = []
+      for (const step of steps) {
+        const all = [step, ...branch, ...rest]
+        const values = [...valuesOf(all), size - page.length]
+        const rows = read.all<R>(fullSql(columns, [all], index), values)
+        page = page.length === 0 ? rows : page.concat(rows)
+        if (page.length === size) break
+      }
+      return page
+    }
+
+    let remaining = most ?? Infinity
+    let after: Place | null = null
+    while (remaining > 0) {
+      const size = Math.min(pageRows, remaining)
+      // Without other conditions every entry is a match.
+      const mark: Place | null = rest.length > 0 ? nextMark(entries, after) : null
+      const page = readSteps(stepsBetween(after, mark, since), size)
+      yield page
+      remaining -= page.length
+      after = page.length === size ? (page.at(-1) ?? null) : mark
+      if (after === null || after[AT.checkedAt] < since) return
+    }
+  }
+
+  /** Reads all matches, in the form in which they are kept to draw from. Pauses after each page. */
+  function* matches(search: Search, addressBits: Bits): Generator<void, Matches> {
+    const ids: number[] = []
+    const types: number[] = []
+    const ages: number[] = []
+    let newestSeconds = 0
+    const all = pages<EndpointRow>(search, ENDPOINT_COLUMNS)
+    for (const page of addressBits === 16 ? firstOfEach(all) : all) {
+      for (const row of page) {
+        if (ids.length === 0) newestSeconds = row[AT.checkedAt]
+        ids.push(row[AT.id])
+        types.push(row[AT.type])
+        ages.push(newestSeconds - row[AT.checkedAt])
+      }
+      yield
+    }
+    return {
+      ids: new Float64Array(ids),
+      types: new Uint8Array(types),
+      agesSeconds: new Uint32Array(ages),
+      newestSeconds,
+    }
+  }
+
+  /** The ids of up to `most` matches, the first ones when sorted; ties stay in the order of contract A4. */
+  function* sortedIds(search: Search, most: number): Generator<void, number[]> {
+    let ids: number[] = []
+    let keys: number[] = []
+    function* cut(): Generator<void, void> {
+      const order = (yield* sortedPositions(keys)).subarray(0, most)
+      ids = Array.from(order, at => ids[at] ?? 0)
+      keys = Array.from(order, at => keys[at] ?? 0)
+    }
+    const columns = [...ENDPOINT_COLUMNS, KEYS[search.order]]
+    for (const page of pages<[...EndpointRow]>(search, columns)) {
+      for (const row of page) {
+        ids.push(row[AT.id])
+        keys.push(Number(row[ENDPOINT_COLUMNS.length]))
+      }
+      yield
+      if (ids.length > most + SURPLUS) yield* cut()
+    }
+    yield* cut()
+    return ids
+  }
+
+  /** The rows with these ids, in their order. The outer loop of a cross join is its left side. */
+  function lookUp<R extends EndpointRow>(columns: Columns, ids: ArrayLike<number>): R[] {
+    const named = columns.map(column => `proxies.${column}`).join(', ')
+    const sql = `select ${named} from json_each(?) as wanted cross join proxies on proxies.id = wanted.value`
+    return read.all<R>(sql, [JSON.stringify(Array.from(ids))])
+  }
+
+  /** An answer in an order that no index has: its pages, some of them empty, and its ids, found with pauses. */
+  function ordered<R extends EndpointRow>(
+    search: Search,
+    { sort, count }: Filter,
+    columns: Columns,
+    addressBits: Bits = 32,
+  ) {
+    let known: Float64Array | null = null
+    function* ids(): Generator<void, Float64Array> {
+      if (known !== null) return known
+      if (sort === 'random') {
+        const all = (yield* matches(search, addressBits)).ids
+        known = Float64Array.from(draw(all.length, count ?? all.length), at => all[at] ?? 0)
+      } else known = new Float64Array(yield* sortedIds(search, count ?? Infinity))
+      return known
+    }
+    function* pagesOfIds(): Generator<R[]> {
+      const finding = ids()
+      let found = finding.next()
+      for (; !found.done; found = finding.next()) yield []
+      const all = found.value
+      for (let at = 0; at < all.length; at += PAGE_ROWS) {
+        yield lookUp<R>(columns, all.subarray(at, at + PAGE_ROWS))
+      }
+    }
+    return { pages: pagesOfIds(), ids }
+  }
+
+  return { pages, matches, lookUp, ordered }
+}
+
+export type Pages = ReturnType<typeof createPages>['pages']

@@ -25,18 +25,20 @@ import {
 } from '../../proxies/row.ts'
 import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
-import { createPages, firstOfEach, type Pages } from './pages.ts'
 import {
   COMPARE,
   type Columns,
   type Condition,
+  createPages,
   createReader,
   ENDPOINT_COLUMNS,
+  firstOfEach,
   fullSql,
   indexedBy,
   inOrder,
   joined,
   ORDER,
+  type Pages,
   type Path,
   QUICK_RECORDS_MAX,
   type Reader,
@@ -44,7 +46,6 @@ import {
   valuesOf,
 } from './search.ts'
 
-/** Branches whose horizon is kept in memory. */
 const HORIZONS_MAX = 10_000
 
 /** The matches among the first entries of a branch, in the order of its index. */
@@ -134,7 +135,6 @@ export function createQuickSelect(read: Reader, scanMax: number) {
 /** Most rows in memory, of one branch and of all; a row takes about 150 bytes. */
 const BRANCH_ROWS_MAX = 8_192
 const ROWS_MAX = 65_536
-/** Branches of which it is known how often they were selected. */
 const BRANCHES_MAX = 10_000
 /** Selects of a branch that are left to SQL first: reading its rows pays only if they are used again. */
 const SELECTS_IN_SQL = 4
@@ -144,7 +144,6 @@ const PAGES_MAX = 2
 /** The first rows of a branch. */
 type Branch = { selects: number; rows: Row[]; unread: Iterator<Row[]>; isWhole: boolean }
 
-/** All rows of a branch. */
 const wholeBranch = (index: string, branch: Condition): Search => ({
   path: { index, branches: [branch] },
   since: { sql: 'checked_at >= ?', values: [Number.MIN_SAFE_INTEGER] },

@@ -19,8 +19,8 @@ const SORT_RUN_KIB = 2 * 1024
 const INDEXES = [...schema.matchAll(/^create index (\w+)[^;]*;/gm)]
 
 /** The rows of the list: SQLite reads all of its smallest index, a million in 40 ms. */
-export const countRows = (db: Database): number =>
-  db.query<{ rows: number }, []>('select count(*) as rows from proxies').get()?.rows ?? 0
+export const countRows = (db: Database, table = 'proxies'): number =>
+  db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
 /** Whether a replacement of so many rows, or by so many, rebuilds the indexes, whatever they hold. */
 export const isRebuilt = (rows: number): boolean => rows >= REINDEX_ROWS_MIN

@@ -19,15 +19,6 @@ import type { FromWorker, StreamSetup, ToWorker } from './stream.ts'
 
 const CHUNK_BYTES = 256 * 1024
 
-/** An open stream. `next` returns its next chunk, `null` after the last; it pauses now and then. */
-type Stream = {
-  owner: Owner
-  next: () => Generator<void, Uint8Array<ArrayBuffer> | null>
-  records: () => number
-  ageMs: () => number
-  close: () => void
-}
-
 /** Renders rows that were read already, and then pages of them, chunk by chunk; `close` is called at the end. */
 function createStream<R extends EndpointRow>(
   { nowMs, owner }: Find,
@@ -35,7 +26,7 @@ function createStream<R extends EndpointRow>(
   pages: Iterator<readonly R[]>,
   { head, record, separator, tail }: Writer<R>,
   close: () => void,
-): Stream {
+) {
   let page = first
   let at = 0
   let text = head.join(formatInstant(nowMs))
@@ -45,7 +36,8 @@ function createStream<R extends EndpointRow>(
   let isClosed = false
   return {
     owner,
-    *next() {
+    /** The next chunk, `null` after the last; pauses now and then. */
+    *next(): Generator<void, Uint8Array<ArrayBuffer> | null> {
       if (isOver) return null
       while (!isOver && text.length < CHUNK_BYTES) {
         const row = page[at++]
@@ -68,7 +60,7 @@ function createStream<R extends EndpointRow>(
     },
     records: () => records,
     ageMs: stopwatch(),
-    close() {
+    close(): void {
       isClosed = true
       close()
     },
@@ -128,7 +120,7 @@ function* masked(
 
 function createWorker({ file, provider, walBound }: StreamSetup) {
   const writers = createWriters(provider)
-  const streams = new Map<number, Stream>()
+  const streams = new Map<number, ReturnType<typeof createStream>>()
   /** Opening a connection and preparing its statements costs more than a small answer. */
   let idle: Connection[] = []
   let inUse = 0
