@@ -64,6 +64,19 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
       })
   }
 
+  function startLater(message: string): void {
+    onFollowed({ kind: 'failed', what: 'keys', message })
+    const again = (): void => {
+      try {
+        start()
+      } catch (error) {
+        startLater(messageOf(error))
+      }
+    }
+    restart = setTimeout(again, RESTART_MS)
+    restart.unref()
+  }
+
   function start(): void {
     const started = startWorker(WORKER)
     worker = started
@@ -78,9 +91,7 @@ export function startFollower(data: NodeData, { onFollowed, onUsage, onCopy }: F
       worker = null
       started.terminate()
       if (isClosing) return stopped.resolve()
-      onFollowed({ kind: 'failed', what: 'keys', message })
-      restart = setTimeout(start, RESTART_MS)
-      restart.unref()
+      startLater(message)
     }
     started.unref()
     send({ kind: 'follow', ...data })
