@@ -38,20 +38,12 @@ writeFileSync(PLACES, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin') }))
 
 /** What to type after the name of a command, where that is needed. */
 const TYPED: { readonly [command: string]: readonly string[] } = {
-  import: ['a.txt'],
-  'geoip apply': ['--geoip', PLACES],
-  'keys show': ['k3x9m2ab'],
-  'keys set': ['k3x9m2ab', '--label', 'a'],
-  'keys rotate': ['k3x9m2ab'],
-  'keys reset': ['k3x9m2ab'],
-  'keys revoke': ['k3x9m2ab'],
-  'keys remove': ['k3x9m2ab'],
-  'keys import': ['a.txt'],
-  'plans set': ['small'],
-  'plans remove': ['small'],
-  backup: ['b.tar'],
-  restore: ['a.tar'],
-  serve: ['--listen', '127.0.0.1:0'],
+  ...{ import: ['a.txt'], 'keys import': ['a.txt'], backup: ['b.tar'], restore: ['a.tar'] },
+  ...{ 'plans set': ['small'], 'plans remove': ['small'], serve: ['--listen', '127.0.0.1:0'] },
+  ...{ 'geoip apply': ['--geoip', PLACES], 'keys set': ['k3x9m2ab', '--label', 'a'] },
+  ...Object.fromEntries(
+    ['show', 'rotate', 'reset', 'revoke', 'remove'].map(word => [`keys ${word}`, ['k3x9m2ab']]),
+  ),
 }
 const lineOf = (name: string): string[] => [...name.split(' '), ...(TYPED[name] ?? [])]
 /** More than a pipe holds. */

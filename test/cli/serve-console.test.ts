@@ -33,16 +33,26 @@ async function start(dir: string, more: readonly string[] = [], admin = '127.0.0
       ...(unix !== undefined && { unix }),
       headers: { authorization: `Bearer ${token}`, ...init.headers },
     })
-  return {
-    ...server,
-    url: `http://127.0.0.1:${server.port}`,
-    shown,
-    token,
-    said: stderr,
-    stdout,
-    ask,
-    clock,
-  }
+  const url = `http://127.0.0.1:${server.port}`
+  return { ...server, url, shown, token, said: stderr, stdout, ask, clock }
+}
+
+/** What is answered to these bytes, sent to the admin listener with its token; it hangs up at the first. */
+async function answerTo(
+  { shown, token }: Awaited<ReturnType<typeof start>>,
+  host: string,
+  bytes: string,
+) {
+  const { promise, resolve } = Promise.withResolvers<string>()
+  const socket = connect(Number(new URL(shown).port), '127.0.0.1', () => {
+    const [line = '', ...more] = bytes.split('\r\n')
+    const head = [line, `Host: ${host}`, `Authorization: Bearer ${token}`]
+    socket.write([...head, ...more].join('\r\n'))
+  })
+  socket.on('data', chunk => resolve(String(chunk)))
+  const answer = await promise
+  socket.destroy()
+  return answer
 }
 
 /** The value of a JSON answer. */
@@ -105,18 +115,12 @@ describe('where the admin listener is', () => {
   test('refuses a Host of another name, as sent by a browser that was led here', async () => {
     const server = await start(dataDirectory())
     const { port } = new URL(server.shown)
-    const { promise, resolve } = Promise.withResolvers<string>()
-    const socket = connect(Number(port), '127.0.0.1', () =>
-      socket.write(
-        `GET /console/overview HTTP/1.1\r\nHost: evil.example:${port}\r\nAuthorization: Bearer ${server.token}\r\nConnection: close\r\n\r\n`,
-      ),
+    const answer = await answerTo(
+      server,
+      `evil.example:${port}`,
+      'GET /console/overview HTTP/1.1\r\n\r\n',
     )
-    let text = ''
-    socket.on('data', chunk => {
-      text += chunk
-    })
-    socket.on('close', () => resolve(text))
-    expect(await promise).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
+    expect(answer).toMatch(/^HTTP\/1\.1 403 .*HOST_REFUSED/s)
     await server.stop()
   })
 
@@ -207,16 +211,10 @@ describe('an upload to the program', () => {
 describe('an upload that is not imported', () => {
   test('of a gigabyte and a byte is refused before it is sent', async () => {
     const server = await start(temporaryDirectory())
-    const { port } = new URL(server.shown)
-    const { promise, resolve } = Promise.withResolvers<string>()
-    const socket = connect(Number(port), '127.0.0.1', () =>
-      socket.write(
-        `POST /console/import HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nAuthorization: Bearer ${server.token}\r\nContent-Length: ${2 ** 30 + 1}\r\n\r\n`,
-      ),
-    )
-    socket.on('data', chunk => resolve(String(chunk)))
-    expect(await promise).toMatch(/^HTTP\/1\.1 413 .*a list may have at most 1024 MiB/s)
-    socket.destroy()
+    const { host } = new URL(server.shown)
+    const head = `POST /console/import HTTP/1.1\r\nContent-Length: ${2 ** 30 + 1}\r\n\r\n`
+    const answer = await answerTo(server, host, head)
+    expect(answer).toMatch(/^HTTP\/1\.1 413 .*a list may have at most 1024 MiB/s)
     await server.stop()
   })
 
@@ -287,13 +285,7 @@ test('neither a token nor a new key is in any log, error or file', async () => {
   const answers = await Promise.all(
     [
       ...[`/console/overview?token=${server.token}`, `/${server.token}`, `/console/keys/${key}`],
-      ...[
-        '/console/keys',
-        `/console/keys/${id}`,
-        '/console/overview',
-        '/metrics',
-        '/console/nothing',
-      ],
+      ...['/console/keys', `/console/keys/${id}`, '/console/overview', '/metrics', '/console/none'],
     ].map(async path => (await server.ask(path)).text()),
   )
   await fetch(`${server.url}/api?key=${key}`)

@@ -24,6 +24,18 @@ async function start(dir: string, ...more: string[]) {
   return { ...server, ask }
 }
 
+/** A feed `/a` that never answers. */
+async function startHangingFeed() {
+  const [asked, closed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const source = await startFeedServer({
+    '/a'(_, socket) {
+      socket.on('close', () => closed.resolve())
+      asked.resolve()
+    },
+  })
+  return { source, asked, closed }
+}
+
 test('a feed is imported while the server runs, and again when it has changed', async () => {
   const source = await startFeedServer({ '/a': reply(200, {}, 'socks5://192.0.2.7:1080\n') })
   const dir = dataDirectory()
@@ -129,14 +141,7 @@ describe('SIGHUP', () => {
 })
 
 test('an attempt ends with a server that was killed, and shows no secret of it meanwhile', async () => {
-  const asked = Promise.withResolvers<void>()
-  const closed = Promise.withResolvers<void>()
-  const source = await startFeedServer({
-    '/a'(_, socket) {
-      socket.on('close', () => closed.resolve())
-      asked.resolve()
-    },
-  })
+  const { source, asked, closed } = await startHangingFeed()
   const server = await start(dataDirectory(), '--feed', `${source.url}/a?key=${KEY}`)
   await asked.promise
   const children = Bun.spawnSync(['ps', '-o', 'pid=', '--ppid', `${server.pid}`]).stdout
@@ -149,14 +154,7 @@ test('an attempt ends with a server that was killed, and shows no secret of it m
 })
 
 test('SIGTERM ends a server at once while a feed hangs', async () => {
-  const asked = Promise.withResolvers<void>()
-  const closed = Promise.withResolvers<void>()
-  const source = await startFeedServer({
-    '/a'(_, socket) {
-      socket.on('close', () => closed.resolve())
-      asked.resolve()
-    },
-  })
+  const { source, asked, closed } = await startHangingFeed()
   const server = await start(dataDirectory(), '--feed', `${source.url}/a`)
   await asked.promise
   expect(await server.stop()).toBe(0)
@@ -211,8 +209,7 @@ test('two servers on one data directory serve what either fetches', async () => 
 })
 
 test('Ctrl-C ends fetch with one sentence that says what was kept', async () => {
-  const asked = Promise.withResolvers<void>()
-  const source = await startFeedServer({ '/a': () => asked.resolve() })
+  const { source, asked } = await startHangingFeed()
   const dir = dataDirectory()
   const fetching = startProgram(['fetch', '--feed', `${source.url}/a`, '--data', dir])
   await asked.promise
