@@ -42,8 +42,7 @@ export type OpenOptions = OpenMode &
 
 /**
  * Opens `file` (`:memory:` too), creating it and its directory (mode 0700) when missing.
- * @throws CommandError naming the file when it cannot be used; `StoreError` when it is damaged or
- *   the failure may be temporary.
+ * @throws CommandError when it cannot be used; `StoreError` when it is damaged or that may be temporary.
  */
 export function openDatabase(file: string, options: OpenOptions): Database {
   const { isServer = false, isReader = false, mustExist = isReader } = options
@@ -91,10 +90,8 @@ function migratedCopy(db: Database, file: string, options: OpenOptions): Databas
 }
 
 /**
- * Reads the header of a database, as a process does that opens it now: connections that are open do
- * not read it again. It is read through SQLite, because to open and close the file in another way
- * would release the locks of this process.
- * @throws StoreError when the file does not hold a database of this program any more.
+ * Reads the header as a process does that opens the database now, and through SQLite: to open and close the
+ * file in another way would release the locks of this process. @throws StoreError when it is not ours any more.
  */
 export function requireHeader(file: string, holds: Holds): void {
   let db: Database | null = null

@@ -10,26 +10,20 @@ import type { Health } from './supervise.ts'
 
 type Supervised = { health(): Health }
 
-function sizeOf(file: string): number {
+/** What `read` returns; `otherwise` where it cannot be reached, which its supervisor says. */
+function tryRead<T>(read: () => T, otherwise: T): T {
   try {
-    return statSync(file).size
+    return read()
   } catch {
-    return 0 // it is missing, or cannot be reached: its supervisor says so
+    return otherwise
   }
 }
+
+const sizeOf = (file: string): number => tryRead(() => statSync(file).size, 0)
 
 function stateOf(dir: string, name: string, { health }: Supervised): DatabaseState {
   const file = join(dir, name)
   return { name, ...health(), bytes: sizeOf(file), walBytes: sizeOf(walOf(file)) }
-}
-
-function freeBytes(dir: string): number | null {
-  try {
-    const { bavail, bsize } = statfsSync(dir)
-    return bavail * bsize
-  } catch {
-    return null // it is missing
-  }
 }
 
 /** The data in `dir` as a server has it open; a list in memory has no `health`. */
@@ -44,7 +38,10 @@ export function observeData(
       stateOf(dir, ACCESS_FILE, registry),
       ...(health === undefined ? [] : [stateOf(dir, PROXY_FILE, { health })]),
     ],
-    freeBytes: () => freeBytes(dir),
+    freeBytes() {
+      const disk = tryRead(() => statfsSync(dir), null)
+      return disk && disk.bavail * disk.bsize
+    },
     extent: list.extent,
     breakdown: createStatsCache(list.stats.count, list.version),
     feeds: () => listFeeds(dir, { isServer: true }), // waits for no other process

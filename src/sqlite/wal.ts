@@ -128,11 +128,9 @@ function committedBytes(db: Database): number {
 }
 
 /**
- * Cuts off what is in the WAL of `file` behind its last commit, unless a transaction is under way: the room
- * that an import has taken which filled the disk or was killed. SQLite never shortens a WAL for that, it
- * overwrites this part sometime, and until then nothing else can be written on a full disk.
- * Readers go on, those of an older snapshot too: nobody reads behind the last commit. `db` is a
- * connection to `file` that is in no transaction. Does nothing where that is not possible.
+ * Cuts off what is in the WAL of `file` behind its last commit, unless a transaction is under way: the room of
+ * an import that filled the disk or was killed. SQLite overwrites it sometime, and until then a full disk stays
+ * full. Nobody reads behind the last commit. `db` is a connection to `file` in no transaction.
  */
 export function trimWal(db: Database, file: string): void {
   let guard: Database | null = null
@@ -163,10 +161,8 @@ export const missingBytes = ({ growth, written, free }: Room): number =>
   growth <= 0 ? 0 : Math.ceil((growth + Math.max(0, growth - written)) * (1 + MARGIN)) - free
 
 /**
- * Returns a function for the end of a transaction that is beginning: it throws when the list would not fit.
- * Its pages are written twice, into the WAL and from there into the file: if only the WAL fitted, the import
- * would be done and could not be undone, the disk would stay full, and nobody be admitted any more.
- * A list in memory always fits.
+ * Returns a function for the end of a transaction that is beginning. Pages are written twice, into the WAL and
+ * the file: if only the WAL fitted, the disk would stay full, and nobody be admitted any more.
  * @throws CommandError that says how much is missing.
  */
 export function createRoomCheck(db: Database): () => void {

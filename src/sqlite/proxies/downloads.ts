@@ -124,12 +124,11 @@ const mayHoldMore = ({ share: { downloads }, held, isBlocked }: Client): boolean
 
 /** The answer of a client to be ended first: one whose reader is slow, else an old one. */
 function mostDispensable({ held }: Client): Sending | null {
-  const sent = [...held].flatMap(({ sending }) => (sending === null ? [] : [sending]))
-  const slow = sent.filter(({ idleMs }) => idleMs() >= SLOW_MS)
-  const old = sent.filter(({ ageMs }) => ageMs() >= OLD_MS)
-  const [slowest] = slow.sort((a, b) => b.idleMs() - a.idleMs())
-  const [oldest] = old.sort((a, b) => b.ageMs() - a.ageMs())
-  return slowest ?? oldest ?? null
+  const sent = [...held].flatMap(({ sending }) => sending ?? [])
+  const [slowest] = sent.toSorted((a, b) => b.idleMs() - a.idleMs())
+  if (slowest !== undefined && slowest.idleMs() >= SLOW_MS) return slowest
+  const [oldest] = sent.toSorted((a, b) => b.ageMs() - a.ageMs())
+  return oldest !== undefined && oldest.ageMs() >= OLD_MS ? oldest : null
 }
 
 const stopping = (): ApiError =>
@@ -273,10 +272,7 @@ export function createSemaphore(options: SemaphoreOptions) {
     return promise
   }
 
-  /**
-   * Ends an answer of the client that has most, if it has at least two more than one that waits while
-   * all slots are taken. So nobody can keep others out by reading slowly.
-   */
+  /** When all slots are taken, who has two more than one that waits loses one: slow reading keeps nobody out. */
   function relieve(): void {
     const needy = held < slots ? null : nextClient()
     if (needy === null) return
@@ -292,10 +288,8 @@ export function createSemaphore(options: SemaphoreOptions) {
 
   return {
     /**
-     * A slot for a long answer of `share`, at once or when others are released.
-     * @throws ApiError RATE_LIMIT_EXCEEDED when the share keeps all it may have for too long, or
-     *   others keep all slots of `demo` and temporary keys; DB_EXECUTE_FAILED when others keep all of
-     *   plans, or what `takeLease` throws.
+     * A slot for a long answer, at once or when others are released. @throws ApiError RATE_LIMIT_EXCEEDED when the
+     * share, or trial keys together, keep theirs for too long; DB_EXECUTE_FAILED when keys on plans do.
      */
     async acquire(share: Share): Promise<Slot> {
       const client = clientOf(share)

@@ -34,11 +34,7 @@ export type BatchRow = [...row: Row, stated: number]
 const WIDTH = ROW_COLUMNS.length + 1
 const IP_OUT = ROW_COLUMNS.indexOf('ip_out')
 
-/**
- * Collects rows, and returns them in the order of the table. In that order SQLite writes each page of the
- * table once; in any other one it reads and writes the same pages many times as soon as the table is larger
- * than its cache.
- */
+/** Collects rows, and returns them in the order of the table, in which SQLite writes each page of it once. */
 export function createBatch() {
   // Numbers in typed arrays cost the garbage collector nothing; memory is used as they fill.
   const numbers = new Float64Array(POSITIONS * WIDTH)
@@ -155,10 +151,8 @@ function tryLock(db: Database, waitMs: number): boolean {
 const LOCKED = 'another import has locked the list for too long'
 
 /**
- * An import. It locks the list at its first row, so that waiting for a source blocks nobody. With
- * `replace` the list becomes what importing the rows into an empty one would make it. Nothing is
- * visible before `commit`; `rollback` leaves the list as it was. By `nowMs`, rows are recognised whose
- * check lies in the future: any update replaces them.
+ * An import. It locks the list at its first row, so that waiting for a source blocks nobody, and nothing is
+ * visible before `commit`. Rows whose check lies after `nowMs` are replaced by any update.
  */
 export function beginImport(
   db: Database,

@@ -118,33 +118,35 @@ export type Columns = readonly string[]
 export const ORDER = 'checked_at desc, ping_ms, id'
 
 /** An order by what rows hold, best first; `checked` is `ORDER`. */
-export type RowOrder = Exclude<Sort, 'random'>
-type Compare<R> = (a: R, b: R) => number
+type RowOrder = Exclude<Sort, 'random'>
 
 /** Compares rows as `ORDER` does; an unknown ping is stored as the largest number. */
-export const inOrder: Compare<EndpointRow> = (
+export const inOrder = (
   [idA, checkA, pingA]: EndpointRow,
   [idB, checkB, pingB]: EndpointRow,
 ): number => checkB - checkA || pingA - pingB || idA - idB
 
-/** Each order in SQL; ties are in `ORDER`. What is unknown is stored as a value that comes last. */
-const ORDERS: { [O in RowOrder]: string } = {
-  checked: ORDER,
-  ping: 'ping_ms, checked_at desc, id',
-  speed: `speed desc, ${ORDER}`,
-  works: `works desc, ${ORDER}`,
-}
+type Order = { key: string; sql: string; compare: (a: Row, b: Row) => number }
 
-export const COMPARE: { [O in RowOrder]: Compare<Row> } = {
-  checked: inOrder,
-  ping: (a, b) => a[AT.pingMs] - b[AT.pingMs] || inOrder(a, b),
-  speed: (a, b) => b[AT.speed] - a[AT.speed] || inOrder(a, b),
-  works: (a, b) => b[AT.works] - a[AT.works] || inOrder(a, b),
+/** Each order: its ascending key, in SQL, and of two rows; ties are in `ORDER`, unknown values come last. */
+export const ORDERS: { readonly [O in RowOrder]: Order } = {
+  checked: { key: '-checked_at', sql: ORDER, compare: inOrder },
+  ping: {
+    key: 'ping_ms',
+    sql: 'ping_ms, checked_at desc, id',
+    compare: (a, b) => a[AT.pingMs] - b[AT.pingMs] || inOrder(a, b),
+  },
+  speed: {
+    key: '-speed',
+    sql: `speed desc, ${ORDER}`,
+    compare: (a, b) => b[AT.speed] - a[AT.speed] || inOrder(a, b),
+  },
+  works: {
+    key: '-works',
+    sql: `works desc, ${ORDER}`,
+    compare: (a, b) => b[AT.works] - a[AT.works] || inOrder(a, b),
+  },
 }
-
-/** The columns that a select in an order needs at least: SQLite sorts branches by what it selects. */
-export const columnsFor = (order: RowOrder, columns: Columns): Columns =>
-  order === 'speed' || order === 'works' ? ROW_COLUMNS : columns
 
 export const joined = (conditions: readonly Condition[]): string =>
   conditions.map(({ sql }) => sql).join(' and ') || 'true'
@@ -158,18 +160,18 @@ export const indexedBy = (index: string | null): string =>
  * together, row by row, each in the order of its index, and stops at the limit; in another one it reads
  * all of them. The branches must not overlap, and `columns` must hold those of the order.
  */
-export const fullSql = (
+export function fullSql(
   columns: Columns,
   branches: readonly (readonly Condition[])[],
   index: string | null = null,
   order: RowOrder = 'checked',
-): string =>
-  `${branches
-    .map(
-      branch =>
-        `select ${columnsFor(order, columns).join(', ')} from proxies ${indexedBy(index)} where ${joined(branch)}`,
-    )
-    .join(' union all ')} order by ${ORDERS[order]} limit ?`
+): string {
+  // SQLite sorts branches by what it selects.
+  const selected = order === 'speed' || order === 'works' ? ROW_COLUMNS : columns
+  const select = `select ${selected.join(', ')} from proxies ${indexedBy(index)} where `
+  const all = branches.map(branch => select + joined(branch)).join(' union all ')
+  return `${all} order by ${ORDERS[order].sql} limit ?`
+}
 
 /** Runs statements, one prepared statement for each combination of filters present. */
 export function createReader(db: Database) {
@@ -270,14 +272,6 @@ const MARKED_MAX = 1_000
 
 /** Marks of a branch in order; `isWhole`: there are no more. */
 type Marks = { marks: Place[]; isWhole: boolean }
-
-/** What an order sorts by, ascending, as a column. */
-const KEYS: { [O in RowOrder]: string } = {
-  checked: '-checked_at',
-  ping: 'ping_ms',
-  speed: '-speed',
-  works: '-works',
-}
 
 /** Keys that are sorted without a pause: it takes some milliseconds. */
 const SORT_RUN = 16_384
@@ -387,10 +381,7 @@ export function createPages(
     return mark
   }
 
-  /**
-   * All rows that match in order, at most `most`, in pages. One may have fewer rows than `pageRows`, or
-   * none: where rows have to be looked for, reading it stops at the next mark.
-   */
+  /** All rows that match in order, in pages; those that have to be looked for end at marks, and may be empty. */
   function* pages<R extends EndpointRow>(
     search: Search,
     columns: Columns,
@@ -460,7 +451,7 @@ export function createPages(
       ids = Array.from(order, at => ids[at] ?? 0)
       keys = Array.from(order, at => keys[at] ?? 0)
     }
-    const columns = [...ENDPOINT_COLUMNS, KEYS[search.order]]
+    const columns = [...ENDPOINT_COLUMNS, ORDERS[search.order].key]
     for (const page of pages<[...EndpointRow]>(search, columns)) {
       for (const row of page) {
         ids.push(row[AT.id])

@@ -26,7 +26,6 @@ import {
 import type { FindOptions, Lacking, Lacks } from '../../proxies/store.ts'
 import { dataVersionOf } from '../database.ts'
 import {
-  COMPARE,
   type Columns,
   type Condition,
   createPages,
@@ -38,6 +37,7 @@ import {
   inOrder,
   joined,
   ORDER,
+  ORDERS,
   type Pages,
   type Path,
   QUICK_RECORDS_MAX,
@@ -256,7 +256,7 @@ export function createFreshest(pages: Pages, dataVersion: () => number, scanMax:
     }
     const [first, ...others] = parts
     if (first && others.length === 0 && order === 'checked') return first
-    return parts.flat().sort(COMPARE[order]).slice(0, most)
+    return parts.flat().sort(ORDERS[order].compare).slice(0, most)
   }
 
   return {
@@ -288,24 +288,21 @@ function createLacks(read: Reader, scanMax: number) {
   const has = (where: string, value: Bound): boolean =>
     read.number(`select 1 from proxies ${where} limit 1`, [value]) !== undefined
 
-  function lacking(filter: Filter): Lacking[] {
+  /** See `ProxyReader.lacks`. */
+  function lacks(filter: Filter): Lacks {
     const { countries, countryMode, cities, port } = filter
-    const names: Lacking[] = []
+    const lacking: Lacking[] = []
     const numbers = JSON.stringify(countries.map(countryToNumber))
     const isIncluded = countries.length > 0 && countryMode === 'include'
-    if (isIncluded && !has(SEEKS.country, numbers)) names.push('country')
+    if (isIncluded && !has(SEEKS.country, numbers)) lacking.push('country')
     const cityIds = JSON.stringify(read.cityIds(filter))
-    if (cities.length > 0 && !has(SEEKS.city, cityIds)) names.push('city')
-    if (port !== null && !has(SEEKS.port, port)) names.push('port')
-    return names
+    if (cities.length > 0 && !has(SEEKS.city, cityIds)) lacking.push('city')
+    if (port !== null && !has(SEEKS.port, port)) lacking.push('port')
+    return { newestSeconds: read.number(NEWEST, []) ?? null, lacking }
   }
 
   return {
-    /** See `ProxyReader.lacks`. */
-    lacks: (filter: Filter): Lacks => ({
-      newestSeconds: read.number(NEWEST, []) ?? null,
-      lacking: lacking(filter),
-    }),
+    lacks,
     /** See `ProxyReader.hasType`. `mayScanAll`: however long that takes, and then it is decided. */
     hasType(types: readonly ProxyType[], mayScanAll = false): boolean | null {
       const numbers = JSON.stringify(types.map(type => TYPES.indexOf(type)))
