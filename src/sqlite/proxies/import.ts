@@ -44,15 +44,6 @@ export function createBatch() {
   let size = 0
   const current: (number | string)[] = []
 
-  /** The row at a position, in an array that the next call fills again. */
-  function rowAt(position: number): BatchRow {
-    const at = position * WIDTH
-    for (let i = 0; i < WIDTH; i++) current[i] = numbers[at + i] ?? 0
-    const out = numbers[at + IP_OUT] ?? 0
-    if (out < 0) current[IP_OUT] = texts[-1 - out] ?? ''
-    return current as BatchRow // as `add` took it
-  }
-
   return {
     isFull: (): boolean => size === POSITIONS,
 
@@ -69,7 +60,13 @@ export function createBatch() {
 
     /** Passes rows to `take`, which must not keep the array, nearly by id; rows with one id keep their order. */
     drain(take: (row: BatchRow) => void): void {
-      for (const key of keys.subarray(0, size).sort()) take(rowAt(key % POSITIONS))
+      for (const key of keys.subarray(0, size).sort()) {
+        const at = (key % POSITIONS) * WIDTH
+        for (let i = 0; i < WIDTH; i++) current[i] = numbers[at + i] ?? 0
+        const out = numbers[at + IP_OUT] ?? 0
+        if (out < 0) current[IP_OUT] = texts[-1 - out] ?? ''
+        take(current as BatchRow) // as `add` took it
+      }
       texts.length = 0
       size = 0
     },

@@ -223,37 +223,38 @@ type Place = EndpointRow
  * time or ping: SQLite does not seek to a row value that holds the key. `since` is the oldest check.
  */
 function stepsBetween(after: Place | null, upTo: Place | null, since: number): Condition[] {
-  if (after && upTo && after[AT.checkedAt] === upTo[AT.checkedAt]) return stepsAtOne(after, upTo)
-  const oldest = upTo ? Math.max(since, upTo[AT.checkedAt] + 1) : since
-  const steps = after ? stepsAfter(after, oldest) : [condition('checked_at >= ?', oldest)]
-  return upTo && upTo[AT.checkedAt] >= since ? [...steps, ...stepsUpTo(upTo)] : steps
+  const last = upTo && upTo[AT.checkedAt] >= since ? upTo : null
+  const oldest = last ? last[AT.checkedAt] + 1 : since
+  if (after === null) return [condition('checked_at >= ?', oldest), ...stepsUpTo(last)]
+  const [id, check, ping] = after
+  if (last === null || last[AT.checkedAt] < check) {
+    return [
+      condition(`${SAME_PING} and id > ?`, check, ping, id),
+      condition('checked_at = ? and ping_ms > ?', check, ping),
+      condition('checked_at >= ? and checked_at < ?', oldest, check),
+      ...stepsUpTo(last),
+    ]
+  }
+  const [lastId, , lastPing] = last
+  return ping === lastPing
+    ? [condition(`${SAME_PING} and id > ? and id <= ?`, check, ping, id, lastId)]
+    : [
+        condition(`${SAME_PING} and id > ?`, check, ping, id),
+        condition('checked_at = ? and ping_ms > ? and ping_ms < ?', check, ping, lastPing),
+        condition(`${SAME_PING} and id <= ?`, check, lastPing, lastId),
+      ]
 }
 
 const SAME_PING = 'checked_at = ? and ping_ms = ?'
 
-const stepsAfter = ([id, check, ping]: Place, oldest: number): Condition[] => [
-  condition(`${SAME_PING} and id > ?`, check, ping, id),
-  condition('checked_at = ? and ping_ms > ?', check, ping),
-  condition('checked_at >= ? and checked_at < ?', oldest, check),
-]
-
 /** The entries with the check time of a place, up to it. */
-const stepsUpTo = ([id, check, ping]: Place): Condition[] => [
-  condition('checked_at = ? and ping_ms < ?', check, ping),
-  condition(`${SAME_PING} and id <= ?`, check, ping, id),
-]
-
-/** The entries between two places of the same check time. */
-function stepsAtOne([id, check, ping]: Place, [lastId, , lastPing]: Place): Condition[] {
-  if (ping === lastPing) {
-    return [condition(`${SAME_PING} and id > ? and id <= ?`, check, ping, id, lastId)]
-  }
-  return [
-    condition(`${SAME_PING} and id > ?`, check, ping, id),
-    condition('checked_at = ? and ping_ms > ? and ping_ms < ?', check, ping, lastPing),
-    condition(`${SAME_PING} and id <= ?`, check, lastPing, lastId),
-  ]
-}
+const stepsUpTo = (place: Place | null): Condition[] =>
+  place === null
+    ? []
+    : [
+        condition('checked_at = ? and ping_ms < ?', place[AT.checkedAt], place[AT.pingMs]),
+        condition(`${SAME_PING} and id <= ?`, place[AT.checkedAt], place[AT.pingMs], place[AT.id]),
+      ]
 
 /** The entries of an index among which all matches are, in order, and what else they must match. */
 type Entries = { index: string | null; branch: readonly Condition[]; rest: readonly Condition[] }
@@ -276,23 +277,6 @@ type Marks = { marks: Place[]; isWhole: boolean }
 /** Keys that are sorted without a pause: it takes some milliseconds. */
 const SORT_RUN = 16_384
 
-/** Merges two sorted runs of `from`, which meet at `middle`, into the same place of `to`. */
-function merge(
-  from: Uint32Array,
-  to: Uint32Array,
-  [begin, middle, end]: readonly [number, number, number],
-  compare: (a: number, b: number) => number,
-): void {
-  let [left, right] = [begin, middle]
-  for (let at = begin; at < end; at += 1) {
-    const [a, b] = [from[left] ?? 0, from[right] ?? 0]
-    const takesLeft = right >= end || (left < middle && compare(a, b) < 0)
-    to[at] = takesLeft ? a : b
-    if (takesLeft) left += 1
-    else right += 1
-  }
-}
-
 /** The positions of the keys in ascending order, ties by position. Pauses now and then. */
 export function* sortedPositions(
   keys: ArrayLike<number>,
@@ -306,10 +290,22 @@ export function* sortedPositions(
     yield
   }
   let merged = new Uint32Array(length)
+
+  /** Merges two sorted runs of `order`, which meet at `middle`, into the same place of `merged`. */
+  function merge(begin: number, middle: number, end: number): void {
+    let [left, right] = [begin, middle]
+    for (let at = begin; at < end; at += 1) {
+      const [a, b] = [order[left] ?? 0, order[right] ?? 0]
+      const takesLeft = right >= end || (left < middle && compare(a, b) < 0)
+      merged[at] = takesLeft ? a : b
+      if (takesLeft) left += 1
+      else right += 1
+    }
+  }
+
   for (let width = run; width < length; width *= 2) {
     for (let at = 0; at < length; at += 2 * width) {
-      const end = Math.min(at + 2 * width, length)
-      merge(order, merged, [at, Math.min(at + width, length), end], compare)
+      merge(at, Math.min(at + width, length), Math.min(at + 2 * width, length))
       yield
     }
     ;[order, merged] = [merged, order]
