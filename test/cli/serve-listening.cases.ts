@@ -107,13 +107,28 @@ const start = (path: string, dir: string, ...more: string[]) =>
   startProgram(['serve', '--listen', `unix:${path}`, '--data', dir, ...more])
 const serve = (path: string, dir: string) =>
   proxylist(['serve', '--listen', `unix:${path}`, '--data', dir])
+/** A server that listens on a unix socket. */
+async function listening(...given: Parameters<typeof start>) {
+  const server = start(...given)
+  await server.says(/listening on unix:.*\n/)
+  return server
+}
+/** A socket that a killed server has left behind. */
+async function leftBehind(dir: string): Promise<string> {
+  const path = socketPath()
+  const killed = await listening(path, dir)
+  killed.kill('SIGKILL')
+  await killed.ended
+  expect(statSync(path).isSocket()).toBeTrue()
+  return path
+}
+const socketPath = (): string => join(temporaryDirectory(), 'socket')
 const askOver = async (unix: string) => (await fetch(`http://localhost${ASK}`, { unix })).text()
 
 describe('a unix socket', () => {
   test('answers, and its file is for owner and group', async () => {
-    const path = join(temporaryDirectory(), 'socket')
-    await using server = start(path, dataDirectory())
-    await server.says(/listening on unix:.*\n/)
+    const path = socketPath()
+    await using server = await listening(path, dataDirectory())
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
     expect(statSync(path).isSocket()).toBeTrue()
     expect(statSync(path).mode & 0o777).toBe(0o660)
@@ -124,16 +139,14 @@ describe('a unix socket', () => {
   })
 
   test.each(['600', '666'])('has the mode of --socket-mode %s', async mode => {
-    const path = join(temporaryDirectory(), 'socket')
-    await using server = start(path, dataDirectory(), '--socket-mode', mode)
-    await server.says(/listening on unix:.*\n/)
+    const path = socketPath()
+    await using _ = await listening(path, dataDirectory(), '--socket-mode', mode)
     expect((statSync(path).mode & 0o777).toString(8)).toBe(mode)
   })
 
   test('believes X-Forwarded-For, and --trust-proxy names further proxies', async () => {
-    const path = join(temporaryDirectory(), 'socket')
-    await using server = start(path, dataDirectory(), '--trust-proxy', '10.0.0.0/8')
-    await server.says(/listening on unix:.*\n/)
+    const path = socketPath()
+    await using server = await listening(path, dataDirectory(), '--trust-proxy', '10.0.0.0/8')
     for (const hops of ['203.0.113.9', '203.0.113.10, 10.0.0.1', '203.0.113.11, 198.51.100.7']) {
       await fetch('http://localhost/healthz', { unix: path, headers: { 'x-forwarded-for': hops } })
     }
@@ -146,25 +159,15 @@ describe('a unix socket', () => {
 
 describe('the socket', () => {
   test('that a killed server left behind is taken over', async () => {
-    const path = join(temporaryDirectory(), 'socket')
     const dir = dataDirectory()
-    const killed = start(path, dir)
-    await killed.says(/listening on unix:.*\n/)
-    killed.kill('SIGKILL')
-    await killed.ended
-    expect(statSync(path).isSocket()).toBeTrue()
-    await using server = start(path, dir)
-    await server.says(/listening on unix:.*\n/)
+    const path = await leftBehind(dir)
+    await using _ = await listening(path, dir)
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
   })
 
   test('that a killed server left behind is taken over by one of several that start at once', async () => {
-    const path = join(temporaryDirectory(), 'socket')
     const dir = dataDirectory()
-    const killed = start(path, dir)
-    await killed.says(/listening on unix:.*\n/)
-    killed.kill('SIGKILL')
-    await killed.ended
+    const path = await leftBehind(dir)
     const servers = Array.from({ length: 4 }, () => start(path, dir))
     const results = await Promise.all(
       servers.map(server => server.says(/(?:listening|cannot listen) on unix:.*\n/)),
@@ -178,18 +181,16 @@ describe('the socket', () => {
   })
 
   test('of a server that ends is not removed by it once a new one has its place', async () => {
-    const path = join(temporaryDirectory(), 'socket')
+    const path = socketPath()
     const dir = dataDirectory(many)
-    await using first = start(path, dir)
-    await first.says(/listening on unix:.*\n/)
+    await using first = await listening(path, dir)
     const reading = (
       await fetch(`http://localhost${ASK}&get=json`, { unix: path })
     ).body?.getReader()
     await reading?.read()
     first.kill('SIGTERM')
     while (existsSync(path)) await Bun.sleep(1)
-    await using second = start(path, dir)
-    await second.says(/listening on unix:.*\n/)
+    await using _ = await listening(path, dir)
     let part = await reading?.read()
     while (part?.done === false) part = await reading?.read()
     expect(await first.ended).toBe(0)
@@ -197,10 +198,9 @@ describe('the socket', () => {
   })
 
   test('that another server answers on is left to it', async () => {
-    const path = join(temporaryDirectory(), 'socket')
+    const path = socketPath()
     const dir = dataDirectory()
-    await using first = start(path, dir)
-    await first.says(/listening on unix:.*\n/)
+    await using _ = await listening(path, dir)
     const second = await serve(path, dir)
     expectRefusal(second, path)
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
@@ -216,18 +216,18 @@ describe('a unix socket that is impossible', () => {
     expect(readFileSync(path, 'utf8')).toBe('keep me')
   })
 
-  test('cannot be made in a directory there is not', async () => {
-    const path = join(temporaryDirectory(), 'none', 'socket')
+  test.each([
+    ['in a directory there is not', ['none', 'socket'], 'there is no such directory'],
+    [
+      'with a path of more than 107 bytes',
+      ['x'.repeat(120)],
+      'the path of a socket may have at most 107 bytes',
+    ],
+  ])('cannot be made %s', async (_, parts, says) => {
+    const path = join(temporaryDirectory(), ...parts)
     const outcome = await serve(path, dataDirectory())
     expectRefusal(outcome, path)
-    expect(outcome.stderr).toEndWith(': there is no such directory\n')
-  })
-
-  test('cannot have a path of more than 107 bytes', async () => {
-    const path = join(temporaryDirectory(), 'x'.repeat(120))
-    const outcome = await serve(path, dataDirectory())
-    expectRefusal(outcome, path)
-    expect(outcome.stderr).toEndWith(': the path of a socket may have at most 107 bytes\n')
+    expect(outcome.stderr).toEndWith(`: ${says}\n`)
   })
 })
 
