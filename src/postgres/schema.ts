@@ -38,7 +38,8 @@ export async function versionOf(query: Query): Promise<number | null> {
   if (!found.isOurs) {
     throw new CommandError(
       'the schema proxylist of the database was written by a build of proxylist before its first ' +
-        'release: remove it (drop schema proxylist cascade), and move or import the data again',
+        'release: export the keys with that build (keys export), remove the schema (drop schema ' +
+        'proxylist cascade), and import the keys (keys import) and the list with this one',
     )
   }
   const text = 'select schema as version from proxylist.installation'

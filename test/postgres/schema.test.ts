@@ -44,7 +44,9 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
     const connection = connectTo(await emptyDatabase())
     await migrate(connection)
     await connection.query('alter table proxylist.installation rename schema to version')
-    expect(migrate(connection)).rejects.toThrow('before its first release')
+    expect(migrate(connection)).rejects.toThrow(
+      'before its first release: export the keys with that build (keys export), remove the schema (drop schema proxylist cascade), and import the keys (keys import) and the list with this one',
+    )
     await connection.close()
   })
 
