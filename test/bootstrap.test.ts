@@ -89,7 +89,7 @@ if (BINARY !== undefined) {
       },
     )
 
-    test('but cannot refuse BUN_BE_BUN, which makes the file plain Bun, as the README says', async () => {
+    test('but cannot refuse BUN_BE_BUN, which makes the file plain Bun, as the manual says', async () => {
       const { stdout } = await proxylist(['--version'], { env: { BUN_BE_BUN: '1' } })
       expect(stdout).toBe(`${Bun.version}\n`)
     })

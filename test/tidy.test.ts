@@ -249,7 +249,7 @@ const PRIVATE_WORDS: { readonly [word: string]: string } = {
   'questions?': 'query, params',
   'reader is gone': 'stdout is closed',
   'reckon(?:ed|s)?': 'compute',
-  'seal(?:ed|s)?': 'file stamp',
+  'seal(?:ed|s)?': 'checksum',
   shelf: 'response cache',
   'tend(?:s|ed|ing)?': 'supervise, tick',
   terms: 'entitlements',

@@ -1,6 +1,6 @@
 /**
  * What a command is: one table entry from which dispatch and `--help` derive, and with which a
- * test compares the README. Data goes to stdout, everything else to stderr.
+ * test compares the manual. Data goes to stdout, everything else to stderr.
  */
 import { constants, setPriority } from 'node:os'
 import type { SettingName, Settings } from '../config/settings.ts'

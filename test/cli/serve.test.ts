@@ -349,7 +349,7 @@ describe('requests no well-behaved client sends', () => {
 
   // Bun's HTTP layer closes the connection of a method that it does not know, so that the service
   // cannot answer or log it. Once this fails, Bun tells us of such requests: log them, and say so
-  // in README.md.
+  // in data/manual/logs.md.
   test.each(['BREW', 'FOO', 'Get'])(
     '%s is closed by Bun without an answer or a line',
     async method => {

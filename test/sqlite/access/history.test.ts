@@ -1,6 +1,6 @@
 /**
- * The use of keys by hour and by day (src/sqlite/access/history.ts, key-use.ts, days.ts; contract F3,
- * G5): exact, durable with the admission, the same for all processes on a file, kept for 90 days.
+ * The use of keys by hour and by day (src/sqlite/access/history.ts, key-use.ts; contract F3, G5):
+ * exact, durable with the admission, the same for all processes on a file, kept for 90 days.
  */
 import { afterAll, describe, expect, test } from 'bun:test'
 import { limitRulesOf } from '../../../src/access/entitlements.ts'

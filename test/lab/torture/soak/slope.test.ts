@@ -1,4 +1,4 @@
-/** Telling growth from noise (test/lab/torture/soak/slope.ts), which decides a soak. */
+/** Telling growth from noise (test/lab/torture/soak/growth.ts), which decides a soak. */
 import { describe, expect, test } from 'bun:test'
 import { growthOf, type Point, slopeOf, troughsOf } from './growth.ts'
 
