@@ -32,7 +32,7 @@ export type AppStores = {
   replication?: () => ReplicationState | null
 }
 
-export type AppSettings = Settings<
+type AppSettings = Settings<
   'cacheBytes' | 'cors' | 'errors' | 'page' | 'providerService' | 'publicStats' | 'trustProxy'
 >
 

@@ -52,7 +52,7 @@ import {
 } from './sqlite/stores.ts'
 
 /** A list that an import writes. */
-export type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<boolean> }
+type WritableList = Pick<ProxyWriter, 'begin'> & { isEmpty(): Awaitable<boolean> }
 
 /** A list that is read, as of one moment. */
 export type ReadableList = {

@@ -38,7 +38,7 @@ type Texts = { readonly [name in SettingName]?: string }
 
 /** How a process that imports has ended. */
 export type ImportEnd = { isDone: boolean; stdout: string; stderr: string }
-export type RunningImport = {
+type RunningImport = {
   ended: Promise<ImportEnd>
   /** How much of the file it has taken. */
   bytesRead(): number

@@ -29,7 +29,7 @@ type Measure = (typeof MEASURES)[number]
 export type Sample = { readonly minute: number } & { readonly [M in Measure]: number | null }
 
 /** Where samples are kept over a restart, each in a slot. No method throws. */
-export type SampleStore = {
+type SampleStore = {
   read(): unknown[]
   write(slot: number, sample: Sample): void
   close(): void

@@ -25,7 +25,7 @@ export const ok = (value: unknown): Replied => ({ kind: 'value', status: 200, va
 export const created = (value: unknown): Replied => ({ kind: 'value', status: 201, value })
 
 /** Answers a request. @throws AdminError, RuleError, StoreError. */
-export type AdminRoute = (asked: Asked) => Awaitable<Replied>
+type AdminRoute = (asked: Asked) => Awaitable<Replied>
 
 /** Routes by path, in which `*` stands for one segment, and method. */
 export type AdminRoutes = { readonly [path: string]: { readonly [method: string]: AdminRoute } }

@@ -19,7 +19,7 @@ import { IMPORT_PATH } from './import.ts'
 import { type AdminRoutes, findRoute, type Replied, readQuery } from './route.ts'
 import { checkToken } from './token.ts'
 
-export type AdminParts = {
+type AdminParts = {
   /** The data directory, which has the token. */
   dir: string
   routes: AdminRoutes

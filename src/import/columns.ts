@@ -418,7 +418,7 @@ function namesToCodes(): Map<string, string> {
 }
 
 /** The code of a country from its code or name, `''` for none in particular, `null` if unknown. */
-export function countryCode(text: string): string | null {
+function countryCode(text: string): string | null {
   const given = text.trim()
   if (/^[A-Za-z]{2}$/.test(given)) {
     const code = given.toUpperCase()

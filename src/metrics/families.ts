@@ -43,7 +43,7 @@ export type Sample = {
 
 type Type = 'counter' | 'gauge' | 'histogram'
 type Read = (reading: Reading) => readonly Sample[]
-export type Family = {
+type Family = {
   name: string
   type: Type
   labels: readonly string[]

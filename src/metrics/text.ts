@@ -24,7 +24,7 @@ export type Counted = {
   cacheCounts: () => CacheCounts
 }
 
-export type MetricsParts = { counted: Counted; observed: Observed; clock: Clock; timing: Timing }
+type MetricsParts = { counted: Counted; observed: Observed; clock: Clock; timing: Timing }
 
 /** How long a text is given to all who scrape, and how long one scrape waits for the list. */
 const SHARED_MS = SECOND_MS

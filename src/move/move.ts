@@ -48,7 +48,7 @@ type Order = DatabaseOrder & { clock: Clock; progress: (share: number) => void }
 export type MoveOptions = Order & { dir: string }
 
 /** What was moved: rows of each part, of plans all. */
-export type Moved = { counts: Counts; shown: string }
+type Moved = { counts: Counts; shown: string }
 
 /** Work that counts each row twice: when it is copied, and when it is compared. */
 function createWork({ signal, progress }: Order, rows: number): Work {

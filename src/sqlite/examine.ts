@@ -59,7 +59,7 @@ async function reading<S extends { close(): void }, T>(
 }
 
 /** The problems of keys, plans and usage in `dir`; none when they are intact. */
-export const registryProblems = (dir: string): Promise<string[]> =>
+const registryProblems = (dir: string): Promise<string[]> =>
   reading(openRegistry(dir, { isReader: true }), ({ db }) => checkRegistry(db))
 
 /** The problems of the list in `dir`; none when it is intact. Reads all of it, in a worker. */

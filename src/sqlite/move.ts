@@ -46,7 +46,7 @@ const BUSY_MS = 1_000
  * one can only be had when nobody else has it open. Closing it also empties its WAL into it.
  * @throws CommandError when a server or command has it open, and what SQLite throws.
  */
-export function openAlone(file: string): Database {
+function openAlone(file: string): Database {
   const db = new Database(file, { create: false, readwrite: true, strict: true })
   try {
     db.run(`pragma busy_timeout = ${BUSY_MS}`)

@@ -182,7 +182,7 @@ export type ExtractOptions = {
   progress: (bytes: number) => void
 }
 
-export type RestoreOptions = ExtractOptions & {
+type RestoreOptions = ExtractOptions & {
   /** The data directory; created when it is missing. */
   dir: string
   /** Whether data that is there may be replaced. It is kept in a folder of the data directory. */

@@ -103,7 +103,7 @@ export type Step = {
   answerHeaders?: { [name: string]: string | RegExp | null }
 }
 /** Steps without a key of their own use this scenario's. */
-export type Scenario = { name: string; key?: string | null; steps: readonly Step[] }
+type Scenario = { name: string; key?: string | null; steps: readonly Step[] }
 
 const [DE1, FR, RU, UNKNOWN, OLD, DE2, DE3] = ROWS.map(({ ip }) => String(ip))
 

@@ -10,7 +10,7 @@ const get = (target: string, host = 'Host: a\r\n'): string =>
   `GET ${target} HTTP/1.1\r\n${host}${CLOSE}`
 
 /** The statuses allowed: several where Bun decides, 0 where it hangs up without an answer. */
-export type RawRequest = readonly [name: string, bytes: string, status: readonly number[]]
+type RawRequest = readonly [name: string, bytes: string, status: readonly number[]]
 
 export const RAW_REQUESTS: readonly RawRequest[] = [
   ['a Host of one character', get(ASK), [200]],

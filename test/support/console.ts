@@ -17,7 +17,7 @@ import { onCleanUp } from './temporary.ts'
 const WHERE = { kind: 'tcp', hostname: '127.0.0.1', port: 8081 } as const
 export const HOST = '127.0.0.1:8081'
 
-export type ConsoleOptions = {
+type ConsoleOptions = {
   metricsOpen?: boolean
   hasLog?: boolean
   runImport?: ImportParts['run']
@@ -25,7 +25,7 @@ export type ConsoleOptions = {
 }
 
 /** The parts of a request; `json` becomes its body. */
-export type Asking = {
+type Asking = {
   method?: string
   headers?: { [name: string]: string }
   json?: unknown

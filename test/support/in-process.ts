@@ -16,7 +16,7 @@ import { onCleanUp, temporaryDirectory } from './temporary.ts'
 const PEER = '127.0.0.1'
 
 /** A service in process also shows its metrics, which the binary does on its admin listener. */
-export type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<string> }
+type InProcess = Service & Pick<App, 'traffic'> & { metrics(): Promise<string> }
 
 /** Gives stores that take the place of those of a whole service. */
 export type Exchange = (whole: AppStores) => Partial<AppStores>

@@ -122,7 +122,7 @@ type Decision =
   | { kind: 'refused'; limits: LimitStatus[]; by: 'window' | 'daily'; retryAfterSeconds: number }
 
 /** A decision, and the instant that the request counts at for each of its rules. */
-export type Decided = { decision: Decision; instants: number[] }
+type Decided = { decision: Decision; instants: number[] }
 
 /** The fewest whole seconds, at least 1, after which something is so; then it stays so. */
 function secondsUntil(isSo: (seconds: number) => boolean): number {

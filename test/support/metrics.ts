@@ -1,6 +1,6 @@
 /** Reading the text of metrics in tests. */
 
-export type SampleLine = { name: string; labels: { [label: string]: string }; value: number }
+type SampleLine = { name: string; labels: { [label: string]: string }; value: number }
 
 /** A line: a name, perhaps labels, a value. */
 const LINE = /^([a-z_]+)(?:\{(.*)\})? (\S+)$/s

@@ -1,10 +1,6 @@
 /** Making small databases in the format of MaxMind (MaxMind DB File Format 2.0) for tests. */
 
-export type MmdbValue =
-  | string
-  | number
-  | readonly MmdbValue[]
-  | { readonly [key: string]: MmdbValue }
+type MmdbValue = string | number | readonly MmdbValue[] | { readonly [key: string]: MmdbValue }
 
 const TYPES = { string: 2, map: 7, uint32: 6, array: 11 } as const
 

@@ -3,7 +3,7 @@ import type { BrowserContextOptions, Page, Route } from 'playwright-core'
 import { type Opened, openPage } from './browser.ts'
 
 /** What the service says at a path, in place of what it would. */
-export type Stub = { status?: number; body: unknown; headers?: { [name: string]: string } }
+type Stub = { status?: number; body: unknown; headers?: { [name: string]: string } }
 
 type Setting = BrowserContextOptions & {
   /** After the origin: `/#type=socks5`. */

@@ -18,7 +18,7 @@ const COLUMNS =
 const NAMES = COLUMNS.replaceAll(/ \w+(?=,|$)/g, '')
 
 /** Makes the list of a data directory the first version of that of a database. */
-export async function copyList(dir: string, { transaction }: Connection): Promise<void> {
+async function copyList(dir: string, { transaction }: Connection): Promise<void> {
   const list = openList(dir)
   const [cities, rows] = ['cities', 'proxies'].map(table =>
     JSON.stringify(list.db.query(`select * from ${table}`).all()),

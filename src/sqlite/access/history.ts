@@ -37,7 +37,7 @@ type UsedKey = { readonly id: string; lastMs: number; days: UsedDay[] }
 type UsedKeys = Map<string, UsedKey>
 
 /** The use of a key on days of which nothing is in table `days`; `lastMs`: its last admission. */
-export type Unmoved = { id: string; lastMs: number; days: DayUse[] }
+type Unmoved = { id: string; lastMs: number; days: DayUse[] }
 
 const toUnmoved = ({ id, lastMs, days }: UsedKey, some = days): Unmoved => ({
   id,

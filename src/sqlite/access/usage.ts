@@ -38,7 +38,7 @@ const LOCK_MS_MAX = 500
 const LOCK_PAUSE_MS = 0.5
 
 /** How a transaction waits for the lock. */
-export type LockWait = {
+type LockWait = {
   /** How long at most, in milliseconds. */
   msMax: number
   /** Sleeps between two attempts. */

@@ -85,7 +85,7 @@ function choosePath(filter: Filter, addressBits: 32 | 16, cityIds: readonly numb
 }
 
 /** Turns a filter into SQL. With `addressBits` 16, addresses are compared by two octets. */
-export function searchOf(
+function searchOf(
   filter: Filter,
   addressBits: 32 | 16,
   cityIds: readonly number[],
@@ -278,10 +278,7 @@ type Marks = { marks: Place[]; isWhole: boolean }
 const SORT_RUN = 16_384
 
 /** The positions of the keys in ascending order, ties by position. Pauses now and then. */
-export function* sortedPositions(
-  keys: ArrayLike<number>,
-  run = SORT_RUN,
-): Generator<void, Uint32Array> {
+function* sortedPositions(keys: ArrayLike<number>, run = SORT_RUN): Generator<void, Uint32Array> {
   const { length } = keys
   const compare = (a: number, b: number): number => (keys[a] ?? 0) - (keys[b] ?? 0) || a - b
   let order = Uint32Array.from({ length }, (_, at) => at)

@@ -23,7 +23,7 @@ export const countRows = (db: Database, table = 'proxies'): number =>
   db.query<{ rows: number }, []>(`select count(*) as rows from ${table}`).get()?.rows ?? 0
 
 /** Whether a replacement of so many rows, or by so many, rebuilds the indexes, whatever they hold. */
-export const isRebuilt = (rows: number): boolean => rows >= REINDEX_ROWS_MIN
+const isRebuilt = (rows: number): boolean => rows >= REINDEX_ROWS_MIN
 
 /** The indexes of an open list in a transaction that writes rows. */
 export function createIndexUpkeep(db: Database) {

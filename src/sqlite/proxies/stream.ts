@@ -19,7 +19,7 @@ import type { Owner } from './fair-queue.ts'
 export type StreamSetup = { file: string; provider: string; walBound: WalBound }
 
 /** While the WAL is larger, streams older than `oldMs` are ended, and none begins while another is open. */
-export type WalBound = { bytesMax: number; oldMs: number }
+type WalBound = { bytesMax: number; oldMs: number }
 export const WAL_BOUND: WalBound = { bytesMax: 256 * 1024 * 1024, oldMs: 60_000 }
 
 export type ToWorker =

@@ -124,7 +124,7 @@ const LONGEST_DELAY_MS = 20_000
 export const retryDelay = (failures: number, luck: number): number =>
   Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (failures - 1)) * (0.75 + luck / 2)
 
-export type Following<T> = {
+type Following<T> = {
   /** Called when a stream was opened, before its values. */
   opened(): void
   values(values: readonly T[]): void

@@ -5,7 +5,7 @@ import type { Client } from './client.ts'
 import type { ImportQueue } from './import-queue.ts'
 import type { KeyFilter } from './key-filter.ts'
 
-export type Surroundings = {
+type Surroundings = {
   client: Client
   imports: ImportQueue
   /** Kept here, so that the list of keys is as it was after a look at one of them. */

@@ -12,7 +12,7 @@ export const LIMIT_WORDS = {
   downloads: { name: 'Long answers', hint: 'at once, per key' },
 } as const
 export type LimitName = keyof typeof LIMIT_WORDS
-export type PlanFields = { [limit in LimitName]: string }
+type PlanFields = { [limit in LimitName]: string }
 
 export const isLimit = (name: string): name is LimitName => Object.hasOwn(LIMIT_WORDS, name)
 export const LIMITS = Object.keys(LIMIT_WORDS).filter(isLimit)

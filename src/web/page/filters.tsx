@@ -8,7 +8,7 @@ import type { Stats } from './model/stats.ts'
 import { Card, Options } from './options.tsx'
 import type { Say } from './words.ts'
 
-export type FiltersProps = {
+type FiltersProps = {
   choice: Choice
   set: (change: Partial<Choice>) => void
   stats: Stats | null

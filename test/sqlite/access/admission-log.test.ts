@@ -1,7 +1,7 @@
 /**
  * The log of admissions and its snapshot (src/sqlite/access/admission-log.ts, subjects.ts): their
- * form in the file, how long the log becomes, and what is read at a start. That no admission is lost is in
- * `servers.test.ts`.
+ * form in the file, how long the log becomes, and what is read at a start. That no
+ * admission is lost is in `servers.test.ts`.
  */
 import type { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'

@@ -153,7 +153,7 @@ export const bearer = (key: string): { [name: string]: string } =>
   key === '' ? {} : { Authorization: `Bearer ${key}` }
 
 /** How all requests of the page are sent: no cookies, no referrer, nothing kept by the browser. */
-export const PRIVATE = {
+const PRIVATE = {
   ...{ cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' },
   redirect: 'error',
 } as const satisfies RequestInit

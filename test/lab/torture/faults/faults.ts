@@ -65,7 +65,7 @@ type Fault = readonly [
 ]
 
 /** The fault cannot be caused on this machine, for this reason. */
-export class Unavailable extends Error {}
+class Unavailable extends Error {}
 
 /** @throws Unavailable when the command fails. */
 export function run(...command: string[]): void {
