@@ -36,10 +36,7 @@ export function createMetrics(
 ) {
   const load = async (): Promise<() => Promise<string>> => {
     const { createMetricsText } = await import('./metrics/text.ts')
-    return createMetricsText({
-      ...{ counted, observed, clock },
-      timing: timing ?? createTiming(),
-    })
+    return createMetricsText({ counted, observed, clock, timing: timing ?? createTiming() })
   }
   let loaded: ReturnType<typeof load> | null = null
   return async (): Promise<string> => {
@@ -70,15 +67,25 @@ export function createConsole(parts: ConsoleParts) {
   const { data: dir, metricsOpen } = settings
   const history = openHistory(openSamples(dir, log.say))
   const overview = createOverview({
-    ...{ history, observed, clock, elapsedMs: stopwatch() },
-    ...{ traffic: app.traffic, problem: app.problem, keys: registry.keys.count },
+    history,
+    observed,
+    clock,
+    elapsedMs: stopwatch(),
+    traffic: app.traffic,
+    problem: app.problem,
+    keys: registry.keys.count,
     rssBytes: () => process.memoryUsage.rss(),
   })
   const imports = createImports({ dir, run: parts.runImport })
   const throttle = createAuthThrottle(later)
   const writeMetrics = createMetrics(app, observed, clock)
   const { handle } = createAdmin({
-    ...{ dir, metricsOpen, throttle, clock, log, fields: PAGE_FIELDS },
+    dir,
+    metricsOpen,
+    throttle,
+    clock,
+    log,
+    fields: PAGE_FIELDS,
     pages: servePage(async () => (await import('./web/files.ts')).CONSOLE),
     metrics: async () => ({ text: await writeMetrics(), type: METRICS_TYPE }),
     routes: {

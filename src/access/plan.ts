@@ -28,8 +28,14 @@ const planOf = (
   [requests, seconds]: readonly [number, number],
   limits: Pick<Plan, 'downloads'> & Partial<Plan>,
 ): Plan => ({
-  ...{ name, burst: { requests, seconds }, daily: null, subnets: null, clients: null, count: null },
-  ...{ enabled: true, ...limits },
+  name,
+  burst: { requests, seconds },
+  daily: null,
+  subnets: null,
+  clients: null,
+  count: null,
+  enabled: true,
+  ...limits,
 })
 
 /** The plans that every installation starts with. They are never removed. */

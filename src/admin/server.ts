@@ -54,7 +54,9 @@ function tokenOf({ headers }: Request): string {
 
 /** What rules refuse; all else is a state of things that does not allow it. */
 const RULES: { readonly [code in RuleCode]: AdminCode } = {
-  ...{ invalid: 'INVALID_PARAMETER', 'not-found': 'NOT_FOUND', conflict: 'CONFLICT' },
+  invalid: 'INVALID_PARAMETER',
+  'not-found': 'NOT_FOUND',
+  conflict: 'CONFLICT',
 }
 
 /** The error that a client may see, for anything thrown while it is answered. */
