@@ -1,12 +1,13 @@
 /**
  * The integrity checks of databases. They read everything, a list of a million proxies in some seconds, so
- * those of the list run in a worker: a server goes on answering, and a command ends at a signal.
+ * those of the list, and all of a server, run in a worker: it goes on answering, and a command ends at a signal.
  */
 import { Database } from 'bun:sqlite'
 import { CommandError, messageOf } from '../lib/errors.ts'
 import { startTask, type Task } from '../lib/worker.ts'
 import { createAdmissionLog } from './access/admission-log.ts'
 import { isDamage } from './errors.ts'
+import type { ServerHolds } from './migrate.ts'
 
 type Pragma = 'quick_check' | 'integrity_check'
 type Row = { [column: string]: unknown }
@@ -61,25 +62,35 @@ export const checkList = (
     ...(isSchemaIntact(db, scripts) ? [] : ['the schema is not what it should be']),
   ])
 
+function registryProblems(db: Database): string[] {
+  const problems = structureProblems(db, 'integrity_check')
+  const admissions = createAdmissionLog(db)
+  admissions.catchUp() // throws where it cannot be read
+  admissions.readHistory()
+  return problems
+}
+
+/** Why open keys, plans and usage cannot be used; nothing when they can. */
+export const checkUsable = (db: Database): string[] => onSnapshot(db, () => registryProblems(db))
+
 /** The problems of open keys, plans and usage; none when they are intact. */
 export const checkRegistry = (db: Database): string[] =>
   onSnapshot(db, () => {
     const orphans = db.prepare<Row, []>('pragma foreign_key_check').all().length
-    const problems = structureProblems(db, 'integrity_check')
-    const admissions = createAdmissionLog(db)
-    admissions.catchUp() // throws where it cannot be read
-    admissions.readHistory()
+    const problems = registryProblems(db)
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
 
-/** Finds the problems of the list in `file`, in a worker; none when it is intact. */
-export const startCheck = (file: string): Task<string[]> =>
-  startTask<string, string[]>('sqlite/check.worker.ts', file)
+export type CheckTask = { file: string; holds: ServerHolds }
 
-/** As `startCheck`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
+/** Finds why a database cannot be used, in a worker; nothing when it can. */
+export const startCheck = (task: CheckTask): Task<string[]> =>
+  startTask<CheckTask, string[]>('sqlite/check.worker.ts', task)
+
+/** As `startCheck`, of the list in `file`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
 export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted()
-  const { result, end } = startCheck(file)
+  const { result, end } = startCheck({ file, holds: 'proxies' })
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
   const abort = (): void => end(signal.reason)
   signal.addEventListener('abort', abort)

@@ -5,85 +5,27 @@
 import { join } from 'node:path'
 import type { AnswerStreamer } from '../api/answer.ts'
 import type { Clock } from '../lib/clock.ts'
-import { messageOf, StoreError } from '../lib/errors.ts'
+import { messageOf } from '../lib/errors.ts'
 import { oncePerTurn } from '../lib/turn-batch.ts'
 import type { ProxyReader, Removal, StatsSource } from '../proxies/store.ts'
-import { startCheck } from './check.ts'
 import { PROXY_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
-import {
-  closeSafely,
-  fingerprintOf,
-  removeDatabase,
-  requireSameFile,
-  stateOf,
-} from './database-files.ts'
-import { damagedBy, explain, isDamage, isStoreFailure } from './errors.ts'
+import { closeSafely, fingerprintOf, removeDatabase, requireSameFile } from './database-files.ts'
+import { isDamage, isStoreFailure } from './errors.ts'
 import { createStatsSource, makeStats } from './proxies/stats.ts'
 import { createStreamer, type StreamHooks, WAL_BOUND } from './proxies/stream.ts'
 import { type List, openList } from './stores.ts'
-import { supervise } from './supervise.ts'
+import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer, hasLongWal, requireLength, trimWal } from './wal.ts'
 
 type Say = (sentence: string) => void
 
-/** Calls of `tick` between two regular checks of the list. */
-const CHECK_EVERY = 3600
-/** Calls of `tick` before the first check, which would slow down the start of the server. */
-const FIRST_CHECK = 10
-
 /** The list in `dir`, supervised: what is open, and whether it may be used. */
 function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
   const file = join(dir, PROXY_FILE)
-  /**
-   * Why the list may not be used until a check passes, or another file is in its place. It is checked when
-   * something has been written since `checkedMs`; `null`: no check has come to an end.
-   */
-  let damage: { failure: Error; inode: number | undefined; checkedMs: number | null } | null = null
-  let checking: ReturnType<typeof startCheck> | null = null
   let isEnding = false
 
-  function check(): void {
-    if (checking !== null) return
-    const state = stateOf(file)
-    checking = startCheck(file)
-    const end = (found: readonly string[] | Error): void => {
-      checking = null
-      if (state?.inode === stateOf(file)?.inode) take(found, state?.writtenMs ?? null)
-    }
-    checking.result.then(end, end)
-  }
-
-  /** Takes what a check of the list as it was at `checkedMs` has found. */
-  function take(found: readonly string[] | Error, checkedMs: number | null): void {
-    const isIntact = !(found instanceof Error) && found.length === 0
-    if (isIntact) {
-      damage = null
-      return supervisor.tick()
-    }
-    const failure = found instanceof Error ? found : damagedBy(file, found)
-    if (!isDamage(failure)) {
-      if (damage === null) say(`${file} could not be checked: ${failure.message}`)
-      return
-    }
-    if (damage === null) supervisor.fail(failure) // else that has been said
-    if (damage !== null) damage.checkedMs = checkedMs
-  }
-
-  /** @throws what is known to be wrong with the file that is in place. */
-  function requireUndamaged(): void {
-    if (damage === null) return
-    const state = stateOf(file)
-    if (state?.inode !== damage.inode) {
-      damage = null
-      return
-    }
-    if (state?.writtenMs !== damage.checkedMs) check()
-    throw damage.failure
-  }
-
   function open(mustExist = true) {
-    requireUndamaged()
     const list = openList(dir, { clock, isServer: true, mustExist })
     const fingerprint = fingerprintOf(file)
     let bytes = fingerprint?.size ?? 0
@@ -103,8 +45,8 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
       return null // the first tick reports it
     }
   }
-  const supervisor = supervise(openFirst(), {
-    file,
+  const supervisor = superviseChecked(openFirst(), {
+    ...{ file, holds: 'proxies', say },
     reopen: open,
     close({ db, fingerprint }) {
       // Closing would copy a long WAL first. As after a kill it stays, and the next server empties it.
@@ -115,20 +57,13 @@ function superviseList(dir: string, clock: Clock, say: Say, isCopy: boolean) {
       requireHeader(file, 'proxies')
     },
     probe: ({ proxies }) => void proxies.isEmpty(),
-    onFailure(failure) {
-      if (!isDamage(failure) || damage !== null) return
-      if (isCopy) return removeDatabase(file) // what follows the database makes it again
-      const said = new StoreError(explain(file, failure), { isDamage: true, cause: failure })
-      damage = { failure: said, inode: stateOf(file)?.inode, checkedMs: null }
-    },
-    say,
+    // What follows the database makes a copy again.
+    ...(isCopy && { onDamage: () => removeDatabase(file) }),
   })
   return {
     ...supervisor,
-    check,
     close(): void {
       isEnding = true
-      checking?.end()
       supervisor.close()
     },
   }
@@ -153,11 +88,10 @@ export function openServerList(
   { isCopy }: { isCopy: boolean } = { isCopy: false },
 ) {
   const supervised = superviseList(dir, clock, say, isCopy)
-  const { use, generation, check, health, fail, report } = supervised
+  const { use, generation, health, fail, report } = supervised
   const versionText = createVersionText()
   const file = join(dir, PROXY_FILE)
   const checkpointer = createCheckpointer(file, 'proxies')
-  let ticks = 0
 
   /** The hooks of work in a worker; `what` begins the sentence about a failure that is our own. */
   const hooksFor = (what: string): StreamHooks => ({
@@ -206,7 +140,6 @@ export function openServerList(
     count: (): number => use(({ proxies }) => proxies.extent().rows),
     tick() {
       supervised.tick()
-      if (ticks++ % CHECK_EVERY === FIRST_CHECK) check()
       try {
         use(({ db }) => {
           checkpointer.tick(db)

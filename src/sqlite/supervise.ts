@@ -6,7 +6,7 @@
 import { StoreError } from '../lib/errors.ts'
 import { explain, isStoreFailure, isUnusable, toStoreError } from './errors.ts'
 
-type Parts<Store> = {
+export type Parts<Store> = {
   /** The path of the store's file, for sentences. */
   file: string
   /** Opens the store again. Throws while that is not possible. */
