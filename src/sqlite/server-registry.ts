@@ -1,6 +1,6 @@
 /**
- * Keys, plans and usage as the server holds them: supervised, and used only while their file
- * is in place.
+ * Keys, plans and usage as the server holds them: supervised, used only while their file is in place, and
+ * checked in a worker.
  */
 import { join } from 'node:path'
 import type { KeyReader, Registry, UsageStore } from '../access/ports.ts'
@@ -10,7 +10,7 @@ import { ACCESS_FILE } from './data-directory.ts'
 import { requireHeader } from './database.ts'
 import { closeSafely, fingerprintOf, requireInPlace } from './database-files.ts'
 import { openRegistry } from './stores.ts'
-import { supervise } from './supervise.ts'
+import { superviseChecked } from './supervise-checked.ts'
 import { createCheckpointer } from './wal.ts'
 
 /** `tick` is to be called every second. @throws what `openRegistry` throws. */
@@ -21,8 +21,8 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
     fingerprint: fingerprintOf(file),
   })
   type Opened = ReturnType<typeof open>
-  const supervised = supervise(open(false), {
-    file,
+  const supervised = superviseChecked(open(false), {
+    ...{ file, holds: 'access', say },
     reopen: () => open(true),
     close: ({ db, fingerprint }) => closeSafely(db, file, fingerprint),
     verify({ fingerprint }) {
@@ -30,7 +30,6 @@ export function openServerRegistry(dir: string, say: (sentence: string) => void)
       requireHeader(file, 'access')
     },
     probe: ({ usage }) => usage.probe(),
-    say,
   })
   const { use, health } = supervised
   /** Works with the open file, if there is one; failures are reported by the supervisor. */

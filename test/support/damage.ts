@@ -1,4 +1,4 @@
-/** Damage to the file of a list that nobody has open, or a running server. */
+/** Damage to the file of a database that nobody has open, or a running server. */
 import { Database } from 'bun:sqlite'
 import { closeSync, openSync, readFileSync, writeFileSync, writeSync } from 'node:fs'
 
@@ -9,15 +9,15 @@ export function flipLast(file: string): void {
   writeFileSync(file, bytes)
 }
 
-/** Overwrites the first page of the rows and of each index; the schema stays as it is. */
-export function overwriteRoots(file: string): void {
+/** Overwrites the first page of a table and of each of its indexes; the schema stays as it is. */
+export function overwriteRoots(file: string, table = 'proxies'): void {
   const db = new Database(file)
   const roots = db
-    .query<{ page: number; bytes: number }, []>(
+    .query<{ page: number; bytes: number }, [string]>(
       `select rootpage as page, page_size as bytes from sqlite_schema, pragma_page_size
-        where tbl_name = 'proxies' and rootpage > 0`,
+        where tbl_name = ? and rootpage > 0`,
     )
-    .all()
+    .all(table)
   db.close(true)
   const descriptor = openSync(file, 'r+')
   for (const { page, bytes } of roots) {
