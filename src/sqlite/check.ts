@@ -70,8 +70,12 @@ function registryProblems(db: Database): string[] {
   return problems
 }
 
-/** Why open keys, plans and usage cannot be used; nothing when they can. */
-export const checkUsable = (db: Database): string[] => onSnapshot(db, () => registryProblems(db))
+/**
+ * Why open keys, plans and usage cannot be used; nothing when they can. A server that is using them has read
+ * the usage, of which there is no second copy in memory then.
+ */
+export const checkUsable = (db: Database, isInUse: boolean): string[] =>
+  onSnapshot(db, () => (isInUse ? structureProblems(db, 'integrity_check') : registryProblems(db)))
 
 /** The problems of open keys, plans and usage; none when they are intact. */
 export const checkRegistry = (db: Database): string[] =>
@@ -81,7 +85,7 @@ export const checkRegistry = (db: Database): string[] =>
     return orphans === 0 ? problems : [...problems, `${orphans} keys are of no plan`]
   })
 
-export type CheckTask = { file: string; holds: ServerHolds }
+export type CheckTask = { file: string; holds: ServerHolds; isInUse: boolean }
 
 /** Finds why a database cannot be used, in a worker; nothing when it can. */
 export const startCheck = (task: CheckTask): Task<string[]> =>
@@ -90,7 +94,7 @@ export const startCheck = (task: CheckTask): Task<string[]> =>
 /** As `startCheck`, of the list in `file`. @throws CommandError when the list cannot be checked, or the reason of `signal`. */
 export async function checkInWorker(file: string, signal: AbortSignal): Promise<readonly string[]> {
   signal.throwIfAborted()
-  const { result, end } = startCheck({ file, holds: 'proxies' })
+  const { result, end } = startCheck({ file, holds: 'proxies', isInUse: false })
   const keepAlive = setInterval(() => {}, 2 ** 30) // the worker does not
   const abort = (): void => end(signal.reason)
   signal.addEventListener('abort', abort)
