@@ -198,10 +198,10 @@ describe('everything has one home', () => {
 
 /** What the house may weigh. A number only falls; raising one takes a commit that says why. */
 const BUDGET = {
-  'lines of src (TypeScript, CSS, SQL)': 46_882,
-  'words of README.md': 13_189,
-  'words of src/README.md': 6_870,
-  'words of test/README.md': 5_982,
+  'lines of src (TypeScript, CSS, SQL)': 40_452,
+  'words of README.md': 1_501,
+  'words of src/README.md': 1_492,
+  'words of test/README.md': 697,
 } as const
 
 test('the house stays within its budget', () => {
