@@ -16,7 +16,6 @@ import {
 } from './entitlements.ts'
 import type { Caller, KeyRecord } from './key.ts'
 import { type Consumption, type NetworkDecision, quotaStatuses } from './network-quota.ts'
-import { createPatience, type Patience } from './patience.ts'
 import type { KeyReader, UsageStore } from './ports.ts'
 import {
   type Admission,
@@ -27,6 +26,7 @@ import {
   limitStatus,
   UNUSED,
 } from './rate-limit.ts'
+import { createStoreTimeout, type StoreTimeout } from './store-timeout.ts'
 
 export type Access = ReturnType<typeof createAccess>
 
@@ -39,7 +39,7 @@ type Usage = Pick<
  * Gives requests back in batches. Those that the store fails to take are kept, and given back before
  * the next admission or after a second, whichever is first.
  */
-function createGiveBack(usage: Usage, { within }: Patience, later: Later) {
+function createGiveBack(usage: Usage, { within }: StoreTimeout, later: Later) {
   let owed: Admitted[] = []
   let isRetrying = false
 
@@ -83,8 +83,8 @@ function createGiveBack(usage: Usage, { within }: Patience, later: Later) {
 
 /** Access control on stores. Requests of one turn of the event loop are admitted in one batch. */
 export function createAccess(keys: KeyReader, usage: Usage, later: Later = timerLater) {
-  const patience = createPatience(usage.bound)
-  const { giveBack, before } = createGiveBack(usage, patience, later)
+  const timeout = createStoreTimeout(usage.bound)
+  const { giveBack, before } = createGiveBack(usage, timeout, later)
   const admitInBatch = createTurnBatch((batch: readonly Admission[], waited) =>
     before(waitedSoFar => usage.admit(batch, waitedSoFar), waited),
   )
@@ -112,7 +112,7 @@ export function createAccess(keys: KeyReader, usage: Usage, later: Later = timer
   }
 
   return {
-    patience,
+    timeout,
     networkLimits,
 
     find,

@@ -6,7 +6,6 @@ import type { Awaitable, Waited } from '../lib/turn-batch.ts'
 import type { AnswerUse, KeyUse } from './history.ts'
 import type { KeyChanges, KeyRecord, ListedKey, NewKey, StoredKey } from './key.ts'
 import type { Consumption, NetworkCounts, NetworkDecision } from './network-quota.ts'
-import type { WaitBound } from './patience.ts'
 import type { Plan } from './plan.ts'
 import type {
   Admission,
@@ -17,6 +16,7 @@ import type {
   Usage,
   UsagePart,
 } from './rate-limit.ts'
+import type { WaitBound } from './store-timeout.ts'
 
 export interface KeyReader {
   /**

@@ -11,8 +11,8 @@ import {
   shareOf,
 } from '../access/entitlements.ts'
 import type { Caller } from '../access/key.ts'
-import type { Waits } from '../access/patience.ts'
 import type { Decision, LimitStatus } from '../access/rate-limit.ts'
+import type { Waits } from '../access/store-timeout.ts'
 import type { Clock } from '../lib/clock.ts'
 import { StoreError } from '../lib/errors.ts'
 import type { Awaitable } from '../lib/turn-batch.ts'
@@ -73,7 +73,7 @@ type Progress = Waits & {
 
 /** Creates the handler of `/api`. */
 export function createHandler({ access, readQuery, cache, clock, admissions }: HandlerParts) {
-  const { patience } = access
+  const { timeout } = access
 
   /**
    * Consumes the network quotas of what was found, if anything was.
@@ -88,7 +88,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     if (found === null) return null
     try {
       const served = { ip, nowMs, atMs, subnets: subnetsOf(found) }
-      const decision = await patience.within(progress, access.consume(caller, served))
+      const decision = await timeout.within(progress, access.consume(caller, served))
       progress.known = withLimits(progress.known, decision.limits)
       progress.missing = null
       if (decision.kind === 'refused') throw networkRefusal(decision)
@@ -115,10 +115,10 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
     progress.missing = null
     if (sent !== null && isGivenBack(error)) {
       progress.sent = null
-      return patience.within(progress, giveBack(sent)).catch(() => null)
+      return timeout.within(progress, giveBack(sent)).catch(() => null)
     }
     if (missing === null) return null
-    return patience.within(progress, access.networkLimits(missing, nowMs)).then(
+    return timeout.within(progress, access.networkLimits(missing, nowMs)).then(
       more => withLimits(known, more).limits,
       () => null,
     )
@@ -151,7 +151,7 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
           progress.known = { keyId: caller.id, limits }
           return fail(query)
         }
-        const limits = patience.within(progress, access.limits(caller, ip, nowMs))
+        const limits = timeout.within(progress, access.limits(caller, ip, nowMs))
         return limits.catch(noneOf).then(failWith).catch(fail)
       }
 
@@ -164,9 +164,9 @@ export function createHandler({ access, readQuery, cache, clock, admissions }: H
         const replied = reply({ kind: 'answered', keyId, limits, query, answer })
         return replied instanceof Promise ? replied.catch(fail) : replied
       }
-      const askedMs = patience.begin()
+      const askedMs = timeout.begin()
       const answer = (decision: Decision): Awaitable<T> => {
-        progress.waitedMs = patience.since(askedMs)
+        progress.waitedMs = timeout.since(askedMs)
         progress.known = { keyId: caller.id, limits: decision.limits }
         const hasQuota = hasNetworkQuota(caller)
         if (hasQuota) progress.missing = caller

@@ -4,8 +4,8 @@
  */
 
 import type { Access } from '../access/access.ts'
-import type { Waits } from '../access/patience.ts'
 import type { UsageStore } from '../access/ports.ts'
+import type { Waits } from '../access/store-timeout.ts'
 import { ApiError, invalidKey } from '../api/errors.ts'
 import { refused } from '../api/handler.ts'
 import { ownReport } from '../api/key-report.ts'
@@ -34,7 +34,7 @@ function keyOf(queryString: string, authorization: string | null): string {
 const noParameters = (): ApiError => invalid('/key has no parameters')
 
 export function keyRoute({ access, usage }: KeyRouteParts): Route {
-  const { within } = access.patience
+  const { within } = access.timeout
   return async ({ request, ip: findIp, nowMs }, end) => {
     let known: { keyId: string | null; limits: Reply['limits'] } = { keyId: null, limits: [] }
     const queryString = queryStringOf(request.url)

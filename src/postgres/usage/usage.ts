@@ -3,7 +3,6 @@
  * what a request says of the time counts for nothing.
  */
 import { HISTORY_DAYS } from '../../access/history.ts'
-import type { WaitBound } from '../../access/patience.ts'
 import type { UsageStore } from '../../access/ports.ts'
 import {
   type Admission,
@@ -14,6 +13,7 @@ import {
   type Usage,
   type UsagePart,
 } from '../../access/rate-limit.ts'
+import type { WaitBound } from '../../access/store-timeout.ts'
 import { stopwatch } from '../../lib/clock.ts'
 import { StoreError } from '../../lib/errors.ts'
 import { DAY_MS, utcDay } from '../../lib/time.ts'

@@ -9,10 +9,10 @@ export type WaitBound = { msMax: number; elapsedMs: () => number; failure: () =>
 /** How long a request has waited for the store so far, in milliseconds. */
 export type Waits = { waitedMs: number }
 
-export type Patience = ReturnType<typeof createPatience>
+export type StoreTimeout = ReturnType<typeof createStoreTimeout>
 
 /** The longest a request waits for a store; without a bound nothing is measured. */
-export function createPatience(bound: WaitBound | undefined) {
+export function createStoreTimeout(bound: WaitBound | undefined) {
   if (bound === undefined) {
     return {
       begin: () => 0,
