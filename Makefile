@@ -3,7 +3,7 @@
 .PHONY: help run dev test bench torture soak check fmt build clean screenshots
 
 BUN_VERSION := $(shell sed -n 's/.*"packageManager": "bun@\([0-9.]*\)".*/\1/p' package.json)
-LOCAL_BUN := .bun/node_modules/.bin/bun
+LOCAL_BUN := .bun/$(BUN_VERSION)/node_modules/.bin/bun
 # The pinned Bun: the one on PATH when it is that very version, else one installed in .bun.
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && command -v bun || echo $(LOCAL_BUN))
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -77,9 +77,9 @@ $(READY): $(BUN) package.json bun.lock
 
 $(LOCAL_BUN):
 	@echo "installing Bun $(BUN_VERSION) in .bun"
-	@mkdir -p .bun
+	@mkdir -p .bun/$(BUN_VERSION)
 	@if command -v npm >/dev/null; then \
-	  npm install --prefix .bun --no-audit --no-fund --loglevel=error bun@$(BUN_VERSION); \
+	  npm install --prefix .bun/$(BUN_VERSION) --no-audit --no-fund --loglevel=error bun@$(BUN_VERSION); \
 	elif command -v bun >/dev/null; then \
-	  cd .bun && echo '{}' > package.json && bun add --exact --trust bun@$(BUN_VERSION); \
+	  cd .bun/$(BUN_VERSION) && echo '{}' > package.json && bun add --exact --trust bun@$(BUN_VERSION); \
 	else echo "npm or Bun is needed: https://bun.com or https://nodejs.org" >&2; exit 1; fi

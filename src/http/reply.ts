@@ -160,7 +160,7 @@ function contentOf(body: Body): string | Uint8Array | ReadableStream<Uint8Array>
 }
 
 /**
- * From about 15 KiB on, Bun 1.4.4 writes the head of a response that was not returned at once in some
+ * From about 15 KiB on, Bun 1.4.5 writes the head of a response that was not returned at once in some
  * forty system calls: 120 µs instead of 10 (https://github.com/oven-sh/bun/pull/41341, open).
  */
 const UNCORKED_MIN_LENGTH = 14 * 1024

@@ -19,7 +19,7 @@ export function canonicalIp(text: string): string | null {
   return isMapped ? `${g6 >> 8}.${g6 & 255}.${g7 >> 8}.${g7 & 255}` : canonical
 }
 
-/** An IPv6 address with two groups for a dotted quad: Bun 1.4.4 rejects `1:2::5.6.7.8` in a URL. */
+/** An IPv6 address with two groups for a dotted quad: Bun 1.4.5 rejects `1:2::5.6.7.8` in a URL. */
 const withoutQuad = (ipv6: string): string =>
   ipv6.replace(/(\d+)\.(\d+)\.(\d+)\.(\d+)$/, (_, ...octets) => {
     const [a = 0, b = 0, c = 0, d = 0] = octets.map(Number)
