@@ -2,6 +2,7 @@
  * The shapes that the admin listener answers with, which its page reads: types alone, so that nothing of
  * the server is in a page. Times are ISO 8601 UTC, durations seconds.
  */
+import type { Plan as StoredPlan } from '../access/plan.ts'
 
 /** One value per point of time; `null` where the server was down or nothing was measured. */
 export type Values = readonly (number | null)[]
@@ -94,19 +95,8 @@ export type RotatedKey = {
   report: KeyReport
 }
 
-/** Limits that are `null` are unlimited. */
-export type Plan = {
-  name: string
-  burst: { requests: number; seconds: number } | null
-  daily: number | null
-  subnets: number | null
-  clients: number | null
-  count: number | null
-  downloads: number | null
-  enabled: boolean
-  /** How many keys have it. */
-  keys: number
-}
+/** A plan, and how many keys have it. */
+export type Plan = StoredPlan & { keys: number }
 
 export type Feed = {
   source: string
