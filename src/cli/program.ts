@@ -34,7 +34,7 @@ import { serveCommand } from './commands/serve.ts'
 import { statsCommand } from './commands/stats.ts'
 import { systemdUnitCommand } from './commands/systemd-unit.ts'
 import { versionCommand } from './commands/version.ts'
-import { abandonable, interruptible } from './signals.ts'
+import { abandonable, interruptible } from './shutdown.ts'
 
 export const COMMANDS: readonly Command[] = [
   serveCommand,

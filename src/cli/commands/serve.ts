@@ -22,7 +22,7 @@ import { MINUTE_MS, SECOND_MS } from '../../lib/time.ts'
 import type { ProxyWriter } from '../../proxies/store.ts'
 import { type Served, withServed } from '../../stores.ts'
 import { command, DATA_SETTINGS } from '../command.ts'
-import { untilAborted } from '../signals.ts'
+import { shutDown, untilAborted } from '../shutdown.ts'
 import { startImport } from './import.ts'
 
 const SERVE_SETTINGS = [
@@ -123,34 +123,6 @@ async function serve(serving: Serving): Promise<void> {
     await log.close()
     manager.close()
   }
-}
-
-type Server = { stop(closeActive?: boolean): Promise<void> }
-
-/** The longest a timer can run; a longer one would fire at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1
-
-/**
- * Stops the servers of the service and of the console: refusals that are delayed go out, requests that wait
- * for their turn are refused, and those in flight have `graceMs` to finish. Then their connections are
- * closed and logged.
- */
-async function shutDown(
-  app: App,
-  servers: readonly (Server | undefined)[],
-  graceMs: number,
-): Promise<void> {
-  app.releaseDelayed()
-  app.refuseWaiting()
-  const drain = async (server: Server): Promise<void> => {
-    const { promise: deadline, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
-    await Promise.race([server.stop(), deadline])
-    clearTimeout(timer)
-    await server.stop(true)
-  }
-  await Promise.all(servers.map(server => server && drain(server)))
-  await app.logUnfinished()
 }
 
 /** Says what is missing on a machine that has its own data. */

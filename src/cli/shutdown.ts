@@ -1,0 +1,86 @@
+/**
+ * Graceful shutdown. A command ends at the first SIGTERM or SIGINT, and `serve` after the requests in flight;
+ * a second signal ends the process at once.
+ */
+import type { App } from '../app.ts'
+import { CommandError, orAborted } from '../lib/errors.ts'
+import type { Awaitable } from '../lib/turn-batch.ts'
+
+/** The exit status of a command that a signal ended: 128 and its number. */
+const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
+type Signal = keyof typeof EXIT_CODES
+
+/** Calls `stop` at the first signal. Returns a function that stops waiting for one. */
+function onSignal(stop: (signal: Signal) => void): () => void {
+  const signals = Object.keys(EXIT_CODES) as Signal[] // of the table itself
+  const off = (): void => {
+    for (const signal of signals) process.off(signal, once)
+  }
+  const once = (signal: Signal): void => {
+    off()
+    stop(signal)
+  }
+  for (const signal of signals) process.on(signal, once)
+  return off
+}
+
+/** Resolves when `signal` is aborted. */
+export function untilAborted(signal: AbortSignal): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  signal.addEventListener('abort', () => resolve())
+  if (signal.aborted) resolve()
+  return promise
+}
+
+/**
+ * Runs work that ends early, with the reason of its signal, when that is aborted by SIGINT or
+ * SIGTERM: a `CommandError` that says what was `kept`.
+ */
+export async function interruptible<T>(
+  kept: string,
+  work: (signal: AbortSignal) => Awaitable<T>,
+): Promise<T> {
+  const controller = new AbortController()
+  const off = onSignal(signal =>
+    controller.abort(new CommandError(`interrupted; ${kept}`, EXIT_CODES[signal])),
+  )
+  try {
+    return await work(controller.signal)
+  } finally {
+    off()
+  }
+}
+
+/** Runs work that has nothing to clean up: at the signal it is abandoned as it is. */
+export const abandonable = <T>(
+  kept: string,
+  work: (signal: AbortSignal) => Awaitable<T>,
+): Promise<T> => interruptible(kept, signal => orAborted((async () => work(signal))(), signal))
+
+type Server = { stop(closeActive?: boolean): Promise<void> }
+
+/** The longest a timer can run; a longer one would fire at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1
+
+/**
+ * Stops the servers of the service and of the console: refusals that are delayed go out, requests that wait
+ * for their turn are refused, and those in flight have `graceMs` to finish. Then their connections are
+ * closed and logged.
+ */
+export async function shutDown(
+  app: App,
+  servers: readonly (Server | undefined)[],
+  graceMs: number,
+): Promise<void> {
+  app.releaseDelayed()
+  app.refuseWaiting()
+  const drain = async (server: Server): Promise<void> => {
+    const { promise: deadline, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, Math.min(graceMs, TIMER_MS_MAX))
+    await Promise.race([server.stop(), deadline])
+    clearTimeout(timer)
+    await server.stop(true)
+  }
+  await Promise.all(servers.map(server => server && drain(server)))
+  await app.logUnfinished()
+}
