@@ -50,7 +50,7 @@ if (FOUND === null) {
   process.stderr.write(`tests of pages are skipped: ${why}\n`)
 }
 
-/** Whether there is a browser; `test.if(HAS_BROWSER)` skips a test where there is none. */
+/** Whether there is a browser. */
 export const HAS_BROWSER = FOUND !== null
 
 /** How long a page is waited for: a busy machine is slow, not wrong. */
@@ -71,11 +71,32 @@ async function browser(): Promise<Browser> {
   return launched
 }
 
-/** A page, and what went wrong on it: errors of scripts, messages of the console, failed loads. */
-export type Opened = { page: Page; problems: string[]; requests: string[]; close(): Promise<void> }
+/** A page, and the URLs that it asked for. */
+export type Opened = { page: Page; requests: string[]; close(): Promise<void> }
 
-/** Opens a URL in a fresh profile. */
-export async function openPage(url: string, options: BrowserContextOptions = {}): Promise<Opened> {
+/** Ends all pages that are open; gives what went wrong on each since it was opened. */
+export async function closePages(): Promise<string[]> {
+  const closed = [...open]
+  open.clear()
+  await Promise.all(closed.map(({ close }) => close()))
+  return closed.flatMap(({ problems }) => problems)
+}
+const open = new Set<Opened & { problems: string[] }>()
+
+/** What a page asks for by script: the browser reports a refusal, which is no fault of the page. */
+const ASKED = /^https?:[^?]*\/(?:api|key|stats|openapi\.json|console\/[^?]*)(?:\?|$)/
+
+type Setting = BrowserContextOptions & {
+  /** What is done before the page is loaded. */
+  prepare?: (page: Page) => Promise<unknown>
+}
+
+/**
+ * Opens a URL in a fresh profile. Problems are errors of scripts, messages of the console, and files that
+ * do not load.
+ */
+export async function openPage(url: string, setting: Setting = {}): Promise<Opened> {
+  const { prepare, ...options } = setting
   const context = await (await browser()).newContext({ locale: 'en-US', ...options })
   context.setDefaultTimeout(WAIT_MS)
   const page = await context.newPage()
@@ -83,11 +104,16 @@ export async function openPage(url: string, options: BrowserContextOptions = {})
   const requests: string[] = []
   page.on('pageerror', error => problems.push(`error: ${error.message}`))
   page.on('console', message => {
-    if (message.type() === 'error' || message.type() === 'warning') problems.push(message.text())
+    const isRefusal =
+      message.text().startsWith('Failed to load resource') && ASKED.test(message.location().url)
+    if (/error|warning/.test(message.type()) && !isRefusal) problems.push(message.text())
   })
   page.on('request', request => requests.push(request.url()))
+  const opened = { page, problems, requests, close: () => context.close() }
+  open.add(opened)
+  await prepare?.(page)
   await page.goto(url)
-  return { page, problems, requests, close: () => context.close() }
+  return opened
 }
 
 /** The violations that axe finds on a page, as sentences. */

@@ -26,24 +26,38 @@ export async function startConsole(dir: string, more: readonly string[] = []) {
 /** The console of a server with the sample list. */
 export const startSample = () => startConsole(temporaryDirectory(), ['--sample'])
 
-/** One server for all tests of a file that do not mind each other, started by the first. */
-export function share(start: typeof startSample): typeof startSample {
-  let started: ReturnType<typeof startSample> | null = null
-  return () => {
+type Setting = Parameters<typeof openPage>[1] & {
+  /** A fragment in place of that of the token. */
+  at?: string
+}
+
+/**
+ * Opens a view of the console of one server for all tests of a file that do not mind each other, started
+ * by the first.
+ */
+export function viewOf(start: typeof startSample) {
+  let started: ReturnType<typeof start> | null = null
+  return async (view = 'Overview', { at, ...setting }: Setting = {}) => {
     started ??= start()
-    return started
+    const server = await started
+    const opened = await openPage(at === undefined ? server.url : `${server.admin}/${at}`, setting)
+    if (view !== 'Overview') await openView(opened.page, view)
+    return { ...server, ...opened }
   }
 }
 
 export const heading = (page: Page, name: string) => page.getByRole('heading', { level: 1, name })
 
-/** Opens the console after `prepare` has changed what the page will see. */
-export async function openPrepared(url: string, prepare: (page: Page) => Promise<unknown>) {
-  const opened = await openPage('about:blank')
-  await prepare(opened.page)
-  await opened.page.goto(url)
-  return opened
+/** Opens a view by its link. */
+export async function openView(page: Page, name: string): Promise<void> {
+  await page.getByRole('link', { name, exact: true }).click()
+  await heading(page, name).waitFor()
 }
+
+export const dialog = (page: Page) => page.getByRole('dialog')
+/** Presses a button of the dialog. */
+export const answer = (page: Page, name: string): Promise<void> =>
+  dialog(page).getByRole('button', { name, exact: true }).click()
 
 /** What the server answers, with a history of a day (or of `points` minutes) that has a gap of two hours. */
 export async function withHistory(

@@ -1,11 +1,11 @@
 /** The page as tests open it: on a service of its own, with statistics that a test gives. */
-import type { BrowserContextOptions, Page, Route } from 'playwright-core'
-import { type Opened, openPage } from './browser.ts'
+import type { Page, Route } from 'playwright-core'
+import { openPage } from './browser.ts'
 
 /** What the service says at a path, in place of what it would. */
 type Stub = { status?: number; body: unknown; headers?: { [name: string]: string } }
 
-type Setting = BrowserContextOptions & {
+type Setting = Omit<Parameters<typeof openPage>[1] & object, 'extraHTTPHeaders'> & {
   /** After the origin: `/#type=socks5`. */
   at?: string
   /** Answers by path: `/stats`, `/key`. */
@@ -17,21 +17,28 @@ export const fulfill = (route: Route, { status = 200, body, headers = {} }: Stub
 
 let clients = 0
 
-/** Opens the page as a client with an address of its own, so that limits of `demo` are its own. */
-export async function openAt(
-  origin: string,
-  { at = '/', stubs = {}, ...options }: Setting,
-): Promise<Opened> {
-  clients += 1
-  const opened = await openPage('about:blank', {
-    ...options,
-    extraHTTPHeaders: { 'x-forwarded-for': `198.51.100.${clients}` },
-  })
-  for (const [path, stub] of Object.entries(stubs)) {
-    await opened.page.route(`${origin}${path}`, route => fulfill(route, stub))
+/**
+ * Opens the page on one service for all tests of a file, started by the first, with these answers unless a
+ * test gives others; each time as a client with an address of its own, so that limits of `demo` are its own.
+ */
+export function pageOf(start: () => Promise<{ url: string }>, usual: Setting['stubs'] = {}) {
+  let started: ReturnType<typeof start> | null = null
+  return async ({ at = '/', stubs, prepare, ...options }: Setting = {}) => {
+    started ??= start()
+    const { url: origin } = await started
+    clients += 1
+    const opened = await openPage(origin + at, {
+      ...options,
+      extraHTTPHeaders: { 'x-forwarded-for': `198.51.100.${clients}` },
+      async prepare(page) {
+        for (const [path, stub] of Object.entries({ ...usual, ...stubs })) {
+          await page.route(origin + path, route => fulfill(route, stub))
+        }
+        await prepare?.(page)
+      },
+    })
+    return { ...opened, origin }
   }
-  await opened.page.goto(origin + at)
-  return opened
 }
 
 const textOf = async (page: Page, selector: string): Promise<string> =>
@@ -43,7 +50,3 @@ export const countOn = (page: Page): Promise<string> => textOf(page, '.count p:n
 /** The request as the page shows it, from its path on. */
 export const requestOn = async (page: Page): Promise<string> =>
   (await textOf(page, '#request-url')).replace(/^https?:\/\/[^/]+/, '')
-
-/** What a browser says by itself of answers that are errors; they are no fault of the page. */
-export const ownProblems = (problems: readonly string[]): string[] =>
-  problems.filter(text => !text.startsWith('Failed to load resource: the server responded'))

@@ -1,5 +1,5 @@
 /** The reference page, /docs (contract F5): what it shows, that it is safe, and how it looks. */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { STATUS } from '../../src/api/errors.ts'
 import { createDocument, type DocumentOptions } from '../../src/api/openapi/document.ts'
@@ -7,7 +7,9 @@ import { describeParameters } from '../../src/api/query.ts'
 import { memberNames } from '../../src/api/render.ts'
 import { docsPage, escapeHtml, html, jsonCode, prose } from '../../src/web/docs/page.ts'
 import { wordsOf } from '../../src/web/docs/words.ts'
-import { HAS_BROWSER, keepScreenshot, openPage, violationsOf } from '../support/browser.ts'
+import { keepScreenshot, violationsOf } from '../support/browser.ts'
+import { inBrowser } from '../support/in-browser.ts'
+import { pageOf } from '../support/page.ts'
 import { SERVICES, startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -17,7 +19,7 @@ const OPTIONS: DocumentOptions = {
   ...{ version: '1.2.3', provider: 'the service', errors: 'json', stats: 'full', lang: 'en' },
 }
 const FILES = [{ name: 'index.html' }, { name: 'index-abc.css' }, { name: 'icon-abc.svg' }]
-const pageOf = (options: Partial<DocumentOptions> = {}): string => {
+const docsOf = (options: Partial<DocumentOptions> = {}): string => {
   const all = { ...OPTIONS, ...options }
   return docsPage(createDocument(all), all.lang, FILES)
 }
@@ -25,7 +27,7 @@ const idsOf = (text: string): string[] =>
   [...text.matchAll(/ id="([^"]*)"/g)].map(([, id = '']) => id)
 
 describe('the page', () => {
-  const text = pageOf()
+  const text = docsOf()
   const ids = new Set(idsOf(text))
 
   test.each([
@@ -65,20 +67,20 @@ describe('the page', () => {
   })
 
   test('says in text what errors are in text', () => {
-    const older = pageOf({ errors: 'text' })
+    const older = docsOf({ errors: 'text' })
     for (const code of Object.keys(STATUS)) expect(older).toContain(`id="error-${code}"`)
     expect(older).toContain('Error: the plan&#39;s 3 requests of this day are used up')
   })
 
   test('has no empty list, and no cube, where /stats has totals only', () => {
-    const totals = pageOf({ stats: 'totals' })
+    const totals = docsOf({ stats: 'totals' })
     expect(totals).toContain('id="stats-dimensions"')
     expect(totals).not.toContain('id="stats-cube"')
     expect(totals).not.toMatch(/<dl class="rows">\s*<\/dl>/)
   })
 
   test('has no /stats where that is off', () => {
-    expect(pageOf({ stats: 'off' })).not.toContain('/stats')
+    expect(docsOf({ stats: 'off' })).not.toContain('/stats')
   })
 })
 
@@ -86,14 +88,14 @@ describe('what is put into the page is escaped', () => {
   const EVIL = `<img src=x onerror=alert(1)>"'&</code></script>`
   test('a name of the provider’s service that looks like markup', () => {
     for (const lang of ['en', 'ru'] as const) {
-      const text = pageOf({ provider: EVIL, lang })
+      const text = docsOf({ provider: EVIL, lang })
       expect(text).not.toContain('<img')
       expect(text).not.toMatch(/"'&<|<\/script>/)
       expect(text).toContain(`<code>${escapeHtml(EVIL)}</code>`)
     }
   })
   test('a version, and every text of a document', () => {
-    expect(pageOf({ version: EVIL })).not.toContain('<img')
+    expect(docsOf({ version: EVIL })).not.toContain('<img')
     const spoil = (value: unknown): unknown => {
       if (typeof value === 'string') return value + EVIL
       if (Array.isArray(value)) return value.map(spoil)
@@ -123,7 +125,7 @@ describe('the words of the page', () => {
       expect([name, word]).toEqual([name, expect.not.stringMatching(/[а-я]/i)])
   })
   test('are used, each of them', () => {
-    const texts = { en: pageOf(), ru: pageOf({ lang: 'ru' }) }
+    const texts = { en: docsOf(), ru: docsOf({ lang: 'ru' }) }
     for (const lang of ['en', 'ru'] as const) {
       for (const [name, word] of Object.entries(wordsOf(lang))) {
         expect([lang, name, texts[lang].includes(prose(word).html)]).toEqual([lang, name, true])
@@ -131,7 +133,7 @@ describe('the words of the page', () => {
     }
   })
   test('of explanations are Russian in the Russian page', () => {
-    const text = pageOf({ lang: 'ru' })
+    const text = docsOf({ lang: 'ru' })
     expect(text).toContain('<html lang="ru">')
     for (const [, said = ''] of text.matchAll(/<dd><p>(.*?)<\/p>/g)) {
       expect(said.replace(/<code>.*?<\/code>/g, '')).toMatch(/[а-я]|^$/i)
@@ -202,71 +204,58 @@ const LOOKS = [
   ['russian', '/docs?lang=ru', { viewport: { width: 1440, height: 900 }, colorScheme: 'dark' }],
 ] as const
 
-let url = ''
-beforeAll(async () => {
-  if (HAS_BROWSER) url = (await startChild(temporaryDirectory(), {}, ['--sample'])).url
-})
+const open = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']))
 
-describe.if(HAS_BROWSER)('how it looks', () => {
-  /** Whether the page is wider than its window. */
+describe('how it looks', () => {
+  /** By how much the page is wider than its window. */
   const overflowOf = (page: Page): Promise<number> =>
     page.evaluate('document.documentElement.scrollWidth - innerWidth')
 
-  test.each(LOOKS)('looks right: %s', async (name, path, options) => {
-    const { page, problems, requests, close } = await openPage(url + path, options)
-    expect(await violationsOf(page)).toEqual([])
-    expect(await overflowOf(page)).toBeLessThanOrEqual(0)
-    expect(problems).toEqual([])
-    for (const request of requests) expect(request).toStartWith(`${url}/`)
-    await keepScreenshot(page, `docs-${name}`)
-    await close()
-  })
+  for (const [name, at, options] of LOOKS) {
+    inBrowser(`looks right: ${name}`, async () => {
+      const { page, requests, origin } = await open({ at, ...options })
+      expect(await violationsOf(page)).toEqual([])
+      expect(await overflowOf(page)).toBeLessThanOrEqual(0)
+      for (const request of requests) expect(request).toStartWith(`${origin}/`)
+      await keepScreenshot(page, `docs-${name}`)
+    })
+  }
 
-  test.each([320, 390, 768, 901, 1180, 2560])(
-    'is not wider than a window of %d pixels',
-    async width => {
-      for (const path of ['/docs', '/docs?lang=ru']) {
-        const { page, close } = await openPage(url + path, { viewport: { width, height: 900 } })
-        expect([width, path, await overflowOf(page)]).toEqual([width, path, 0])
-        await close()
+  inBrowser('is not wider than its window, and on paper there is the text alone', async () => {
+    for (const at of ['/docs', '/docs?lang=ru']) {
+      const { page } = await open({ at })
+      for (const width of [320, 390, 768, 901, 1180, 2560]) {
+        await page.setViewportSize({ width, height: 900 })
+        expect([width, at, await overflowOf(page)]).toEqual([width, at, 0])
       }
-    },
-  )
-
-  test('on paper there is the text, without bar and contents', async () => {
-    const { page, close } = await openPage(`${url}/docs`)
-    await page.emulateMedia({ media: 'print' })
-    for (const [part, isVisible] of [
-      ['.top', false],
-      ['.contents', false],
-      ['h1', true],
-    ] as const) {
-      expect([part, await page.locator(part).isVisible()]).toEqual([part, isVisible])
+      await page.emulateMedia({ media: 'print' })
+      for (const [part, isVisible] of [
+        ['.top', false],
+        ['.contents', false],
+        ['h1', true],
+      ] as const) {
+        expect([part, await page.locator(part).isVisible()]).toEqual([part, isVisible])
+      }
     }
-    await close()
   })
 })
 
-describe.if(HAS_BROWSER)('finding one’s way', () => {
-  test('the list of contents stays beside the text, and leads to it', async () => {
-    const { page, close } = await openPage(`${url}/docs`, {
-      viewport: { width: 1440, height: 900 },
-    })
+inBrowser(
+  'one’s way is found: past the bar, by the list of contents, by the links of the bar',
+  async () => {
+    const { page, origin } = await open({ at: '/docs', viewport: { width: 1440, height: 900 } })
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await page.waitForURL(`${origin}/docs#main`)
     await page.locator('.contents a', { hasText: 'DAILY_LIMIT_REACHED' }).click()
     const row = page.locator('#error-DAILY_LIMIT_REACHED')
     const { y = 0 } = (await row.boundingBox()) ?? {}
-    expect(y).toBeGreaterThanOrEqual(60) // below the bar
-    expect(y).toBeLessThan(900)
+    expect(y).toBeWithin(60, 900) // below the bar
     expect(await page.locator('.contents').isVisible()).toBeTrue()
     expect((await page.locator('.contents').boundingBox())?.y).toBe(60)
-    await close()
-  })
-
-  test('the links of the bar: query, reference, key, language', async () => {
-    const { page, close } = await openPage(`${url}/docs`)
     const links = await page.evaluate(
       `[...document.querySelectorAll('.top a')].map(a =>
-         [a.textContent, a.getAttribute('href'), a.getAttribute('aria-current')])`,
+       [a.textContent, a.getAttribute('href'), a.getAttribute('aria-current')])`,
     )
     expect(links).toEqual([
       ['proxylist', '/', null],
@@ -278,14 +267,5 @@ describe.if(HAS_BROWSER)('finding one’s way', () => {
     ])
     await page.locator('.top a', { hasText: 'RU' }).click()
     expect(await page.locator('h1').textContent()).toStartWith('Справочник')
-    await close()
-  })
-
-  test('the first Tab leads past the bar', async () => {
-    const { page, close } = await openPage(`${url}/docs`)
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('Enter')
-    await page.waitForURL(`${url}/docs#main`)
-    await close()
-  })
-})
+  },
+)

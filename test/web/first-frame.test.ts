@@ -2,20 +2,21 @@
  * What happens between the drawing of a page and its next frame, which on a busy machine is late: nothing
  * of it is lost, and what is drawn is right at once.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect } from 'bun:test'
 import type { Page } from 'playwright-core'
-import { HAS_BROWSER } from '../support/browser.ts'
-import { heading, openPrepared, share, startSample } from '../support/console-page.ts'
+import { heading, startSample, viewOf } from '../support/console-page.ts'
 import { dataDirectory } from '../support/fixtures.ts'
+import { inBrowser as test } from '../support/in-browser.ts'
 import { countedList, statisticsOf } from '../support/list-statistics.ts'
-import { fulfill, openAt } from '../support/page.ts'
+import { fulfill, pageOf } from '../support/page.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
-const sample = share(startSample)
-
-const STATS = { body: statisticsOf(countedList(2000)) }
+const view = viewOf(startSample)
+const open = pageOf(() => startChild(dataDirectory()), {
+  '/stats': { body: statisticsOf(countedList(2000)) },
+})
 
 /** Runs a statement as soon as an element is in the document, before the next task. */
 const onceDrawn = (page: Page, selector: string, statement: string): Promise<unknown> =>
@@ -26,32 +27,16 @@ const onceDrawn = (page: Page, selector: string, statement: string): Promise<unk
     ${statement}
   }).observe(document, { subtree: true, childList: true })`)
 
-let origin = ''
-beforeAll(async () => {
-  if (HAS_BROWSER) origin = (await startChild(dataDirectory())).url
-})
-
-/** Opens the page after `prepare` has changed what it will see. */
-async function openPage(prepare: (page: Page) => Promise<unknown>) {
-  const opened = await openAt(origin, { at: '/healthz', stubs: { '/stats': STATS } })
-  await prepare(opened.page)
-  await opened.page.goto(origin)
-  return opened
-}
-
-describe.if(HAS_BROWSER)('the page, before its next frame', () => {
+describe('the page, before its next frame', () => {
   test('follows a link', async () => {
-    const { page, close } = await openPage(each =>
-      onceDrawn(each, 'a[href="#my-key"]', 'found.click()'),
-    )
+    const { page } = await open({
+      prepare: each => onceDrawn(each, 'a[href="#my-key"]', 'found.click()'),
+    })
     await page.getByRole('heading', { name: 'What a key has left' }).waitFor()
-    await close()
   })
 
   test('takes a click on the map', async () => {
-    const { page, close } = await openPage(async each => {
-      await each.addInitScript(`location.hash = 'my-key'`)
-    })
+    const { page } = await open({ at: '/#my-key' })
     const query = page.getByRole('link', { name: 'Query' })
     await query.waitFor()
     await page.evaluate(`new MutationObserver((_, observer) => {
@@ -62,24 +47,24 @@ describe.if(HAS_BROWSER)('the page, before its next frame', () => {
     }).observe(document, { subtree: true, childList: true })`)
     await query.click()
     await page.locator('[name=country][value=br]:checked').waitFor()
-    await close()
   })
 
   test('has the theme and the language that were chosen', async () => {
-    const { page, close } = await openPage(async each => {
-      await each.addInitScript(`localStorage.theme = 'dark'; localStorage.lang = 'ru'`)
-      await onceDrawn(
-        each,
-        'header',
-        'const { dataset, lang } = document.documentElement; window.drawn = [dataset.theme, lang]',
-      )
+    const { page } = await open({
+      async prepare(each) {
+        await each.addInitScript(`localStorage.theme = 'dark'; localStorage.lang = 'ru'`)
+        await onceDrawn(
+          each,
+          'header',
+          'const { dataset, lang } = document.documentElement; window.drawn = [dataset.theme, lang]',
+        )
+      },
     })
     expect(await page.evaluate('window.drawn')).toEqual(['dark', 'ru'])
-    await close()
   })
 
   test('says how long to wait after a 429, however long it was open', async () => {
-    const { page, close } = await openPage(each => each.clock.install())
+    const { page } = await open({ prepare: each => each.clock.install() })
     await page.route('**/api?*', route =>
       fulfill(route, { status: 429, body: {}, headers: { 'retry-after': '9' } }),
     )
@@ -90,23 +75,23 @@ describe.if(HAS_BROWSER)('the page, before its next frame', () => {
     await page.getByRole('button', { name: 'Try it' }).click()
     await page.locator('.ask button', { hasText: 'Again' }).waitFor()
     expect(await page.evaluate('window.said')).toBe('Again in 9 sec')
-    await close()
   })
 
   test('has statistics also where it was opened in the background', async () => {
-    const { page, close } = await openPage(each =>
-      each.addInitScript(`Object.defineProperty(document, 'visibilityState', { value: 'hidden' })`),
-    )
+    const { page } = await open({
+      prepare: each =>
+        each.addInitScript(
+          `Object.defineProperty(document, 'visibilityState', { value: 'hidden' })`,
+        ),
+    })
     await page.getByText('of 2,000 in the list').waitFor()
-    await close()
   })
 })
 
-describe.if(HAS_BROWSER)('the console, before its next frame', () => {
+describe('the console, before its next frame', () => {
   test('follows a link, says where it leads and gives it the focus', async () => {
-    const { url } = await sample()
-    const { page, close } = await openPrepared(url, async each => {
-      await onceDrawn(each, 'a[href="#plans"]', 'found.click()')
+    const { page } = await view('Overview', {
+      prepare: each => onceDrawn(each, 'a[href="#plans"]', 'found.click()'),
     })
     await heading(page, 'Plans').waitFor()
     await page.evaluate(`new MutationObserver(() => {
@@ -115,24 +100,23 @@ describe.if(HAS_BROWSER)('the console, before its next frame', () => {
     await page.getByRole('link', { name: 'Keys' }).click()
     await heading(page, 'Keys').waitFor()
     expect(await page.evaluate('window.drawn')).toEqual(['Keys · proxylist console', 'Keys'])
-    await close()
   })
 
   test('notices that its tab was hidden', async () => {
-    const { url } = await sample()
-    const { page, requests, close } = await openPrepared(url, async each => {
-      await each.clock.install()
-      await onceDrawn(
-        each,
-        'header',
-        `Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
-         document.dispatchEvent(new Event('visibilitychange'))`,
-      )
+    const { page, requests } = await view('Overview', {
+      async prepare(each) {
+        await each.clock.install()
+        await onceDrawn(
+          each,
+          'header',
+          `Object.defineProperty(document, 'visibilityState', { value: 'hidden' })
+           document.dispatchEvent(new Event('visibilitychange'))`,
+        )
+      },
     })
     await page.clock.runFor(120_000)
     // No more than the one that was under way.
     const asked = requests.filter(each => each.endsWith('/console/overview'))
     expect(asked.length).toBeLessThanOrEqual(1)
-    await close()
   })
 })

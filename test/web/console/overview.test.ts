@@ -1,30 +1,26 @@
 /** The overview of the console (contract G3) in a real browser. */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { afterAll, describe, expect } from 'bun:test'
 import type { Page, Route } from 'playwright-core'
-import { HAS_BROWSER, openPage } from '../../support/browser.ts'
-import { openPrepared, share, startSample, withHistory } from '../../support/console-page.ts'
+import { startSample, viewOf, withHistory } from '../../support/console-page.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp } from '../../support/temporary.ts'
 import { until } from '../../support/until.ts'
 
 afterAll(cleanUp)
-const sample = share(startSample)
+const view = viewOf(startSample)
 
-describe.if(HAS_BROWSER)('the overview', () => {
+describe('the overview', () => {
   test('shows what the server says of itself', async () => {
-    const { url } = await sample()
-    const { page, problems, close } = await openPage(url)
+    const { page } = await view()
     const cards = page.locator('.cards')
     await cards.waitFor()
     expect(await cards.textContent()).toMatch(/Proxies[\d,]+.*fresh.*Requests.*Memory\d+ MB/)
     expect(await page.locator('.top .status').textContent()).toMatch(/^ready · /)
     expect(await page.title()).toBe('Overview · proxylist console')
-    expect(problems).toEqual([])
-    await close()
   })
 
   test('draws charts at their real width, says the values at the cursor and has them as a table', async () => {
-    const { url } = await sample()
-    const { page, problems, close } = await openPrepared(url, withHistory)
+    const { page } = await view('Overview', { prepare: withHistory })
     const chart = page.getByRole('region', { name: 'Requests' })
     const canvas = chart.locator('canvas')
     await canvas.waitFor()
@@ -54,13 +50,10 @@ describe.if(HAS_BROWSER)('the overview', () => {
          return fits && c.width < 800 * devicePixelRatio ? resolve() : requestAnimationFrame(check)
        })())`,
     )
-    expect(problems).toEqual([])
-    await close()
   })
 
   test('shows the first minute of a server that was just started', async () => {
-    const { url } = await sample()
-    const { page, problems, close } = await openPrepared(url, each => withHistory(each, {}, 1))
+    const { page } = await view('Overview', { prepare: each => withHistory(each, {}, 1) })
     await page.locator('.chart canvas').first().waitFor()
     // The colour of p99, which is nothing but a point.
     const pixels = await page.evaluate(
@@ -73,17 +66,13 @@ describe.if(HAS_BROWSER)('the overview', () => {
       })()`,
     )
     expect(pixels as number).toBeGreaterThanOrEqual(2)
-    expect(problems).toEqual([])
-    await close()
   })
 })
 
-describe.if(HAS_BROWSER)('the overview, as time passes', () => {
+describe('the overview, as time passes', () => {
   test('is asked for every 10 s while the tab is visible, and not while it is hidden', async () => {
-    const { url } = await sample()
     const openedMs = performance.now()
-    const opened = await openPrepared(url, page => page.clock.install())
-    const { page, requests, close } = opened
+    const { page, requests } = await view('Overview', { prepare: each => each.clock.install() })
     /** Most requests until now, if the clock was moved so far. */
     const due = (movedMs: number): number =>
       1 + Math.floor((performance.now() - openedMs + movedMs) / 10_000)
@@ -103,12 +92,10 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
     expect(asked()).toBe(before)
     await Promise.all([answered(), show('visible'), page.clock.runFor(100)])
     expect(asked()).toBe(before + 1)
-    await close()
   })
 
   test('says that its figures are old when the server does not answer, and goes on when it does', async () => {
-    const { url } = await sample()
-    const { page, close } = await openPrepared(url, page => page.clock.install())
+    const { page } = await view('Overview', { prepare: page => page.clock.install() })
     await page.locator('.cards').waitFor()
     await page.route('**/console/overview', route => route.abort())
     await page.clock.runFor(10_000)
@@ -119,28 +106,26 @@ describe.if(HAS_BROWSER)('the overview, as time passes', () => {
     await page.unroute('**/console/overview')
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByRole('alert').waitFor({ state: 'detached' })
-    await close()
   })
 })
 
-describe.if(HAS_BROWSER)('a server in trouble', () => {
+describe('a server in trouble', () => {
   test('is shown with why it is not ready, with markup as text', async () => {
-    const { url } = await sample()
     const problem = 'the list is <img src=x onerror=alert(1)> empty'
-    const prepare = (page: Page) => withHistory(page, { ready: false, problem })
-    const { page, close } = await openPrepared(url, prepare)
+    const prepare = (each: Page) => withHistory(each, { ready: false, problem })
+    const { page } = await view('Overview', { prepare })
     await page.locator('.cards').waitFor()
     expect(await page.getByRole('alert').textContent()).toContain(problem)
     expect(await page.locator('main img').count()).toBe(0)
-    await close()
   })
 
   test('is shown when it answers slowly, and asked again when it does not for a minute', async () => {
-    const { url } = await sample()
     const held: Route[] = []
-    const { page, close } = await openPrepared(url, async each => {
-      await each.clock.install()
-      await each.route('**/console/overview', route => void held.push(route))
+    const { page } = await view('Overview', {
+      async prepare(each) {
+        await each.clock.install()
+        await each.route('**/console/overview', route => void held.push(route))
+      },
     })
     const hasAsked = (times: number) => until(() => held.length === times)
     await hasAsked(1)
@@ -151,6 +136,5 @@ describe.if(HAS_BROWSER)('a server in trouble', () => {
     await page.clock.runFor(45_000)
     await held[1]?.continue()
     await page.locator('.cards').waitFor()
-    await close()
   })
 })

@@ -1,19 +1,18 @@
-/** The token of the console (contract G3) in a real browser, and the size of the console. */
-import { afterAll, describe, expect, test } from 'bun:test'
-import { CONSOLE } from '../../../src/web/files.ts'
-import { HAS_BROWSER, openPage, violationsOf } from '../../support/browser.ts'
-import { heading, share, startConsole, startSample } from '../../support/console-page.ts'
+/** The token of the console (contract G3) in a real browser. */
+import { afterAll, describe, expect } from 'bun:test'
+import { openPage, violationsOf } from '../../support/browser.ts'
+import { heading, startConsole, startSample, viewOf } from '../../support/console-page.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
-const sample = share(startSample)
+const view = viewOf(startSample)
 
-describe.if(HAS_BROWSER)('the token', () => {
+describe('the token', () => {
   test('is taken from the fragment into the tab, and is in no URL, history, referrer or other storage', async () => {
-    const { url, admin } = await sample()
+    const { page, requests, url, admin } = await view()
     const token = url.split('#token=')[1] ?? ''
     expect(token.length).toBeGreaterThan(40)
-    const { page, requests, problems, close } = await openPage(url)
     await page.locator('.cards').waitFor()
     const seen = await page.evaluate(
       `({ href: location.href, state: history.state, length: history.length, referrer: document.referrer,
@@ -31,37 +30,30 @@ describe.if(HAS_BROWSER)('the token', () => {
     const sent = requests.filter(request => !request.startsWith('data:'))
     expect(sent.filter(request => !request.startsWith(`${admin}/`))).toEqual([])
     expect(sent.filter(request => request.includes(token) && request !== url)).toEqual([])
-    expect(problems).toEqual([])
-    await close()
   })
 
   test('missing: a calm page says to run proxylist console, and takes the link', async () => {
-    const { url, admin } = await sample()
-    const { page, problems, close } = await openPage(`${admin}/#plans`)
+    const { page, url } = await view('Overview', { at: '#plans' })
     await heading(page, 'Open the console').waitFor()
     expect(await page.locator('pre').textContent()).toBe('proxylist console')
     expect(await violationsOf(page)).toEqual([])
-    expect(problems).toEqual([])
     await page.getByLabel('Or paste the link').fill(` ${url}\n`)
     await page.keyboard.press('Enter')
     await heading(page, 'Plans').waitFor()
-    await close()
   })
 
   test('wrong: the sentence of the server, and the field again', async () => {
-    const { admin } = await sample()
-    const { page, close } = await openPage(`${admin}/#token=wrong`)
+    const { page } = await view('Overview', { at: '#token=wrong' })
     expect(await page.getByRole('alert').textContent()).toContain('proxylist console')
     expect(await page.getByLabel('Or paste the link').isVisible()).toBe(true)
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
-    await close()
   })
 })
 
-describe.if(HAS_BROWSER)('the token, while the console is open', () => {
+describe('the token, while the console is open', () => {
   test('ends: the console asks for the new one and goes on where it was', async () => {
     const { url, signIn } = await startSample()
-    const { page, close } = await openPage(url)
+    const { page } = await openPage(url)
     await page.locator('.cards').waitFor()
     const next = await signIn()
     await page.getByRole('link', { name: 'Keys' }).click()
@@ -70,12 +62,11 @@ describe.if(HAS_BROWSER)('the token, while the console is open', () => {
     await page.getByLabel('Or paste the link').fill(next)
     await page.getByRole('button', { name: 'Open' }).click()
     await heading(page, 'Keys').waitFor()
-    await close()
   })
 
   test('is replaced while an import is under way, whose refusal ends nothing', async () => {
     const { url, signIn } = await startConsole(temporaryDirectory())
-    const { page, close } = await openPage(url)
+    const { page } = await openPage(url)
     await page.getByRole('link', { name: 'Import' }).click()
     const renewed = Promise.withResolvers<void>()
     await page.route('**/console/import*', route => renewed.promise.then(() => route.continue()))
@@ -88,25 +79,12 @@ describe.if(HAS_BROWSER)('the token, while the console is open', () => {
     await page.locator('.imports .bad', { hasText: 'not valid' }).waitFor()
     await page.getByRole('link', { name: 'Keys' }).click()
     await page.getByText('There is no key yet').waitFor()
-    await close()
   })
 
   test('is forgotten when the operator signs out', async () => {
-    const { url } = await sample()
-    const { page, close } = await openPage(url)
+    const { page } = await view()
     await page.getByRole('button', { name: 'Sign out' }).click()
     await heading(page, 'Open the console').waitFor()
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
-    await close()
   })
-})
-
-test('the console has at most 60 KB of script and 8 KB of style, compressed', () => {
-  const sizeOf = (ending: string): number =>
-    CONSOLE.filter(({ name }) => name.endsWith(ending))
-      .map(({ gzip }) => Buffer.from(gzip, 'base64').length)
-      .reduce((a, b) => a + b, 0)
-  expect(sizeOf('.js')).toBeGreaterThan(0)
-  expect(sizeOf('.js')).toBeLessThanOrEqual(60_000)
-  expect(sizeOf('.css')).toBeLessThanOrEqual(8000)
 })

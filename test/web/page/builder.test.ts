@@ -1,8 +1,8 @@
 /** The query builder of the page (contract F6) in a real browser: filters, counts, hash, request. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
-import { HAS_BROWSER } from '../../support/browser.ts'
+import { afterAll, expect } from 'bun:test'
+import { inBrowser as test } from '../../support/in-browser.ts'
 import { countedList, statisticsOf } from '../../support/list-statistics.ts'
-import { countOn, openAt, ownProblems, requestOn } from '../../support/page.ts'
+import { countOn, pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -14,14 +14,10 @@ const STATS = { '/stats': { body: statisticsOf(LIST) } }
 const fresh = LIST.filter(({ age }) => age <= 600)
 const figure = (n: number): string => new Intl.NumberFormat('en').format(n)
 
-const inBrowser = test.if(HAS_BROWSER)
-let origin = ''
-beforeAll(async () => {
-  if (HAS_BROWSER) origin = (await startChild(temporaryDirectory(), {}, ['--sample'])).url
-})
+const open = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']), STATS)
 
-inBrowser('filters are charts: choosing counts all the others again, exactly', async () => {
-  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+test('filters are charts: choosing counts all the others again, exactly', async () => {
+  const { page } = await open()
   await page.locator('h1 b', { hasText: figure(fresh.length) }).waitFor()
   await page.check('[name=type][value=socks5]')
   await page.check('[name=country][value=de]')
@@ -36,19 +32,16 @@ inBrowser('filters are charts: choosing counts all the others again, exactly', a
   expect(await row('type', 'http')).toBe(
     figure(german.filter(({ type }) => type === 'http').length),
   )
-  expect(problems).toEqual([])
-  await close()
 })
 
-inBrowser('filters that the statistics do not have make the count an upper bound', async () => {
-  const { page, close } = await openAt(origin, { stubs: STATS })
+test('filters that the statistics do not have make the count an upper bound', async () => {
+  const { page } = await open()
   await page.fill('[name=ping]', '700')
   expect(await countOn(page)).toBe(`≤ ${figure(fresh.length)} proxies match`)
-  await close()
 })
 
-inBrowser('filters write the request, one parameter each, and the hash has it too', async () => {
-  const { page, close } = await openAt(origin, { stubs: STATS })
+test('filters write the request, one parameter each, and the hash has it too', async () => {
+  const { page } = await open()
   await page.check('[name=type][value=socks5]')
   await page.check('[name=anon][value=elite]')
   await page.fill('[name=ping]', '700')
@@ -78,22 +71,20 @@ inBrowser('filters write the request, one parameter each, and the hash has it to
   await page.locator('summary').click()
   await page.check('[name=fields][value=ip]')
   expect(await requestOn(page)).toEndWith('&get=csv&fields=ip&split_ip=1')
-  await close()
 })
 
-inBrowser('values that are typed wrong say so and are left out of the request', async () => {
-  const { page, close } = await openAt(origin, { stubs: STATS })
+test('values that are typed wrong say so and are left out of the request', async () => {
+  const { page } = await open()
   await page.fill('[name=port]', '70000')
   await page.fill('[name=ping]', 'fast')
   await page.fill('[name=ip]', '999.1.1.1:1')
   expect(await requestOn(page)).toBe('/api?get=json')
   expect(await page.locator('[aria-invalid=true]').count()).toBe(3)
   await page.getByText('A port is a number from 1 to 65535').waitFor()
-  await close()
 })
 
-inBrowser('filters are taken away by their chips, and all at once', async () => {
-  const { page, close } = await openAt(origin, {
+test('filters are taken away by their chips, and all at once', async () => {
+  const { page } = await open({
     at: '/#type=socks5,http&ping=5&get=csv',
     stubs: STATS,
   })
@@ -101,41 +92,35 @@ inBrowser('filters are taken away by their chips, and all at once', async () => 
   expect(await requestOn(page)).toBe('/api?type=http&ping=5&get=csv')
   await page.getByRole('button', { name: 'Clear all' }).click()
   expect(await requestOn(page)).toBe('/api?get=csv')
-  await close()
 })
 
-inBrowser('a country is chosen on the map too', async () => {
-  const { page, close } = await openAt(origin, { stubs: STATS })
+test('a country is chosen on the map too', async () => {
+  const { page } = await open()
   await page.locator('.place[data-code=BR] .dot').click()
   expect(await page.isChecked('[name=country][value=br]')).toBe(true)
-  await close()
 })
 
-inBrowser(
-  'countries are found by name; a count that merged cells may add to is a range',
-  async () => {
-    const list = countedList(5000)
-    const { page, close } = await openAt(origin, {
-      stubs: { '/stats': { body: statisticsOf(list) } },
-    })
-    await page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
-    expect(await page.locator('[name=country]').count()).toBe(1)
-    await page.check('[name=country][value=de]')
-    await page.getByText('Country not told').waitFor()
-    await page.getByText('Unknown place').waitFor()
-    const [, least = '', most = ''] =
-      /^([\d,]+)–([\d,]+) proxies match$/.exec(await countOn(page)) ?? []
-    const [low, high] = [least, most].map(text => Number(text.replace(',', '')))
-    const really = list.filter(({ country, age }) => country === 'DE' && age <= 600).length
-    expect(low).toBeLessThan(really)
-    expect(high).toBeGreaterThan(really)
-    expect(await page.locator('.option-count').first().textContent()).toBe(`≥ ${least}`)
-    await close()
-  },
-)
+test('countries are found by name; a count that merged cells may add to is a range', async () => {
+  const list = countedList(5000)
+  const { page } = await open({
+    stubs: { '/stats': { body: statisticsOf(list) } },
+  })
+  await page.getByRole('searchbox', { name: 'Find a country' }).fill('germ')
+  expect(await page.locator('[name=country]').count()).toBe(1)
+  await page.check('[name=country][value=de]')
+  await page.getByText('Country not told').waitFor()
+  await page.getByText('Unknown place').waitFor()
+  const [, least = '', most = ''] =
+    /^([\d,]+)–([\d,]+) proxies match$/.exec(await countOn(page)) ?? []
+  const [low, high] = [least, most].map(text => Number(text.replace(',', '')))
+  const really = list.filter(({ country, age }) => country === 'DE' && age <= 600).length
+  expect(low).toBeLessThan(really)
+  expect(high).toBeGreaterThan(really)
+  expect(await page.locator('.option-count').first().textContent()).toBe(`≥ ${least}`)
+})
 
-inBrowser('a slider sets the same limit as its field', async () => {
-  const { page, close } = await openAt(origin, { stubs: STATS })
+test('a slider sets the same limit as its field', async () => {
+  const { page } = await open()
   await page.locator('.option-count', { hasText: /\d/ }).first().waitFor()
   const slider = page.getByRole('slider', { name: 'Ping' })
   await slider.focus()
@@ -144,23 +129,21 @@ inBrowser('a slider sets the same limit as its field', async () => {
   expect(await slider.getAttribute('aria-valuetext')).toBe('up to 5,000 ms')
   await page.fill('[name=ping]', '')
   expect(await slider.getAttribute('aria-valuetext')).toBe('any')
-  await close()
 })
 
-inBrowser('the hash restores what was chosen, also when it changes', async () => {
+test('the hash restores what was chosen, also when it changes', async () => {
   const at = '/#type=socks5&country=de,nl&ping=700&get=txt&type_prefix=1'
-  const { page, close } = await openAt(origin, { at, stubs: STATS })
+  const { page } = await open({ at })
   expect(await page.isChecked('[name=type][value=socks5]')).toBe(true)
   expect(await page.isChecked('[name=country][value=nl]')).toBe(true)
   expect(await page.inputValue('[name=ping]')).toBe('700')
   await page.evaluate("location.hash = 'anon=elite&get=json'")
   await page.locator('[name=anon][value=elite]:checked').waitFor()
   expect(await requestOn(page)).toBe('/api?anon=elite&get=json')
-  await close()
 })
 
-inBrowser('a hash that is damaged shows the whole list', async () => {
-  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+test('a hash that is damaged shows the whole list', async () => {
+  const { page, origin } = await open()
   for (const hash of [
     ...['country=xxxx', 'country=%%%', '%E0%A4%A', '&&==&', 'time=&works=1e3', '__proto__=1'],
     `type=${'x'.repeat(5000)}`,
@@ -171,13 +154,11 @@ inBrowser('a hash that is damaged shows the whole list', async () => {
     expect([hash, await countOn(page)]).toEqual([hash, `${figure(fresh.length)} proxies match`])
     expect([hash, await requestOn(page)]).toEqual([hash, '/api?get=json'])
   }
-  expect(problems).toEqual([])
-  await close()
 })
 
-inBrowser('without statistics filters work, without counts, and the page says why', async () => {
+test('without statistics filters work, without counts, and the page says why', async () => {
   const shop = [{ name: 'service', schema: { items: { enum: ['smtp', 'my shop'] } } }]
-  const { page, problems, close } = await openAt(origin, {
+  const { page } = await open({
     stubs: {
       '/stats': { status: 404, body: {} },
       '/openapi.json': { body: { paths: { '/api': { get: { parameters: shop } } } } },
@@ -188,42 +169,31 @@ inBrowser('without statistics filters work, without counts, and the page says wh
   await page.check('[name=country][value=de]')
   expect(await requestOn(page)).toBe('/api?country=de&service=my%20shop&get=json')
   expect(await page.locator('.option-count', { hasText: /\d/ }).count()).toBe(0)
-  expect(ownProblems(problems)).toEqual([])
-  await close()
 })
 
-inBrowser.each([
-  ['a failure', { status: 503, body: {} }],
-  ['a document of another shape', { body: { rows: [] } }],
-])('%s of statistics is said, and services have their usual names', async (_, stats) => {
-  const { page, close } = await openAt(origin, {
-    stubs: { '/stats': stats, '/openapi.json': { status: 404, body: {} } },
-  })
-  await page.getByText('The statistics cannot be loaded now').waitFor()
-  await page.check('[name=service][value="the service"]')
-  expect(await requestOn(page)).toBe('/api?service=the%20service&get=json')
-  await close()
+test('a failure of statistics, or a document of another shape, is said; services have usual names', async () => {
+  for (const stats of [{ status: 503, body: {} }, { body: { rows: [] } }]) {
+    const { page } = await open({
+      stubs: { '/stats': stats, '/openapi.json': { status: 404, body: {} } },
+    })
+    await page.getByText('The statistics cannot be loaded now').waitFor()
+    await page.check('[name=service][value="the service"]')
+    expect(await requestOn(page)).toBe('/api?service=the%20service&get=json')
+  }
 })
 
-inBrowser('without counts by filter the page shows totals', async () => {
+test('without counts by filter the page shows totals', async () => {
   const body = { total: 18_400, at: 1_795_176_000, hidden: 0 }
-  const { page, close } = await openAt(origin, { stubs: { '/stats': { body } } })
+  const { page } = await open({ stubs: { '/stats': { body } } })
   await page.locator('h1', { hasText: '18,400 in the list' }).waitFor()
   await page.getByText('Counts by filter are not public here.').waitFor()
-  await close()
 })
 
-inBrowser('the page is there before statistics come, and nothing moves when they do', async () => {
-  const { page, close } = await openAt(origin, { at: '/healthz' })
+test('the page is there before statistics come, and nothing moves when they do', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
-  await page.route(`${origin}/stats`, async route => {
-    await promise
-    await route.fulfill({
-      contentType: 'application/json',
-      body: JSON.stringify(STATS['/stats'].body),
-    })
+  const { page } = await open({
+    prepare: each => each.route('**/stats', route => promise.then(() => route.fallback())),
   })
-  await page.goto(origin)
   await page.check('[name=type][value=socks5]')
   const drawn = () =>
     page.evaluate(
@@ -243,5 +213,4 @@ inBrowser('the page is there before statistics come, and nothing moves when they
   expect(await places()).toEqual(before)
   await drawn()
   expect(await page.evaluate('globalThis.shift ?? 0')).toBe(0)
-  await close()
 })

@@ -1,13 +1,13 @@
 /** Trying a request on the page (contract F6): answers, limits, waiting, errors, and where keys are. */
-import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { afterAll, expect } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { HAS_BROWSER } from '../../support/browser.ts'
 import { dataDirectory, KEY } from '../../support/fixtures.ts'
+import { inBrowser as test } from '../../support/in-browser.ts'
 import { succeed } from '../../support/launch.ts'
 import { countedList, statisticsOf } from '../../support/list-statistics.ts'
-import { fulfill, openAt, ownProblems, requestOn } from '../../support/page.ts'
+import { fulfill, pageOf, requestOn } from '../../support/page.ts'
 import { startChild } from '../../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
@@ -20,11 +20,7 @@ const ROWS = [
   { ip: '192.0.2.2:1080', type: 'socks5', country: 'nl', city: 'Amsterdam', works: 99 },
 ]
 
-const inBrowser = test.if(HAS_BROWSER)
-let origin = ''
-beforeAll(async () => {
-  if (HAS_BROWSER) origin = (await startChild(dataDirectory(ROWS, { daily: 100 }))).url
-})
+const open = pageOf(() => startChild(dataDirectory(ROWS, { daily: 100 })), STATS)
 
 /** Presses Try, and waits for what comes of it. */
 async function tryIt(page: Page): Promise<string> {
@@ -33,43 +29,37 @@ async function tryIt(page: Page): Promise<string> {
   return (await page.locator('#answer').textContent()) ?? ''
 }
 
-inBrowser('demo answers a table with its status, rows, time, bytes and what is left', async () => {
-  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+test('demo answers a table with its status, rows, time, bytes and what is left', async () => {
+  const { page } = await open()
   const answer = await tryIt(page)
   expect(answer).toMatch(/^2002 rows[\d.]+ ms[\d.]+ (?:byte|kB)/)
   expect(answer).toContain('1 of 2 left')
   expect(await page.locator('#answer tbody tr').count()).toBe(2)
   await page.getByRole('button', { name: 'Raw' }).click()
   expect(JSON.parse((await page.locator('#answer pre').textContent()) ?? '')).toHaveLength(2)
-  expect(problems).toEqual([])
-  await close()
 })
 
-inBrowser(
-  'each form is shown as rows; works=90 is said of demo, unless a share is chosen',
-  async () => {
-    const { page, close } = await openAt(origin, { stubs: STATS })
-    const hint = page.locator('#key-hint')
-    expect(await hint.textContent()).toContain('works=90')
-    await page.fill('[name=works]', '50')
-    expect(await hint.textContent()).not.toContain('works=90')
-    await page.fill('[name=works]', '')
-    await page.fill('[name=key]', KEY)
-    expect(await hint.textContent()).not.toContain('works=90')
-    for (const get of ['json', 'txt', 'csv', 'ndjson', 'json.file']) {
-      await page.evaluate(`location.hash = 'get=${get}&count=1'`)
-      await page.locator(`[name=get][value="${get}"]:checked`).waitFor()
-      await tryIt(page)
-      expect([get, await page.locator('#answer tbody tr').count()]).toEqual([get, 1])
-      const ip = await page.locator('#answer td[data-member=ip]').first().textContent()
-      expect([get, ip]).toEqual([get, '192.0.2.1:80'])
-    }
-    await close()
-  },
-)
+test('each form is shown as rows; works=90 is said of demo, unless a share is chosen', async () => {
+  const { page } = await open()
+  const hint = page.locator('#key-hint')
+  expect(await hint.textContent()).toContain('works=90')
+  await page.fill('[name=works]', '50')
+  expect(await hint.textContent()).not.toContain('works=90')
+  await page.fill('[name=works]', '')
+  await page.fill('[name=key]', KEY)
+  expect(await hint.textContent()).not.toContain('works=90')
+  for (const get of ['json', 'txt', 'csv', 'ndjson', 'json.file']) {
+    await page.evaluate(`location.hash = 'get=${get}&count=1'`)
+    await page.locator(`[name=get][value="${get}"]:checked`).waitFor()
+    await tryIt(page)
+    expect([get, await page.locator('#answer tbody tr').count()]).toEqual([get, 1])
+    const ip = await page.locator('#answer td[data-member=ip]').first().textContent()
+    expect([get, ip]).toEqual([get, '192.0.2.1:80'])
+  }
+})
 
-inBrowser('counts down after a 429, and another key need not wait', async () => {
-  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+test('counts down after a 429, and another key need not wait', async () => {
+  const { page } = await open()
   await page.clock.install()
   for (const status of ['200', '200', '429']) {
     expect(await tryIt(page)).toStartWith(status)
@@ -88,12 +78,10 @@ inBrowser('counts down after a 429, and another key need not wait', async () => 
   await page.fill('[name=key]', 'demo')
   await page.clock.runFor(41_000)
   expect(await button.textContent()).toBe('Try it')
-  expect(ownProblems(problems)).toEqual([])
-  await close()
 })
 
-inBrowser('a wrong key, and a filter without proxies, are explained', async () => {
-  const { page, close } = await openAt(origin, { at: '/#country=fr', stubs: STATS })
+test('a wrong key, and a filter without proxies, are explained', async () => {
+  const { page } = await open({ at: '/#country=fr' })
   expect(await tryIt(page)).toContain('PROXIES_NOT_FOUND')
   await page.getByText('Take a filter away').waitFor()
   await page.fill('[name=key]', 'wrong')
@@ -101,53 +89,43 @@ inBrowser('a wrong key, and a filter without proxies, are explained', async () =
   await page.fill('[name=key]', 'ключ')
   await page.getByText('A key has Latin letters').waitFor()
   expect(await page.locator('.ask button').isDisabled()).toBe(true)
-  await close()
 })
 
-inBrowser('the beginning of an answer that is too long is shown, also of one line', async () => {
-  const { page, close } = await openAt(origin, { at: '/#get=json&pretty=0', stubs: STATS })
+test('the beginning of an answer that is too long is shown, also of one line', async () => {
+  const { page } = await open({ at: '/#get=json&pretty=0' })
   const body = `[${'{"ip":"192.0.2.1:80"},'.repeat(300_000)}{}]`
   await page.route('**/api?*', route => route.fulfill({ contentType: 'application/json', body }))
   expect(await tryIt(page)).toContain('only its beginning was read')
   expect(await page.locator('#answer pre').textContent()).toStartWith('[{"ip":"192.0.2.1:80"},{')
-  await close()
 })
 
-inBrowser(
-  'a service that does not answer, or not in JSON, is said, and can be stopped',
-  async () => {
-    const { page, problems, close } = await openAt(origin, { stubs: STATS })
-    await page.route('**/api?*', () => {}, { times: 1 })
-    await page.getByRole('button', { name: 'Try it' }).click()
-    await page.getByRole('button', { name: 'Stop' }).click()
-    await page.getByText('Nothing asked yet').waitFor()
-    await page.route('**/api?*', route => route.abort(), { times: 1 })
-    await page.getByRole('button', { name: 'Try it' }).click()
-    await page.locator('#answer', { hasText: 'The service did not answer' }).waitFor()
-    const answer = { status: 502, contentType: 'text/html', body: `<h1>${MARKUP}</h1>` }
-    await page.route('**/api?*', route => route.fulfill(answer), { times: 1 })
-    expect(await tryIt(page)).toContain(`<h1>${MARKUP}</h1>`)
-    expect(await page.locator('#answer img').count()).toBe(0)
-    expect(await tryIt(page)).toStartWith('200')
-    const own = ownProblems(problems).filter(text => !text.startsWith('Failed to load resource'))
-    expect(own).toEqual([])
-    await close()
-  },
-)
+test('a service that does not answer, or not in JSON, is said, and can be stopped', async () => {
+  const { page } = await open()
+  await page.route('**/api?*', () => {}, { times: 1 })
+  await page.getByRole('button', { name: 'Try it' }).click()
+  await page.getByRole('button', { name: 'Stop' }).click()
+  await page.getByText('Nothing asked yet').waitFor()
+  await page.route('**/api?*', route => route.abort(), { times: 1 })
+  await page.getByRole('button', { name: 'Try it' }).click()
+  await page.locator('#answer', { hasText: 'The service did not answer' }).waitFor()
+  const answer = { status: 502, contentType: 'text/html', body: `<h1>${MARKUP}</h1>` }
+  await page.route('**/api?*', route => route.fulfill(answer), { times: 1 })
+  expect(await tryIt(page)).toContain(`<h1>${MARKUP}</h1>`)
+  expect(await page.locator('#answer img').count()).toBe(0)
+  expect(await tryIt(page)).toStartWith('200')
+})
 
-inBrowser('markup in cities is text, in the answer and in the list of cities', async () => {
-  const { page, problems, close } = await openAt(origin, { stubs: STATS })
+test('markup in cities is text, in the answer and in the list of cities', async () => {
+  const { page } = await open()
   await page.fill('[name=key]', KEY)
   expect(await tryIt(page)).toContain(MARKUP)
   await page.locator(`#cities option[value="${MARKUP}"]`).waitFor({ state: 'attached' })
   await page.fill('[name=city]', MARKUP)
   expect(await page.locator('img').count()).toBe(0)
-  expect(problems).toEqual([])
-  await close()
 })
 
-inBrowser('a key is in a header and nowhere else', async () => {
-  const { page, requests, close } = await openAt(origin, { stubs: STATS })
+test('a key is in a header and nowhere else', async () => {
+  const { page, requests, origin } = await open()
   const sent: { url: string; authorization: string; referer: string }[] = []
   page.on('request', request => {
     const { authorization = '', referer = '' } = request.headers()
@@ -171,40 +149,38 @@ inBrowser('a key is in a header and nowhere else', async () => {
   expect(await page.inputValue('[name=key]')).toBe(KEY)
   await page.reload()
   expect(await page.inputValue('[name=key]')).not.toContain(KEY)
-  await close()
 })
 
-inBrowser('an answer of hundreds of megabytes is read up to a bound', async () => {
-  const { page, close } = await openAt(origin, { at: '/#get=txt&count=9', stubs: STATS })
+test('an answer of hundreds of megabytes is read up to a bound', async () => {
+  const { page } = await open({ at: '/#get=txt&count=9' })
   const body = '192.0.2.1:80\n'.repeat(400_000)
   await page.route('**/api?*', route => route.fulfill({ contentType: 'text/plain', body }))
   const answer = await tryIt(page)
   expect(answer).toContain('only its beginning was read')
   expect(await page.locator('#answer tbody tr').count()).toBe(100)
-  await close()
 })
 
-inBrowser('statistics are asked for again while the page is visible', async () => {
-  const { page, close } = await openAt(origin, { at: '/healthz' })
+test('statistics are asked for again while the page is visible', async () => {
   let asked = 0
-  await page.route('**/stats', route => {
-    asked += 1
-    const body = statisticsOf(countedList(1000 * asked))
-    return fulfill(route, { body, headers: { etag: `"${asked}"` } })
+  const { page } = await open({
+    async prepare(each) {
+      await each.clock.install()
+      await each.route('**/stats', route => {
+        asked += 1
+        const body = statisticsOf(countedList(1000 * asked))
+        return fulfill(route, { body, headers: { etag: `"${asked}"` } })
+      })
+    },
   })
-  await page.clock.install()
-  await page.goto(origin)
   await page.getByText('of 1,000 in the list').waitFor()
   await page.clock.runFor(61_000)
   await page.getByText('of 2,000 in the list').waitFor()
-  await close()
 })
 
 /** A visitor who never saw the API: "elite socks5 in Germany or the Netherlands under 700 ms". */
-inBrowser('a newcomer composes a request, tries it, copies the program and runs it', async () => {
-  const server = await startChild(temporaryDirectory(), {}, ['--sample'])
-  const permissions = ['clipboard-read', 'clipboard-write']
-  const { page, problems, close } = await openAt(server.url, { permissions })
+test('a newcomer composes a request, tries it, copies the program and runs it', async () => {
+  const openSample = pageOf(() => startChild(temporaryDirectory(), {}, ['--sample']))
+  const { page } = await openSample({ permissions: ['clipboard-read', 'clipboard-write'] })
   await page.getByRole('checkbox', { name: /^elite/ }).check()
   await page.getByRole('checkbox', { name: /^socks5/ }).check()
   await page.getByRole('checkbox', { name: /^Germany/ }).check()
@@ -230,6 +206,4 @@ inBrowser('a newcomer composes a request, tries it, copies the program and runs 
     })
     expect(printed.trim().split('\n')).toHaveLength(await rows.count())
   }
-  expect(ownProblems(problems)).toEqual([])
-  await close()
 })
