@@ -119,7 +119,7 @@ const openSql = (url: string, options: ConnectionOptions): SQL =>
 const discard = (sql: SQL): void => void sql.close({ timeout: 0 }).catch(() => {})
 
 /** Resolves as `work` does; rejects when its time is over, `null` for any, and then calls `onLate`. */
-function inTime<T>(
+export function inTime<T>(
   work: Promise<T>,
   ms: number | null,
   late: () => Error,

@@ -7,10 +7,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../src/access/access.ts'
 import { limitRulesOf } from '../../src/access/entitlements.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { availabilityOf, type Connection, openConnection } from '../../src/postgres/connection.ts'
+import {
+  availabilityOf,
+  type Connection,
+  openConnection,
+  type Query,
+} from '../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../src/postgres/errors.ts'
 import { migrate } from '../../src/postgres/schema.ts'
-import { createGiveBack } from '../../src/postgres/usage/admissions.ts'
+import { createAdmissions, createGiveBack } from '../../src/postgres/usage/admissions.ts'
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular } from '../support/limits.ts'
@@ -240,6 +245,39 @@ describe('a give-back that fails', () => {
   test('is made again, unless nobody knows whether it was made', async () => {
     expect(giveBackWith(new StoreError('nothing was sent'))).rejects.toThrow('nothing was sent')
     await giveBackWith(new UnknownOutcome('the connection was lost')) // done, for its caller
+  })
+})
+
+describe('admissions in several calls', () => {
+  /** What becomes of requests of two keys by these calls: an answer of the database, or what it does instead. */
+  async function admitTwo(...calls: (string | Promise<never>)[]): Promise<unknown[]> {
+    const query: Query = async <R extends object>() =>
+      [{ numbers: await calls.shift() }] as unknown as R[]
+    const clock = createDatabaseClock(() => 0)
+    const waits = { msMax: 100, tryMs: 0, late: () => new StoreError('it is late') }
+    const admit = createAdmissions(query, createRefusalCache(clock), clock, waits)
+    const batch = ['k1', 'k2'].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))
+    const kinds = (await admit(batch)).map(async decision => (await decision).kind)
+    return Promise.all(kinds.map(kind => kind.catch(String)))
+  }
+  /** The clock, and that the first key has used nothing; the row of the second is missing or locked. */
+  const FIRST = '1,1,0,0,0,0'
+  const NONE = '1'
+  const failure = Promise.reject(new StoreError('it is away'))
+  failure.catch(() => {})
+
+  test('one that fails does not fail what another has recorded', async () => {
+    expect(await admitTwo(FIRST, failure)).toEqual(['admitted', 'StoreError: it is away'])
+    expect(await admitTwo(FIRST, NONE, failure)).toEqual(['admitted', 'StoreError: it is away'])
+    expect(await admitTwo(NONE, NONE, FIRST, failure)).toEqual([
+      'admitted',
+      'StoreError: it is away',
+    ])
+  })
+
+  test('one that hangs lets nobody who waits for a locked row wait longer than the timeout', async () => {
+    const hanging = new Promise<never>(() => {})
+    expect(await admitTwo(FIRST, NONE, hanging)).toEqual(['admitted', 'StoreError: it is late'])
   })
 })
 

@@ -23,7 +23,7 @@ import { stopwatch, timerLater } from '../../lib/clock.ts'
 import { MINUTE_MS, utcDay } from '../../lib/time.ts'
 import { type Awaitable, BATCH_MAX, type Waited } from '../../lib/turn-batch.ts'
 import { arrayLiteral, columnsOf, limitOf } from '../arrays.ts'
-import type { Query } from '../connection.ts'
+import { inTime, type Query } from '../connection.ts'
 import { isLockNotFree, UnknownOutcome } from '../errors.ts'
 import { type DatabaseClock, hasSameLimits, nameOf, type RefusalCache } from './refusals.ts'
 
@@ -154,6 +154,12 @@ type Waiting = {
 }
 
 /**
+ * What becomes of a request; `null`: a row that it needs is locked, or missing and not to be added. One whose
+ * call has failed fails alone: what other calls of its batch have decided is recorded.
+ */
+type Outcome = Decision | { kind: 'failed'; failure: unknown } | null
+
+/**
  * How long a request may wait in all, `null` for any time, and how much of that it needs for another try;
  * `late` makes what one fails with that has less.
  */
@@ -170,13 +176,13 @@ export function createAdmissions(
   let waiting: Waiting[] = []
   let isRetrying = false
 
-  /** Decides requests; `null`: a row that they need is locked, or missing and `adds` is not set. */
+  /** Decides requests in one call; a row that is missing is added if `adds` is set. */
   async function decideGrouped(
     batch: readonly Admission[],
     grouped: Grouped,
     adds: boolean,
     waited: Waited,
-  ): Promise<(Decision | null)[]> {
+  ): Promise<Outcome[]> {
     const { groups, find } = grouped
     const waits = clock.elapsedMs() >= skipUntilMs
     const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
@@ -208,26 +214,26 @@ export function createAdmissions(
       }
       return decisions
     } catch (failure) {
-      if (!isLockNotFree(failure)) throw failure
+      if (!isLockNotFree(failure)) return batch.map(() => ({ kind: 'failed', failure }))
       if (!waits) return batch.map(() => null)
       skipUntilMs = clock.elapsedMs() + SKIP_LOCKED_MS
       return decideGrouped(batch, grouped, adds, waited)
     }
   }
 
-  async function decide(batch: readonly Admission[], waited: Waited): Promise<(Decision | null)[]> {
+  async function decide(batch: readonly Admission[], waited: Waited): Promise<Outcome[]> {
     const grouped = group(batch)
     const some = batch.slice(0, grouped.count)
     // Those with several rules are decided in order of arrival, which takes all their rows.
     const adds = some.some(({ rules }) => rules.length > 1)
-    let decisions = await decideGrouped(some, grouped, adds, waited)
-    const left = some.filter((_, i) => decisions[i] === null)
+    let outcomes = await decideGrouped(some, grouped, adds, waited)
+    const left = some.filter((_, i) => outcomes[i] === null)
     if (left.length > 0 && !adds) {
       const more = await decideGrouped(left, group(left), true, waited)
-      decisions = decisions.map(decision => decision ?? more.shift() ?? null)
+      outcomes = outcomes.map(outcome => outcome ?? more.shift() ?? null)
     }
     const rest = batch.slice(grouped.count)
-    return rest.length === 0 ? decisions : [...decisions, ...(await decide(rest, waited))]
+    return rest.length === 0 ? outcomes : [...outcomes, ...(await decide(rest, waited))]
   }
 
   async function retry(): Promise<void> {
@@ -240,27 +246,25 @@ export function createAdmissions(
       return !isLate
     })
     waiting = waiting.slice(BATCH_MAX)
-    try {
-      const admissions = items.map(({ admission }) => admission)
-      const decisions = items.length === 0 ? [] : await decide(admissions, stopwatch())
-      for (const [i, item] of items.entries()) {
-        const decision = decisions[i] ?? null
-        if (decision === null) waiting.push(item)
-        else item.resolve(decision)
-      }
-    } catch (failure) {
-      for (const { reject } of items) reject(failure)
+    const admissions = items.map(({ admission }) => admission)
+    const outcomes = items.length === 0 ? [] : await decide(admissions, stopwatch())
+    for (const [i, item] of items.entries()) {
+      const outcome = outcomes[i] ?? null
+      if (outcome === null) waiting.push(item)
+      else if (outcome.kind === 'failed') item.reject(outcome.failure)
+      else item.resolve(outcome)
     }
     isRetrying = waiting.length > 0
     if (isRetrying) timerLater(() => void retry(), RETRY_MS)
   }
 
+  /** Tries again until the request is late: also while a try hangs. */
   function wait(admission: Admission, waited: Waited): Promise<Decision> {
     const { promise, resolve, reject } = Promise.withResolvers<Decision>()
     waiting.push({ admission, waited, resolve, reject })
     if (!isRetrying) timerLater(() => void retry(), RETRY_MS)
     isRetrying = true
-    return promise
+    return inTime(promise, msMax && Math.max(0, msMax - waited()), late)
   }
 
   return function admitBatch(
@@ -271,17 +275,14 @@ export function createAdmissions(
     withdraw(refusals, batch)
     const asked = batch.filter((_, i) => refusals[i] === null)
     if (asked.length === 0) return fillIn(refusals, [])
-    return decide(asked, waited).then(
-      decisions => {
-        const more = asked.map((admission, i) => decisions[i] ?? wait(admission, waited))
-        return fillIn<Awaitable<Decision>>(refusals, more)
-      },
-      failure => {
-        if (asked.length === batch.length) throw failure
-        const more = asked.map(() => Promise.reject<Decision>(failure))
-        return fillIn<Awaitable<Decision>>(refusals, more)
-      },
-    )
+    return decide(asked, waited).then(outcomes => {
+      const more = asked.map((admission, i): Awaitable<Decision> => {
+        const outcome = outcomes[i] ?? null
+        if (outcome === null) return wait(admission, waited)
+        return outcome.kind === 'failed' ? Promise.reject(outcome.failure) : outcome
+      })
+      return fillIn<Awaitable<Decision>>(refusals, more)
+    })
   }
 }
 
