@@ -14,11 +14,11 @@ export const arrayLiteral = (items: readonly (string | number | boolean | null)[
 const quoted = (text: string): string =>
   text.includes('"') || text.includes('\\') ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`
 
-/** The literals of the columns of rows, for `unnest`. */
-export const columnsOf = <T>(
-  rows: readonly T[],
-  ...columns: readonly ((row: T) => string | number | null)[]
-): string[] => columns.map(column => arrayLiteral(rows.map(column)))
+/** The literals of some columns of rows, for `unnest`. */
+export const columnsOf = <Column extends string>(
+  rows: readonly { readonly [column in Column]: string | number | null }[],
+  ...columns: readonly Column[]
+): string[] => columns.map(column => arrayLiteral(rows.map(row => row[column])))
 
 /** The literal of an array of bytes. */
 export const bytesLiteral = (items: readonly Uint8Array[]): string =>

@@ -5,12 +5,10 @@ import { type Connection, onlyRow } from './connection.ts'
 import { FEED_LOCK_CLASS } from './schema.ts'
 
 /** The ids and the states of new feeds, due now. */
-const added = (feeds: readonly FeedKey[], nowMs: number): string[] =>
-  columnsOf(
-    feeds,
-    ({ id }) => id,
-    ({ shown }) => JSON.stringify(newState(shown, nowMs)),
-  )
+function added(feeds: readonly FeedKey[], nowMs: number): string[] {
+  const rows = feeds.map(({ id, shown }) => ({ id, state: JSON.stringify(newState(shown, nowMs)) }))
+  return columnsOf(rows, 'id', 'state')
+}
 const INSERT = `insert into proxylist.feeds (id, state)
   select id, state::json from unnest($1::text[], $2::text[]) as given (id, state)
   on conflict do nothing`

@@ -186,16 +186,12 @@ export function createAdmissions(
     const { groups, find } = grouped
     const waits = clock.elapsedMs() >= skipUntilMs
     const [sentMs, generation] = [clock.elapsedMs(), cache.generation()]
+    const rows = groups.map(({ rule: { subject, window, daily }, requests }) => ({
+      ...{ ...subject, requests, ms: window?.ms ?? 0 },
+      ...{ limit: limitOf(window?.limit), daily: limitOf(daily) },
+    }))
     const parameters = [
-      ...columnsOf(
-        groups,
-        ({ rule }) => rule.subject.kind,
-        ({ rule }) => rule.subject.id,
-        ({ requests }) => requests,
-        ({ rule }) => limitOf(rule.window?.limit),
-        ({ rule }) => rule.window?.ms ?? 0,
-        ({ rule }) => limitOf(rule.daily),
-      ),
+      ...columnsOf(rows, 'kind', 'id', 'requests', 'limit', 'ms', 'daily'),
       ...placesOf(batch, grouped),
       ...[adds, waits],
     ]
@@ -293,22 +289,17 @@ export function createAdmissions(
 export const createGiveBack =
   (query: Query, cache: RefusalCache) =>
   async (batch: readonly Admitted[]): Promise<void> => {
-    const given: { subject: Subject; atMs: number }[] = []
+    const given: (Subject & { atMs: number })[] = []
     for (const admitted of batch) {
-      giveBack((subject, atMs) => given.push({ subject, atMs }), admitted)
+      giveBack((subject, atMs) => given.push({ ...subject, atMs }), admitted)
     }
-    given.sort((a, b) => byKey(a.subject, b.subject))
+    given.sort(byKey)
     try {
-      const parameters = columnsOf(
-        given,
-        ({ subject }) => subject.kind,
-        ({ subject }) => subject.id,
-        ({ atMs }) => atMs,
-      )
-      await query('select proxylist.give_back($1::text[], $2::text[], $3::bigint[])', parameters)
+      const text = 'select proxylist.give_back($1::text[], $2::text[], $3::bigint[])'
+      await query(text, columnsOf(given, 'kind', 'id', 'atMs'))
     } catch (failure) {
       if (!(failure instanceof UnknownOutcome)) throw failure
     } finally {
-      for (const { subject } of given) cache.forget(subject)
+      for (const subject of given) cache.forget(subject)
     }
   }

@@ -65,15 +65,7 @@ export function createKeyUse(query: Query) {
   const writing = new Set<Noted>()
 
   const rowsOfKeys = createListBatch<{ id: string; fromDay: number; toDay: number }, UseRow>(
-    (asked, waited) => {
-      const parameters = columnsOf(
-        asked,
-        ({ id }) => id,
-        ({ fromDay }) => fromDay,
-        ({ toDay }) => toDay,
-      )
-      return query<UseRow>(HISTORY, parameters, waited())
-    },
+    (asked, waited) => query<UseRow>(HISTORY, columnsOf(asked, 'id', 'fromDay', 'toDay'), waited()),
   )
 
   return {
@@ -88,13 +80,7 @@ export function createKeyUse(query: Query) {
         await query(
           `select proxylist.add_days($1::int[], $2::text[], $3::bigint[], $4::bigint[],
              array_fill('{}'::text, array[cardinality($1::int[])]))`,
-          columnsOf(
-            taken,
-            ({ day }) => day,
-            ({ id }) => id,
-            ({ records }) => records,
-            ({ refused }) => refused,
-          ),
+          columnsOf(taken, 'day', 'id', 'records', 'refused'),
         )
       } catch (failure) {
         if (!(failure instanceof UnknownOutcome)) notes.putBack(taken)

@@ -156,21 +156,17 @@ function parametersOf(answers: readonly (readonly Addition[])[]): string[] {
     end += length
     return end
   })
+  const rows = additions.map(each => {
+    const { networks, others } = encodeNetworks(each.set, each.networks)
+    const place = places.get(setName(each)) ?? null
+    return { place, quota: limitOf(each.quota), networks, others: arrayLiteral(others) }
+  })
   return [
     ...columnsOf(
-      sets.map(([, each]) => each),
-      ({ subject }) => subject.kind,
-      ({ subject }) => subject.id,
-      ({ set }) => set,
-      ({ day }) => day,
+      sets.map(([, { subject, set, day }]) => ({ ...subject, set, day })),
+      ...(['kind', 'id', 'set', 'day'] as const),
     ),
-    ...columnsOf(
-      additions.map(each => ({ each, ...encodeNetworks(each.set, each.networks) })),
-      ({ each }) => places.get(setName(each)) ?? null,
-      ({ each }) => limitOf(each.quota),
-      ({ networks }) => networks,
-      ({ others }) => arrayLiteral(others),
-    ),
+    ...columnsOf(rows, 'place', 'quota', 'networks', 'others'),
     arrayLiteral(ends),
   ]
 }
@@ -272,13 +268,8 @@ export function createNetworks(
     },
 
     count: createListBatch<{ subject: Subject; day: number }, NetworkCounts>((batch, waited) => {
-      const parameters = columnsOf(
-        batch,
-        ({ subject }) => subject.kind,
-        ({ subject }) => subject.id,
-        ({ day }) => day,
-      )
-      return query<NetworkCounts>(COUNT, parameters, waited())
+      const rows = batch.map(({ subject, day }) => ({ ...subject, day }))
+      return query<NetworkCounts>(COUNT, columnsOf(rows, 'kind', 'id', 'day'), waited())
     }),
   }
 }

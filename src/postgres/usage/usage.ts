@@ -52,12 +52,7 @@ async function readUsage(
   subjects: readonly Subject[],
   waitedMs: number,
 ): Promise<Read[]> {
-  const parameters = columnsOf(
-    subjects,
-    ({ kind }) => kind,
-    ({ id }) => id,
-  )
-  const rows = await query<ReadRow>(READ, parameters, waitedMs)
+  const rows = await query<ReadRow>(READ, columnsOf(subjects, 'kind', 'id'), waitedMs)
   return rows.map(({ nowMs, used }) => {
     if (used === null) return { usage: UNUSED, nowMs }
     const { at: admissions, latest: latestMs, day, requests }: UsedJson = JSON.parse(used)
