@@ -1,113 +1,136 @@
 /**
- * The life of a key on the command line (contract §C `keys …`, B10, G5), with a running server
- * beside it: what each command prints, and that the server follows at once.
+ * The life of a key on the command line (contract §C `keys …`, B10, G5), with a running server beside it: what each
+ * command prints, and that the server follows at once. What becomes of keys is in `access/registry.test.ts`.
  */
-import { afterAll, describe, expect, test } from 'bun:test'
-import { existsSync, writeFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DAY_MS, HOUR_MS } from '../../src/lib/time.ts'
+import { openRegistry } from '../../src/sqlite/stores.ts'
 import { ask, from } from '../support/answer.ts'
-import { ASK, addKeys, addList, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
-import { cityRecord, mmdb } from '../support/mmdb.ts'
-import { proxylist } from '../support/program.ts'
-import { type Service, startChild } from '../support/service.ts'
+import { ASK, addKeys, addList, dataDirectory, KEY, type Limits, T0 } from '../support/fixtures.ts'
+import type { Outcome } from '../support/launch.ts'
+import { createClock, proxylist } from '../support/program.ts'
+import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
 
-/** Runs a command on a data directory, so many seconds after T0. */
+/** Runs commands on a data directory, so many seconds after T0. */
 function cli(dir: string, seconds = 0) {
-  const clock = join(temporaryDirectory(), 'clock')
-  writeFileSync(clock, String(T0 + seconds * 1000))
-  return (args: string, stdin?: string) =>
-    proxylist([...args.split(' '), '--data', dir], {
-      env: { PROXYLIST_TEST_CLOCK: clock },
-      ...(stdin !== undefined && { stdin }),
-    })
+  const { env, setClock } = createClock()
+  setClock(T0 + seconds * 1000)
+  return (args: string, stdin?: string): Promise<Outcome> =>
+    proxylist([...args.split(' '), '--data', dir], { env, ...(stdin !== undefined && { stdin }) })
 }
-
 /** What a command prints; it must succeed. */
-async function stdoutOf(running: ReturnType<ReturnType<typeof cli>>): Promise<string> {
+async function stdoutOf(running: Promise<Outcome>): Promise<string> {
   const { exitCode, stdout, stderr } = await running
   expect([exitCode, exitCode === 0 ? '' : stderr]).toEqual([0, ''])
   return stdout
 }
-const fails = async (running: ReturnType<ReturnType<typeof cli>>) => {
-  const { exitCode, stdout, stderr } = await running
-  expect(stdout).toBe('')
-  return [exitCode, stderr]
-}
 type Listed = { id: string; label: string; plan: string; state: string; expires: string | null }
 const listed = async (run: ReturnType<typeof cli>): Promise<Listed[]> =>
   JSON.parse(await stdoutOf(run('keys list --json')))
-async function idOf(run: ReturnType<typeof cli>): Promise<string> {
-  const [key] = await listed(run)
-  if (key === undefined) throw new Error('there is no key')
-  return key.id
+
+const ONE = { ip: '192.0.2.1:80', type: 'http', works: 100 }
+const FOUND = '200 192.0.2.1:80\n'
+const DEMO = '200 192.0.0.0:80\n198.51.0.0:443\n'
+const LIMITED = '429 RATE_LIMIT_EXCEEDED'
+
+/** The installation of these tests, and its server. */
+const dir = dataDirectory([ONE, { ip: '198.51.100.3:443', type: 'https', works: 100 }])
+const run = cli(dir)
+let service: Awaited<ReturnType<typeof startChild>>
+beforeAll(async () => {
+  service = await startChild(dir)
+})
+const askWith = (key: string, init: RequestInit = {}) =>
+  ask(service, `/api?key=${key}&type=http&time=9999999`, init)
+
+let made = 0
+/** A new key on a new plan. */
+function newKey(limits: Partial<Limits> = {}) {
+  made += 1
+  const [key, plan] = [`key-${made}`, `plan-${made}`]
+  const [id = ''] = addKeys(dir, { [plan]: limits }, [{ key, plan }], T0)
+  return { key, plan, id }
+}
+/** A new temporary key. */
+function newTemporary() {
+  made += 1
+  const key = `temp_${made}`
+  const [id = ''] = addKeys(dir, {}, [{ key, plan: null, expiresAt: T0 + DAY_MS }], T0)
+  return { key, id }
 }
 
-const UNKNOWN = [1, 'proxylist: there is no key with this id; see proxylist keys list\n']
-const askWith = (service: Service, key: string) => ask(service, `/api?key=${key}&time=9999999`)
-const FOUND = '200 192.0.2.1:80\n'
-const ONE = [{ ip: '192.0.2.1:80', type: 'http', works: 100 }] as const
+describe('what a command changes is seen by the next request', () => {
+  test('rows that import adds, updates and removes', async () => {
+    const before = await ask(service)
+    await stdoutOf(run('import -', 'http://192.0.2.2:80\n'))
+    expect(await ask(service, `${ASK}&type=http`)).toBe('200 192.0.2.1:80\n192.0.2.2:80\n')
+    const all = '192.0.2.1:80,http,100\n198.51.100.3:443,https,100\n'
+    await stdoutOf(run('import - --replace', `ip,type,works\n${all}`))
+    expect(await ask(service)).toBe(before)
+  })
 
-describe('keys set', () => {
-  test('changes plan, label and expiry, each alone; a running server follows', async () => {
-    const dir = dataDirectory([...ONE])
-    const service = await startChild(dir)
-    const run = cli(dir)
-    const id = await idOf(run)
+  test('keys that are made and revoked', async () => {
+    for (const [command, code] of [
+      ['keys add', 'INVALID_KEY'],
+      ['keys temp', 'TEMP_KEY_INVALID'],
+    ]) {
+      const { stdout, stderr } = await run(String(command))
+      expect(await askWith(stdout.trim())).toBe(FOUND)
+      await stdoutOf(run(`keys revoke ${/key ([a-z0-9]{8})/.exec(stderr)?.[1]}`))
+      expect(await askWith(stdout.trim())).toBe(`403 ${code}`)
+    }
+  })
+
+  test('plans that are changed, and switched off and on; use of today is listed', async () => {
+    const { key, plan, id } = newKey()
+    for (const _ of [1, 2, 3]) expect(await askWith(key)).toBe(FOUND)
+    for (const [flags, answer] of [
+      ['--daily 3', '429 DAILY_LIMIT_REACHED'],
+      ['--daily 4', FOUND],
+      ['--daily unlimited --burst 1/1h', LIMITED],
+      ['--burst unlimited --enabled off', '403 INVALID_KEY'],
+    ]) {
+      await stdoutOf(run(`plans set ${plan} ${flags}`))
+      expect(await askWith(key)).toBe(String(answer))
+    }
+    expect((await listed(run)).find(each => each.id === id)).toMatchObject({
+      ...{ state: 'off', requests_today: 4, subnets_today: 0 },
+    })
+    await stdoutOf(run(`plans set ${plan} --enabled on`))
+    expect(await askWith(key)).toBe(FOUND)
+  })
+
+  test('plan, label and expiry of a key, each alone', async () => {
+    const { key, plan, id } = newKey()
     expect(await run(`keys set ${id} --label renamed`)).toMatchObject({
-      stderr: `key ${id}: plan free, label renamed, never expires\n`,
+      stderr: `key ${id}: plan ${plan}, label renamed, never expires\n`,
     })
     await stdoutOf(run('plans set once --burst 1/24h'))
     await stdoutOf(run(`keys set ${id} --plan once`))
-    expect([await ask(service), await ask(service)]).toEqual([FOUND, '429 RATE_LIMIT_EXCEEDED'])
-    await stdoutOf(run(`keys set ${id} --plan free --expires 60s`))
-    expect(await listed(run)).toMatchObject([
-      { id, label: 'renamed', plan: 'free', state: 'active', expires: '2026-11-20T12:01:00.000Z' },
-    ])
-    expect(await ask(service)).toBe(FOUND)
+    expect([await askWith(key), await askWith(key)]).toEqual([FOUND, LIMITED])
+    await stdoutOf(run(`keys set ${id} --plan ${plan} --expires 60s`))
+    expect((await listed(run)).find(each => each.id === id)).toMatchObject({
+      ...{ label: 'renamed', plan, state: 'active', expires: '2026-11-20T12:01:00.000Z' },
+    })
+    expect(await askWith(key)).toBe(FOUND)
     service.setClock(60)
-    expect(await ask(service)).toBe('403 INVALID_KEY')
+    expect(await askWith(key)).toBe('403 INVALID_KEY')
     await stdoutOf(cli(dir, 60)(`keys set ${id} --expires never`))
-    expect(await ask(service)).toBe(FOUND)
-    await service.stop()
-  })
-
-  test('refuses what it cannot change, and changes nothing', async () => {
-    const dir = dataDirectory()
-    const run = cli(dir)
-    const id = await idOf(run)
-    await stdoutOf(run('keys temp'))
-    const temporary = (await listed(run)).find(({ plan }) => plan === null)
-    const before = await listed(run)
-    expect([
-      await fails(run('keys set nobody00 --label x')),
-      await fails(run(`keys set ${id}`)),
-      await fails(run(`keys set ${id} --plan gold`)),
-      await fails(run(`keys set ${id} --plan demo`)),
-      await fails(run(`keys set ${id} --label x --expires 2020-01-01`)),
-      await fails(run(`keys set ${temporary?.id} --plan standard`)),
-    ]).toEqual([
-      UNKNOWN,
-      [2, 'proxylist: nothing to change: give --plan, --label or --expires\n'],
-      [1, "proxylist: there is no plan 'gold' for keys; plans are classic, free, standard\n"],
-      [1, "proxylist: there is no plan 'demo' for keys; plans are classic, free, standard\n"],
-      [2, 'proxylist: --expires must lie in the future, at most 100 years ahead\n'],
-      [1, 'proxylist: this is a temporary key: its plan is temp and stays\n'],
-    ])
-    expect(await listed(run)).toEqual(before)
+    expect(await askWith(key)).toBe(FOUND)
+    service.setClock(0)
   })
 })
 
 describe('keys rotate', () => {
   test('gives a new secret; the old one is valid until the overlap ends, id and use stay', async () => {
-    const dir = dataDirectory([...ONE], { burst: { requests: 3, seconds: 86_400 } })
-    const service = await startChild(dir)
-    const id = await idOf(cli(dir))
-    expect(await ask(service)).toBe(FOUND)
-    const rotated = await cli(dir)(`keys rotate ${id} --overlap 1h`)
+    const { key, id } = newKey({ burst: { requests: 3, seconds: 86_400 } })
+    expect(await askWith(key)).toBe(FOUND)
+    const rotated = await run(`keys rotate ${id} --overlap 1h`)
     expect(rotated.stdout).toMatch(/^pl_[A-Za-z0-9]{32}\n$/)
     expect(rotated.stderr).toBe(
       `key ${id} has a new secret, the old one is valid until 2026-11-20T13:00:00.000Z; ` +
@@ -115,273 +138,251 @@ describe('keys rotate', () => {
     )
     const next = rotated.stdout.trim()
     // One key with one limit: three requests, whichever secret they come with.
-    expect([await askWith(service, next), await askWith(service, KEY)]).toEqual([FOUND, FOUND])
-    expect(await askWith(service, next)).toBe('429 RATE_LIMIT_EXCEEDED')
+    expect([await askWith(next), await askWith(key)]).toEqual([FOUND, FOUND])
+    expect(await askWith(next)).toBe(LIMITED)
     service.setClock(3600)
-    expect(await askWith(service, KEY)).toBe('403 INVALID_KEY')
-    expect(await askWith(service, next)).toBe('429 RATE_LIMIT_EXCEEDED')
+    expect([await askWith(key), await askWith(next)]).toEqual(['403 INVALID_KEY', LIMITED])
     const last = await stdoutOf(cli(dir, 3600)(`keys rotate ${id} --overlap 0s`))
-    expect(await askWith(service, next)).toBe('403 INVALID_KEY')
-    expect(await askWith(service, last.trim())).toBe('429 RATE_LIMIT_EXCEEDED')
-    expect((await listed(cli(dir, 3600))).map(key => key.id)).toEqual([id])
-    await service.stop()
+    expect([await askWith(next), await askWith(last.trim())]).toEqual(['403 INVALID_KEY', LIMITED])
+    service.setClock(0)
   })
 
   test('an old secret ends with its key: by expiry, and when it is revoked', async () => {
-    const dir = dataDirectory([...ONE])
-    const service = await startChild(dir)
-    const id = await idOf(cli(dir))
-    await stdoutOf(cli(dir)(`keys set ${id} --expires 10m`))
-    await stdoutOf(cli(dir)(`keys rotate ${id} --overlap 1h`))
+    const { key, id } = newKey()
+    await stdoutOf(run(`keys set ${id} --expires 10m`))
+    await stdoutOf(run(`keys rotate ${id} --overlap 1h`))
     service.setClock(599)
-    expect(await ask(service)).toBe(FOUND)
+    expect(await askWith(key)).toBe(FOUND)
     service.setClock(600)
-    expect(await ask(service)).toBe('403 INVALID_KEY')
+    expect(await askWith(key)).toBe('403 INVALID_KEY')
     service.setClock(0)
-    await stdoutOf(cli(dir)(`keys revoke ${id}`))
-    expect(await ask(service)).toBe('403 INVALID_KEY')
-    expect(await fails(cli(dir)(`keys rotate ${id}`))).toEqual([
-      ...[1, 'proxylist: this key is revoked: make a new one\n'],
-    ])
-    expect(await fails(cli(dir)('keys rotate nobody00'))).toEqual(UNKNOWN)
-    await service.stop()
-  })
-})
-
-describe('keys remove', () => {
-  test('removes a revoked key only', async () => {
-    const dir = dataDirectory()
-    const run = cli(dir)
-    const id = await idOf(run)
-    await stdoutOf(run(`keys rotate ${id}`))
-    expect(await fails(run(`keys remove ${id}`))).toEqual([
-      ...[1, `proxylist: key ${id} is not revoked; first: proxylist keys revoke ${id}\n`],
-    ])
     await stdoutOf(run(`keys revoke ${id}`))
-    expect(await run(`keys remove ${id}`)).toMatchObject({ stderr: `key ${id} is removed\n` })
-    expect(await listed(run)).toEqual([])
-    expect(await fails(run(`keys remove ${id}`))).toEqual(UNKNOWN)
-    await stdoutOf(run('plans remove free')) // no key uses it any more
+    expect(await askWith(key)).toBe('403 INVALID_KEY')
   })
 })
 
-describe('keys show', () => {
-  test('has the limits, the use by hour and by day, and when the key was last seen', async () => {
-    const burst = { requests: 2, seconds: 5 }
-    const dir = dataDirectory([...ONE], { burst, daily: 9, subnets: 4 })
-    const service = await startChild(dir)
-    for (const seconds of [-DAY_MS / 1000, 0, 0, 0, HOUR_MS / 1000]) {
-      service.setClock(seconds)
-      await ask(service)
-    }
-    await service.stop() // which writes the records and refusals of the last second
-    const id = await idOf(cli(dir))
-    const shown = JSON.parse(await stdoutOf(cli(dir, 3601)(`keys show ${id} --json`)))
-    const hours = Array<number>(24).fill(0).with(12, 2).with(13, 1)
-    expect(shown).toEqual({
-      id,
-      label: '',
-      plan: 'free',
-      state: 'active',
-      expires: null,
-      limits: [
-        { name: 'burst', quota: 2, window: 5, left: 1, reset: 4 },
-        { name: 'daily', quota: 9, window: 86_400, left: 6, reset: 39_599 },
-        { name: 'subnets', quota: 4, window: 86_400, left: 3, reset: 39_599 },
-      ],
-      today: { requests: 3, records: 2, refused: 1, hours },
-      prefix: KEY.slice(0, 8),
-      created: '2026-11-20T12:00:00.000Z',
-      old_secret_until: null,
-      last_seen: '2026-11-20T13:00:00.000Z',
-      days: [
-        { day: '2026-11-19', requests: 1, records: 1, refused: 0 },
-        { day: '2026-11-20', requests: 3, records: 2, refused: 1 },
-      ],
-    })
-    const table = await stdoutOf(cli(dir, 3601)(`keys show ${id}`))
-    for (const line of [
-      `id         ${id}\n`,
-      'last seen  2026-11-20T13:00:00.000Z\n',
-      'LIMIT    LEFT  OF  WINDOW    RESET IN\n',
-      'burst    1     2   5 s       4 s\n',
-      'today: 3 requests, 2 records, 1 refused\n',
-      '|            █▄          | by hour, 00 to 23 UTC; most 2\n',
-      '2026-11-20  3         2        1\n',
-    ]) {
-      expect(table).toContain(line)
-    }
-    expect(await fails(cli(dir)('keys show nobody00'))).toEqual(UNKNOWN)
+test('keys remove removes a revoked key, and its plan may go', async () => {
+  const { plan, id } = newKey()
+  await stdoutOf(run(`keys rotate ${id}`))
+  await stdoutOf(run(`keys revoke ${id}`))
+  expect(await run(`keys remove ${id}`)).toMatchObject({ stderr: `key ${id} is removed\n` })
+  await stdoutOf(run(`plans remove ${plan}`)) // no key uses it any more
+})
+
+/** What commands on keys refuse: `ID` is a key, `TEMP` a temporary and `REVOKED` a revoked one. */
+const REFUSED: readonly (readonly [line: string, exitCode: 1 | 2, says: string | RegExp])[] = [
+  ...['set nobody00 --label x', 'rotate nobody00', 'remove nobody00', 'show nobody00']
+    .concat('reset nobody00', 'revoke nobody00')
+    .map(line => [line, 1, 'there is no key with this id; see proxylist keys list'] as const),
+  ['set ID', 2, 'nothing to change: give --plan, --label or --expires'],
+  ['set ID --plan gold', 1, /^there is no plan 'gold' for keys; plans are classic, .*standard$/],
+  ['set ID --plan demo', 1, /^there is no plan 'demo' for keys; plans are classic, .*standard$/],
+  ['set ID --label x --expires 2020-01-01', 2, /^--expires must lie in the future, at most 100 y/],
+  ['set TEMP --plan standard', 1, 'this is a temporary key: its plan is temp and stays'],
+  ['rotate REVOKED', 1, 'this key is revoked: make a new one'],
+  ['remove ID', 1, /^key \S+ is not revoked; first: proxylist keys revoke \S+$/],
+  ['reset ID --address 192.0.2.1', 2, '--address is for demo and temp'],
+  ['import none.csv', 1, 'cannot read none.csv: no such file or directory'],
+  ['import /', 1, 'cannot read /: it is a directory, not a file'],
+]
+
+/** All that is stored of keys. */
+function storedKeys(): unknown {
+  const registry = openRegistry(dir)
+  const keys = registry.keys.dump()
+  registry.close()
+  return keys
+}
+
+describe('a refusal changes nothing', () => {
+  test.each(REFUSED)('keys %s', async (line, exitCode, says) => {
+    const revoked = newKey()
+    const registry = openRegistry(dir)
+    registry.keys.revoke(revoked.id, T0)
+    registry.close()
+    const ids = { ID: newKey().id, TEMP: newTemporary().id, REVOKED: revoked.id }
+    const before = storedKeys()
+    const words = line.split(' ').map(word => ids[word as keyof typeof ids] ?? word)
+    const { stdout, stderr, ...outcome } = await run(['keys', ...words].join(' '))
+    expect([outcome.exitCode, stdout]).toEqual([exitCode, ''])
+    const [, sentence = ''] = /^proxylist: ([^\n]+)\n$/.exec(stderr) ?? []
+    if (typeof says === 'string') expect(sentence).toBe(says)
+    else expect(sentence).toMatch(says)
+    expect(storedKeys()).toEqual(before)
   })
 })
 
-describe('keys reset is the remedy for a clock that was ahead (B10)', () => {
-  const YEAR = 365 * 24 * 3600
+test('keys show has the limits, the use by hour and by day, and when the key was last seen', async () => {
+  const used = dataDirectory([ONE], { burst: { requests: 2, seconds: 5 }, daily: 9, subnets: 4 })
+  const own = await startChild(used)
+  for (const seconds of [-DAY_MS / 1000, 0, 0, 0, HOUR_MS / 1000]) {
+    own.setClock(seconds)
+    await ask(own)
+  }
+  await own.stop() // which writes the records and refusals of the last second
+  const [{ id } = { id: '' }] = await listed(cli(used))
+  const shown = JSON.parse(await stdoutOf(cli(used, 3601)(`keys show ${id} --json`)))
+  const hours = Array<number>(24).fill(0).with(12, 2).with(13, 1)
+  expect(shown).toEqual({
+    ...{ id, label: '', plan: 'free', state: 'active', expires: null },
+    limits: [
+      { name: 'burst', quota: 2, window: 5, left: 1, reset: 4 },
+      { name: 'daily', quota: 9, window: 86_400, left: 6, reset: 39_599 },
+      { name: 'subnets', quota: 4, window: 86_400, left: 3, reset: 39_599 },
+    ],
+    today: { requests: 3, records: 2, refused: 1, hours },
+    ...{ prefix: KEY.slice(0, 8), created: '2026-11-20T12:00:00.000Z', old_secret_until: null },
+    last_seen: '2026-11-20T13:00:00.000Z',
+    days: [
+      { day: '2026-11-19', requests: 1, records: 1, refused: 0 },
+      { day: '2026-11-20', requests: 3, records: 2, refused: 1 },
+    ],
+  })
+  const table = await stdoutOf(cli(used, 3601)(`keys show ${id}`))
+  for (const line of [
+    `id         ${id}\n`,
+    'last seen  2026-11-20T13:00:00.000Z\n',
+    'LIMIT    LEFT  OF  WINDOW    RESET IN\n',
+    'burst    1     2   5 s       4 s\n',
+    'today: 3 requests, 2 records, 1 refused\n',
+    '|            █▄          | by hour, 00 to 23 UTC; most 2\n',
+    '2026-11-20  3         2        1\n',
+  ]) {
+    expect(table).toContain(line)
+  }
+})
 
-  test('a window that holds until it is over, a year later, is given back to a key', async () => {
-    const minute = { requests: 1, seconds: 60 }
-    const dir = dataDirectory([...ONE], { burst: minute, daily: 1, subnets: 1 })
-    const service = await startChild(dir)
-    service.setClock(YEAR)
-    await ask(service, `${ASK}&time=999999999`)
-    service.setClock(0)
-    expect(await ask(service)).toBe('429 RATE_LIMIT_EXCEEDED')
-    const id = await idOf(cli(dir))
+describe('keys reset (B10)', () => {
+  test('is the remedy for a clock that was a year ahead, which doctor names', async () => {
+    const limits = { burst: { requests: 1, seconds: 60 }, daily: 1, subnets: 1 }
+    const ahead = dataDirectory([ONE], limits)
+    const own = await startChild(ahead)
+    own.setClock(365 * 24 * 3600)
+    await ask(own, `${ASK}&time=999999999`)
+    own.setClock(0)
+    expect(await ask(own)).toBe(LIMITED)
+    const [{ id } = { id: '' }] = await listed(cli(ahead))
     const clock = async () => {
-      const { checks } = JSON.parse((await cli(dir)('doctor --json')).stdout)
+      const { checks } = JSON.parse((await cli(ahead)('doctor --json')).stdout)
       return checks.find(({ check }: { check: string }) => check === 'clock')?.found
     }
     expect(await clock()).toBe(
       `the last requests of key ${id} lie in the future: proxylist keys reset ${id}`,
     )
-    expect(await cli(dir)(`keys reset ${id}`)).toMatchObject({
-      exitCode: 0,
-      stderr: `${id}: its windows and its day are unused again\n`,
-    })
-    expect(await ask(service)).toBe(FOUND)
-    await service.stop()
+    await stdoutOf(cli(ahead)(`keys reset ${id}`))
+    expect(await ask(own)).toBe(FOUND)
+    await own.stop()
     expect(await clock()).toBe('no request and no check lies in the future')
   })
 
   test('gives back the window or the day alone', async () => {
-    const dir = dataDirectory([...ONE], { burst: { requests: 1, seconds: 60 }, daily: 1 })
-    const service = await startChild(dir)
-    expect(await ask(service)).toBe(FOUND)
-    const id = await idOf(cli(dir))
+    const { key, id } = newKey({ burst: { requests: 1, seconds: 60 }, daily: 1 })
+    expect(await askWith(key)).toBe(FOUND)
     for (const [flags, words, answer] of [
-      ['--day', 'its requests and networks of the day are', '429 RATE_LIMIT_EXCEEDED'],
-      ['--window', 'its window is', FOUND],
-      ['--window', 'its window is', '429 DAILY_LIMIT_REACHED'],
-      ['--window --day', 'its windows and its day are', FOUND],
+      [' --day', 'its requests and networks of the day are', LIMITED],
+      [' --window', 'its window is', FOUND],
+      [' --window', 'its window is', '429 DAILY_LIMIT_REACHED'],
+      ['', 'its windows and its day are', FOUND],
     ] as const) {
-      const { stderr } = await cli(dir)(`keys reset ${id} ${flags}`)
+      const { stderr } = await run(`keys reset ${id}${flags}`)
       expect(stderr).toBe(`${id}: ${words} unused again\n`)
-      expect(await ask(service)).toBe(answer)
+      expect(await askWith(key)).toBe(answer)
     }
-    await service.stop()
   })
-})
 
-describe('keys reset demo and temp, and doctor (B10)', () => {
-  test('client addresses of demo and of temporary keys, all or one', async () => {
-    const dir = dataDirectory([...ONE])
-    addKeys(dir, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS }], T0)
-    const service = await startChild(dir)
+  test('of client addresses of demo and of temporary keys, all or one', async () => {
     const [one, two] = ['198.51.100.1', '198.51.100.2']
-    const demo = async (address: string) =>
-      (await ask(service, '/api?key=demo', from(address))).slice(0, 3)
-    for (const address of [one, one, two, two]) expect(await demo(address)).toBe('200')
-    expect(await cli(dir)(`keys reset demo --address ${one}`)).toMatchObject({
+    const statusOf = async (key: string, address: string) =>
+      (await askWith(key, from(address))).slice(0, 3)
+    for (const address of [one, one, two, two]) expect(await statusOf('demo', address)).toBe('200')
+    expect(await run(`keys reset demo --address ${one}`)).toMatchObject({
       stderr: `demo from ${one}: its windows and its day are unused again\n`,
     })
-    expect([await demo(one), await demo(two)]).toEqual(['200', '429'])
-    await stdoutOf(cli(dir)('keys reset demo'))
-    expect([await demo(one), await demo(two)]).toEqual(['200', '200'])
+    expect([await statusOf('demo', one), await statusOf('demo', two)]).toEqual(['200', '429'])
+    await stdoutOf(run('keys reset demo'))
+    expect([await statusOf('demo', one), await statusOf('demo', two)]).toEqual(['200', '200'])
 
-    const temporary = async () => (await ask(service, '/api?key=temp_one', from(one))).slice(0, 3)
-    expect([await temporary(), await temporary(), await temporary()]).toEqual(['200', '200', '429'])
-    await stdoutOf(cli(dir)('keys reset temp'))
-    expect(await temporary()).toBe('429') // its key has a window of its own
-    const id = (await listed(cli(dir))).find(({ plan }) => plan === null)?.id
-    await stdoutOf(cli(dir)(`keys reset ${id}`))
-    expect(await temporary()).toBe('200')
-    expect(await fails(cli(dir)('keys reset nobody00'))).toEqual(UNKNOWN)
-    expect(await fails(cli(dir)(`keys reset ${id} --address ${one}`))).toEqual([
-      ...[2, 'proxylist: --address is for demo and temp\n'],
-    ])
-    await service.stop()
+    const { key, id } = newTemporary()
+    for (const status of ['200', '200', '429']) expect(await statusOf(key, one)).toBe(status)
+    await stdoutOf(run('keys reset temp'))
+    expect(await statusOf(key, one)).toBe('429') // its key has a window of its own
+    await stdoutOf(run(`keys reset ${id}`))
+    expect(await statusOf(key, one)).toBe('200')
   })
 })
 
-describe('plans set NAME --enabled off', () => {
-  test('refuses all keys of a plan on a running server, until it is on again', async () => {
-    const dir = dataDirectory([...ONE])
-    const service = await startChild(dir)
-    const run = cli(dir)
-    expect(await ask(service)).toBe(FOUND)
-    await stdoutOf(run('plans set free --enabled off'))
-    expect(await ask(service)).toBe('403 INVALID_KEY')
-    expect((await listed(run)).map(({ state }) => state)).toEqual(['off'])
-    await stdoutOf(run('plans set free --enabled on'))
-    expect(await ask(service)).toBe(FOUND)
-    await service.stop()
-  })
-
-  test('switches demo and temporary keys off, each with its 403', async () => {
-    const dir = dataDirectory([...ONE])
-    addKeys(dir, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS }], T0)
-    const service = await startChild(dir)
-    const both = async () => [
-      (await ask(service, '/api?key=demo')).slice(0, 20),
-      await ask(service, '/api?key=temp_one'),
-    ]
-    expect(await both()).toEqual(['200 192.0.0.0:80\n', FOUND])
-    await stdoutOf(cli(dir)('plans set demo --enabled off'))
-    expect(await both()).toEqual(['403 INVALID_KEY', FOUND])
-    await stdoutOf(cli(dir)('plans set temp --enabled off'))
-    expect(await both()).toEqual(['403 INVALID_KEY', '403 TEMP_KEY_INVALID'])
-    await service.stop()
-  })
-})
-
-test('plans set demo changes its limits on a running server', async () => {
-  const dir = temporaryDirectory()
-  addList(dir, [...ONE, { ip: '198.51.100.3:443', type: 'https', works: 100 }])
-  const service = await startChild(dir)
-  expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n198.51.0.0:443\n')
-  await stdoutOf(cli(dir)('plans set demo --burst 4/24h --count 1 --daily 3'))
-  for (const _ of [1, 2]) expect(await ask(service, '/api?key=demo')).toBe('200 192.0.0.0:80\n')
-  expect(await ask(service, '/api?key=demo')).toBe('429 DAILY_LIMIT_REACHED')
-  await stdoutOf(cli(dir)('plans set demo --burst 2/24h'))
-  const { text } = await service.request('/api?key=demo')
+test('plans set demo and temp change their limits on a running server, or switch them off', async () => {
+  const demo = () => ask(service, '/api?key=demo', from('198.51.100.3'))
+  const { key } = newTemporary()
+  expect([await demo(), await askWith(key)]).toEqual([DEMO, FOUND])
+  await stdoutOf(run('plans set demo --burst 4/24h --count 1 --daily 3'))
+  for (const _ of [1, 2]) expect(await demo()).toBe('200 192.0.0.0:80\n')
+  expect(await demo()).toBe('429 DAILY_LIMIT_REACHED')
+  await stdoutOf(run('plans set demo --burst 2/24h'))
+  const { text } = await service.request('/api?key=demo', from('198.51.100.3'))
   expect(text).toContain('the demo key allows 2 requests a day; retry after 86400 s')
-  await service.stop()
+  await stdoutOf(run('plans set demo --enabled off'))
+  expect([await demo(), await askWith(key)]).toEqual(['403 INVALID_KEY', FOUND])
+  await stdoutOf(run('plans set temp --enabled off'))
+  expect(await askWith(key)).toBe('403 TEMP_KEY_INVALID')
 })
 
 describe('keys export and keys import', () => {
   test('move keys with their hashes: the same secrets open another installation', async () => {
-    const dir = dataDirectory([...ONE])
-    addKeys(dir, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS, label: 'é "x"' }], T0)
-    const run = cli(dir)
-    const first = (await listed(run)).find(({ plan }) => plan === 'free')
-    const next = (await stdoutOf(run(`keys rotate ${first?.id} --overlap 1h`))).trim()
-    const exported = await stdoutOf(run('keys export'))
+    const here = dataDirectory([ONE])
+    addKeys(here, {}, [{ key: 'temp_one', plan: null, expiresAt: T0 + DAY_MS, label: 'é "x"' }], T0)
+    const first = (await listed(cli(here))).find(({ plan }) => plan === 'free')
+    const next = (await stdoutOf(cli(here)(`keys rotate ${first?.id} --overlap 1h`))).trim()
+    const exported = await stdoutOf(cli(here)('keys export'))
     expect(exported.trim().split('\n')).toHaveLength(2)
     for (const secret of [KEY, next, 'temp_one']) expect(exported).not.toContain(secret)
 
     const other = temporaryDirectory()
-    addList(other, [...ONE])
+    addList(other, [ONE])
     const there = cli(other)
-    const { exitCode, stderr } = await there('keys import -', exported)
+    const refused = await there('keys import -', exported)
     const [, command = ''] =
       /^-:[12]: there is no plan 'free'; make it with: proxylist (plans set free --.*)\nproxylist: -: 1 bad line; no key was imported\n$/.exec(
-        stderr,
+        refused.stderr,
       ) ?? []
-    expect([exitCode, stderr.includes(command)]).toEqual([1, true])
+    expect([refused.exitCode, command === '']).toEqual([1, false])
     expect(await listed(there)).toEqual([])
     await stdoutOf(there(command))
     const file = join(temporaryDirectory(), 'keys.ndjson')
     writeFileSync(file, exported)
     expect(await there(`keys import ${file}`)).toMatchObject({ stderr: '2 keys are imported\n' })
     expect(await stdoutOf(there('keys export'))).toBe(exported)
-    const service = await startChild(other)
-    for (const key of [KEY, next, 'temp_one']) expect(await askWith(service, key)).toBe(FOUND)
-    await service.stop()
+    const csv =
+      'key,label,plan,expires\nold-1,"Example, Ltd",classic,2027-01-31\r\nold-2,,,\nold-3,x,,30d\n'
+    expect(await there('keys import -', csv)).toMatchObject({ stderr: '3 keys are imported\n' })
+    expect(await there('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({
+      stderr: '1 key is imported\n',
+    })
+    const keys = (await listed(there)).filter(({ plan }) => plan !== 'free' && plan !== null)
+    // Empty cells are plan standard, no label, no end.
+    expect(keys.map(({ label, plan, expires }) => [label, plan, expires]).sort()).toEqual([
+      ...[1, 2].map(() => ['', 'standard', null]),
+      ['Example, Ltd', 'classic', '2027-01-31T00:00:00.000Z'],
+      ['x', 'standard', '2026-12-20T12:00:00.000Z'],
+    ])
+    const own = await startChild(other)
+    for (const key of [KEY, next, 'temp_one', 'old-1', 'old-2', 'old-3']) {
+      expect(await ask(own, `/api?key=${key}`)).toBe(FOUND)
+    }
+    await own.stop()
     expect(await there(`keys import ${file}`)).toMatchObject({
       exitCode: 1,
       stderr: expect.stringContaining(`: this key exists already, with id ${first?.id}\n`),
     })
   })
-})
 
-describe('keys import and plans (G5)', () => {
-  test('an export without keys is imported, with a note', async () => {
-    const run = cli(temporaryDirectory())
-    await stdoutOf(run('plans set gold'))
-    const exported = await stdoutOf(run('keys export'))
+  test('of no key are said in a note', async () => {
+    const empty = cli(temporaryDirectory())
+    await stdoutOf(empty('plans set gold'))
+    const exported = await stdoutOf(empty('keys export'))
     expect(exported).toBe('')
     for (const text of [exported, '\n', 'key,label\n']) {
-      expect(await run('keys import -', text)).toMatchObject({
+      expect(await empty('keys import -', text)).toMatchObject({
         exitCode: 0,
         stderr: '-: note: no key was found\n0 keys are imported\n',
       })
@@ -389,16 +390,14 @@ describe('keys import and plans (G5)', () => {
   })
 
   test('says which plans differ between the installations, each once, and how to make them the same', async () => {
-    const dir = dataDirectory([...ONE])
-    const run = cli(dir)
+    const run = cli(dataDirectory())
     await stdoutOf(run('plans set gold --burst 9/2m --daily unlimited --count 7 --enabled off'))
     await stdoutOf(run('plans set temp --burst 3/1h'))
     for (const line of ['keys add --plan gold', 'keys add --plan gold', 'keys temp'])
       await run(line)
     const exported = await stdoutOf(run('keys export'))
 
-    const other = temporaryDirectory()
-    const there = cli(other)
+    const there = cli(temporaryDirectory())
     await stdoutOf(there('plans set gold --daily unlimited --subnets 3 --count 7'))
     const { exitCode, stderr } = await there('keys import -', exported)
     const end = '(or remove "limits" from its lines to use those of here)'
@@ -425,28 +424,6 @@ describe('keys import and plans (G5)', () => {
     const third = cli(temporaryDirectory())
     for (const plan of ['gold', 'free']) await stdoutOf(third(`plans set ${plan}`))
     expect(await third('keys import -', without)).toMatchObject({ stderr: '4 keys are imported\n' })
-  })
-})
-
-describe('keys import of a CSV', () => {
-  test('takes many keys; empty cells are plan standard, no label, no end', async () => {
-    const dir = join(temporaryDirectory(), 'data')
-    addList(dir, [...ONE])
-    const csv =
-      'key,label,plan,expires\nold-1,"Example, Ltd",classic,2027-01-31\r\nold-2,,,\nold-3,x,,30d\n'
-    expect(await cli(dir)('keys import -', csv)).toMatchObject({ stderr: '3 keys are imported\n' })
-    const keys = await listed(cli(dir))
-    expect(keys.map(({ label, plan, expires }) => [label, plan, expires]).sort()).toEqual([
-      ['', 'standard', null],
-      ['Example, Ltd', 'classic', '2027-01-31T00:00:00.000Z'],
-      ['x', 'standard', '2026-12-20T12:00:00.000Z'],
-    ])
-    const service = await startChild(dir)
-    for (const key of ['old-1', 'old-2', 'old-3']) expect(await askWith(service, key)).toBe(FOUND)
-    await service.stop()
-    expect(await cli(dir)('keys import -', 'Expires,KEY\nnever,old-4\n')).toMatchObject({
-      stderr: '1 key is imported\n',
-    })
   })
 })
 
@@ -507,35 +484,13 @@ const BAD_FILES: readonly (readonly [string, string, readonly unknown[]])[] = [
   ],
 ]
 
-describe('keys import refuses a file', () => {
-  test.each(BAD_FILES)('with %s; all or nothing', async (_, text, lines) => {
-    const dir = dataDirectory()
-    const run = cli(dir)
-    const before = await listed(run)
+test.each(BAD_FILES)(
+  'keys import refuses a file with %s; all or nothing',
+  async (_, text, lines) => {
+    const before = storedKeys()
     const { exitCode, stdout, stderr } = await run('keys import -', text)
     expect<unknown>([exitCode, stdout, stderr.trim().split('\n')]).toEqual([1, '', lines])
     expect(stderr).not.toContain('secret-')
-    expect(await listed(run)).toEqual(before)
-  })
-
-  test('import of a file there is not', async () => {
-    const [code, stderr] = await fails(cli(dataDirectory())('keys import none.csv'))
-    expect(code).toBe(1)
-    expect(stderr).toMatch(/^proxylist: cannot read none\.csv: no such file or directory\n$/)
-    expect(await fails(cli(dataDirectory())('keys import /'))).toEqual([
-      ...[1, 'proxylist: cannot read /: it is a directory, not a file\n'],
-    ])
-  })
-})
-
-test('commands that only read, or change what is there, make no data directory', async () => {
-  const dir = join(temporaryDirectory(), 'mistyped')
-  const places = join(temporaryDirectory(), 'city.mmdb')
-  writeFileSync(places, mmdb({ '192.0.2.0/24': cityRecord('DE', 'Berlin') }))
-  const commands = ['keys show abc', 'keys export', 'stats', 'keys list']
-  for (const command of [...commands, `geoip apply --geoip ${places}`]) {
-    const { exitCode, stderr } = await cli(dir)(command)
-    expect([command, exitCode, existsSync(dir)]).toEqual([command, 1, false])
-    expect(stderr).toContain('there is no data directory')
-  }
-})
+    expect(storedKeys()).toEqual(before)
+  },
+)

@@ -6,168 +6,120 @@ import { dirname, join } from 'node:path'
 import { ACCESS_FILE, PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { ask } from '../support/answer.ts'
 import { ASK, dataDirectory } from '../support/fixtures.ts'
-import type { Outcome } from '../support/launch.ts'
 import { proxylist, startProgram } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { temporaryDirectory } from '../support/temporary.ts'
 
-/** A list whose answer is too long for the buffers of a connection. */
-const many = Array.from({ length: 60_000 }, (_, i) => ({
-  ip: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80`,
-  type: 'http',
-}))
-
-const SERVE = ['serve', '--listen', '127.0.0.1:0', '--data']
-
-/** `serve` did not start: status 1, and one line that names where it should listen. */
-function expectRefusal({ exitCode, stdout, stderr }: Outcome, where: string): void {
-  expect(stderr).toMatch(/^proxylist: cannot listen on [^\n]+\n$/)
-  expect(stderr).toContain(where)
-  expect([exitCode, stdout]).toEqual([1, ''])
+/** Proxies whose answer is too long for the buffers of a connection. */
+const LONG = 60_000
+let long: string | null = null
+/** A data directory with as many: one for all tests. */
+function longDirectory(): string {
+  long ??= dataDirectory(
+    Array.from({ length: LONG }, (_, i) => ({
+      ip: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}:80`,
+      type: 'http',
+    })),
+  )
+  return long
 }
 
-describe('listening', () => {
-  test('port 0 takes a free port, and the line on stderr says which', async () => {
-    const server = await startChild(dataDirectory())
-    expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
-    expect(await ask(server, ASK)).toBe('200 192.0.2.1:80\n')
-    expect(await ask(server, '/healthz')).toBe('200 ok\n')
-    expect((await server.request('/readyz')).status).toBe(200)
-    await server.stop()
-  })
-
-  test('a port that is taken is one line and status 1', async () => {
-    const first = await startChild(dataDirectory())
-    const { host } = new URL(first.url)
-    const second = await proxylist(['serve', '--data', temporaryDirectory(), '--listen', host])
-    expectRefusal(second, host)
-    expect(second.stderr).toEndWith(`: port ${new URL(first.url).port} is in use\n`)
-    expect(await ask(first, ASK)).toBe('200 192.0.2.1:80\n')
-    await first.stop()
-  })
-
-  const impossible = [
-    ['a name that is not found', 'foo.invalid:80', 'there is no host named foo.invalid'],
-    [
-      'an address of another machine',
-      '192.0.2.1:8080',
-      '192.0.2.1 is not an address of this machine',
-    ],
-  ] as const
-  test.each(impossible)(
-    '%s is said as what it is, not as a port in use',
-    async (_, host, reason) => {
-      const outcome = await proxylist(['serve', '--data', temporaryDirectory(), '--listen', host])
-      expectRefusal(outcome, host)
-      expect(outcome.stderr).toEndWith(`: ${reason}\n`)
-    },
-  )
-})
+/** `serve` does not start: status 1, and one line that names where it should listen, and why not. */
+async function expectRefusal(listen: string, why: string, dir = temporaryDirectory()) {
+  const outcome = await proxylist(['serve', '--data', dir, '--listen', listen])
+  const where = listen.replace('unix:', '')
+  expect(outcome.stderr).toMatch(/^proxylist: cannot listen on [^\n]+\n$/)
+  expect(outcome.stderr).toContain(where)
+  expect(outcome.stderr).toContain(why)
+  expect([outcome.exitCode, outcome.stdout]).toEqual([1, ''])
+}
 
 describe('a server that listens', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s ends it with status 0', async signal => {
-    const server = await startChild(dataDirectory())
-    expect(await ask(server, ASK)).toBe('200 192.0.2.1:80\n')
-    server.kill(signal)
-    expect(await server.exited).toBe(0)
-    expect(await fetch(server.url).then(Boolean, () => false)).toBeFalse()
-  })
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    'on port 0 says which it took, keeps it, and ends with status 0 at %s',
+    async signal => {
+      const server = await startChild(dataDirectory())
+      expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:[1-9]\d*$/)
+      const { host, port } = new URL(server.url)
+      await expectRefusal(host, `: port ${port} is in use\n`)
+      expect(await ask(server, ASK)).toBe('200 192.0.2.1:80\n')
+      server.kill(signal)
+      expect(await server.exited).toBe(0)
+      expect(await fetch(server.url).then(Boolean, () => false)).toBeFalse()
+      expect(server.output()).not.toMatch(/proxylist (?:import|keys)/)
+    },
+  )
 
-  test('files it makes are only its owner’s', async () => {
+  test('needs no list and no key, says how to get them, and makes files only for their owner', async () => {
     const dir = join(temporaryDirectory(), 'data')
     const server = await startChild(dir)
     expect(await ask(server, '/api?key=demo')).toBe('404 PROXIES_NOT_FOUND')
-    const files = [PROXY_FILE, ACCESS_FILE].flatMap(file => [file, `${file}-wal`, `${file}-shm`])
-    for (const file of files)
-      expect([file, statSync(join(dir, file)).mode & 0o777]).toEqual([file, 0o600])
-    expect(statSync(dir).mode & 0o777).toBe(0o700)
-    await server.stop()
-  })
-
-  test('it needs no list and no key, and says how to get them', async () => {
-    const dir = temporaryDirectory()
-    const server = await startChild(dir)
-    expect(await ask(server, '/api?key=demo')).toBe('404 PROXIES_NOT_FOUND')
     expect(await ask(server, '/healthz')).toBe('200 ok\n')
     expect((await server.request('/readyz')).status).toBe(200)
+    const files = [PROXY_FILE, ACCESS_FILE].flatMap(file => [file, `${file}-wal`, `${file}-shm`])
+    const modes = files.map(file => statSync(join(dir, file)).mode & 0o777)
+    expect(modes).toEqual(files.map(() => 0o600))
+    expect(statSync(dir).mode & 0o777).toBe(0o700)
     await server.stop()
-    expect(server.output()).toMatch(/proxylist import FILE/)
-    expect(server.output()).toMatch(/proxylist keys add/)
-    expect(server.output()).toContain(`--data ${dir}`)
+    for (const advice of ['proxylist import FILE', 'proxylist keys add', `--data ${dir}`]) {
+      expect(server.output()).toContain(advice)
+    }
   })
+})
 
-  test('with a list and a key it gives no such advice', async () => {
-    const server = await startChild(dataDirectory())
-    await server.stop()
-    expect(server.output()).not.toMatch(/proxylist (?:import|keys)/)
+describe('serve does not listen', () => {
+  test.each([
+    ['foo.invalid:80', 'there is no host named foo.invalid'],
+    ['192.0.2.1:8080', '192.0.2.1 is not an address of this machine'],
+    ['unix:/none/socket', 'there is no such directory'],
+    [`unix:/${'x'.repeat(120)}`, 'the path of a socket may have at most 107 bytes'],
+  ])('on %s, and says why', (listen, why) => expectRefusal(listen, `: ${why}\n`))
+
+  test('in the place of another file', async () => {
+    const path = join(temporaryDirectory(), 'precious')
+    writeFileSync(path, 'keep me')
+    await expectRefusal(`unix:${path}`, '')
+    expect(readFileSync(path, 'utf8')).toBe('keep me')
   })
 })
 
 const start = (path: string, dir: string, ...more: string[]) =>
   startProgram(['serve', '--listen', `unix:${path}`, '--data', dir, ...more])
-const serve = (path: string, dir: string) =>
-  proxylist(['serve', '--listen', `unix:${path}`, '--data', dir])
 /** A server that listens on a unix socket. */
 async function listening(...given: Parameters<typeof start>) {
   const server = start(...given)
   await server.says(/listening on unix:.*\n/)
   return server
 }
-/** A socket that a killed server has left behind. */
-async function leftBehind(dir: string): Promise<string> {
-  const path = socketPath()
-  const killed = await listening(path, dir)
-  killed.kill('SIGKILL')
-  await killed.ended
-  expect(statSync(path).isSocket()).toBeTrue()
-  return path
-}
 const socketPath = (): string => join(temporaryDirectory(), 'socket')
 const askOver = async (unix: string) => (await fetch(`http://localhost${ASK}`, { unix })).text()
 
 describe('a unix socket', () => {
-  test('answers, and its file is for owner and group', async () => {
+  test('answers, is for owner and group, and believes X-Forwarded-For and further proxies', async () => {
     const path = socketPath()
-    await using server = await listening(path, dataDirectory())
+    const dir = dataDirectory()
+    await using server = await listening(path, dir, '--trust-proxy', '10.0.0.0/8')
     expect(await askOver(path)).toBe('192.0.2.1:80\n')
     expect(statSync(path).isSocket()).toBeTrue()
     expect(statSync(path).mode & 0o777).toBe(0o660)
-    server.kill('SIGTERM')
-    expect(await server.ended).toBe(0)
-    expect(server.written.stdout).toMatch(/"client":"unix"/)
-    expect(existsSync(path)).toBeFalse()
-  })
-
-  test.each(['600', '666'])('has the mode of --socket-mode %s', async mode => {
-    const path = socketPath()
-    await using _ = await listening(path, dataDirectory(), '--socket-mode', mode)
-    expect((statSync(path).mode & 0o777).toString(8)).toBe(mode)
-  })
-
-  test('believes X-Forwarded-For, and --trust-proxy names further proxies', async () => {
-    const path = socketPath()
-    await using server = await listening(path, dataDirectory(), '--trust-proxy', '10.0.0.0/8')
+    await expectRefusal(`unix:${path}`, '', dir)
     for (const hops of ['203.0.113.9', '203.0.113.10, 10.0.0.1', '203.0.113.11, 198.51.100.7']) {
       await fetch('http://localhost/healthz', { unix: path, headers: { 'x-forwarded-for': hops } })
     }
     server.kill('SIGTERM')
-    await server.ended
+    expect(await server.ended).toBe(0)
     const clients = [...server.written.stdout.matchAll(/"client":"([^"]+)"/g)].map(([, ip]) => ip)
-    expect(clients).toEqual(['203.0.113.9', '203.0.113.10', '198.51.100.7'])
-  })
-})
-
-describe('the socket', () => {
-  test('that a killed server left behind is taken over', async () => {
-    const dir = dataDirectory()
-    const path = await leftBehind(dir)
-    await using _ = await listening(path, dir)
-    expect(await askOver(path)).toBe('192.0.2.1:80\n')
+    expect(clients).toEqual(['unix', '203.0.113.9', '203.0.113.10', '198.51.100.7'])
+    expect(existsSync(path)).toBeFalse()
   })
 
   test('that a killed server left behind is taken over by one of several that start at once', async () => {
-    const dir = dataDirectory()
-    const path = await leftBehind(dir)
+    const [path, dir] = [socketPath(), dataDirectory()]
+    const killed = await listening(path, dir, '--socket-mode', '666')
+    expect(statSync(path).mode & 0o777).toBe(0o666)
+    killed.kill('SIGKILL')
+    await killed.ended
+    expect(statSync(path).isSocket()).toBeTrue()
     const servers = Array.from({ length: 4 }, () => start(path, dir))
     const results = await Promise.all(
       servers.map(server => server.says(/(?:listening|cannot listen) on unix:.*\n/)),
@@ -182,52 +134,16 @@ describe('the socket', () => {
 
   test('of a server that ends is not removed by it once a new one has its place', async () => {
     const path = socketPath()
-    const dir = dataDirectory(many)
-    await using first = await listening(path, dir)
-    const reading = (
-      await fetch(`http://localhost${ASK}&get=json`, { unix: path })
-    ).body?.getReader()
+    await using first = await listening(path, longDirectory())
+    const { body } = await fetch(`http://localhost${ASK}&get=json`, { unix: path })
+    const reading = body?.getReader()
     await reading?.read()
     first.kill('SIGTERM')
     while (existsSync(path)) await Bun.sleep(1)
-    await using _ = await listening(path, dir)
-    let part = await reading?.read()
-    while (part?.done === false) part = await reading?.read()
+    await using _ = await listening(path, dataDirectory())
+    while ((await reading?.read())?.done === false);
     expect(await first.ended).toBe(0)
     expect((await fetch('http://localhost/healthz', { unix: path })).status).toBe(200)
-  })
-
-  test('that another server answers on is left to it', async () => {
-    const path = socketPath()
-    const dir = dataDirectory()
-    await using _ = await listening(path, dir)
-    const second = await serve(path, dir)
-    expectRefusal(second, path)
-    expect(await askOver(path)).toBe('192.0.2.1:80\n')
-  })
-})
-
-describe('a unix socket that is impossible', () => {
-  test('never takes the place of another file', async () => {
-    const path = join(temporaryDirectory(), 'precious')
-    writeFileSync(path, 'keep me')
-    const outcome = await serve(path, dataDirectory())
-    expectRefusal(outcome, path)
-    expect(readFileSync(path, 'utf8')).toBe('keep me')
-  })
-
-  test.each([
-    ['in a directory there is not', ['none', 'socket'], 'there is no such directory'],
-    [
-      'with a path of more than 107 bytes',
-      ['x'.repeat(120)],
-      'the path of a socket may have at most 107 bytes',
-    ],
-  ])('cannot be made %s', async (_, parts, says) => {
-    const path = join(temporaryDirectory(), ...parts)
-    const outcome = await serve(path, dataDirectory())
-    expectRefusal(outcome, path)
-    expect(outcome.stderr).toEndWith(`: ${says}\n`)
   })
 })
 
@@ -263,13 +179,18 @@ async function readSlowly(url: URL, encoding = 'identity') {
   return { rest, socket, received: () => received }
 }
 
+const LINE = /^\{.*"path":"\/api".*\}$/m
+/** The entry of the log of a download. */
+const entryOf = (output: string) => JSON.parse(LINE.exec(output)?.[0] ?? '{}')
+const serveLong = (...more: string[]) =>
+  startProgram(['serve', '--listen', '127.0.0.1:0', '--data', longDirectory(), ...more])
+
 describe('ending', () => {
   test.each([
-    ['SIGTERM', []],
-    ['SIGINT', []],
     ['SIGTERM', ['--grace', '30d']],
+    ['SIGINT', []],
   ] as const)('%s lets requests in flight finish %p', async (signal, more) => {
-    await using server = startProgram([...SERVE, dataDirectory(many), ...more])
+    await using server = serveLong(...more)
     const url = new URL((await server.says(/http:\S+\n/)).trim())
     const reading = await readSlowly(url)
     server.kill(signal)
@@ -282,55 +203,39 @@ describe('ending', () => {
     expect(head).toMatch(/transfer-encoding: chunked/i)
     expect(body).toEndWith('\r\n0') // the last chunk: nothing was truncated
     const chunks = body.split('\r\n').filter((_, i) => i % 2 === 1) // between them, their sizes
-    expect(JSON.parse(chunks.join(''))).toHaveLength(many.length)
+    const text = chunks.join('')
+    expect(JSON.parse(text)).toHaveLength(LONG)
     expect(await server.ended).toBe(0)
+    const entry = entryOf(server.written.stdout)
+    expect(entry).toMatchObject({ records: LONG, bytes: Buffer.byteLength(text) })
+    expect(entry.truncated).toBeUndefined()
   })
-
-  test('requests that take longer than --grace are cut, and the status is still 0', async () => {
-    const server = await startChild(dataDirectory(many), {}, ['--grace', '0s'])
-    const { socket } = await readSlowly(new URL(server.url))
-    server.kill('SIGTERM')
-    expect(await server.exited).toBe(0)
-    socket.destroy()
-  })
-})
-
-describe('the log line of a download', () => {
-  const LINE = /^\{.*"path":"\/api".*\}$/m
-  const entryOf = (output: string) => JSON.parse(LINE.exec(output)?.[0] ?? '{}')
 
   test.each(['identity', 'gzip', 'zstd'])(
-    'a download cut by --grace leaves its log line: %s',
+    'a download that takes longer than --grace is cut, with status 0 and its log line: %s',
     async encoding => {
-      const server = await startChild(dataDirectory(many), {}, ['--grace', '0s'])
-      const { socket, received } = await readSlowly(new URL(server.url), encoding)
-      await server.stop()
+      await using server = serveLong('--grace', '0s')
+      const url = new URL((await server.says(/http:\S+\n/)).trim())
+      const { socket, received } = await readSlowly(url, encoding)
+      server.kill('SIGTERM')
+      expect(await server.ended).toBe(0)
       socket.destroy()
-      const { status, records, bytes, truncated } = entryOf(server.output())
+      const { status, records, bytes, truncated } = entryOf(server.written.stdout)
       expect({ status, truncated }).toEqual({ status: 200, truncated: true })
       expect(records).toBeGreaterThan(0)
-      expect(records).toBeLessThan(many.length)
+      expect(records).toBeLessThan(LONG)
       expect(bytes).toBeGreaterThan(received())
     },
   )
 
-  test('a download that its client leaves has its line, with what was sent of it', async () => {
-    await using server = startProgram([...SERVE, dataDirectory(many)])
+  test('a download that its client leaves has its log line, with what was sent of it', async () => {
+    await using server = serveLong()
     const url = new URL((await server.says(/http:\S+\n/)).trim())
     const { socket } = await readSlowly(url)
     socket.destroy()
     while (!LINE.test(server.written.stdout)) await fetch(`${url}healthz`)
     const { status, records, bytes, truncated } = entryOf(server.written.stdout)
     expect({ status, truncated }).toEqual({ status: 200, truncated: true })
-    expect([records > 0, records < many.length, bytes > 0]).toEqual([true, true, true])
-  })
-
-  test('a complete download is not truncated, and its line has all records', async () => {
-    const server = await startChild(dataDirectory(many))
-    const { text, headers } = await server.request(`${ASK}&get=json`)
-    expect(headers.get('content-encoding')).toBeNull()
-    await server.stop()
-    expect(entryOf(server.output())).toMatchObject({ records: many.length, bytes: text.length })
-    expect(entryOf(server.output()).truncated).toBeUndefined()
+    expect([records > 0, records < LONG, bytes > 0]).toEqual([true, true, true])
   })
 })

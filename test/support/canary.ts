@@ -55,8 +55,8 @@ export function canaryDirectory(): string {
 
 /** Characters of a key that a list may show: these are not searched for. */
 const SHOWN = 8
-/** This many successive characters of a key are a trace of it. */
-const PART = 10
+/** Ten successive characters of a key are a trace of it: among them is one of its parts. */
+const PART = { characters: 8, every: 3 }
 
 /** The three ways in which base64 spells a text inside a longer one, without the uncertain ends. */
 const base64Of = (text: string): string[] =>
@@ -75,11 +75,12 @@ function spellingsOf(part: string): string[] {
 
 const SPELLINGS = CANARIES.flatMap(key => {
   const hidden = key.slice(SHOWN)
-  const parts = [...hidden].flatMap((_, at) => {
-    const part = hidden.slice(at, at + PART)
-    return part.length === PART ? [part] : []
-  })
-  return [...parts.flatMap(spellingsOf), ...base64Of(hidden).map(text => text.toLowerCase())]
+  const starts = [...hidden].map((_, at) => at).filter(at => at % PART.every === 0)
+  const parts = starts.map(at => hidden.slice(at, at + PART.characters))
+  return [
+    ...parts.filter(part => part.length === PART.characters).flatMap(spellingsOf),
+    ...base64Of(hidden).map(text => text.toLowerCase()),
+  ]
 })
 
 /** The traces of all canaries in a text or in bytes, in any spelling. */
