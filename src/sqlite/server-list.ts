@@ -131,7 +131,7 @@ export function openServerList(
     removeStale: (retainMs: number, nowMs: number): Removal =>
       use(({ proxies }) => {
         try {
-          return proxies.removeOlderThan(Math.min(nowMs, proxies.newestMs() ?? nowMs) - retainMs)
+          return proxies.removeStale(retainMs, nowMs)
         } catch (failure) {
           if (isDamage(failure)) throw failure // else an import has locked it, or the disk is full
           return { removed: 0, mayRemain: false }

@@ -577,7 +577,7 @@ function createWorld(list: List, importing: List, queries: readonly Query[]) {
     if (query) return ask(query, step.encoding)
     if (step.kind === 'clock') nowMs += step.ms
     if (step.kind === 'import') await importRows(step)
-    if (step.kind === 'remove') list.proxies.removeOlderThan(nowMs - step.olderThan * 1000)
+    if (step.kind === 'remove') list.proxies.removeStale(step.olderThan * 1000, nowMs)
     if (step.kind === 'shift') list.proxies.shiftChecks(step.seconds)
     await nextTurn()
   }

@@ -23,7 +23,6 @@ import {
 import { T0 } from '../support/fixtures.ts'
 import { ROOT } from '../support/program.ts'
 import { createRenderer } from '../support/render.ts'
-import { found } from './formats/found.ts'
 import { DEFAULTS, imported, PROVIDER, sourceOf } from './imported.ts'
 
 const NOW = T0 / 1000
@@ -447,6 +446,7 @@ const someAnswer = () =>
       maxLength: 6,
     }),
     lang: fc.constantFrom('ru', 'en'),
+    kind: fc.constantFrom('json', 'csv', 'ndjson'),
     shape: fc.constantFrom('array', 'object'),
     splitIp: fc.boolean(),
     wrap: fc.boolean(),
@@ -478,20 +478,6 @@ describe('property', () => {
         expect(outcome.proxies).toEqual(expected)
       }),
       { numRuns: 300 },
-    )
-  })
-  test('the readers give the same rows however a rendered answer is cut', async () => {
-    await fc.assert(
-      fc.asyncProperty(someAnswer(), async ({ proxies, lang, provider, chunkSize, ...form }) => {
-        const output = { ...AS_JSON, ...form }
-        const text = createRenderer(provider)(proxies, { ...OF_A_CITY, lang }, output, T0)
-        const chunks: string[] = []
-        for (let at = 0; at < text.length; at += chunkSize) {
-          chunks.push(text.slice(at, at + chunkSize))
-        }
-        expect(await found('json', ...chunks)).toEqual(await found('json', text))
-      }),
-      { numRuns: 200 },
     )
   })
 })

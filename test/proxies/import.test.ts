@@ -325,6 +325,7 @@ describeEach('stale rows', ({ open }) => {
     ['the clock is late, by which they are younger', NOW - 2 * HOUR, 6, 0],
     ['the clock runs ahead: the newest check counts', NOW + 100 * HOUR, 6, 2],
     ['every check is young enough', NOW, 8, 0],
+    ['the clock is late in its second, as a check is taken to be', NOW + 0.999, 8, 0],
     ['only the newest is young enough', NOW, 0, 5],
   ])('are those checked long ago when %s', async (_, now, retainHours, removed) => {
     const opened = await list(ROWS)
@@ -332,6 +333,9 @@ describeEach('stale rows', ({ open }) => {
     expect(removal).toEqual({ removed, mayRemain: false })
     expect(await opened.contents()).toHaveLength(ROWS.length - removed)
     expect(await opened.extent()).toEqual({ rows: ROWS.length - removed, newestMs: NOW * 1000 })
+    expect(await opened.removeStale(retainHours * HOUR * 1000, now * 1000)).toEqual({
+      ...{ removed: 0, mayRemain: false },
+    })
   })
   test('of an empty list are none', async () => {
     const opened = await open()

@@ -5,14 +5,11 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readFileSync, renameSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readRow } from '../../src/import/row.ts'
 import { StoreError } from '../../src/lib/errors.ts'
-import { DAY_MS, SECOND_MS } from '../../src/lib/time.ts'
 import { PROXY_FILE } from '../../src/sqlite/data-directory.ts'
 import { createVersionText, openServerList } from '../../src/sqlite/server-list.ts'
-import { openList } from '../../src/sqlite/stores.ts'
 import { flipLast, overwriteRoots } from '../support/damage.ts'
-import { addList, dataDirectory, NO_FILTER, T0, type TestRow } from '../support/fixtures.ts'
+import { addList, dataDirectory, NO_FILTER, T0 } from '../support/fixtures.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -60,61 +57,6 @@ test('the version is another one after every change and every opening of the lis
   } finally {
     list.close()
   }
-})
-
-describe('retention counts from the clock or the newest check, whichever is earlier', () => {
-  const DAY = DAY_MS / SECOND_MS
-  const RETAIN_MS = 7 * DAY_MS
-  const row = (host: number, age: number): TestRow => ({
-    ip: `192.0.2.${host}:80`,
-    type: 'http',
-    age,
-  })
-
-  test.each([
-    ['the clock', T0, [0, 7 * DAY, 7 * DAY + 1], 1],
-    ['the newest check of an old list', T0, [8 * DAY, 15 * DAY, 15 * DAY + 1], 1],
-    ['the newest check when the clock is ahead', T0 + 8 * DAY_MS, [0, 6 * DAY], 0],
-    ['the clock when a check lies ahead of it', T0, [-300, 7 * DAY, 7 * DAY + 1], 1],
-    ['the clock when it is behind', T0 - 8 * DAY_MS, [0, 15 * DAY, 15 * DAY + 1], 1],
-  ] as const)('%s', (_, nowMs, ages, removed) => {
-    const dir = temporaryDirectory()
-    addList(
-      dir,
-      ages.map((age, i) => row(i + 1, age)),
-    )
-    const list = openAt(dir, () => nowMs)
-    expect(list.count()).toBe(ages.length)
-    expect(list.removeStale(RETAIN_MS, nowMs)).toEqual({ removed, mayRemain: false })
-    expect(list.count()).toBe(ages.length - removed)
-    list.close()
-  })
-
-  test('a clock that runs ahead removes nothing until something is imported under it', () => {
-    const dir = temporaryDirectory()
-    addList(dir, [row(1, 0), row(2, 6 * DAY)])
-    const aheadMs = T0 + 8 * DAY_MS
-    const list = openAt(dir, () => aheadMs)
-    const nothing = { removed: 0, mayRemain: false }
-    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual(nothing)
-    const other = openList(dir)
-    const importTx = other.begin('merge')
-    const defaults = { type: undefined, nowMs: aheadMs, provider: 'the service' }
-    const result = readRow({ ip: '192.0.2.3:80', type: 'http' }, defaults)
-    if (result.ok) importTx.add(result.proxy)
-    void importTx.commit()
-    other.close()
-    expect(list.removeStale(RETAIN_MS, aheadMs)).toEqual({ removed: 2, mayRemain: false })
-    list.close()
-  })
-
-  test('an empty list stays as it is', () => {
-    const dir = temporaryDirectory()
-    addList(dir, [])
-    const list = openAt(dir, () => T0)
-    expect(list.removeStale(RETAIN_MS, T0)).toEqual({ removed: 0, mayRemain: false })
-    list.close()
-  })
 })
 
 describe('a list that proves damaged', () => {

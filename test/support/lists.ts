@@ -46,9 +46,7 @@ function openSqlite(dir: string | null): TestList {
   const list = openList(dir, { clock: () => T0 })
   return {
     begin: list.begin,
-    // As the server does, which has the list open.
-    removeStale: (retainMs, nowMs) =>
-      list.proxies.removeOlderThan(Math.min(nowMs, list.proxies.newestMs() ?? nowMs) - retainMs),
+    removeStale: list.proxies.removeStale,
     count: () => list.proxies.extent().rows,
     async contents() {
       const cities = list.db.query<{ id: number; name: string; nameEn: string }, []>(

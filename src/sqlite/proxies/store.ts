@@ -3,6 +3,7 @@ import type { Database } from 'bun:sqlite'
 import { SECOND_MS, toSeconds } from '../../lib/time.ts'
 import { oncePerTurn } from '../../lib/turn-batch.ts'
 import type { Tally } from '../../proxies/freshness.ts'
+import type { Removal } from '../../proxies/store.ts'
 import { checkList } from '../check.ts'
 import { dataVersionOf, type OpenMode, type OpenOptions, openDatabase } from '../database.ts'
 import schema from './schema.sql' with { type: 'text' }
@@ -144,12 +145,11 @@ export function createListStore(db: Database, scanMax = SCAN_MAX) {
 
     isEmpty: (): boolean => any.get() === null,
 
-    newestMs,
-
     extent: () => ({ rows: count(), newestMs: newestMs() }),
 
-    /** Removes up to a slice of rows checked before `cutoffMs`. Throws at once when an import has locked the list. */
-    removeOlderThan(cutoffMs: number): { removed: number; mayRemain: boolean } {
+    /** Removes a slice of stale rows, see `ProxyWriter`. Throws at once when an import has locked the list. */
+    removeStale(retainMs: number, nowMs: number): Removal {
+      const cutoffMs = Math.min(nowMs, newestMs() ?? nowMs) - retainMs
       const { timeout } = busyTimeout.get() ?? { timeout: 0 }
       db.run('pragma busy_timeout = 0')
       try {

@@ -14,16 +14,7 @@ import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { NO_FILTER, T0 } from '../../support/fixtures.ts'
-import {
-  anyIncoming,
-  at,
-  BARE,
-  BIG,
-  BY_CITY,
-  FULL,
-  LATER,
-  stripped,
-} from '../../support/incoming.ts'
+import { anyIncoming, at, BARE, BIG, BY_CITY, FULL, LATER } from '../../support/incoming.ts'
 import { createRenderer } from '../../support/render.ts'
 import { proxiesOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
@@ -140,20 +131,6 @@ async function startWriter(dir: string, go: string) {
   return writer
 }
 
-test('a replacement that is refused leaves the list as it was', () => {
-  const list = open()
-  load(list, [at(1), at(2), at(3)])
-  const before = stored(list)
-  const importTx = beginImport(list.db, 'replace')
-  for (const row of [at(3), at(4), at(4)]) importTx.add(row)
-  const refuse = (): void => {
-    throw new Error('no')
-  }
-  expect(() => importTx.commit(refuse)).toThrow('no')
-  importTx.rollback()
-  expect(stored(list)).toEqual(before)
-})
-
 describe('while another process imports', () => {
   for (const mode of MODES) {
     test(`an import says that it waits, then does its work, ${mode}`, async () => {
@@ -179,14 +156,6 @@ describe('while another process imports', () => {
       }
     })
   }
-  test('an import that need not wait does not say so', () => {
-    const list = open(temporaryDirectory())
-    const importTx = beginImport(list.db, 'merge', () => {
-      throw new Error('it waited')
-    })
-    importTx.add(FULL)
-    expect(importTx.commit()).toMatchObject({ added: 1 })
-  })
 })
 
 const PROVIDER = 'the service'
@@ -259,20 +228,5 @@ describe('property: export, import, export', () => {
       }
     })
     await fc.assert(property, { numRuns: 300 })
-  })
-  test('gives an equal record, but for the name in the other language', async () => {
-    await fc.assert(
-      fc.asyncProperty(anyIncoming(), someExport(), async (row, { output }) => {
-        const list = openList(null)
-        try {
-          load(list, [row])
-          const first = exported(list, { lang: 'ru', output })
-          const expected = [{ ...stripped(row), cityEn: '' }]
-          await withImported(first, copy => expect(contents(copy)).toEqual(expected))
-        } finally {
-          list.close()
-        }
-      }),
-    )
   })
 })

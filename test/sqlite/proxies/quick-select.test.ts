@@ -304,7 +304,7 @@ describe('a quick select right after the list changes', () => {
     list.db.run('delete from proxies')
     change(50)
     expect(findEach(few)).toEqual(all(null))
-    few.removeOlderThan(T0 - 1000)
+    few.removeStale(1000, T0)
     expect(findEach(few)).toEqual(all([])) // two rows of http are left
     few.shiftChecks(-1000)
     expect(findEach(few)).toEqual(all([])) // and now they are too old

@@ -16,12 +16,11 @@ import {
 } from '../../../src/proxies/proxy.ts'
 import type { Row } from '../../../src/proxies/row.ts'
 import type { FindOptions, ImportMode } from '../../../src/proxies/store.ts'
-import { beginImport } from '../../../src/sqlite/proxies/import.ts'
 import { createListStore, type ListStore } from '../../../src/sqlite/proxies/store.ts'
 import { type List, openList } from '../../../src/sqlite/stores.ts'
 import { fillList, listOf, NO_FILTER, T0, type TestRow } from '../../support/fixtures.ts'
 import { type Endpoint, endpointOf, foundOf, proxiesOf } from '../../support/rows.ts'
-import { cleanUp, onCleanUp, temporaryDirectory } from '../../support/temporary.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 const NOW = T0 / 1000
 const ANY = NO_FILTER
@@ -212,56 +211,6 @@ describe('more shapes of filters than statements are kept', () => {
       const full = { ...ANY, ...filter }
       expect(select(list, { filter })).toEqual(model(rows, full, AT_T0).map(addressText))
     }
-  })
-})
-
-describe('removing old rows', () => {
-  const many = (age: number, n: number): TestRow[] =>
-    Array.from({ length: n }, (_, i) => ({
-      ip: `10.${i >> 8}.${i & 255}.200:80`,
-      type: 'http',
-      age,
-    }))
-  const all = { filter: { ageMaxSeconds: NOW } }
-
-  // A check is taken to be as late in its second as the clock.
-  test.each([0, 999])('removes what was checked before the cutoff, not at it: + %d ms', ms => {
-    const list = listOf([99, 100, 101].map((age, at) => row('abc'.charAt(at), { age })))
-    const removed = list.proxies.removeOlderThan(T0 - 100_000 + ms)
-    expect(removed).toEqual({ removed: 1, mayRemain: false })
-    expect(word(select(list, all))).toBe('ab')
-  })
-  test('works in slices, the oldest first, and says whether more may remain', () => {
-    const list = listOf([...many(1000, 2500), row('z', { age: 2000 }), row('a', { age: 10 })])
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 2000, mayRemain: true })
-    const left = select(list, all)
-    expect(left).toHaveLength(502)
-    expect(left).not.toContain('10.0.0.26:80')
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 501, mayRemain: false })
-    expect(select(list, all)).toEqual(['10.0.0.1:80'])
-    expect(list.proxies.removeOlderThan(T0 - 600_000)).toEqual({ removed: 0, mayRemain: false })
-  })
-  test('leaves an empty list empty', () => {
-    const list = listOf([row('a', { age: 10 })])
-    expect(list.proxies.isEmpty()).toBe(false)
-    list.proxies.removeOlderThan(T0)
-    expect(list.proxies.isEmpty()).toBe(true)
-    expect(select(list)).toEqual([])
-    expect(listOf([]).proxies.isEmpty()).toBe(true)
-  })
-  test('gives up at once while another connection imports, and works again after it', () => {
-    const dir = temporaryDirectory()
-    const [list, other] = [openList(dir, { isServer: true }), openList(dir)]
-    for (const { close } of [list, other]) onCleanUp(close)
-    fillList(list, [row('a', { age: 1000 })])
-    const importTx = beginImport(other.db, 'merge')
-    const [proxy] = find(list, { ...ANY, ageMaxSeconds: 2000 }, AT_T0)
-    if (proxy) importTx.add({ ...proxy, port: 81, servicesStated: new Set() })
-    expect(() => list.proxies.removeOlderThan(T0)).toThrow(/locked/)
-    expect(word(select(list, all))).toBe('a')
-    importTx.rollback()
-    list.proxies.removeOlderThan(T0)
-    expect(select(list, all)).toEqual([])
   })
 })
 
