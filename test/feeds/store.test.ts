@@ -6,11 +6,10 @@ import { afterAll, afterEach, describe, expect, test } from 'bun:test'
 import type { FeedStore } from '../../src/feeds/store.ts'
 import { openConnection } from '../../src/postgres/connection.ts'
 import { createFeedStore } from '../../src/postgres/feeds.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import { openFeeds } from '../../src/sqlite/feeds.ts'
 import { FEED as A, FEED_STATE } from '../support/feeds.ts'
 import { T0 } from '../support/fixtures.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, HAS_POSTGRES, migratedDatabase } from '../support/postgres.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 import { until } from '../support/until.ts'
 
@@ -31,15 +30,7 @@ async function untilUnlocked(url: string): Promise<void> {
 }
 
 /** A database for all tests of this file. */
-let database: Promise<string> | null = null
-async function makeDatabase(): Promise<string> {
-  const url = await emptyDatabase()
-  const connection = openConnection({ url, timeoutMs: 30_000, name: 'test' })
-  await migrate(connection)
-  await connection.close()
-  return url
-}
-
+let database: ReturnType<typeof migratedDatabase> | null = null
 type Engine = { name: string; isThere: boolean; place(): Promise<Place> }
 
 const SQLITE: Engine = {
@@ -61,8 +52,8 @@ const POSTGRES: Engine = {
   name: 'PostgreSQL',
   isThere: HAS_POSTGRES,
   async place() {
-    database ??= makeDatabase()
-    const url = await database
+    database ??= migratedDatabase()
+    const { url } = await database
     await untilUnlocked(url)
     async function open(): Promise<FeedStore> {
       const store = createFeedStore(openConnection({ url, timeoutMs: 30_000, name: 'test' }))
@@ -141,12 +132,8 @@ describe.skipIf(!HAS_POSTGRES)('PostgreSQL: a lease', () => {
   test('ends with a process that was killed', async () => {
     const { open } = await POSTGRES.place()
     const store = await open()
-    const child = Bun.spawn(
-      [process.execPath, '-e', program(await (database as Promise<string>))],
-      {
-        stdout: 'pipe',
-      },
-    )
+    const { url } = await (database ?? migratedDatabase())
+    const child = Bun.spawn([process.execPath, '-e', program(url)], { stdout: 'pipe' })
     onCleanUp(() => child.kill('SIGKILL'))
     const { value } = await child.stdout.getReader().read()
     expect(new TextDecoder().decode(value)).toBe('true\n')

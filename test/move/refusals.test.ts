@@ -15,7 +15,13 @@ import { flipLast } from '../support/damage.ts'
 import { smallDisk } from '../support/disk.ts'
 import { addKeys, dataDirectory, KEY, T0 } from '../support/fixtures.ts'
 import { contentOf, holdings, listed, orderFor } from '../support/moves.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import {
+  connectTo,
+  emptyDatabase,
+  HAS_POSTGRES,
+  holdOpen,
+  untilWaiting,
+} from '../support/postgres.ts'
 import { program, proxylist } from '../support/program.ts'
 import { startChild } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
@@ -229,21 +235,17 @@ describe.skipIf(!HAS_POSTGRES)('a move back refuses', () => {
 describe.skipIf(!HAS_POSTGRES)('a move back', () => {
   test('waits for what is being written when it begins, and moves that too', async () => {
     const { dir, url } = await movedDatabase(ROWS.slice(0, 3))
-    const { query, transaction, close } = connectTo(url)
-    const watcher = connectTo(url)
-    let moving: Promise<unknown> = Promise.resolve()
-    await transaction(async tx => {
-      await tx(`insert into proxylist.days values (1, 'demo', 1, 0, 0, '{1}')`)
-      moving = moveFromDatabase(orderFor(dir, url))
-      const waiting = `select from pg_stat_activity
-        where application_name = 'proxylist move' and wait_event_type = 'Lock'`
-      while ((await watcher.query(waiting)).length === 0) await Bun.sleep(2)
-    })
+    const connection = connectTo(url)
+    const day = `insert into proxylist.days values (1, 'demo', 1, 0, 0, '{1}')`
+    const session = await holdOpen(url, day)
+    const moving = moveFromDatabase(orderFor(dir, url))
+    await untilWaiting(connection, 'proxylist move')
+    await session.end('commit')
     await moving
     const days = new Database(join(dir, ACCESS_FILE)).query('select key_id from days').all()
     expect(days).toContainEqual({ key_id: 'demo' })
-    expect(await query('select from proxylist.days')).toHaveLength(days.length)
-    for (const end of [close, watcher.close]) await end()
+    expect(await connection.query('select from proxylist.days')).toHaveLength(days.length)
+    await connection.close()
   })
 })
 

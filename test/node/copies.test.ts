@@ -3,17 +3,15 @@ import { Database } from 'bun:sqlite'
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readRow } from '../../src/import/row.ts'
 import type { ChangeSource, Version } from '../../src/node/ports.ts'
 import { createChangeSource } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import type { ImportMode } from '../../src/proxies/store.ts'
 import { type ListCopy, openKeyCopy, openListCopy } from '../../src/sqlite/copy.ts'
 import { checkListFile } from '../../src/sqlite/proxies/store.ts'
-import { T0, type TestRow } from '../support/fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../support/postgres.ts'
+import { fillList, T0, type TestRow } from '../support/fixtures.ts'
+import { HAS_POSTGRES, migratedDatabase, optionsFor } from '../support/postgres.ts'
 import { createRandom } from '../support/random.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -30,20 +28,16 @@ const below = (n: number): number => Math.floor(random() * n)
 
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
-  const options = optionsFor(await emptyDatabase())
-  connection = openConnection(options)
-  list = createListStore(openConnection(options), clock)
-  openSource = () => {
-    const slow = openConnection(options)
-    onCleanUp(slow.close)
-    return createChangeSource(connection, slow)
+  const database = await migratedDatabase()
+  connection = database.connection
+  const open = () => {
+    const opened = openConnection(optionsFor(database.url))
+    onCleanUp(opened.close)
+    return opened
   }
+  list = createListStore(open(), clock)
+  openSource = () => createChangeSource(connection, open())
   source = openSource()
-  await migrate(connection)
-  onCleanUp(async () => {
-    await list.close()
-    await connection.close()
-  })
 })
 
 const CITIES = ['Berlin', 'Paris', 'Лондон', '']
@@ -51,27 +45,17 @@ const OUTS = ['', '9.9.9.9', '2001:db8::7']
 const randomRow = (): TestRow => ({
   ip: `10.0.${below(3)}.${below(40)}:80`,
   type: ['http', 'socks5'][below(2)],
-  checked_at: T0 / 1000 - below(1000),
+  age: below(1000),
   city: CITIES[below(4)],
   city_en: random() < 0.3 ? `City ${below(9)}` : '',
   ping: below(900),
   ip_out: OUTS[below(3)],
 })
 
-async function importRows(rows: readonly TestRow[], mode: ImportMode): Promise<void> {
-  const tx = list.begin(mode)
-  await tx.lock()
-  for (const row of rows) {
-    const defaults = { type: undefined, nowMs: T0, provider: 'the service' }
-    const result = readRow(row, defaults)
-    if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
-    tx.add(result.proxy)
-  }
-  await tx.commit()
-}
-
-const randomImport = (mode: ImportMode = random() < 0.15 ? 'replace' : 'merge'): Promise<void> =>
-  importRows(Array.from({ length: 1 + below(60) }, randomRow), mode)
+const randomImport = async (
+  mode: ImportMode = random() < 0.15 ? 'replace' : 'merge',
+): Promise<void> =>
+  void (await fillList(list, Array.from({ length: 1 + below(60) }, randomRow), mode))
 
 const COLUMNS = 'checked_at, ping_ms, type, anon, works, speed, services, country'
 const names = `coalesce(c.name, '') as name, coalesce(c.name_en, '') as name_en`
@@ -139,7 +123,7 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
   test('keeps its rows in place when only some change, and no more is read than what changed', async () => {
     const { copy, dir } = openCopy()
     await follow(copy)
-    await importRows([{ ip: '10.0.9.9:80', type: 'http', checked_at: T0 / 1000 }], 'merge')
+    await fillList(list, [{ ip: '10.0.9.9:80', type: 'http' }])
     let read = 0
     await source.readList(copy.version(), async changes => {
       expect({ isWhole: changes.isWhole, size: changes.size }).toEqual({ isWhole: false, size: 1 })
@@ -159,30 +143,6 @@ describe.skipIf(!HAS_POSTGRES)('the copy of a list', () => {
 })
 
 describe.skipIf(!HAS_POSTGRES)('the copy of a list is made again', () => {
-  test('as a whole when its version is not one of the database: a failover lost it', async () => {
-    const { copy, dir } = openCopy()
-    await follow(copy)
-    await randomImport()
-    await connection.query(
-      'update proxylist.list_versions set mark = gen_random_uuid() where version = $1',
-      [copy.version()?.version ?? 0],
-    )
-    expect(await source.readList(copy.version(), async ({ isWhole }) => isWhole)).toBeTrue()
-    await follow(copy)
-    await expectSame(dir)
-  })
-
-  test('as a whole when it is further back than removed rows are known', async () => {
-    const { copy, dir } = openCopy()
-    await follow(copy)
-    await randomImport('replace')
-    await connection.query('update proxylist.list set removed_before = version')
-    await connection.query('delete from proxylist.removed')
-    await follow(copy)
-    await expectSame(dir)
-    await connection.query('update proxylist.list set removed_before = 0')
-  })
-
   test('when it is that of another database, whose cities have other numbers', async () => {
     const { copy, dir } = openCopy()
     await source.readList(null, changes =>

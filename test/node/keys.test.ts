@@ -6,12 +6,11 @@ import { newKey } from '../../src/access/key.ts'
 import type { Plan } from '../../src/access/plan.ts'
 import { VALUES } from '../../src/move/contents.ts'
 import { createChangeSource } from '../../src/postgres/changes.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import { readStoredKeys } from '../../src/sqlite/access/keys.ts'
 import { createPlanStore } from '../../src/sqlite/access/plans.ts'
 import { openKeyCopy } from '../../src/sqlite/copy.ts'
 import { T0 } from '../support/fixtures.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { HAS_POSTGRES, migratedDatabase } from '../support/postgres.ts'
 import { openSharedRegistry } from '../support/shared.ts'
 import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
@@ -24,15 +23,13 @@ const PLAN: Plan = {
 
 /** A database, and a copy of its keys that follows on demand. */
 async function openBoth() {
-  const url = await emptyDatabase()
-  const connection = connectTo(url)
-  await migrate(connection)
+  const { url, connection } = await migratedDatabase()
   const shared = openSharedRegistry(url)
   const { registry } = shared
   const source = createChangeSource(connection, connection)
   const dir = temporaryDirectory()
   const copy = openKeyCopy(dir)
-  for (const { close } of [connection, shared, copy]) onCleanUp(close)
+  for (const { close } of [shared, copy]) onCleanUp(close)
   return {
     registry,
     /** Follows; returns whether it was read as a whole. */

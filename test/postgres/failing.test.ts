@@ -19,7 +19,7 @@ import { createAdmissions, createGiveBack } from '../../src/postgres/usage/admis
 import { createDatabaseClock, createRefusalCache } from '../../src/postgres/usage/refusals.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { burst, IP, regular } from '../support/limits.ts'
-import { HAS_POSTGRES, type Server, startPostgres } from '../support/postgres.ts'
+import { HAS_POSTGRES, holdOpen, type Server, startPostgres } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -287,14 +287,7 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
     const access = createAccess({ find: () => null }, usage)
     const caller = regular(burst(5, 5))
     await access.admit(caller, IP, 0)
-    const lock = Promise.withResolvers<void>()
-    const locked = Promise.withResolvers<void>()
-    const locking = operator.transaction(async query => {
-      await query('select from proxylist.usage for update')
-      locked.resolve()
-      await lock.promise
-    })
-    await locked.promise
+    const session = await holdOpen(url, 'select from proxylist.usage for update')
     const waits: Promise<{ failure: unknown; ms: number }>[] = []
     for (let n = 0; n < 8; n += 1) {
       waits.push(failureOf(access.admit(caller, IP, 0)))
@@ -304,8 +297,7 @@ describe.skipIf(!HAS_POSTGRES)('admissions to a database that fails', () => {
       expect(failure).toBeInstanceOf(StoreError)
       expect(ms).toBeLessThan(TIMEOUT_MS * 1.5)
     }
-    lock.resolve()
-    await locking
+    await session.end()
     expect(await untilBack(() => access.admit(caller, IP, 0))).toBeLessThan(BACK_MS_MAX)
     await usage.close()
   })

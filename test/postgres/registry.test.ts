@@ -2,13 +2,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { hashKey } from '../../src/access/key.ts'
 import { createChangeSource } from '../../src/postgres/changes.ts'
-import type { Connection } from '../../src/postgres/connection.ts'
-import { createListener } from '../../src/postgres/nodes.ts'
 import { migrate, schemaState } from '../../src/postgres/schema.ts'
 import { pruneKeyVersions } from '../../src/postgres/versions.ts'
 import { T0 } from '../support/fixtures.ts'
 import { builtIn } from '../support/limits.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import {
+  connectTo,
+  emptyDatabase,
+  HAS_POSTGRES,
+  listenTo,
+  migratedDatabase,
+} from '../support/postgres.ts'
 import { openSharedRegistry } from '../support/shared.ts'
 import { cleanUp, onCleanUp } from '../support/temporary.ts'
 
@@ -16,47 +20,15 @@ afterAll(cleanUp)
 
 const NEW = { label: '', plan: 'standard', expiresAt: null }
 
-/** Hears what is announced; `heard` waits for all that was announced before it was called. */
-async function listen(url: string, { query }: Connection) {
-  const messages: string[] = []
-  const waiting = new Map<string, () => void>()
-  const listening = Promise.withResolvers<void>()
-  const listener = createListener(
-    url,
-    message => {
-      if (waiting.has(message)) waiting.get(message)?.()
-      else messages.push(message)
-    },
-    listening.resolve,
-  )
-  onCleanUp(listener.end)
-  listener.ensure()
-  await listening.promise
-  let calls = 0
-  return {
-    async heard(): Promise<string[]> {
-      const { promise, resolve } = Promise.withResolvers<void>()
-      calls += 1
-      waiting.set(`end ${calls}`, resolve)
-      await query('select pg_notify($1, $2)', ['proxylist', `end ${calls}`])
-      await promise
-      return messages.splice(0)
-    },
-  }
-}
-
 async function open() {
-  const url = await emptyDatabase()
-  const connection = connectTo(url)
-  onCleanUp(connection.close)
-  await migrate(connection)
+  const { url, connection } = await migratedDatabase()
   const [one, two] = [openSharedRegistry(url), openSharedRegistry(url)]
   for (const { close } of [one, two]) onCleanUp(close)
   const { registry } = one
   const { query } = connection
   return {
     ...{ query, registry, other: two.registry, keys: registry.keys, plans: registry.plans },
-    announced: await listen(url, connection),
+    announced: await listenTo(url, connection),
     async version(): Promise<number> {
       const [row] = await query<{ version: number }>(
         'select keys_version::float8 as version from proxylist.installation',
@@ -146,10 +118,7 @@ describe.skipIf(!HAS_POSTGRES)('a change of keys or plans', () => {
   })
 
   test('of long ago is forgotten: a copy that is older is read as a whole', async () => {
-    const url = await emptyDatabase()
-    const connection = connectTo(url)
-    onCleanUp(connection.close)
-    await migrate(connection)
+    const { connection } = await migratedDatabase()
     const source = createChangeSource(connection, connection)
     const { keys: old } = await source.versions()
     await connection.query('update proxylist.installation set keys_version = 100000')

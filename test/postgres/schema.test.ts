@@ -3,7 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { examineDatabase } from '../../src/postgres/examine.ts'
 import { migrate, SCHEMA } from '../../src/postgres/schema.ts'
 import { lockList } from '../../src/postgres/versions.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
+import { connectTo, emptyDatabase, HAS_POSTGRES, migratedDatabase } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -30,32 +30,26 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
   })
 
   test('stays whole as it was when a script fails', async () => {
-    const connection = connectTo(await emptyDatabase())
-    await migrate(connection)
+    const { connection } = await migratedDatabase()
     expect(migrate(connection, [...SECOND, ['no sql']])).rejects.toThrow('cannot be used')
     expect(await connection.query('select schema from proxylist.installation')).toEqual([
       { schema: 1 },
     ])
     expect(connection.query('select from proxylist.made_up')).rejects.toThrow('is missing')
-    await connection.close()
   })
 
   test('of a build before the first release is refused', async () => {
-    const connection = connectTo(await emptyDatabase())
-    await migrate(connection)
+    const { connection } = await migratedDatabase()
     await connection.query('alter table proxylist.installation rename schema to version')
     expect(migrate(connection)).rejects.toThrow(
       'before its first release: export the keys with that build (keys export), remove the schema (drop schema proxylist cascade), and import the keys (keys import) and the list with this one',
     )
-    await connection.close()
   })
 
   test.each(['installation', 'list'])(
     'whose table %s somebody has emptied is said to be so, also by doctor',
     async table => {
-      const url = await emptyDatabase()
-      const connection = connectTo(url)
-      await migrate(connection)
+      const { url, connection } = await migratedDatabase()
       await connection.query(`truncate proxylist.${table}`)
       const found = await examineDatabase(
         { url, timeoutMs: 20_000, origin: '' },
@@ -66,7 +60,6 @@ describe.skipIf(!HAS_POSTGRES)('the schema', () => {
       expect(found[0]?.found).toStartWith('a table of the schema proxylist was emptied')
       const read = table === 'list' ? lockList(connection.query) : migrate(connection)
       expect(read).rejects.toThrow('a table of the schema proxylist was emptied')
-      await connection.close()
     },
   )
 })

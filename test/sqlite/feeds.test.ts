@@ -1,4 +1,5 @@
 /** The states of feeds in SQLite: whose lease is valid, and what becomes of a file that is damaged. */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,10 +22,9 @@ function open(dir = temporaryDirectory()) {
 
 describe('a lease', () => {
   /** A store in which a process leased A. */
-  async function leasedBy(pid: number, until = T0 + HOUR_MS) {
+  function leasedBy(pid: number, until = T0 + HOUR_MS) {
     const store = open()
     store.lease(A, T0)
-    const { Database } = await import('bun:sqlite')
     const db = new Database(join(store.dir, FEEDS_FILE))
     db.run('update feeds set leased_by = ?, leased_until = ?', [pid, until])
     db.close()
@@ -33,23 +33,23 @@ describe('a lease', () => {
   /** A process that is alive as long as the test. */
   const ALIVE = process.ppid
 
-  test('of a process that is alive is respected until it is too old: others cannot release it', async () => {
-    const store = await leasedBy(ALIVE)
+  test('of a process that is alive is respected until it is too old: others cannot release it', () => {
+    const store = leasedBy(ALIVE)
     expect(store.lease(A, T0)).toBeFalse()
     expect(store.lease(A, T0 + HOUR_MS - 1)).toBeFalse()
     expect(store.lease(B, T0)).toBeTrue()
     expect(store.lease(A, T0 + HOUR_MS)).toBeTrue()
-    const other = await leasedBy(ALIVE)
+    const other = leasedBy(ALIVE)
     other.release(A.id)
     expect(other.lease(A, T0)).toBeFalse()
   })
   test('of a process that was killed is not', async () => {
     const child = Bun.spawn(['true'])
     await child.exited
-    expect((await leasedBy(child.pid)).lease(A, T0)).toBeTrue()
+    expect(leasedBy(child.pid).lease(A, T0)).toBeTrue()
   })
-  test('from a clock that was ahead is not', async () => {
-    expect((await leasedBy(ALIVE, T0 + 30 * 24 * HOUR_MS)).lease(A, T0)).toBeTrue()
+  test('from a clock that was ahead is not', () => {
+    expect(leasedBy(ALIVE, T0 + 30 * 24 * HOUR_MS).lease(A, T0)).toBeTrue()
   })
 })
 

@@ -95,7 +95,7 @@ test.each([
   flipLast(file)
   expect(checkListFile(file)).not.toEqual([])
   const said: string[] = []
-  const replace = (list: List): void => fillList(list, [rowOf('192.0.2.1')], 'replace')
+  const replace = (list: List): unknown => fillList(list, [rowOf('192.0.2.1')], 'replace')
   await withListToReplace(dir, clock, replace, {
     onDamage: sentence => void said.push(sentence),
     onWait: () => expect.unreachable(),

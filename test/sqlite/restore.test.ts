@@ -279,15 +279,6 @@ const repacked =
     damage(join(cwd, 'u', name))
     shell('tar -cf backup.tar -C u access.db proxies.db')(cwd)
   }
-/** Changes a letter of the key's prefix, in the archive itself. */
-const flippedLabel: Change = cwd => {
-  const file = join(cwd, 'backup.tar')
-  const bytes = readFileSync(file)
-  const at = bytes.indexOf(KEY.slice(0, 8))
-  expect(at).toBeGreaterThan(0)
-  bytes[at] = (bytes[at] ?? 0) ^ 4
-  writeFileSync(file, bytes)
-}
 const noDatabase = (file: string): void => writeFileSync(file, 'x'.repeat(9999))
 const sql =
   (...statements: string[]) =>
@@ -309,8 +300,6 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
   ['a file of zeros', shell('head -c 9999 /dev/zero > backup.tar'), ' is empty'],
   ['cut in the first header', truncated(0.002), NO_ARCHIVE],
   ['cut in the middle', truncated(0.3), ' is truncated'],
-  ['cut before its end mark', truncated(1), ' is truncated'],
-  ['a flipped bit that SQLite does not notice', flippedLabel, ' is damaged'],
   [
     'compressed',
     shell('gzip backup.tar && mv backup.tar.gz backup.tar'),
@@ -336,18 +325,12 @@ const REFUSALS: readonly (readonly [what: string, change: Change, says: string |
     repacked(ACCESS_FILE, songs),
     ': access.db is a database of another program',
   ],
-  ...[ACCESS_FILE, PROXY_FILE].flatMap(file => [
-    [
-      `${file} that is no database`,
-      repacked(file, noDatabase),
-      `: ${file} is not a database`,
-    ] as const,
-    [
-      `${file} of a newer version`,
-      repacked(file, newer),
-      new RegExp(`^: ${file} was written by a newer proxylist \\(schema 99, `),
-    ] as const,
-  ]),
+  ['what is no database', repacked(PROXY_FILE, noDatabase), ': proxies.db is not a database'],
+  [
+    'a database of a newer version',
+    repacked(ACCESS_FILE, newer),
+    /^: access\.db was written by a newer proxylist \(schema 99, /,
+  ],
 ]
 
 describe('an archive that is not a whole and intact backup is refused, and nothing changes', () => {

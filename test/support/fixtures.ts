@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Plan } from '../../src/access/plan.ts'
 import { readRow } from '../../src/import/row.ts'
+import type { Awaitable } from '../../src/lib/turn-batch.ts'
 import { EVERYTHING, type Filter } from '../../src/proxies/filter.ts'
 import type { ImportMode, ProxyWriter } from '../../src/proxies/store.ts'
 import { type List, openList, openRegistry } from '../../src/sqlite/stores.ts'
@@ -17,11 +18,12 @@ export const NO_FILTER: Filter = { ...EVERYTHING, ageMaxSeconds: 600 }
 /** A list row as a file would hold it; `age` is in seconds before T0. */
 export type TestRow = { [member: string]: unknown; age?: number }
 
+/** Imports rows; into a list of SQLite at once. */
 export function fillList(
   list: Pick<ProxyWriter, 'begin'>,
   rows: readonly TestRow[],
   mode: ImportMode = 'merge',
-): void {
+): Awaitable<unknown> {
   const importTx = list.begin(mode)
   for (const { age = 0, ...row } of rows) {
     const checkedAt = T0 / 1000 - age
@@ -30,7 +32,7 @@ export function fillList(
     if (!result.ok) throw new Error(`${JSON.stringify(row)}: ${result.field} ${result.reason}`)
     importTx.add(result.proxy)
   }
-  void importTx.commit() // SQLite's commits at once
+  return importTx.commit()
 }
 
 /** A list in memory, closed by `cleanUp`. */

@@ -6,13 +6,12 @@
 import { readListChanges } from '../../src/postgres/changes.ts'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createListStore } from '../../src/postgres/list.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import type { Proxy } from '../../src/proxies/proxy.ts'
 import { type CityName, ROW_COLUMNS, type Row } from '../../src/proxies/row.ts'
 import type { ProxyWriter } from '../../src/proxies/store.ts'
 import { openList } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { emptyDatabase, HAS_POSTGRES } from './postgres.ts'
+import { HAS_POSTGRES, migratedDatabase } from './postgres.ts'
 import { proxiesOf } from './rows.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
 
@@ -73,14 +72,11 @@ const EMPTY = `truncate proxylist.proxies, proxylist.cities, proxylist.removed, 
   insert into proxylist.list_versions values (0, gen_random_uuid(), proxylist.now_ms())`
 
 async function newPlace(): Promise<Place> {
-  const url = await emptyDatabase()
-  const connection = openConnection({ url, timeoutMs: 30_000, name: 'test' })
-  onCleanUp(async () => {
+  const place = await migratedDatabase()
+  onCleanUp(() => {
     free.length = 0
-    await connection.close()
   })
-  await migrate(connection)
-  return { url, connection }
+  return place
 }
 
 /** A list in a database; what reads it has another connection than what imports. */
@@ -110,13 +106,13 @@ export const LIST_ENGINES: readonly ListEngine[] = [
   {
     name: 'SQLite',
     isThere: true,
-    runs: 100,
+    runs: 60,
     open: async ({ isShared = false } = {}) => openSqlite(isShared ? temporaryDirectory() : null),
   },
   {
     name: 'PostgreSQL',
     isThere: HAS_POSTGRES,
-    runs: 25,
+    runs: 10,
     open: async () => {
       const place = free.pop() ?? (await newPlace())
       await place.connection.query(EMPTY)

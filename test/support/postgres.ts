@@ -7,8 +7,10 @@ import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, renameSync, rmSy
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
+import { migrate } from '../../src/postgres/schema.ts'
 import { freePort } from './launch.ts'
 import { onCleanUp, temporaryDirectory } from './temporary.ts'
+import { until } from './until.ts'
 
 const PACKAGE = join(
   import.meta.dir,
@@ -238,4 +240,62 @@ export async function emptyDatabase(): Promise<string> {
     })
   }
   return url(name)
+}
+
+/** A database with our schema, and a connection to it, which end with the test. */
+export async function migratedDatabase() {
+  const url = await emptyDatabase()
+  const connection = connectTo(url)
+  onCleanUp(connection.close)
+  await migrate(connection)
+  return { url, connection }
+}
+
+/** A session that has run a statement, such as one that locks rows, and keeps its transaction open. */
+export async function holdOpen(url: string, statement: string) {
+  const sql = new SQL({ url, max: 1 })
+  const session = await sql.reserve()
+  await session.unsafe(`begin; ${statement}`)
+  return {
+    run: (text: string): Promise<unknown> => session.unsafe(text),
+    /** Ends the transaction, and the session. */
+    async end(how: 'commit' | 'rollback' = 'rollback'): Promise<void> {
+      await session.unsafe(how)
+      session.release()
+      await sql.close()
+    },
+  }
+}
+
+/** Resolves when so many connections of this name wait for a lock. */
+export const untilWaiting = ({ query }: Connection, name: string, count = 1): Promise<number> =>
+  until(
+    async () =>
+      (
+        await query(
+          `select from pg_stat_activity where application_name = $1
+             and datname = current_database() and wait_event_type = 'Lock'`,
+          [name],
+        )
+      ).length === count,
+  )
+
+/** Hears what is announced from now on; `heard` is all that was announced since it was asked last. */
+export async function listenTo(url: string, { query }: Connection) {
+  const messages: string[] = []
+  let ended = Promise.withResolvers<void>()
+  const sql = new SQL({ url, max: 1 })
+  await sql.listen('proxylist', (message: string) => {
+    if (message === 'end') ended.resolve()
+    else messages.push(message)
+  })
+  onCleanUp(() => sql.close())
+  return {
+    async heard(): Promise<string[]> {
+      ended = Promise.withResolvers()
+      await query("select pg_notify('proxylist', 'end')")
+      await ended.promise
+      return messages.splice(0)
+    },
+  }
 }

@@ -5,12 +5,10 @@
 
 import { type Connection, openConnection } from '../../src/postgres/connection.ts'
 import { createRegistry } from '../../src/postgres/registry.ts'
-import { migrate } from '../../src/postgres/schema.ts'
 import { createUsageStore } from '../../src/postgres/usage/usage.ts'
 import { openList, openRegistry } from '../../src/sqlite/stores.ts'
 import { T0 } from './fixtures.ts'
-import { connectTo, emptyDatabase, optionsFor } from './postgres.ts'
-import { onCleanUp } from './temporary.ts'
+import { migratedDatabase, optionsFor } from './postgres.ts'
 
 const COLUMNS =
   'id bigint, checked_at bigint, ping_ms bigint, type smallint, anon smallint, works smallint, ' +
@@ -91,10 +89,7 @@ export async function clockByHand({ query }: Connection) {
 
 /** A migrated database whose clock is set by `setClock`. */
 export async function databaseWithClock() {
-  const url = await emptyDatabase()
-  const connection = connectTo(url)
-  onCleanUp(connection.close)
-  await migrate(connection)
+  const { url, connection } = await migratedDatabase()
   return { url, connection, setClock: await clockByHand(connection) }
 }
 

@@ -8,12 +8,11 @@ import { StoreError } from '../../../src/lib/errors.ts'
 import { DAY_MS } from '../../../src/lib/time.ts'
 import { type Connection, openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { UnknownOutcome } from '../../../src/postgres/errors.ts'
-import { migrate } from '../../../src/postgres/schema.ts'
 import { createKeyUse } from '../../../src/postgres/usage/key-use.ts'
 import { createUsageStore } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { IP, regular } from '../../support/limits.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES } from '../../support/postgres.ts'
+import { emptyDatabase, HAS_POSTGRES, migratedDatabase } from '../../support/postgres.ts'
 import { databaseWithClock } from '../../support/shared.ts'
 import { cleanUp, onCleanUp } from '../../support/temporary.ts'
 
@@ -30,9 +29,7 @@ const nodesOf = (node: Node): Node[] => [node, ...(node.Plans ?? []).flatMap(nod
 
 /** A connection to a database in which each key was used on each of ten days. */
 async function openFilled(): Promise<Connection> {
-  const database = connectTo(await emptyDatabase())
-  onCleanUp(database.close)
-  await migrate(database)
+  const { connection: database } = await migratedDatabase()
   await database.query(
     `insert into proxylist.keys (id, hash, prefix, label, plan, created_at, version)
      select 'k' || i, sha256(i::text::bytea), '', '', 'standard', 0, 1

@@ -3,18 +3,22 @@
  * what it hears so that it does not: announcements of give-backs and resets.
  */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
-import { SQL } from 'bun'
 import { createAccess } from '../../../src/access/access.ts'
 import { consumptionOf, keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { Connection } from '../../../src/postgres/connection.ts'
-import { migrate } from '../../../src/postgres/schema.ts'
 import { type Addition, createSetCache } from '../../../src/postgres/usage/networks.ts'
 import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
 import { T0 } from '../../support/fixtures.ts'
 import { burst, decideAll, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
-import { connectTo, emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
+import {
+  HAS_POSTGRES,
+  holdOpen,
+  listenTo,
+  migratedDatabase,
+  optionsFor,
+} from '../../support/postgres.ts'
 import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -28,11 +32,10 @@ let elapsedMs = 0
 
 beforeAll(async () => {
   if (!HAS_POSTGRES) return
-  url = await emptyDatabase()
-  database = connectTo(url)
-  await migrate(database)
+  const made = await migratedDatabase()
+  url = made.url
+  database = made.connection
 })
-afterAll(() => database?.close())
 beforeEach(async () => {
   if (!HAS_POSTGRES) return
   await database.query('truncate proxylist.usage, proxylist.networks, proxylist.days')
@@ -77,17 +80,11 @@ describe.skipIf(!HAS_POSTGRES)('a full window', () => {
     await admit(once)
     const slow = regular({}, 'slow')
     await admit(slow)
-    const [isLocked, mayEnd] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    const locking = database.transaction(async query => {
-      await query("select from proxylist.usage where id = 'slow' for update")
-      isLocked.resolve()
-      await mayEnd.promise
-    })
-    await isLocked.promise
+    const lock = "select from proxylist.usage where id = 'slow' for update"
+    const session = await holdOpen(url, lock)
     const hanging = access.admit(slow, IP, 0)
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
-    mayEnd.resolve()
-    await locking
+    await session.end()
     expect(outcomeOf(await hanging)).toBe('ok')
     await usage.close()
     expect(outcomeOf(await access.admit(once, IP, 0))).toBe('window')
@@ -156,34 +153,21 @@ describe.skipIf(!HAS_POSTGRES)('a full day', () => {
   })
 })
 
-/** Everything that is announced while `work` is done. */
-async function announced(work: () => Promise<unknown>): Promise<string[]> {
-  const sql = new SQL({ url, max: 1 })
-  const heard: string[] = []
-  const isOver = Promise.withResolvers<void>()
-  const listener = await sql.listen('proxylist', (payload: string) => {
-    if (payload === 'over') isOver.resolve()
-    else heard.push(payload)
-  })
-  await work()
-  await database.query("select pg_notify('proxylist', 'over')")
-  await isOver.promise
-  await listener.unlisten()
-  await sql.close()
-  return heard
-}
-
 describe.skipIf(!HAS_POSTGRES)('other nodes are told', () => {
   test('of give-backs, of resets and of nothing else', async () => {
     const temp: Caller = { ...once, kind: 'temp', id: 't1' }
-    const heard = await announced(async () => {
-      await usage.giveBack([await admit(temp)])
-      await usage.reset(keySubject('k1'), 'window')
-      await usage.reset({ kind: 'demo', id: null }, 'all')
-      usage.note({ keyId: 'k1', records: 1, refused: 0, nowMs: 0 })
-      await usage.flush('all')
-    })
-    expect(heard).toEqual(['usage key t1', `usage temp ${IP}`, 'usage key k1', 'usage demo '])
+    const { heard } = await listenTo(url, database)
+    await usage.giveBack([await admit(temp)])
+    await usage.reset(keySubject('k1'), 'window')
+    await usage.reset({ kind: 'demo', id: null }, 'all')
+    usage.note({ keyId: 'k1', records: 1, refused: 0, nowMs: 0 })
+    await usage.flush('all')
+    expect(await heard()).toEqual([
+      'usage key t1',
+      `usage temp ${IP}`,
+      'usage key k1',
+      'usage demo ',
+    ])
   })
 
   test('and forget what they know: of a subject, or of all of its kind', async () => {

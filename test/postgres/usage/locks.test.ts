@@ -1,117 +1,191 @@
 /**
- * In which order rows are locked (src/postgres/schema/1-usage.sql): all who lock several lock them in the
- * order of their primary key, or two could wait for each other. Rows are stored, and read, in another order
- * here.
+ * What several ask of the same rows at the same moment is decided one after the other (contract I2: "§B
+ * holds across nodes to the letter"), a row that somebody keeps locked fails its subject alone, and all who
+ * lock several rows lock them in the order of their primary key, or two could wait for each other.
  */
-import { afterAll, beforeEach, describe, expect, test } from 'bun:test'
-import { SQL } from 'bun'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'bun:test'
 import { createAccess } from '../../../src/access/access.ts'
 import { consumptionOf, limitRulesOf } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { Decision } from '../../../src/access/rate-limit.ts'
-import { type Connection, openConnection } from '../../../src/postgres/connection.ts'
+import { openConnection, type Query } from '../../../src/postgres/connection.ts'
 import { createRegistry } from '../../../src/postgres/registry.ts'
-import { migrate } from '../../../src/postgres/schema.ts'
+import { createAdmissions } from '../../../src/postgres/usage/admissions.ts'
+import { createDatabaseClock, createRefusalCache } from '../../../src/postgres/usage/refusals.ts'
 import { createUsageStore, type Usages } from '../../../src/postgres/usage/usage.ts'
-import { DEMO, IP, outcomeOf, regular, temp } from '../../support/limits.ts'
-import { emptyDatabase, HAS_POSTGRES, optionsFor } from '../../support/postgres.ts'
-import { cleanUp, onCleanUp } from '../../support/temporary.ts'
+import { T0 } from '../../support/fixtures.ts'
+import {
+  burst,
+  DEMO,
+  decideAll,
+  IP,
+  outcomeOf,
+  regular,
+  TODAY,
+  temp,
+} from '../../support/limits.ts'
+import { HAS_POSTGRES, holdOpen, untilWaiting } from '../../support/postgres.ts'
+import { databaseWithClock } from '../../support/shared.ts'
+import { cleanUp } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
 
-type Admit = (caller: Caller, ip?: string) => Promise<Decision>
+let database: Awaited<ReturnType<typeof databaseWithClock>>
+const nodes: Usages[] = []
 
-const ID = 'locked'
-let url = ''
-let database: Connection
-let registry: ReturnType<typeof createRegistry>
-let usage: Usages
+const openNode = (timeoutMs = 20_000): Usages => {
+  const node = createUsageStore({ url: database.url, timeoutMs, name: 'node' })
+  nodes.push(node)
+  return node
+}
+const query: Query = (...statement) => database.connection.query(...statement)
 
+beforeAll(async () => {
+  if (HAS_POSTGRES) database = await databaseWithClock()
+})
 beforeEach(async () => {
   if (!HAS_POSTGRES) return
-  url = await emptyDatabase()
-  const options = optionsFor(url)
-  database = openConnection(options)
-  await migrate(database)
-  for (const scan of ['indexscan', 'bitmapscan']) {
-    await database.query(`do $$ begin
-      execute format('alter database %I set enable_${scan} = off', current_database());
-    end $$`)
-  }
-  const worker = openConnection({ ...options, name: 'worker' })
-  usage = createUsageStore({ ...options, name: 'worker' })
-  registry = createRegistry(worker, usage)
-  for (const { close } of [database, worker, usage]) onCleanUp(close)
-  await database.query(
-    `insert into proxylist.keys values ($1, '\\x00', 'pl_', '', 'standard', 0, null, 0, null, 0)`,
-    [ID],
+  await database.setClock(T0)
+  await query(
+    `truncate proxylist.keys, proxylist.removed_keys, proxylist.usage, proxylist.networks,
+       proxylist.days cascade`,
   )
-  for (const id of ['z', ID]) {
-    for (const kind of ['temp', 'key', 'demo']) {
-      await database.query(`insert into proxylist.usage values ($1, $2, '{}', 0, 0, 0)`, [kind, id])
-    }
-  }
-  for (const set of ['served', 'callers']) {
-    await database.query(`insert into proxylist.networks values ('key', $1, $2, 0)`, [...[ID, set]])
-  }
+  for (const _ of [1, 2]) openNode()
+})
+afterEach(async () => {
+  for (const { close } of nodes.splice(0)) await close()
 })
 
-/** Locks the first row, has `work` wait for it, and then takes the second: nobody may have that. */
-async function inOrder(first: string, second: string, work: () => unknown): Promise<void> {
-  const sql = new SQL({ url, max: 1 })
-  let working: Promise<unknown> = Promise.resolve()
-  await sql.begin(async tx => {
-    await tx.unsafe(`select from proxylist.${first} for update`)
-    working = Promise.resolve(work())
-    const isWaiting = async () =>
-      (
-        await database.query(`select from pg_stat_activity
-          where application_name = 'worker' and wait_event_type = 'Lock'`)
-      ).length > 0
-    while (!(await isWaiting())) await Bun.sleep(2)
-    await tx.unsafe(`select from proxylist.${second} for update nowait`)
-  })
-  await working
-  await sql.close()
+/** What each of two nodes makes of `work` when both begin it while a session holds what `lock` takes. */
+async function atOnce<T>(
+  lock: string,
+  work: (node: Usages, n: number) => PromiseLike<T> | T,
+): Promise<T[]> {
+  const session = await holdOpen(database.url, lock)
+  const working = Promise.all(nodes.map(work))
+  await untilWaiting(database.connection, 'node', nodes.length)
+  await session.end()
+  return working
 }
 
-const SETS = [
-  `networks where id = '${ID}' and network_set = 'callers'`,
-  `networks where id = '${ID}' and network_set = 'served'`,
-] as const
+const admission = (caller: Caller) => [{ rules: limitRulesOf(caller, IP), nowMs: 0 }]
 
-/** Locks an address, has `work` admit requests meanwhile, and returns what was counted at the end. */
+async function admit(caller: Caller, node = nodes[0]) {
+  const [decision] = node ? await decideAll(node, admission(caller)) : []
+  if (decision?.kind !== 'admitted') throw new Error('it was refused')
+  return { rules: limitRulesOf(caller, IP), ...decision }
+}
+
+const admitAtOnce = async (lock: string, caller: Caller): Promise<string[]> => {
+  const decisions = await atOnce(lock, node => decideAll(node, admission(caller)))
+  return decisions.flatMap(each => each.map(outcomeOf)).toSorted()
+}
+
+const ALL_USAGE = 'select from proxylist.usage order by kind, id for update'
+
+describe.skipIf(!HAS_POSTGRES)('of two requests for which there is room for one', () => {
+  const NEW_ROW = `insert into proxylist.usage values ('key', 'k1', '{}', 0, 0, 0)`
+  test.each([
+    ['of a key that has been used', regular(burst(2, 3600)), true, ['ok', 'window']],
+    ['of a key that never was', regular(burst(1, 3600)), false, ['ok', 'window']],
+    ['of a key whose day has this one left', regular({ daily: 2 }), true, ['daily', 'ok']],
+    ['of a temporary key', temp(), true, ['ok', 'window']],
+  ] as const)('one is admitted, %s', async (_, caller, wasUsed, outcomes) => {
+    if (wasUsed) await admit(caller)
+    expect(await admitAtOnce(wasUsed ? ALL_USAGE : NEW_ROW, caller)).toEqual([...outcomes])
+    const rows = await query<{ n: number }>('select requests as n from proxylist.usage')
+    const kept = wasUsed ? 2 : 1
+    expect(rows.map(({ n }) => n)).toEqual(caller.kind === 'temp' ? [kept, kept] : [kept])
+  })
+})
+
+describe.skipIf(!HAS_POSTGRES)('of two answers with one network each', () => {
+  const ALL_SETS = 'select from proxylist.networks for update'
+  const NEW_SET = `insert into proxylist.networks values ('key', 'k1', 'served', ${TODAY})`
+  const consume = (node: Usages | undefined, subnet: number, subnets: number) =>
+    node?.consume([
+      consumptionOf(regular({ subnets }), { ip: IP, subnets: [subnet], atMs: T0, nowMs: 0 }),
+    ]) ?? []
+
+  test.each([
+    ['one passes when a set has room for one more', 2, ['consumed', 'refused'], 2],
+    ['both pass when it has room for both, and both are counted', 3, ['consumed', 'consumed'], 3],
+    ['one passes when they are the first of the day', 1, ['consumed', 'refused'], 1],
+  ])('%s', async (_, quota, kinds, counted) => {
+    if (quota > 1) await consume(nodes[0], 1, quota)
+    const decisions = await atOnce(quota > 1 ? ALL_SETS : NEW_SET, (node, n) =>
+      consume(node, 7 + n, quota),
+    )
+    const found = decisions.flatMap(each => each.map(({ kind }) => `${kind}`))
+    expect(found.toSorted()).toEqual(kinds)
+    const sets = await query('select bit_count(networks)::int as n from proxylist.networks')
+    expect(sets).toEqual([{ n: counted }])
+  })
+})
+
+test.skipIf(!HAS_POSTGRES)('two requests that are given back, each at its instant', async () => {
+  const caller = regular(burst(9, 3600))
+  const sent = [await admit(caller)]
+  await database.setClock(T0 + 1)
+  sent.push(await admit(caller))
+  await atOnce(ALL_USAGE, (node, n) => node.giveBack(sent.slice(n, n + 1)))
+  const rows = await query('select at::text as at, requests from proxylist.usage')
+  expect(rows).toEqual([{ at: '{}', requests: 0 }])
+})
+
+describe.skipIf(!HAS_POSTGRES)('the requests of one turn', () => {
+  const callers = ['k1', 'k2', 'k3'].map(id => regular({ ...burst(4, 60), daily: 4 }, id))
+  const batch = [...callers, ...callers].flatMap(admission)
+
+  /** Admits the batch; returns the outcomes, and how often the database was called. */
+  async function admitted() {
+    let calls = 0
+    const counting: Query = (...statement) => {
+      calls += 1
+      return query(...statement)
+    }
+    const clock = createDatabaseClock(() => 0)
+    const waits = { msMax: 0, tryMs: 0, late: () => new Error('a lock is not free') }
+    const admitAll = createAdmissions(counting, createRefusalCache(clock), clock, waits)
+    return { outcomes: (await decideAll({ admit: admitAll }, batch)).map(outcomeOf), calls }
+  }
+
+  test('are two calls where rows are missing, then one, whether there is room for some or none', async () => {
+    expect(await admitted()).toEqual({ outcomes: batch.map(() => 'ok'), calls: 2 })
+    for (const caller of callers) await nodes[0]?.admit(admission(caller))
+    const outcomes = batch.map((_, n) => (n < callers.length ? 'ok' : 'window'))
+    expect(await admitted()).toEqual({ outcomes, calls: 1 })
+    expect(await admitted()).toEqual({ outcomes: batch.map(() => 'window'), calls: 1 })
+  })
+})
+
+type Admit = (caller: Caller, ip?: string) => Promise<Decision>
+
+/** Locks something, has `work` admit requests meanwhile, and returns what was counted at the end. */
 async function whileLocked(
   timeoutMs: number,
   what: string,
   work: (admit: Admit, unlock: () => Promise<void>) => Promise<void>,
 ): Promise<{ [id: string]: number }> {
-  const usage = createUsageStore({ url, timeoutMs, name: 'node' })
-  const { admit } = createAccess({ find: () => null }, usage)
-  await admit(temp('t1'), IP, 0)
-  const sql = new SQL({ url, max: 1 })
-  const [locked, unlocked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const locking = sql.begin(async tx => {
-    await tx.unsafe(what)
-    locked.resolve()
-    await unlocked.promise
-  })
-  await locked.promise
+  const access = createAccess({ find: () => null }, openNode(timeoutMs))
+  await access.admit(temp('t1'), IP, 0)
+  const session = await holdOpen(database.url, what)
+  let isLocked = true
   const unlock = async (): Promise<void> => {
-    unlocked.resolve()
-    await locking
+    if (isLocked) await session.end()
+    isLocked = false
   }
-  await work((caller, ip = IP) => admit(caller, ip, 0), unlock)
+  await work((caller, ip = IP) => access.admit(caller, ip, 0), unlock)
   await unlock()
-  const rows = await database.query<{ kind: string; id: string; requests: number }>(
+  const rows = await query<{ kind: string; id: string; requests: number }>(
     'select kind, id, requests from proxylist.usage where latest <> 0',
   )
-  for (const { close } of [usage, sql]) await close()
   return Object.fromEntries(rows.map(({ kind, id, requests }) => [`${kind} ${id}`, requests]))
 }
 
 describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () => {
   const ROW = `select from proxylist.usage where id = '${IP}' for update`
+  const LATE = 'a row of table usage stays locked'
 
   test('keeps only the requests of its subject waiting, in order and by all of their limits', async () => {
     const used = await whileLocked(20_000, ROW, async (admit, unlock) => {
@@ -124,44 +198,36 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
       await unlock()
       expect((await Promise.all(waiting)).map(outcomeOf)).toEqual(['window', 'ok'])
     })
-    const demo = { 'demo 192.0.2.0': 1, 'demo 192.0.2.1': 1 }
     expect(used).toEqual({
-      ...demo,
-      'key t1': 2,
-      'key t2': 1,
-      'key k1': 2,
-      [`temp ${IP}`]: 2,
-      'temp 192.0.2.0': 1,
+      ...{ 'demo 192.0.2.0': 1, 'demo 192.0.2.1': 1, 'key t1': 2, 'key t2': 1, 'key k1': 2 },
+      ...{ [`temp ${IP}`]: 2, 'temp 192.0.2.0': 1 },
     })
   })
 
   test('fails them with that reason, within the timeout', async () => {
     const used = await whileLocked(1_000, ROW, async admit => {
       const waiting = [temp('t1'), temp('t2')].map(each => admit(each).catch(String))
-      for (const failure of await Promise.all(waiting)) {
-        expect(failure).toContain('a row of table usage stays locked')
-      }
+      for (const failure of await Promise.all(waiting)) expect(failure).toContain(LATE)
       await admit(regular({}))
     })
     expect(used).toEqual({ 'key t1': 1, [`temp ${IP}`]: 1, 'key k1': 1 })
   })
 
   test('fails no request of a key that two nodes ask for all the time', async () => {
-    const nodes = [1, 2].map(() => createUsageStore({ url, timeoutMs: 2_000, name: 'node' }))
+    const asked = [1, 2].map(() => openNode(2_000))
     const hot = regular({}, 'hot')
     await whileLocked(2_000, ROW, async admit => {
       const late = admit(temp('t1')).catch(String)
       let isLate = false
-      const asking = nodes.map(async node => {
+      const asking = asked.map(async node => {
         const access = createAccess({ find: () => null }, node)
         access.admit(temp('t2'), IP, 0).catch(() => {}) // so that both find the row locked
         while (!isLate) expect(outcomeOf(await access.admit(hot, IP, 0))).toBe('ok')
       })
-      expect(await late).toContain('a row of table usage stays locked')
+      expect(await late).toContain(LATE)
       isLate = true
       await Promise.all(asking)
     })
-    for (const { close } of nodes) await close()
   })
 
   test('is waited for where it is the whole table', async () => {
@@ -176,71 +242,107 @@ describe.skipIf(!HAS_POSTGRES)('a row of usage that somebody keeps locked', () =
 })
 
 describe.skipIf(!HAS_POSTGRES)('rows are locked in the order of their primary key', () => {
-  test('by a reset of a key, in the sets of its networks', () =>
-    inOrder(...SETS, () => registry.usage.reset({ kind: 'key', id: ID }, 'all', 0)))
+  const ID = 'locked'
+  let worker: Usages
+  let registry: ReturnType<typeof createRegistry>
 
-  test('by the removal of a key, in the sets of its networks', async () => {
-    await inOrder(...SETS, () => registry.keys.remove(ID))
-    expect(await registry.keys.list(0)).toBeEmpty()
-    const left = await database.query(
-      `select kind from proxylist.usage where id = '${ID}' order by kind`,
+  // Rows are stored, and read, in another order here.
+  beforeEach(async () => {
+    if (!HAS_POSTGRES) return
+    for (const scan of ['indexscan', 'bitmapscan']) {
+      await query(`do $$ begin
+        execute format('alter database %I set enable_${scan} = off', current_database());
+      end $$`)
+    }
+    worker = createUsageStore({ url: database.url, timeoutMs: 20_000, name: 'worker' })
+    const connection = openConnection({ url: database.url, timeoutMs: 20_000, name: 'worker' })
+    nodes.push(worker, { ...worker, close: connection.close })
+    registry = createRegistry(connection, worker)
+    await query(
+      `insert into proxylist.keys values ($1, '\\x00', 'pl_', '', 'standard', 0, null, 0, null, 0)`,
+      [ID],
     )
-    expect(left).toEqual([{ kind: 'demo' }, { kind: 'temp' }])
+    for (const id of ['z', ID]) {
+      for (const kind of ['temp', 'key', 'demo']) {
+        await query(`insert into proxylist.usage values ($1, $2, '{}', 0, 0, 0)`, [kind, id])
+      }
+    }
+    for (const set of ['served', 'callers']) {
+      await query(`insert into proxylist.networks values ('key', $1, $2, 0)`, [...[ID, set]])
+    }
   })
 
-  test('by the removal of a key: its usage before the key itself, as pruning does', () =>
-    inOrder(`usage where kind = 'key' and id = '${ID}'`, `keys where id = '${ID}'`, () =>
-      registry.keys.remove(ID),
-    ))
-
-  test('by answers, in the sets of the networks of a key', () => {
-    const plan = regular({ subnets: 9, clients: 9 }, ID)
-    const served = { ip: IP, subnets: [1], atMs: 0, nowMs: 0 }
-    return inOrder(...SETS, () => usage.consume([consumptionOf(plan, served)]))
-  })
-})
-
-describe.skipIf(!HAS_POSTGRES)('rows of usage are locked in the order of their primary key', () => {
   const twoRules = () => limitRulesOf(temp(ID), ID).toReversed()
   const keys = () => ['z', ID].map(id => ({ rules: limitRulesOf(regular({}, id), IP), nowMs: 0 }))
-  const KEY = ['key', ID] as const
-  test.each([
-    ['requests of several keys', KEY, ['key', 'z'], () => usage.admit(keys())],
+  const served = { ip: IP, subnets: [1], atMs: 0, nowMs: 0 }
+  const usageOf = (kind: string, id = ID) => `usage where kind = '${kind}' and id = '${id}'`
+  const setOf = (name: string) => `networks where id = '${ID}' and network_set = '${name}'`
+
+  test.each<[by: string, first: string, second: string, work: () => unknown]>([
+    [
+      'a reset of a key, in the sets of its networks',
+      ...([setOf('callers'), setOf('served')] as const),
+      () => registry.usage.reset({ kind: 'key', id: ID }, 'all', 0),
+    ],
+    [
+      'the removal of a key, in the sets of its networks',
+      ...([setOf('callers'), setOf('served')] as const),
+      () => registry.keys.remove(ID),
+    ],
+    [
+      'the removal of a key: its usage before the key itself, as pruning does',
+      ...([usageOf('key'), `keys where id = '${ID}'`] as const),
+      () => registry.keys.remove(ID),
+    ],
+    [
+      'answers, in the sets of the networks of a key',
+      ...([setOf('callers'), setOf('served')] as const),
+      () => worker.consume([consumptionOf(regular({ subnets: 9, clients: 9 }, ID), served)]),
+    ],
+    [
+      'requests of several keys',
+      ...([usageOf('key'), usageOf('key', 'z')] as const),
+      () => worker.admit(keys()),
+    ],
     [
       'requests that have two rules',
-      KEY,
-      ['temp', ID],
-      () => usage.admit([{ rules: twoRules(), nowMs: 0 }]),
+      ...([usageOf('key'), usageOf('temp')] as const),
+      () => worker.admit([{ rules: twoRules(), nowMs: 0 }]),
     ],
     [
       'what is given back',
-      KEY,
-      ['temp', ID],
-      () => usage.giveBack([{ rules: twoRules(), instants: [0, 0] }]),
+      ...([usageOf('key'), usageOf('temp')] as const),
+      () => worker.giveBack([{ rules: twoRules(), instants: [0, 0] }]),
     ],
     [
       'a reset of all addresses',
-      ['demo', ID],
-      ['demo', 'z'],
+      ...([usageOf('demo'), usageOf('demo', 'z')] as const),
       () => registry.usage.reset({ kind: 'demo', id: null }, 'all', 0),
     ],
-  ] as const)('by %s', (_, ...[first, second, work]) => {
-    const rowOf = ([kind, id]: readonly [string, string]): string =>
-      `usage where kind = '${kind}' and id = '${id}'`
-    return inOrder(rowOf(first), rowOf(second), work)
+  ])('by %s', async (_, first, second, work) => {
+    const session = await holdOpen(database.url, `select from proxylist.${first} for update`)
+    const working = Promise.resolve(work())
+    await untilWaiting(database.connection, 'worker')
+    await session.run(`select from proxylist.${second} for update nowait`) // nobody has that
+    await session.end()
+    await working
+  })
+
+  test('and a key that is removed takes no address of its name with it', async () => {
+    await registry.keys.remove(ID)
+    const left = await query(`select kind from proxylist.usage where id = '${ID}' order by kind`)
+    expect(left).toEqual([{ kind: 'demo' }, { kind: 'temp' }])
   })
 
   test('and pruning waits for none of them', async () => {
-    await database.query(`insert into proxylist.usage values ('key', 'a', '{}', $1, 0, 0)`, [
-      Date.now(),
-    ])
-    const sql = new SQL({ url, max: 1 })
-    await sql.begin(async tx => {
-      await tx.unsafe(`select from proxylist.usage where id = '${ID}' for update`)
-      while (await usage.prune());
-      const left = await database.query('select distinct id from proxylist.usage order by id')
-      expect(left).toEqual([{ id: 'a' }, { id: ID }])
-    })
-    await sql.close()
+    await query(`insert into proxylist.usage values ('key', 'a', '{}', $1, 0, 0)`, [T0])
+    const session = await holdOpen(
+      database.url,
+      `select from proxylist.${usageOf('key')} for update`,
+    )
+    while (await worker.prune());
+    await session.end()
+    const left = await query('select distinct id from proxylist.usage order by id')
+    expect(left).toEqual([{ id: 'a' }, { id: ID }])
   })
 })

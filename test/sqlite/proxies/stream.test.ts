@@ -24,8 +24,6 @@ import { SHARE } from '../../support/limits.ts'
 import { endpointOf } from '../../support/rows.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
-afterAll(cleanUp)
-
 const PROVIDER = 'the service'
 const AT_T0 = { nowMs: T0, addressBits: 32 } as const
 const ENTITLEMENTS = {
@@ -79,6 +77,15 @@ function streamerOf({ limits, walBound = WAL_BOUND, verify = () => {} }: Options
 }
 type Streamer = ReturnType<typeof streamerOf>
 
+/** One for all tests that only ask. */
+let shared: Streamer | null = null
+function usual(): Streamer {
+  shared ??= streamerOf()
+  return shared
+}
+afterAll(() => shared?.[Symbol.dispose]())
+afterAll(cleanUp)
+
 /** The stream of an answer that is one. */
 async function streamOf(asked: ReturnType<Streamer['ask']>): Promise<AnswerStream> {
   const answer = await asked
@@ -111,7 +118,7 @@ test.each([
     `sort=${sort}&get=ndjson&count=4000`,
   ]),
 ])('a stream holds what is rendered whole, and has its totals: %s', async text => {
-  using streamer = streamerOf()
+  const streamer = usual()
   const query = createQueryReader(PROVIDER)(text, 'k', ENTITLEMENTS)
   const { answer } = createAnswerFinder<never>(streamer.finder, PROVIDER)(query, T0)
   const stream = await streamOf(streamer.ask(query))
@@ -128,7 +135,7 @@ describe('a stream in random order', () => {
   const asked = ['', 'get=json&wrap=1', 'get=csv&fields=ip', 'get=ndjson&count=1500&time=4']
 
   test.each(asked)('holds each proxy once, and its totals are of itself: %s', async text => {
-    using streamer = streamerOf()
+    const streamer = usual()
     const query = createQueryReader(PROVIDER)(`sort=random&${text}`, 'k', ENTITLEMENTS)
     const { filter } = query
     const rows = streamer.finder.findEndpoints({ ...filter, count: null }, AT_T0)
@@ -151,7 +158,7 @@ describe('a stream in random order', () => {
 
 describe('what the worker looks up', () => {
   test('is all matches of a query, whatever its order and count', async () => {
-    using streamer = streamerOf()
+    const streamer = usual()
     const query = createQueryReader(PROVIDER)('time=3&count=2&sort=ping', 'k', ENTITLEMENTS)
     const { ids, types, agesSeconds, newestSeconds } = await streamer.matches(query)
     const filter = { ...query.filter, sort: null, count: null }
@@ -164,7 +171,7 @@ describe('what the worker looks up', () => {
   })
 
   test('is whether a type is there', async () => {
-    using streamer = streamerOf()
+    const streamer = usual()
     expect(await streamer.hasType(['http'])).toBe(true)
     expect(await streamer.hasType(['https', 'socks5'])).toBe(false)
     expect(await streamer.hasType(['https', 'http'])).toBe(true)
@@ -204,13 +211,6 @@ describe('streams', () => {
   test('a query that has waited too long for its turn is refused with 503', async () => {
     using streamer = streamerOf({ limits: { slots: 0, waitMsMax: 0 } })
     expect(await refusalOf(streamer.ask())).toEqual(REFUSED)
-  })
-
-  test('queries sent at once are all answered', async () => {
-    using streamer = streamerOf()
-    const all = await Promise.all(Array.from({ length: 5 }, () => streamOf(streamer.ask())))
-    expect(all.map(({ totals }) => totals?.records)).toEqual(all.map(() => ROWS.length))
-    for (const stream of all) await stream.cancel()
   })
 
   test('none begins beside another while that keeps a large WAL from being emptied', async () => {
