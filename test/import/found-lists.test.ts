@@ -322,16 +322,9 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
     fixture('compressed.zst').subarray(0, -9),
     /is damaged or truncated zstd data/,
   ],
-  ['a page', '<!DOCTYPE html>\n<table><td>192.0.2.1</td>', /looks like an HTML or XML page: get /],
   ['bare addresses', '192.0.2.1\n192.0.2.2\n', /looks like addresses without ports: /],
   ['names of hosts', 'proxy.example.com:8080\n', /addresses that are not IPv4: only a.b.c.d:port/],
   ['IPv6', 'socks5://[2001:db8::1]:1080\n', /addresses that are not IPv4: only a.b.c.d:port/],
-  ['a table without addresses', 'name;kind\na;http\n', /looks like a table .*--map COLUMN=ip/],
-  [
-    'IPv6 at the first line',
-    '[2001:db8::1]:80\n',
-    /addresses that are not IPv4: only a.b.c.d:port/,
-  ],
   [
     'the configuration of proxychains',
     '[ProxyList]\nsocks5 192.0.2.1 1080\n',
@@ -343,11 +336,6 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
     /looks like a JSON array whose values have no quotes: write it as \["a.b.c.d:port", …\]/,
   ],
   [
-    'JSON with single quotes',
-    "['192.0.2.1:80']",
-    /line 1: not valid JSON; names and texts need double quotes/,
-  ],
-  [
     'a table in cp1251',
     Buffer.concat([Buffer.from('ip,type,city\n192.0.2.1:80,http,'), bytes(0xcc, 0xee)]),
     /is not UTF-8 text; save it as UTF-8/,
@@ -357,12 +345,6 @@ const REFUSED: readonly (readonly [what: string, data: string | Uint8Array, says
     Buffer.from('ip,type\n192.0.2.1:80,http\n', 'utf16le'),
     /is not text: it has NUL characters, as UTF-16 without its mark has; save it as UTF-8/,
   ],
-  [
-    'the same in Russian',
-    Buffer.from('ip,type,город\n192.0.2.1:80,http,Москва\n', 'utf16le'),
-    /save it as UTF-8/,
-  ],
-  ['prose', 'come back\nlater\n', /looks like text: a line must read a.b.c.d:port/],
   ['a column twice', 'ip,type,type\n192.0.2.1:80,http,https\n', /has the column 'type' twice/],
   [
     'lines with credentials only',
@@ -378,12 +360,6 @@ describe('in lists as they are found, a file is refused for being', () => {
       await expect(outcome).rejects.toThrow(CommandError)
       await expect(outcome).rejects.toThrow(says)
       await expect(outcome).rejects.toThrow(/^f: .*; nothing was imported$/)
-    })
-  }
-  for (const empty of ['', '\n', '# nothing today\n', 'ip,type\n', '[]', '{"proxies":[]}']) {
-    test(`nothing, which is said: ${JSON.stringify(empty)}`, async () => {
-      const found = await imported([sourceOf('f', empty)])
-      expect([found.totals.read, found.empty]).toEqual([0, ['f']])
     })
   }
 })

@@ -272,18 +272,6 @@ describe('work that answers later', () => {
 })
 
 describe('work that answers now and later', () => {
-  test('begins at once after an idle time', async () => {
-    const { queue, batches, itemsOf } = later()
-    for (const item of [1, 2, 3]) {
-      const pending = queue(item)
-      await nextTurn()
-      batches.at(-1)?.resolve()
-      expect(await pending).toBe(item * item)
-      await nextTurn()
-    }
-    expect(itemsOf()).toEqual([[1], [2], [3]])
-  })
-
   test('may answer one batch at once and the next one later', async () => {
     const queue = createTurnBatch((items: readonly number[]) => {
       if (items.includes(0)) throw new Error('zero')

@@ -7,7 +7,6 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { SQL } from 'bun'
 import { openConnection } from '../../src/postgres/connection.ts'
-import { createListener } from '../../src/postgres/nodes.ts'
 import { connectTo, emptyDatabase, HAS_POSTGRES } from '../support/postgres.ts'
 import { cleanUp } from '../support/temporary.ts'
 
@@ -15,49 +14,21 @@ afterAll(cleanUp)
 
 const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
 
-describe.skipIf(!HAS_POSTGRES)('a connection of a database with settings of its own', () => {
-  test.each([
-    [
-      'is not ended where idle sessions are: an import may wait',
-      'idle_session_timeout',
-      '60s',
-      '0',
-    ],
-    [
-      'waits for others, where transactions are to be serializable',
-      ...['default_transaction_isolation', 'serializable', 'read committed'],
-    ],
-  ])('%s', async (_, setting = '', given = '', expected = '') => {
-    const url = await emptyDatabase()
-    const admin = connectTo(url)
-    const name = new URL(url).pathname.slice(1)
-    await admin.query(`alter database ${name} set ${setting} = '${given}'`)
-    const connection = connectTo(url)
-    const found = await connection.query('select current_setting($1) as found', [setting])
-    expect(found).toEqual([{ found: expected }])
-    await admin.close()
-    await connection.close()
-  })
+test.skipIf(!HAS_POSTGRES)(async () => {
+  const url = await emptyDatabase()
+  const admin = connectTo(url)
+  const name = new URL(url).pathname.slice(1)
+  await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
+  const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
+  const listener = createListener(url, heard.resolve, listening.resolve)
+  listener.ensure()
+  await listening.promise
+  await admin.query('select pg_sleep(0.2)') // ten times as long
+  await admin.query("select pg_notify('proxylist', 'still there')")
+  expect(await heard.promise).toBe('still there')
+  listener.end()
+  await admin.close()
 })
-
-test.skipIf(!HAS_POSTGRES)(
-  'the connection that listens is not ended where idle sessions are',
-  async () => {
-    const url = await emptyDatabase()
-    const admin = connectTo(url)
-    const name = new URL(url).pathname.slice(1)
-    await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
-    const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
-    const listener = createListener(url, heard.resolve, listening.resolve)
-    listener.ensure()
-    await listening.promise
-    await admin.query('select pg_sleep(0.2)') // ten times as long
-    await admin.query("select pg_notify('proxylist', 'still there')")
-    expect(await heard.promise).toBe('still there')
-    listener.end()
-    await admin.close()
-  },
-)
 
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
   test('come to the query that asked for them, also between queries that fail', async () => {

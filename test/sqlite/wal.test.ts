@@ -97,28 +97,25 @@ test('what a transaction without a commit has taken in the WAL is given back by 
   expectIntact()
 })
 
-test('what a transaction without a commit has taken in the WAL is given back by the next import after one that was killed', () => {
-  const { dir, file, committed, expectIntact } = listInUse()
-  const killed = beginLongTransaction(file)
+test.each<[who: string, work: (scene: ReturnType<typeof listInUse>) => void]>([
+  [
+    'the next import',
+    ({ dir }) => {
+      const list = openList(dir)
+      list.begin('merge')
+      list.close()
+    },
+  ],
+  ['a server within a tick', ({ server }) => server.tick()],
+])('what a killed import has taken in the WAL is given back by %s', (_, work) => {
+  const scene = listInUse()
+  const killed = beginLongTransaction(scene.file)
   killed.run('rollback')
-  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
-  const list = openList(dir)
-  list.begin('merge')
-  expect(walBytes(file)).toBe(committed)
-  list.close()
+  expect(walBytes(scene.file)).toBeGreaterThan(LONG_BYTES)
+  work(scene)
+  expect(walBytes(scene.file)).toBe(scene.committed)
   killed.close()
-  expectIntact()
-})
-
-test('what a transaction without a commit has taken in the WAL is given back by a server within a tick, when the import was killed', () => {
-  const { file, server, committed, expectIntact } = listInUse()
-  const killed = beginLongTransaction(file)
-  killed.run('rollback')
-  expect(walBytes(file)).toBeGreaterThan(LONG_BYTES)
-  server.tick()
-  expect(walBytes(file)).toBe(committed)
-  killed.close()
-  expectIntact()
+  scene.expectIntact()
 })
 
 test('what a transaction without a commit has taken in the WAL is given back by a server that starts after both were killed', () => {

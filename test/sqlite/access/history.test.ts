@@ -42,18 +42,6 @@ const note = ({ usage }: OpenUsage, records: number, refused: number, nowMs = T0
   usage.note({ keyId: 'k1', records, refused, nowMs })
 
 describe('records and refusals', () => {
-  test('that cannot be written stay noted, and are written later', () => {
-    const dir = temporaryDirectory()
-    const [one, two] = [openUsage(dir), openUsage(dir)]
-    note(one, 3, 2)
-    one.db.run('pragma query_only = on')
-    expect(() => one.usage.flush('all')).toThrow(/readonly/)
-    one.db.run('pragma query_only = off')
-    one.usage.flush('all')
-    expect(daysOf(two)).toEqual([{ ...unusedDay(TODAY), records: 3, refused: 2 }])
-    for (const each of [one, two]) each.close()
-  })
-
   test('make no row while there are none', () => {
     const usage = openUsage()
     usage.usage.flush('all')

@@ -5,16 +5,16 @@
 import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { keySubject, limitRulesOf } from '../../../src/access/entitlements.ts'
+import { keySubject } from '../../../src/access/entitlements.ts'
 import type { Caller } from '../../../src/access/key.ts'
 import type { LimitRule } from '../../../src/access/rate-limit.ts'
-import { DAY_MS, HOUR_MS } from '../../../src/lib/time.ts'
+import { DAY_MS } from '../../../src/lib/time.ts'
 import { openAccessFile } from '../../../src/sqlite/access/file.ts'
 import { createUsageStore, LOCK_WAIT, takeLock } from '../../../src/sqlite/access/usage.ts'
 import { ACCESS_FILE } from '../../../src/sqlite/data-directory.ts'
 import { dataVersionOf } from '../../../src/sqlite/database.ts'
 import { T0 } from '../../support/fixtures.ts'
-import { burst, DEMO, IP, type OpenUsage, openUsage, regular, TODAY } from '../../support/limits.ts'
+import { IP, type OpenUsage, openUsage, regular } from '../../support/limits.ts'
 import { cleanUp, temporaryDirectory } from '../../support/temporary.ts'
 
 afterAll(cleanUp)
@@ -33,55 +33,6 @@ async function ask({ access }: OpenUsage, caller: Caller, nowMs: number, subnets
 
 // ---------------------------------------------------------------------------------------------
 // What is recorded, and for how long
-
-describe('an admission', () => {
-  test('is written to the file before an admission resolves', async () => {
-    const dir = temporaryDirectory()
-    const server = openUsage(dir)
-    await ask(server, regular(burst(1, 5)), T0)
-    const other = openUsage(dir) // as after a kill: the first one was never closed
-    expect(await ask(other, regular(burst(1, 5)), T0 + 1)).toBe('window')
-    for (const each of [server, other]) each.close()
-  })
-})
-
-/** How long usage is kept after a subject's last admission, while others go on. */
-const KEPT = [
-  ['a key', regular(burst(1, 86_400)), K1, 2 * DAY_MS],
-  ['an address', DEMO, { kind: 'demo', id: IP }, 2 * HOUR_MS],
-] as const
-
-/** All of the log and the snapshot in a file, except for what moved days of keys. */
-const textOf = (db: Database): string =>
-  db
-    .prepare(
-      `select value from batches, json_each(admissions) where value ->> 0 <> 'moved'
-       union all select usage || history from snapshot`,
-    )
-    .values()
-    .join('\n')
-
-describe('usage', () => {
-  for (const [what, caller, subject, keptMs] of KEPT) {
-    test.each([
-      [keptMs, 'kept'],
-      [keptMs + 1, 'removed'],
-    ] as const)(`of ${what} is, %d ms later, %s`, async (ageMs, fate) => {
-      const dir = temporaryDirectory()
-      const server = openUsage(dir)
-      await ask(server, caller, T0)
-      await ask(server, regular({}, 'other'), T0 + ageMs)
-      server.prune(T0 + ageMs)
-      const another = openUsage(dir)
-      const admissions = fate === 'kept' ? [T0] : []
-      for (const { read } of [server, another]) {
-        expect(read(subject).admissions).toEqual(admissions)
-      }
-      expect(textOf(another.db).includes(JSON.stringify(subject.id))).toBe(fate === 'kept')
-      for (const each of [server, another]) each.close()
-    })
-  }
-})
 
 describe('what is used up', () => {
   test('is removed slice by slice, and in the end all of it was examined', () => {
@@ -245,30 +196,5 @@ describe('beside a saturated server', () => {
     }
     expect(() => takeLock(begin, LOCK_WAIT)).toThrow('disk I/O error')
     expect(attempts).toBe(1)
-  })
-})
-
-const admittedBy = (usage: OpenUsage, caller: Caller, nowMs: number) => {
-  const decision = usage.admit(caller, IP, nowMs)
-  if (decision.kind === 'refused') throw new Error('it was refused')
-  return { rules: limitRulesOf(caller, IP), instants: decision.instants }
-}
-const both = regular({ ...burst(3, 60), daily: 9 })
-
-describe('a request that is given back', () => {
-  test('is durable: other servers and later ones know, from the log and from the snapshot', () => {
-    for (const chunkChars of [1, 8192]) {
-      const dir = temporaryDirectory()
-      const open = () => openUsage(dir, { chunkChars, chunks: 1 })
-      const [one, two] = [open(), open()]
-      const lost = admittedBy(one, both, T0)
-      expect(two.read(K1).admissions).toEqual([T0])
-      one.usage.giveBack([lost])
-      const later = open()
-      for (const { read } of [one, two, later]) {
-        expect(read(K1)).toMatchObject({ admissions: [], day: TODAY, requests: 0, latestMs: T0 })
-      }
-      for (const { close } of [one, two, later]) close()
-    }
   })
 })

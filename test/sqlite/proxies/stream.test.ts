@@ -12,7 +12,6 @@ import {
 import { ApiError } from '../../../src/api/errors.ts'
 import { createQueryReader, type Query } from '../../../src/api/query.ts'
 import { StoreError } from '../../../src/lib/errors.ts'
-import { toError, toErrorMessage } from '../../../src/lib/worker.ts'
 import { addressText } from '../../../src/proxies/proxy.ts'
 import { PROXY_FILE } from '../../../src/sqlite/data-directory.ts'
 import { isDamage } from '../../../src/sqlite/errors.ts'
@@ -316,20 +315,5 @@ describe('a failure of the worker is a StoreError', () => {
     expect(await reader.read().catch((error: unknown) => error)).toBe(failure)
     expect(await streamer.ask().catch((error: unknown) => error)).toBe(failure)
     expect(streamer.failures).toEqual([failure, failure])
-  })
-
-  test.each([true, false])('as it was before it became a message, with isDamage %p', damaged => {
-    const error = new StoreError('proxies.db is not well', { isDamage: damaged })
-    const copy = toError(structuredClone(toErrorMessage(error)))
-    expect(copy).toBeInstanceOf(StoreError)
-    expect(copy).toMatchObject({ message: error.message, isDamage: damaged })
-  })
-
-  test('and an error of another kind keeps its name, message and code', () => {
-    const corrupt = { name: 'SQLiteError', message: 'malformed', code: 'SQLITE_CORRUPT' }
-    const copy = toError(structuredClone(toErrorMessage(Object.assign(new Error(), corrupt))))
-    expect({ ...copy, name: copy.name, message: copy.message }).toMatchObject(corrupt)
-    expect([copy instanceof StoreError, isDamage(copy)]).toEqual([false, true])
-    expect(toError(toErrorMessage('a text'))).toMatchObject({ name: 'Error', message: 'a text' })
   })
 })
