@@ -14,22 +14,6 @@ afterAll(cleanUp)
 
 const ROWS = 'select $1::int as n, repeat(chr(97 + $1::int % 26), $1::int) as text'
 
-test.skipIf(!HAS_POSTGRES)(async () => {
-  const url = await emptyDatabase()
-  const admin = connectTo(url)
-  const name = new URL(url).pathname.slice(1)
-  await admin.query(`alter database ${name} set idle_session_timeout = '20ms'`)
-  const [listening, heard] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()]
-  const listener = createListener(url, heard.resolve, listening.resolve)
-  listener.ensure()
-  await listening.promise
-  await admin.query('select pg_sleep(0.2)') // ten times as long
-  await admin.query("select pg_notify('proxylist', 'still there')")
-  expect(await heard.promise).toBe('still there')
-  listener.end()
-  await admin.close()
-})
-
 describe.skipIf(!HAS_POSTGRES)('rows', () => {
   test('come to the query that asked for them, also between queries that fail', async () => {
     const connection = connectTo(await emptyDatabase())
