@@ -17,7 +17,7 @@ import { openRegistry } from '../../src/sqlite/stores.ts'
 import { fillList, type Limits, T0, UNLIMITED } from '../support/fixtures.ts'
 import { manual } from '../support/manual.ts'
 import { NO_STREAMER } from '../support/streamer.ts'
-import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
+import { cleanUp, onCleanUp, temporaryDirectory } from '../support/temporary.ts'
 
 const PROVIDER = 'the service'
 const KEY = 'k-5f4dcc3b5aa765d61d8327deb882cf99'
@@ -45,6 +45,7 @@ afterAll(async () => {
 /** A handler on stores of its own, with a key on a plan of these limits. */
 function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
   const registry = openRegistry(temporaryDirectory())
+  onCleanUp(registry.close)
   registry.plans.set({ ...UNLIMITED, ...limits, name: 'own' })
   const { id } = registry.keys.add({ key: KEY, label: '', plan: 'own', expiresAt: null }, T0)
   const whole: Parts = { keys: registry.keys, usage: registry.usage, reader: list, streamer: null }
@@ -56,102 +57,101 @@ function createWorld(limits: Partial<Limits>, exchange: Exchange = () => ({})) {
     readQuery: createQueryReader(PROVIDER),
     cache: createResponseCache({ reader, streamer, provider: PROVIDER, bytesMax: 2 ** 20 }),
   })
-  const ip = () => '192.0.2.200'
+  const request = { key: KEY, queryString: '', ip: () => '192.0.2.200', nowMs: T0 }
   const ask = async (queryString = '', key = KEY): Promise<Outcome> =>
-    handle({ key, queryString, ip, nowMs: T0 }, outcome => outcome)
-  return { id, handle, ask, close: registry.close }
+    handle({ ...request, key, queryString }, outcome => outcome)
+  /** What of an outcome is compared: its code, and what is left of its limits, `null` without a key. */
+  function shown(outcome: Outcome) {
+    const code = outcome.kind === 'answered' ? 'answered' : outcome.error.code
+    if (outcome.keyId === null) return [code, null]
+    expect(outcome.keyId).toBe(id)
+    return [code, outcome.limits.map(({ name, remaining }) => `${name} ${remaining}`).join(', ')]
+  }
+  return { handle, request, ask, shown, askShown: async (query = '') => shown(await ask(query)) }
 }
 
-/** What of an outcome is compared: its code, whether the key is known, what is left of its limits. */
-function shown(outcome: Outcome, id: string) {
-  const code = outcome.kind === 'answered' ? 'answered' : outcome.error.code
-  if (outcome.keyId !== null) expect(outcome.keyId).toBe(id)
-  const left = outcome.limits.map(({ name, remaining }) => `${name} ${remaining}`).join(', ')
-  return [code, outcome.keyId === null ? 'no key' : 'key', left]
-}
-
-type Case = readonly [
-  what: string,
-  /** Requests that are answered before, and then what is asked. */
-  before: number,
-  queryString: string,
-  code: ErrorCode,
+type Case = {
+  what: string
+  /** By default `BURST`. */
+  limits?: Partial<Limits>
+  exchange?: Exchange
+  /** Requests that are answered before. */
+  before?: number
+  query?: string
+  key?: string
+  code: ErrorCode
   /** As `shown` has it. */
-  left: string,
-  limits?: Partial<Limits>,
-]
-const QUOTAS = { ...BURST, subnets: 9, clients: 4 }
-const FRESH = 'burst 2, daily 3, subnets 9, clients 4'
+  left: string | null
+  /** What the refusal comes of; by default itself. */
+  cause?: Error
+}
 
-const REFUSALS: readonly Case[] = [
-  ['a bad query, which uses nothing', 0, 'works=101', 'INVALID_PARAMETER', 'burst 2, daily 3'],
-  ['a bad query after a request', 1, 'nonsense=1', 'INVALID_PARAMETER', 'burst 1, daily 2'],
-  ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1'],
-  ['a full day', 1, '', 'DAILY_LIMIT_REACHED', 'daily 0', { daily: 1 }],
-  ['nothing that matches, which counts', 0, 'port=9', 'PROXIES_NOT_FOUND', 'burst 1, daily 2'],
-  ['a bad query, with quotas of networks', 0, 'works=101', 'INVALID_PARAMETER', FRESH, QUOTAS],
-  ...(
-    [
-      ['a bad query after a request', 1, 'x=1', 'INVALID_PARAMETER', 'burst 1, daily 2'],
-      ['a full window', 2, '', 'RATE_LIMIT_EXCEEDED', 'burst 0, daily 1'],
-      ['nothing that matches', 1, 'port=9', 'PROXIES_NOT_FOUND', 'burst 0, daily 1'],
-    ] as const
-  ).map(([what, before, queryString, code, left]): Case => {
-    const all = `${left}, subnets 7, clients 3`
-    return [`${what}, with quotas of networks`, before, queryString, code, all, QUOTAS]
-  }),
-  [
-    ...(['too many networks, which counts', 0, '', 'SUBNET_LIMIT_REACHED'] as const),
-    ...(['burst 1, daily 2, subnets 1', { ...BURST, subnets: 1 }] as const),
-  ],
-]
+const outcomesAre = (cases: readonly Case[]) =>
+  test.each(cases)('$what: $code, with what is known', async each => {
+    const { limits = BURST, exchange, before = 0, query, key, code, left, cause } = each
+    const { ask, shown } = createWorld(limits, exchange)
+    for (let i = 0; i < before; i += 1) expect((await ask()).kind).toBe('answered')
+    const outcome = await ask(query, key)
+    expect(shown(outcome)).toEqual([code, left])
+    if (outcome.kind === 'refused') expect(outcome.cause).toBe(cause ?? outcome.error)
+  })
 
-test.each(REFUSALS)('%s: refused with what is known', async (...refusal) => {
-  const [, before, queryString, code, left, limits = BURST] = refusal
-  const { id, ask, close } = createWorld(limits)
-  for (let i = 0; i < before; i += 1) expect((await ask()).kind).toBe('answered')
-  const outcome = await ask(queryString)
-  expect(shown(outcome, id)).toEqual([code, 'key', left])
-  if (outcome.kind === 'refused') expect(outcome.cause).toBe(outcome.error)
-  close()
+const ALL_LEFT = 'burst 2, daily 3'
+const ONE_LESS = 'burst 1, daily 2'
+const TWO_LESS = 'burst 0, daily 1'
+const QUOTAS = { limits: { ...BURST, subnets: 9, clients: 4 } }
+const BAD = { query: 'works=101', code: 'INVALID_PARAMETER' } as const
+const NONE = { query: 'port=9', code: 'PROXIES_NOT_FOUND' } as const
+
+describe('a request that is refused', () => {
+  outcomesAre([
+    { what: 'a bad query, which uses nothing', ...BAD, left: ALL_LEFT },
+    { what: 'a bad query after a request', before: 1, ...BAD, left: ONE_LESS },
+    { what: 'a full window', before: 2, code: 'RATE_LIMIT_EXCEEDED', left: TWO_LESS },
+    {
+      ...{ what: 'a full day', limits: { daily: 1 }, before: 1 },
+      ...{ code: 'DAILY_LIMIT_REACHED', left: 'daily 0' },
+    },
+    { what: 'nothing that matches, which counts', ...NONE, left: ONE_LESS },
+    {
+      ...{ what: 'too many networks, which counts', limits: { ...BURST, subnets: 1 } },
+      ...{ code: 'SUBNET_LIMIT_REACHED', left: `${ONE_LESS}, subnets 1` },
+    },
+    { what: 'an unknown key', key: 'pl_x', code: 'INVALID_KEY', left: null },
+    { what: 'a temporary one', key: 'temp_x', code: 'TEMP_KEY_INVALID', left: null },
+    { what: 'an unknown key, bad query', key: 'pl_x', ...BAD, code: 'INVALID_KEY', left: null },
+  ])
 })
 
-test.each([
-  ['an unknown key', 'pl_x', '', 'INVALID_KEY'],
-  ['a temporary one', 'temp_x', '', 'TEMP_KEY_INVALID'],
-  ['an unknown key with a bad query', 'pl_x', 'works=101', 'INVALID_KEY'],
-])('%s: refused, and nothing is known', async (_, key, queryString, code) => {
-  const { id, ask, close } = createWorld(BURST)
-  expect(shown(await ask(queryString, key), id)).toEqual([code, 'no key', ''])
-  close()
+describe('a request that is refused, on a plan with quotas of networks', () => {
+  const after = ', subnets 7, clients 3'
+  outcomesAre([
+    { what: 'a bad query', ...QUOTAS, ...BAD, left: `${ALL_LEFT}, subnets 9, clients 4` },
+    { what: 'a bad query after a request', ...QUOTAS, before: 1, ...BAD, left: ONE_LESS + after },
+    {
+      ...{ what: 'a full window', ...QUOTAS, before: 2 },
+      ...{ code: 'RATE_LIMIT_EXCEEDED', left: TWO_LESS + after },
+    },
+    { what: 'nothing that matches', ...QUOTAS, before: 1, ...NONE, left: TWO_LESS + after },
+  ])
 })
 
 test('an answer comes with its query, the id of the key and what is left', async () => {
-  const { id, ask, close } = createWorld(BURST)
+  const { ask, shown } = createWorld(BURST)
   const outcome = await ask('count=1')
-  expect(shown(outcome, id)).toEqual(['answered', 'key', 'burst 1, daily 2'])
+  expect(shown(outcome)).toEqual(['answered', ONE_LESS])
   if (outcome.kind !== 'answered') throw new Error('it was refused')
   expect(outcome.query.filter.count).toBe(1)
   expect(outcome.answer).toMatchObject({ kind: 'answer', records: 1, subnets: [10 * 256 + 1] })
-  close()
 })
 
 const FAILURE = new StoreError('access.db is locked')
 const MISTAKE = new TypeError('a mistake of ours')
 
 type Fail = () => never
-type Failing = readonly [
-  what: string,
-  queryString: string,
-  exchange: (fail: Fail) => Exchange,
-  left: string,
-  limits?: Partial<Limits>,
-]
-
-const ONE_LESS = 'burst 1, daily 2'
-const ALL_LEFT = 'burst 2, daily 3'
-const COUNTED = ['key', ONE_LESS] as const
-const GIVEN_BACK = ['key', ALL_LEFT] as const
+const failWith = (thrown: Error) => (): never => {
+  throw thrown
+}
 const ofUsage = (method: keyof UsageStore) => (fail: Fail) => (whole: Parts) => ({
   usage: { ...whole.usage, [method]: fail },
 })
@@ -161,12 +161,15 @@ const ofUsageLater = (method: keyof UsageStore) => (fail: Fail) => (whole: Parts
 const ofReader = (method: keyof ProxyReader) => (fail: Fail) => (whole: Parts) => ({
   reader: { ...whole.reader, [method]: fail },
 })
-const tooLarge = () => 'too-large' as const
-/** The reader finds everything too large, and the streamer fails. */
-const ofStreamer = (fail: Fail) => (whole: Parts) => ({
-  reader: { ...whole.reader, find: tooLarge, findEndpoints: tooLarge },
-  streamer: { ...NO_STREAMER, stream: async () => fail(), matches: async () => fail() },
-})
+const ofKeys = (fail: Fail) => () => ({ keys: { find: fail } })
+/** The reader finds everything too large, and a streamer streams so. */
+const streaming =
+  (stream: AnswerStreamer['stream'], more: Partial<AnswerStreamer> = {}): Exchange =>
+  ({ reader }) => ({
+    reader: { ...reader, find: () => 'too-large', findEndpoints: () => 'too-large' },
+    streamer: { ...NO_STREAMER, ...more, stream },
+  })
+const ofStreamer = (fail: Fail) => streaming(async () => fail(), { matches: async () => fail() })
 /** The list, and what is left of the networks. */
 const ofBoth = (fail: Fail) => (whole: Parts) => ({
   ...ofReader('findEndpoints')(fail)(whole),
@@ -175,7 +178,12 @@ const ofBoth = (fail: Fail) => (whole: Parts) => ({
 const SUBNETS = { ...BURST, subnets: 5 }
 const CLIENTS = { ...BURST, clients: 5 }
 
-const FAILURES: readonly Failing[] = [
+/** What fails, of which request, and what is known; what was used is given back. */
+const FAILURES: readonly (readonly [
+  ...[what: string, query: string, exchange: (fail: Fail) => Exchange, left: string | null],
+  ...[limits?: Partial<Limits>],
+])[] = [
+  ['the keys', '', ofKeys, null],
   ['the usage, at admission', '', ofUsage('admit'), ''],
   ['the usage, later, at admission', '', ofUsageLater('admit'), ''],
   ['the version of the list', '', ofReader('version'), ALL_LEFT],
@@ -191,49 +199,29 @@ const FAILURES: readonly Failing[] = [
 ]
 
 describe.each([
-  ['a store', FAILURE, 'DB_EXECUTE_FAILED'],
-  ['our own code', MISTAKE, 'INTERNAL_ERROR'],
-] as const)('when %s fails', (_, thrown, code) => {
-  const fail = (): never => {
-    throw thrown
-  }
+  ['a store', FAILURE, 'DB_EXECUTE_FAILED', 'INVALID_PARAMETER'],
+  ['our own code', MISTAKE, 'INTERNAL_ERROR', 'INTERNAL_ERROR'],
+] as const)('when %s fails', (_, thrown, code, codeOfBad) => {
+  const fail = failWith(thrown)
+  outcomesAre(
+    FAILURES.map(([what, query, exchange, left, limits = BURST]) => ({
+      ...{ what, query, exchange: exchange(fail), left, limits, code, cause: thrown },
+    })),
+  )
 
-  test.each(FAILURES)('in %s, the outcome is a refusal with what is known', async (...failing) => {
-    const [, queryString, exchange, left, limits = BURST] = failing
-    const { id, ask, close } = createWorld(limits, exchange(fail))
-    const outcome = await ask(queryString)
-    expect(shown(outcome, id)).toEqual([code, 'key', left])
-    expect(outcome).toMatchObject({ kind: 'refused', cause: thrown })
-    close()
-  })
-
-  test('in the keys, nothing is known', async () => {
-    const { id, ask, close } = createWorld(BURST, () => ({ keys: { find: fail } }))
-    expect(shown(await ask(), id)).toEqual([code, 'no key', ''])
-    close()
-  })
-})
-
-describe('a malformed request is refused for what is wrong with it', () => {
-  const EXCHANGES = [
-    ['keys cannot be read', (fail: Fail) => () => ({ keys: { find: fail } }), 'no key'],
-    ['its limits cannot be read', ofUsage('peek'), 'key'],
-    ['its limits cannot be read later', ofUsageLater('peek'), 'key'],
+  const ofBadQuery = [
+    ['keys', ofKeys, null],
+    ['limits', ofUsage('peek'), ''],
+    ['limits, later,', ofUsageLater('peek'), ''],
   ] as const
-
-  test.each(EXCHANGES)('also where %s, except by a mistake of ours', async (_, exchange, known) => {
-    for (const [thrown, code] of [
-      [FAILURE, 'INVALID_PARAMETER'],
-      [MISTAKE, 'INTERNAL_ERROR'],
-    ] as const) {
-      const fail = (): never => {
-        throw thrown
-      }
-      const { id, ask, close } = createWorld(BURST, exchange(fail))
-      expect(shown(await ask('works=101'), id)).toEqual([code, known, ''])
-      close()
-    }
-  })
+  test.each(ofBadQuery)(
+    'a bad query is refused for what is wrong with it where %s fail',
+    async (...of) => {
+      const [, exchange, left] = of
+      const { askShown } = createWorld(BURST, exchange(fail))
+      expect(await askShown('works=101')).toEqual([codeOfBad, left])
+    },
+  )
 })
 
 describe('a request waits no longer than its store allows, whatever it asks of it', () => {
@@ -249,32 +237,27 @@ describe('a request waits no longer than its store allows, whatever it asks of i
         ...Object.fromEntries(methods.map(method => [method, never])),
       },
     })
+  const BURST_ONLY = { burst: { requests: 2, seconds: 60 } }
+  const OF_SUBNETS = { limits: { ...BURST_ONLY, subnets: 5 }, code: 'DB_EXECUTE_FAILED' } as const
 
-  test.each([
-    ['its networks are counted', { subnets: 5 }, '', ['consume'], 'DB_EXECUTE_FAILED', 'burst 2'],
-    [
-      'it is given back',
-      { subnets: 5 },
-      '',
-      ['consume', 'giveBack'],
-      'DB_EXECUTE_FAILED',
-      'burst 1',
-    ],
-    ['its limits are read', {}, 'works=101', ['peek'], 'INVALID_PARAMETER', ''],
-  ] as const)('while %s', async (_, limits, query, methods, code, left) => {
-    const { id, ask, close } = createWorld(
-      { burst: { requests: 2, seconds: 60 }, ...limits },
-      hanging(() => 0, ...methods),
-    )
-    const outcome = await ask(query)
-    const [found, , remaining] = shown(outcome, id)
-    expect([found, remaining?.split(',')[0]]).toEqual([code, left])
-    close()
-  })
+  outcomesAre([
+    {
+      ...{ what: 'while its networks are counted', ...OF_SUBNETS, left: 'burst 2, subnets 5' },
+      ...{ exchange: hanging(() => 0, 'consume'), cause: LATE },
+    },
+    {
+      ...{ what: 'while it is given back', ...OF_SUBNETS, left: 'burst 1' },
+      ...{ exchange: hanging(() => 0, 'consume', 'giveBack'), cause: LATE },
+    },
+    {
+      ...{ what: 'while its limits are read', limits: BURST_ONLY, ...BAD, left: '' },
+      exchange: hanging(() => 0, 'peek'),
+    },
+  ])
 
   test('its admission included', async () => {
     let nowMs = 0
-    const { id, ask, close } = createWorld({ subnets: 5 }, whole => {
+    const { askShown } = createWorld({ subnets: 5 }, whole => {
       const { usage } = hanging(() => nowMs, 'consume')(whole)
       return {
         usage: {
@@ -288,69 +271,41 @@ describe('a request waits no longer than its store allows, whatever it asks of i
         },
       }
     })
-    expect(shown(await ask(), id)[0]).toBe('DB_EXECUTE_FAILED')
-    close()
+    expect((await askShown())[0]).toBe('DB_EXECUTE_FAILED')
   })
 })
 
 describe('a stream', () => {
-  const ALL = 'burst 2, daily 3, subnets 5'
-  const COUNTED = 'burst 1, daily 2, subnets 1'
   const TOTALS: Totals = { records: 2, subnets: [1, 2] }
-  const fails = (): never => {
-    throw FAILURE
-  }
+  const ALL = `${ALL_LEFT}, subnets 5`
+  const uncounted = { consume: failWith(FAILURE) }
   test.each([
-    ['is given unopened', 5, TOTALS, {}, 'answered', 'burst 1, daily 2, subnets 3', []],
-    [
-      'is cancelled: its networks exceed the quota',
-      1,
-      TOTALS,
-      {},
-      'SUBNET_LIMIT_REACHED',
-      COUNTED,
-      ['cancelled'],
-    ],
-    [
-      'is cancelled: they cannot be counted',
-      5,
-      TOTALS,
-      { consume: fails },
-      'DB_EXECUTE_FAILED',
-      ALL,
-      ['cancelled'],
-    ],
-    [
-      'that lacks the totals it was asked for is our mistake',
-      5,
-      null,
-      {},
-      'INTERNAL_ERROR',
-      ALL,
-      ['cancelled'],
-    ],
-  ] as const)('%s', async (...each) => {
-    const [, subnets, totals, more, code, left, expected] = each
-    const ends: string[] = []
-    const stream: AnswerStream = {
-      ...{ kind: 'stream', totals },
-      open() {
-        ends.push('opened')
-        return new ReadableStream()
-      },
-      cancel: async () => void ends.push('cancelled'),
-    }
-    const { id, ask, close } = createWorld({ ...BURST, subnets }, ({ reader, usage }) => ({
-      reader: { ...reader, findEndpoints: () => 'too-large' },
-      streamer: { ...NO_STREAMER, stream: async () => stream },
-      usage: { ...usage, ...more },
-    }))
-    const outcome = await ask()
-    expect(shown(outcome, id)).toEqual([code, 'key', left])
-    if (outcome.kind === 'answered') expect(outcome.answer).toBe(stream)
-    expect(ends).toEqual([...expected])
-    close()
-  })
+    ['is given unopened', 5, TOTALS, {}, 'answered', `${ONE_LESS}, subnets 3`],
+    ['of too many networks', 1, TOTALS, {}, 'SUBNET_LIMIT_REACHED', `${ONE_LESS}, subnets 1`],
+    ['whose networks cannot be counted', 5, TOTALS, uncounted, 'DB_EXECUTE_FAILED', ALL],
+    ['without the totals it was asked for, our mistake,', 5, null, {}, 'INTERNAL_ERROR', ALL],
+  ] as const)(
+    '%s; one that is refused is cancelled',
+    async (_, subnets, totals, more, code, left) => {
+      const ends: string[] = []
+      const stream: AnswerStream = {
+        ...{ kind: 'stream', totals },
+        open() {
+          ends.push('opened')
+          return new ReadableStream()
+        },
+        cancel: async () => void ends.push('cancelled'),
+      }
+      const { ask, shown } = createWorld({ ...BURST, subnets }, whole => ({
+        ...streaming(async () => stream)(whole),
+        usage: { ...whole.usage, ...more },
+      }))
+      const outcome = await ask()
+      expect(shown(outcome)).toEqual([code, left])
+      if (outcome.kind === 'answered') expect(outcome.answer).toBe(stream)
+      expect(ends).toEqual(outcome.kind === 'answered' ? [] : ['cancelled'])
+    },
+  )
 })
 
 describe('the manual’s sentence on refused requests', () => {
@@ -368,7 +323,7 @@ describe('the manual’s sentence on refused requests', () => {
     ['500', MISTAKE, 'INTERNAL_ERROR'],
   ] as const)('is true of %s: windows and day are as before it', async (_, thrown, code) => {
     let isFailing = false
-    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
+    const { askShown } = createWorld(BURST, ({ reader }) => ({
       reader: {
         ...reader,
         findEndpoints(...of) {
@@ -377,51 +332,27 @@ describe('the manual’s sentence on refused requests', () => {
         },
       },
     }))
-    expect(shown(await ask('count=1'), id)).toEqual(['answered', ...COUNTED])
+    expect(await askShown('count=1')).toEqual(['answered', ONE_LESS])
     isFailing = true
-    expect(shown(await ask(), id)).toEqual([code, ...COUNTED])
+    expect(await askShown()).toEqual([code, ONE_LESS])
     isFailing = false
-    expect(shown(await ask(), id)).toEqual(['answered', 'key', 'burst 0, daily 1'])
-    close()
+    expect(await askShown()).toEqual(['answered', TWO_LESS])
   })
 })
 
-describe('what an admitted request uses', () => {
-  test('is given back when a long answer did not get its turn (429)', async () => {
-    const { id, ask, close } = createWorld(BURST, ({ reader }) => ({
-      reader: { ...reader, findEndpoints: () => 'too-large' },
-      streamer: {
-        ...NO_STREAMER,
-        stream: async () => {
-          throw new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
-        },
-      },
-    }))
-    const outcome = await ask()
-    expect(shown(outcome, id)).toEqual(['RATE_LIMIT_EXCEEDED', ...GIVEN_BACK])
-    close()
-  })
+describe('what an admitted request uses is given back', () => {
+  const busy = new ApiError('RATE_LIMIT_EXCEEDED', 'wait', { retryAfterSeconds: 1 })
+  outcomesAre([
+    {
+      ...{ what: 'when a long answer did not get its turn', exchange: ofStreamer(failWith(busy)) },
+      ...{ code: 'RATE_LIMIT_EXCEEDED', left: ALL_LEFT },
+    },
+  ])
 
-  test('is not given back when a window refuses it, which counted nothing', async () => {
-    const given: unknown[] = []
-    const { id, ask, close } = createWorld(BURST, ({ usage }) => ({
-      usage: { ...usage, giveBack: batch => void given.push(batch) },
-    }))
-    for (const code of ['answered', 'answered', 'RATE_LIMIT_EXCEEDED']) {
-      expect(shown(await ask(), id)[0]).toBe(code)
-    }
-    expect(given).toEqual([])
-    close()
-  })
-})
-
-describe('what is given back', () => {
-  const day = async (ask: () => Promise<Outcome>): Promise<number | undefined> =>
-    (await ask()).limits.find(({ name }) => name === 'daily')?.remaining
-
-  test('is given back once, though making the reply fails again and again', async () => {
+  /** A world, and how many requests are given back at a time. */
+  function countingWorld() {
     const batches: number[] = []
-    const { handle, ask, close } = createWorld(BURST, ({ usage }) => ({
+    const world = createWorld(BURST, ({ usage }) => ({
       usage: {
         ...usage,
         giveBack(batch) {
@@ -430,8 +361,20 @@ describe('what is given back', () => {
         },
       },
     }))
+    return { ...world, batches }
+  }
+
+  test('not when a window refuses it, which counted nothing', async () => {
+    const { askShown, batches } = countingWorld()
+    for (const code of ['answered', 'answered', 'RATE_LIMIT_EXCEEDED']) {
+      expect((await askShown())[0]).toBe(code)
+    }
+    expect(batches).toEqual([])
+  })
+
+  test('once, though making the reply fails again and again', async () => {
+    const { handle, request, askShown, batches } = countingWorld()
     let left = 2
-    const request = { key: KEY, queryString: '', ip: () => '', nowMs: T0 }
     const reply = async (outcome: Outcome): Promise<Outcome> => {
       left -= 1
       if (left >= 0) throw MISTAKE
@@ -439,23 +382,23 @@ describe('what is given back', () => {
     }
     await Promise.allSettled([handle(request, reply)])
     expect(batches).toEqual([1])
-    expect(await day(ask)).toBe(2)
-    close()
+    expect(await askShown()).toEqual(['answered', ONE_LESS])
   })
 })
 
 test('a reply that fails is made again, of our own failure, with what is known', async () => {
-  const { id, handle, close } = createWorld({})
+  const { handle, request, shown } = createWorld({})
   const replied: Outcome[] = []
-  const request = { key: KEY, queryString: '', ip: () => '192.0.2.200', nowMs: T0 }
   const last = await handle(request, outcome => {
     replied.push(outcome)
     if (outcome.kind === 'answered') throw MISTAKE
     return outcome
   })
-  expect(replied.map(outcome => shown(outcome, id)[0])).toEqual(['answered', 'INTERNAL_ERROR'])
-  expect(last).toMatchObject({ keyId: id, cause: MISTAKE })
-  close()
+  expect(replied.map(shown)).toEqual([
+    ['answered', ''],
+    ['INTERNAL_ERROR', ''],
+  ])
+  expect(last).toMatchObject({ cause: MISTAKE })
 })
 
 test.each([
@@ -463,15 +406,14 @@ test.each([
   ['with one for the networks served', { subnets: 5 }, 1],
   ['with one for the networks of callers', { clients: 5 }, 1],
 ] as const)('on a plan %s the client is looked up at once or never', async (_, limits, times) => {
-  const { handle, close } = createWorld(limits)
+  const { handle, request } = createWorld(limits)
   let lookedUp = 0
   const ip = (): string => {
     lookedUp += 1
     return '192.0.2.200'
   }
-  const pending = handle({ key: KEY, queryString: '', ip, nowMs: T0 }, outcome => outcome.kind)
+  const pending = handle({ ...request, ip }, outcome => outcome.kind)
   expect(lookedUp).toBe(times) // before anything is waited for: later the client may be gone
   expect(await pending).toBe('answered')
   expect(lookedUp).toBe(times)
-  close()
 })
