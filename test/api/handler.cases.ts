@@ -2,8 +2,7 @@
  * The scenarios of spec and contract, rule by rule: what is asked, when, by whom, and what the
  * answer must and must not hold. Run in process and against the binary by `handler.test.ts`.
  */
-import type { Plan } from '../../src/access/plan.ts'
-import { type TestRow, UNLIMITED } from '../support/fixtures.ts'
+import { type Limits, T0, type TestRow } from '../support/fixtures.ts'
 
 /** The list every scenario asks; ages in seconds before T0. Unique in what they are named for. */
 export const ROWS: readonly TestRow[] = [
@@ -57,15 +56,15 @@ export const ROWS: readonly TestRow[] = [
   { ip: '10.1.9.9:3128', type: 'http', age: 41, works: 98, country: 'DE', ip_out: '10.1.7.7' },
 ]
 
-/** Plans and keys of the scenarios; `free` sets no limit, so that filters can be asked at will. */
-export const PLANS: readonly Plan[] = [
-  { name: 'free', ...UNLIMITED },
-  { name: 'two-records', ...UNLIMITED, count: 2 },
-  { name: 'three-a-day', ...UNLIMITED, burst: { requests: 2, seconds: 5 }, daily: 3 },
-  { name: 'two-subnets', ...UNLIMITED, subnets: 2 },
-  { name: 'one-client', ...UNLIMITED, clients: 1 },
-  { name: 'all-limits', ...UNLIMITED, burst: { requests: 2, seconds: 5 }, subnets: 3, clients: 3 },
-]
+/** The plans of the scenarios; `free` sets no limit, so that filters can be asked at will. */
+export const PLANS: { readonly [name: string]: Partial<Limits> } = {
+  free: {},
+  'two-records': { count: 2 },
+  'three-a-day': { burst: { requests: 2, seconds: 5 }, daily: 3 },
+  'two-subnets': { subnets: 2 },
+  'one-client': { clients: 1 },
+  'all-limits': { burst: { requests: 2, seconds: 5 }, subnets: 3, clients: 3 },
+}
 
 /** Distinctive, so that a leak cannot be missed. */
 export const KEYS = {
@@ -83,6 +82,23 @@ export const KEYS = {
   tempOther: 'temp_canary9876543210',
   tempExpired: 'temp_canaryexpired',
 } as const
+
+/** What is stored of each. */
+export const STORED = [
+  { key: KEYS.free, plan: 'free' },
+  { key: KEYS.few, plan: 'two-records' },
+  { key: KEYS.standard, plan: 'standard' },
+  { key: KEYS.classic, plan: 'classic' },
+  { key: KEYS.daily, plan: 'three-a-day' },
+  { key: KEYS.subnets, plan: 'two-subnets' },
+  { key: KEYS.clients, plan: 'one-client' },
+  { key: KEYS.all, plan: 'all-limits' },
+  { key: KEYS.expiring, plan: 'free', expiresAt: T0 + 60_000 },
+  { key: KEYS.revoked, plan: 'free', revokedAt: T0 },
+  { key: KEYS.temp, plan: null, expiresAt: T0 + 86_400_000 },
+  { key: KEYS.tempOther, plan: null, expiresAt: T0 + 86_400_000 },
+  { key: KEYS.tempExpired, plan: null, expiresAt: T0 },
+]
 
 export type Step = {
   /** Seconds after T0; the clock may also step back. */
@@ -537,101 +553,61 @@ const DE1_JSON = `[
   }
 ]`
 
+/** The forms of an answer, with their media types, a query and its body. */
+const FORMS = [
+  ['txt', 'text/plain; charset=utf-8', 'count=1', `${DE1}\n`],
+  ['json', 'application/json; charset=utf-8', 'count=1', DE1_JSON],
+  [
+    ...(['csv', 'text/csv; charset=utf-8; header=present'] as const),
+    'count=2&fields=ip,ping,city,smtp&split_ip=1',
+    'ip,ping,city,smtp\r\n192.0.2.1,0.532,Берлин,true\r\n192.0.2.2,0.1,Париж,false\r\n',
+  ],
+  [
+    ...(['ndjson', 'application/x-ndjson', 'count=2&fields=ip,speed,city&lang=en'] as const),
+    '{"ip":"192.0.2.1:1080","speed":500000,"city":"Berlin"}\n' +
+      '{"ip":"192.0.2.2:8080","speed":100,"city":"Paris"}\n',
+  ],
+] as const
+
 const OUTPUT: readonly Scenario[] = [
-  one('A7 text lines end in a newline', lists('count=1', DE1)),
   one('4.1 type_prefix', {
     query: 'count=2&type_prefix=1',
     status: 200,
     body: `socks5://${DE1}\nhttp://${FR}\n`,
   }),
-  one('A5 a JSON record', { query: 'get=json&count=1', status: 200, body: DE1_JSON }),
-  one(
-    '4.1 split_ip and fields',
-    {
-      query: 'get=json&count=1&split_ip=1&fields=port,ip,speed&pretty=0',
-      status: 200,
-      body: '[{"ip":"192.0.2.1","port":"1080","speed":500000}]',
-    },
-    {
-      query: 'get=json&count=1&fields=PORT,type&pretty=0',
-      status: 200,
-      body: '[{"type":"socks5"}]',
-    },
-    {
-      query: 'get=json&count=1&fields=the_service,ip&pretty=0',
-      status: 200,
-      body: '[{"ip":"192.0.2.1:1080","the service":false}]',
-    },
-  ),
+  one('4.1 split_ip and fields', {
+    query: 'get=json&count=1&split_ip=1&fields=port,ip,speed&pretty=0',
+    status: 200,
+    body: '[{"ip":"192.0.2.1","port":"1080","speed":500000}]',
+  }),
   one('4.1 format=object', {
     query: 'get=json&count=1&split_ip=1&format=object&fields=type&pretty=0',
     status: 200,
     body: '{"192.0.2.1:1080":{"type":"socks5"}}',
   }),
+  one('2.1 lang=en', {
+    query: 'get=json&count=1&lang=en&fields=city&pretty=0',
+    status: 200,
+    body: '[{"city":"Berlin"}]',
+  }),
+  one('A6 the envelope', {
+    query: 'get=json&wrap=1&pretty=0&fields=ip&type=SOCKS5,http&country=DE&count=1',
+    status: 200,
+    body:
+      '{"status":"ok","count":1,"timestamp":"2026-11-20T12:00:00.000Z","filters":{"type":"http,socks5",' +
+      '"time":600,"country":"de","country_mode":"include","count":1,"lang":"ru"},"data":[{"ip":"192.0.2.1:1080"}]}',
+  }),
   one(
-    '2.1 lang=en',
-    {
-      query: 'get=json&count=1&lang=en&fields=city&pretty=0',
-      status: 200,
-      body: '[{"city":"Berlin"}]',
-    },
-    {
-      query: 'get=json&country=ru&lang=en&fields=city&pretty=0',
-      status: 200,
-      body: '[{"city":"Мышкин"}]',
-    },
-  ),
-  one(
-    'A6 the envelope',
-    {
-      query: 'get=json&wrap=1&pretty=0&fields=ip&type=SOCKS5,http&country=DE&count=1',
-      status: 200,
-      body:
-        '{"status":"ok","count":1,"timestamp":"2026-11-20T12:00:00.000Z","filters":{"type":"http,socks5",' +
-        '"time":600,"country":"de","country_mode":"include","count":1,"lang":"ru"},"data":[{"ip":"192.0.2.1:1080"}]}',
-    },
-    {
-      query: 'get=json&wrap=1&pretty=0&fields=ip&ip=192.0.2.1:1080&format=object&time=15',
-      status: 200,
-      body:
-        '{"status":"ok","count":1,"timestamp":"2026-11-20T12:00:00.000Z","filters":{"time":15,' +
-        '"ip":"192.0.2.1:1080","lang":"ru"},"data":{"192.0.2.1:1080":{"ip":"192.0.2.1:1080"}}}',
-    },
-  ),
-  one(
-    'A8 inline and download differ in one header',
-    ...(['txt', 'json'] as const).flatMap(kind => [
-      { query: `get=${kind}&count=1`, status: 200, answerHeaders: { 'content-disposition': null } },
-      {
-        query: `get=${kind}.file&count=1`,
-        status: 200,
-        ...(kind === 'json' ? { body: DE1_JSON } : { body: `${DE1}\n` }),
-        answerHeaders: { 'content-disposition': `attachment; filename="proxies.${kind}"` },
-      },
-    ]),
-  ),
-  one(
-    'F2 csv and ndjson, inline and as a download',
-    ...['csv', 'csv.file'].map(get => ({
-      query: `get=${get}&count=2&fields=ip,ping,city,smtp&split_ip=1`,
-      status: 200,
-      body: 'ip,ping,city,smtp\r\n192.0.2.1,0.532,Берлин,true\r\n192.0.2.2,0.1,Париж,false\r\n',
-      answerHeaders: {
-        'content-type': 'text/csv; charset=utf-8; header=present',
-        'content-disposition': get === 'csv' ? null : 'attachment; filename="proxies.csv"',
-      },
-    })),
-    ...['ndjson', 'ndjson.file'].map(get => ({
-      query: `get=${get}&count=2&fields=ip,speed,city&lang=en`,
-      status: 200,
-      body:
-        '{"ip":"192.0.2.1:1080","speed":500000,"city":"Berlin"}\n' +
-        '{"ip":"192.0.2.2:8080","speed":100,"city":"Paris"}\n',
-      answerHeaders: {
-        'content-type': 'application/x-ndjson',
-        'content-disposition': get === 'ndjson' ? null : 'attachment; filename="proxies.ndjson"',
-      },
-    })),
+    'A8 F2 inline and download differ in one header',
+    ...FORMS.flatMap(([kind, type, query, body]) =>
+      [kind, `${kind}.file`].map(get => ({
+        ...{ query: `get=${get}&${query}`, status: 200, body },
+        answerHeaders: {
+          'content-type': type,
+          'content-disposition': get === kind ? null : `attachment; filename="proxies.${kind}"`,
+        },
+      })),
+    ),
     { query: 'get=csv&country=zz', status: 404, code: 'PROXIES_NOT_FOUND' },
     lists('get=txt&count=1', DE1),
   ),

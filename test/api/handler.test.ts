@@ -1,47 +1,18 @@
 /** Runs the scenarios of `handler.cases.ts` on one service, in process or as the binary. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { gunzipSync } from 'node:zlib'
-import { openList, openRegistry } from '../../src/sqlite/stores.ts'
+import { openList } from '../../src/sqlite/stores.ts'
 import type { Answer } from '../support/answer.ts'
-import { fillList, T0 } from '../support/fixtures.ts'
+import { addKeys, addList, fillList, T0 } from '../support/fixtures.ts'
 import { ENGINES, type Service, startService } from '../support/service.ts'
 import { cleanUp, temporaryDirectory } from '../support/temporary.ts'
-import { KEYS, PLANS, ROWS, SCENARIOS, type Step } from './handler.cases.ts'
-
-const PLAN_OF: { [name in keyof typeof KEYS]?: string } = {
-  free: 'free',
-  few: 'two-records',
-  standard: 'standard',
-  classic: 'classic',
-  daily: 'three-a-day',
-  subnets: 'two-subnets',
-  clients: 'one-client',
-  all: 'all-limits',
-  expiring: 'free',
-  revoked: 'free',
-}
-const EXPIRY: { [name in keyof typeof KEYS]?: number } = {
-  expiring: T0 + 60_000,
-  temp: T0 + 86_400_000,
-  tempOther: T0 + 86_400_000,
-  tempExpired: T0,
-}
+import { KEYS, PLANS, ROWS, SCENARIOS, STORED, type Step } from './handler.cases.ts'
 
 /** A data directory with the scenarios' list, plans and keys. */
 function seededDirectory(rows = ROWS): string {
   const dir = temporaryDirectory()
-  const list = openList(dir)
-  fillList(list, rows)
-  list.close()
-  const registry = openRegistry(dir)
-  for (const plan of PLANS) registry.plans.set(plan)
-  for (const [name, key] of Object.entries(KEYS) as [keyof typeof KEYS, string][]) {
-    const plan = PLAN_OF[name] ?? null
-    const expiresAt = EXPIRY[name] ?? null
-    const { id } = registry.keys.add({ key, label: '', plan, expiresAt }, T0)
-    if (name === 'revoked') registry.keys.revoke(id, T0)
-  }
-  registry.close()
+  addList(dir, rows)
+  addKeys(dir, PLANS, STORED, T0)
   return dir
 }
 
@@ -116,25 +87,17 @@ describe.each(ENGINES)('compression (A8) on %s', engine => {
     return ask({ query, headers: { 'Accept-Encoding': '', ...headers }, status: 200 }, large)
   }
 
-  const CASES: readonly (readonly [accepts: string | null, encoding: string | null])[] = [
-    ['br', null],
-    ['gzip', 'gzip'],
-    ['GZIP, br', 'gzip'],
-    ['gzip, zstd', 'zstd'],
-    ['zstd;q=0, *', 'gzip'],
-  ]
-  for (const [accepts, encoding] of CASES) {
-    test(`accepting ${accepts} gives ${encoding ?? 'the plain body'}`, async () => {
-      const plain = await get(null)
-      const answer = await get(accepts)
-      expect(answer.headers.get('content-encoding')).toBe(encoding)
-      expect(answer.headers.get('vary')).toBe('Accept-Encoding')
-      const decoders = { gzip: gunzipSync, zstd: Bun.zstdDecompressSync }
-      const decode = encoding === null ? null : decoders[encoding as keyof typeof decoders]
-      const body = decode ? decode(answer.bytes) : answer.bytes
-      expect(Buffer.from(body).toString()).toBe(plain.text)
-    })
-  }
+  test.each([
+    ['br', null, (bytes: Uint8Array) => bytes],
+    ['gzip', 'gzip', gunzipSync],
+    ['gzip, zstd', 'zstd', Bun.zstdDecompressSync],
+  ])('accepting %p gives %p', async (accepts, encoding, decode) => {
+    const plain = await get(null)
+    const answer = await get(accepts)
+    expect(answer.headers.get('content-encoding')).toBe(encoding)
+    expect(answer.headers.get('vary')).toBe('Accept-Encoding')
+    expect(Buffer.from(decode(answer.bytes)).toString()).toBe(plain.text)
+  })
 
   test('bodies under 1 KiB are sent as they are', async () => {
     const answer = await get('gzip', 'count=5')
@@ -187,9 +150,7 @@ describe('more proxies than are found at once (F1, F2)', () => {
     const masked = (await text('sort=random&works=0', 'demo')).trimEnd().split('\n')
     expect(masked.toSorted()).toEqual([0, 1, 2, 3, 4].map(n => `10.${n}.0.0:3128`))
     const list = openList(dir)
-    const changed = list.begin('replace')
-    await changed.commit()
-    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }])
+    fillList(list, [{ ip: '192.0.2.1:80', type: 'http' }], 'replace')
     list.close()
     await new Promise(resolve => setImmediate(resolve)) // changes are read once in a turn
     for (const query of ['sort=random&count=1', 'sort=random', 'sort=ping&count=100']) {

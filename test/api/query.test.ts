@@ -9,12 +9,13 @@ import { createParamsParser, createQueryReader, type Query } from '../../src/api
 import { OUTPUT_KINDS, type Output } from '../../src/api/render.ts'
 import { createCredentialReader, keyOf } from '../../src/http/credentials.ts'
 import { queryStringOf, splitQueryString } from '../../src/lib/query-string.ts'
-import { type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
+import { describeFilter, type Filter, fold, SORTS } from '../../src/proxies/filter.ts'
 import { ANONS, SERVICES, TYPES } from '../../src/proxies/proxy.ts'
 import { NO_FILTER } from '../support/fixtures.ts'
 import { DEMO as DEMO_CALLER, regular, temp } from '../support/limits.ts'
 import { between, pick, randomOf } from '../support/random.ts'
-import { resultOf } from './thrown.ts'
+import { anyQuery } from './query-strings.ts'
+import { resultOf, unlessRefused } from './thrown.ts'
 
 const PROVIDER = 'the service'
 const BIG = 999_999_999_999_999
@@ -235,10 +236,32 @@ describe('parameters, however they are spelled', () => {
   })
 })
 
+const parse = createParamsParser(PROVIDER)
+
+test('any query string is refused by an ApiError, or its filter, described, asks for the same', () => {
+  const read = (text: string): Filter => parse(splitQueryString(text)).filter
+  const meant = fc.tuple(anyMeaning, fc.nat()).map(([all, seed]) => spelled(all, chanceOf(seed)))
+  let accepted = 0
+  fc.assert(
+    fc.property(fc.oneof(anyQuery, meant), text => {
+      const filter = unlessRefused(() => read(text))
+      if (filter === null || !text.isWellFormed()) return
+      accepted += 1
+      const described = describeFilter(filter, PROVIDER)
+      const asQuery = Object.entries(described)
+        .map(([name, value]) => `${name}=${encodeURIComponent(String(value))}`)
+        .join('&')
+      const again = read(asQuery)
+      expect(again).toEqual(filter)
+      expect(describeFilter(again, PROVIDER)).toEqual(described)
+    }),
+    { numRuns: 4000 },
+  )
+  expect(accepted).toBeGreaterThan(400)
+})
+
 // ---------------------------------------------------------------------------------------------
 // Remembering changes nothing
-
-const parse = createParamsParser(PROVIDER)
 
 /** What a request asks for, without any memory. Throws what refuses it. */
 function readOnce(url: string, authorization: string | null, entitlements: Entitlements) {
